@@ -1,0 +1,123 @@
+/**
+ * What the daemon and the CLI are told: flags over environment over config file over defaults.
+ * Architecture invariant: the only reader of the environment.
+ */
+import { existsSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { parse } from 'yaml';
+import * as z from 'zod';
+import { type Limits, limitsSchema } from './limits.ts';
+import { isInside } from './paths.ts';
+
+/** Something in flags, environment or config file that can't be used, in words for who wrote it. */
+export class ConfigError extends Error {}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Where this user's daemon is found and keeps its things; all absolute. */
+export interface Places {
+  readonly socket: string;
+  readonly stateDir: string;
+  readonly configFile: string;
+  readonly home: string;
+}
+
+/** Places by flag, environment and convention (XDG); nothing is made or read. */
+export function findPlaces(flags: { socket?: string | undefined; state?: string | undefined }, env: Environment): Places {
+  const home = env.HOME ?? homedir();
+  const stateDir = resolve(flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'));
+  const runtime = env.XDG_RUNTIME_DIR;
+  const byDefault = runtime && flags.state === undefined ? join(runtime, 'ringfence/ringfence.sock') : join(stateDir, 'ringfence.sock');
+  return {
+    home,
+    stateDir,
+    socket: resolve(flags.socket ?? env.RINGFENCE_SOCKET ?? byDefault),
+    configFile: env.RINGFENCE_CONFIG ?? join(env.XDG_CONFIG_HOME ?? join(home, '.config'), 'ringfence/config.yaml'),
+  };
+}
+
+const configFile = z.strictObject({
+  workspaces: z.array(z.string().min(1)).max(64).optional(),
+  policy: z.string().min(1).optional(),
+  listen: z.string().optional(),
+  limits: limitsSchema.partial().optional(),
+});
+
+export interface ServeFlags {
+  readonly socket?: string | undefined;
+  readonly state?: string | undefined;
+  readonly listen?: string | undefined;
+  readonly policy?: string | undefined;
+  readonly workspace?: readonly string[] | undefined;
+}
+
+export interface Config {
+  readonly places: Places;
+  /** Real paths; at least one. */
+  readonly workspaces: readonly string[];
+  /** Built-in name or path. */
+  readonly policy: string;
+  readonly listen?: { readonly host: string; readonly port: number };
+  readonly limits: Limits;
+}
+
+/** Everything a daemon needs to know. Throws ConfigError. */
+export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Config {
+  const places = findPlaces(flags, env);
+  const file = readConfigFile(places.configFile);
+  const named = flags.workspace?.length ? flags.workspace : (file.workspaces ?? [cwd]);
+  const listen = flags.listen ?? env.RINGFENCE_LISTEN ?? file.listen;
+  mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
+  const policy = flags.policy ?? env.RINGFENCE_POLICY ?? file.policy ?? 'default';
+  const policyPath = existsSync(resolve(cwd, policy)) && policy.includes('/') ? resolve(cwd, policy) : policy;
+  const workspaces = named.map((it) => toWorkspace(resolve(cwd, it), places));
+  for (const workspace of workspaces) {
+    for (const ours of [places.stateDir, dirname(places.socket), ...(isAbsolute(policyPath) ? [policyPath] : [])]) {
+      if (isInside(workspace, existsSync(ours) ? realpathSync(ours) : ours)) {
+        throw new ConfigError(`${ours} lies in workspace ${workspace}, where agents could change it; put it elsewhere (--state, --socket, --policy)`);
+      }
+    }
+  }
+  return Object.freeze({
+    places,
+    workspaces,
+    policy: policyPath,
+    ...(listen !== undefined && { listen: toAddress(listen) }),
+    limits: Object.freeze(limitsSchema.parse(file.limits ?? {})),
+  });
+}
+
+function readConfigFile(path: string): z.output<typeof configFile> {
+  if (!existsSync(path)) return {};
+  let plain: unknown;
+  try {
+    plain = parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new ConfigError(`${path}: ${(error as Error).message}`);
+  }
+  const parsed = configFile.safeParse(plain ?? {});
+  if (parsed.success) return parsed.data;
+  throw new ConfigError(`${path}: ${z.prettifyError(parsed.error)}`);
+}
+
+/** The real path of a directory that may be a workspace. Throws ConfigError for `/`, the home directory, the state directory and what holds them. */
+function toWorkspace(path: string, { home, stateDir }: Places): string {
+  if (!existsSync(path) || !statSync(path).isDirectory()) throw new ConfigError(`workspace ${path} is not a directory`);
+  const real = realpathSync(path);
+  const what = real === '/' ? 'the root directory' : existsSync(home) && isInside(real, realpathSync(home)) ? 'the home directory' : undefined;
+  if (what) throw new ConfigError(`${what} is never a workspace; name a project's folder with --workspace DIR`);
+  if (isInside(stateDir, real)) throw new ConfigError(`${real} is Ringfence's state; it is never a workspace`);
+  return real;
+}
+
+/** `[HOST:]PORT`. */
+function toAddress(text: string): { host: string; port: number } {
+  const match = /^(?:(.+):)?(\d{1,5})$/.exec(text);
+  const port = Number(match?.[2]);
+  if (!match || port > 65_535) throw new ConfigError(`--listen takes [HOST:]PORT with a port up to 65535, not ${text}`);
+  return { host: match[1]?.replace(/^\[(.*)\]$/, '$1') ?? '127.0.0.1', port };
+}
+
+/** What the command line takes besides flags. */
+export const isColourful = (env: Environment, isTerminal: boolean): boolean => isTerminal && !env.NO_COLOR && env.TERM !== 'dumb';

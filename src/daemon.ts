@@ -1,0 +1,125 @@
+/** The composition root: the only file that knows every part. */
+import { chmodSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
+import type { Config } from './config.ts';
+import { RpcError } from './errors.ts';
+import { Hosts } from './hosts/hosts.ts';
+import { isInside } from './paths.ts';
+import { createPipeline } from './pipeline/pipeline.ts';
+import { BUILT_IN, loadPolicy } from './policy/load.ts';
+import type { Powers } from './powers.ts';
+import { toBytes } from './protocol/peer.ts';
+import { hostProgram, runtimePaths, version } from './runtime.ts';
+import { createSandbox } from './sandbox/sandbox.ts';
+import { Gateway } from './session/gateway.ts';
+import { AuditLog } from './store/audit-log.ts';
+import { acquireLock } from './store/database.ts';
+import { builtinToolset, toolsOf } from './tools/registry.ts';
+import type { Listener } from './transport/transport.ts';
+import { listenUnix } from './transport/unix-socket.ts';
+import { listenWebSocket, sameSecret } from './transport/websocket.ts';
+
+/** A daemon that can't start, in words for who started it. */
+export class DaemonError extends Error {}
+
+export interface Daemon {
+  /** Addresses that it listens at. */
+  readonly listeners: readonly string[];
+  readonly confinement: { readonly level: string; readonly missing: readonly string[]; readonly advice: string };
+  /** Settles when it has ended, by `shutdown` or `close`. */
+  readonly ended: Promise<void>;
+  /** Lets calls go on for `graceMs`, then ends everything that it started. */
+  close(graceMs: number, reason: string): Promise<void>;
+}
+
+/** Starts everything. Throws DaemonError, PolicyError, SocketError. */
+export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
+  const { places, limits, workspaces } = config;
+  const { stateDir } = places;
+  chmodSync(stateDir, 0o700);
+  const policy = loadPolicy(config.policy);
+  await using parts = new AsyncDisposableStack();
+  const lock = acquireLock(join(stateDir, 'daemon.lock'));
+  if (!lock) throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
+  parts.use(lock);
+
+  const sandbox = await createSandbox(
+    { runtime: { paths: runtimePaths() }, stateDir, workspaces, limits, arch: process.arch, platform: process.platform },
+    powers,
+  );
+  const { confinement } = sandbox;
+  const auditLog = parts.use(new AuditLog(join(stateDir, 'audit.db'), limits, powers));
+  const scratch = join(stateDir, 'scratch');
+  mkdirSync(scratch, { recursive: true, mode: 0o711 });
+  parts.defer(() => rmSync(scratch, { recursive: true, force: true }));
+  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, scratch, limits }, powers));
+  const pipeline = createPipeline({ auditLog, hosts, limits, powers });
+  const tokens = { operator: token(join(stateDir, 'operator.token'), powers), agent: token(join(stateDir, 'agent.token'), powers) };
+  const roleOf = (it: string) => (sameSecret(it, tokens.operator) ? 'operator' : sameSecret(it, tokens.agent) ? 'agent' : undefined);
+
+  const listeners: Listener[] = [];
+  const toolset = builtinToolset();
+  const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
+  const ended = Promise.withResolvers<void>();
+  const gateway = new Gateway({
+    ...{ version, pipeline, toolset, policy, policies: BUILT_IN, limits, powers, workspaces, roleOf },
+    confinement: { level: confinement.level, backend: confinement.backend, cgroup: confinement.cgroup, missing: confinement.missing },
+    resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
+    warm: (workspace) => {
+      for (const tier of tiers) if (policy.tiers[tier].decision === 'allow') hosts.warm(tier, workspace);
+    },
+    hostStatus: () => hosts.status(),
+    auditEntries: () => auditLog.entries,
+    listeners: () => listeners.map((it) => it.address),
+    recordSession: ({ options: { id, principal } }) => auditLog.append({ kind: 'session', sessionId: id, principal }),
+    shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
+  });
+  parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
+  listeners.push(await listenUnix(places.socket, (channel) => gateway.accept(channel)));
+  if (config.listen) listeners.push(await listenWebSocket(webSocketOptions(config.listen), (channel) => gateway.accept(channel)));
+
+  const whole = parts.move();
+  let closing: Promise<void> | undefined;
+  function close(graceMs: number, reason: string): Promise<void> {
+    powers.log.info({ graceMs }, `shutting down: ${reason}`);
+    closing ??= gateway
+      .close(graceMs, reason)
+      .then(() => whole.disposeAsync())
+      .then(ended.resolve, ended.reject);
+    return closing;
+  }
+  return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
+
+  function webSocketOptions(listen: { host: string; port: number }) {
+    const { frameBytesMax } = limits;
+    const error = new RpcError('FRAME_TOO_LARGE', `a message over the bound of ${frameBytesMax} bytes`, { max: frameBytesMax });
+    return {
+      ...listen,
+      frameBytesMax,
+      isToken: (it: string) => roleOf(it) !== undefined,
+      tooLarge: (encoding: 'msgpack' | 'json') => toBytes({ id: null, error: error.toWire() }, { framing: 'message', encoding }, frameBytesMax),
+    };
+  }
+}
+
+/** A credential that stays the same over restarts, readable by its owner only. */
+function token(path: string, powers: Powers): string {
+  if (!existsSync(path)) writeFileSync(path, `${powers.secret()}\n`, { mode: 0o600 });
+  return readFileSync(path, 'utf8').trim();
+}
+
+function resolveWorkspace(path: string, workspaces: readonly string[]): string {
+  const refused = new RpcError(
+    'FORBIDDEN',
+    `${path} is not one of this daemon's workspaces; start it with: ringfence stop; ringfence serve --workspace ${path}`,
+  );
+  if (!isAbsolute(path)) throw new RpcError('INVALID_PARAMS', `hello.workspace is an absolute path, not ${path}`);
+  let real: string;
+  try {
+    real = realpathSync(path);
+  } catch {
+    throw refused; // Not there, or not ours to see: the same answer.
+  }
+  if (!workspaces.some((it) => isInside(it, real))) throw refused;
+  return real;
+}

@@ -1,0 +1,217 @@
+/**
+ * One tier host: a confined child process, the frames to it, the calls in it. It may be killed at any time, by anybody;
+ * what was in it is then answered as crashed. It can't stop the gateway: its frames are bounded and checked like a stranger's.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import type { Tier } from '../call.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+import { decode, encode } from '../protocol/codec.ts';
+import { encodeFrame, FrameReader } from '../protocol/frame.ts';
+import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { type FromHost, type HostSetup, type Job, type JobResult, parseFromHost, type ToHost } from './job.ts';
+
+export type JobRequest = Omit<Job, 'id'>;
+
+export interface RunOptions {
+  readonly signal: AbortSignal;
+  readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => void;
+}
+
+/** How a job ended: with its result, or because its host did. */
+export type JobEnd = { readonly result: JobResult } | { readonly crashed: true };
+
+export interface HostOptions {
+  readonly tier: Tier;
+  /** Absolute. */
+  readonly workspace: string;
+  readonly setup: HostSetup;
+  /** Program and arguments of a host process, before confinement. */
+  readonly program: readonly string[];
+  readonly sandbox: Sandbox;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+interface Pending {
+  readonly options: RunOptions;
+  readonly end: (end: JobEnd) => void;
+  kill?: Timer;
+}
+
+const STDERR_CHARS_KEPT = 4096;
+
+export class Host {
+  readonly tier: Tier;
+  readonly workspace: string;
+  readonly startedAt: number;
+  /** Settles when it takes jobs; rejects with SANDBOX_UNAVAILABLE when it never will. */
+  readonly ready: Promise<void>;
+  /** Settles when its process is gone. */
+  readonly gone: Promise<void>;
+  /** Monotonic time of the last job's end, for reaping. */
+  idleSince: number;
+  readonly #options: HostOptions;
+  readonly #child: ChildProcess;
+  readonly #line: Socket;
+  readonly #pending = new Map<number, Pending>();
+  #nextId = 1;
+  #pid = 0;
+  #alive = true;
+  #stderr = '';
+  #onReady: () => void = () => {};
+
+  /** Starts the process. Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier. */
+  constructor(options: HostOptions) {
+    const { sandbox, tier, workspace, program, powers, limits } = options;
+    this.#options = options;
+    this.tier = tier;
+    this.workspace = workspace;
+    this.startedAt = powers.monotonicMs();
+    this.idleSince = this.startedAt;
+    this.#child = sandbox.startHost(tier, workspace, program, ['ignore', 'ignore', 'pipe', 'pipe']);
+    this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
+    this.#child.stderr?.on('data', (chunk) => this.#hear(`${chunk}`));
+    this.gone = new Promise((resolve) => {
+      this.#child.once('exit', resolve);
+      this.#child.once('error', resolve);
+    }).then(() => this.#end());
+
+    const reader = new FrameReader(limits.frameBytesMax);
+    this.#line.on('data', (chunk: Buffer) => this.#receive(reader, chunk));
+    this.#line.on('error', () => this.kill());
+    this.#line.on('close', () => this.kill());
+    this.ready = this.#start();
+    this.ready.catch(() => {}); // Whoever waits for it is told; nobody may.
+    this.#send({ setup: options.setup });
+  }
+
+  /** As this process sees it, not as its own namespace does; the launcher's until the host is ready. */
+  get pid(): number {
+    return this.#pid || (this.#child.pid ?? 0);
+  }
+
+  get jobs(): number {
+    return this.#pending.size;
+  }
+
+  get threads(): number {
+    return this.#options.setup.threads;
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /** Runs a job to its end, and never rejects. An abort that is not heeded in time kills the host. */
+  run(request: JobRequest, options: RunOptions): Promise<JobEnd> {
+    if (!this.#alive) return Promise.resolve({ crashed: true });
+    const id = this.#nextId++;
+    return new Promise((resolve) => {
+      const abort = () => this.#abort(id);
+      const end = (how: JobEnd) => {
+        options.signal.removeEventListener('abort', abort);
+        const pending = this.#pending.get(id);
+        pending?.kill?.cancel();
+        this.#pending.delete(id);
+        this.idleSince = this.#options.powers.monotonicMs();
+        resolve(how);
+      };
+      this.#pending.set(id, { options, end });
+      options.signal.addEventListener('abort', abort);
+      this.#send({ run: { id, ...request } });
+      if (options.signal.aborted) abort();
+    });
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL');
+    this.#end();
+  }
+
+  async #start(): Promise<void> {
+    const { powers, limits, tier } = this.#options;
+    const answered = new Promise<boolean>((resolve) => {
+      this.#onReady = () => resolve(true);
+      void this.gone.then(() => resolve(false));
+    });
+    const timer = powers.after(limits.hostStartMs, () => this.kill());
+    const came = await answered;
+    timer.cancel();
+    if (!came) {
+      const complaint = this.#stderr.trim().split('\n').at(-1) ?? '';
+      powers.log.error({ tier, stderr: this.#stderr }, 'tier host did not start');
+      throw new ToolError('SANDBOX_UNAVAILABLE', `the ${tier} host could not be started: ${complaint || 'it said nothing'}`);
+    }
+    this.#pid = leafOf(this.#child.pid ?? 0);
+  }
+
+  #abort(id: number): void {
+    const { powers, limits } = this.#options;
+    const pending = this.#pending.get(id);
+    if (!pending) return;
+    this.#send({ abort: id });
+    // The host's own two steps come first; this is for one that can't take them.
+    pending.kill = powers.after(2 * limits.abortGraceMs + limits.terminateGraceMs, () => this.kill());
+  }
+
+  #send(message: ToHost): void {
+    if (!this.#alive) return;
+    try {
+      this.#line.write(encodeFrame(encode(message), this.#options.limits.frameBytesMax));
+    } catch (error) {
+      this.#options.powers.log.error({ error, tier: this.tier }, 'a job could not be sent to its host');
+      this.kill();
+    }
+  }
+
+  #receive(reader: FrameReader, chunk: Buffer): void {
+    const { limits, powers } = this.#options;
+    try {
+      for (const payload of reader.push(chunk)) {
+        const message = parseFromHost(decode(payload, limits));
+        if (!message) throw new Error('not a message of a host');
+        this.#take(message);
+      }
+    } catch (error) {
+      powers.log.error({ error, tier: this.tier }, 'tier host sent what it should not; it is ended');
+      this.kill();
+    }
+  }
+
+  #take(message: FromHost): void {
+    if ('ready' in message) this.#onReady();
+    else if ('done' in message) this.#pending.get(message.done.id)?.end({ result: message.done.result });
+    else this.#pending.get(message.output.id)?.options.onOutput?.(message.output.stream, message.output.data);
+  }
+
+  #hear(text: string): void {
+    this.#stderr = (this.#stderr + text).slice(-STDERR_CHARS_KEPT);
+    this.#options.powers.log.warn({ tier: this.tier, stderr: text.slice(0, STDERR_CHARS_KEPT) }, 'tier host complains');
+  }
+
+  #end(): void {
+    if (!this.#alive) return;
+    this.#alive = false;
+    this.#line.destroy();
+    for (const { end } of [...this.#pending.values()]) end({ crashed: true });
+  }
+}
+
+/** The innermost process below a chain of launchers, each of which has one child; the launcher itself where /proc doesn't say. */
+function leafOf(pid: number): number {
+  for (let at = pid; ; ) {
+    let children: string;
+    try {
+      children = readFileSync(`/proc/${at}/task/${at}/children`, 'utf8').trim();
+    } catch {
+      return at; // Gone meanwhile, or a kernel without this file.
+    }
+    if (children === '') return at;
+    at = Number(children.split(' ')[0]);
+  }
+}

@@ -1,0 +1,90 @@
+/** Plain data between the gateway and a tier host: what crosses fd 3, in frames of docs/protocol.md's codec. */
+import type { FileChange, Tier, Verdict } from '../call.ts';
+import { isCode, type WireError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+
+/** One call for a worker. */
+export interface Job {
+  /** Number of the job in its host. */
+  readonly id: number;
+  readonly tool: string;
+  /** Checked by the tool's schema in the gateway; the host trusts it. */
+  readonly input: unknown;
+  /** Whether output is wanted while it runs. */
+  readonly stream: boolean;
+}
+
+export interface JobUsage {
+  cpuMs: number;
+  outputBytes: number;
+  peakBytes?: number;
+  processes?: number;
+  verdict: Verdict;
+  enforcedBy: string;
+  truncatedBytes?: number;
+  filesChanged?: FileChange[];
+}
+
+export type JobResult =
+  | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage }
+  | { readonly ok: false; readonly error: WireError; readonly usage: JobUsage };
+
+/** How a command of an execute host is put in its sandbox: all of bwrap's arguments but cwd, environment and command. */
+export interface CommandSandbox {
+  readonly bwrap: string;
+  readonly args: readonly string[];
+  /** Bytes of the seccomp program, written to a file in `scratch` once and opened afresh for each command. */
+  readonly filter: Uint8Array;
+  readonly environment: Record<string, string>;
+}
+
+/** The first frame that a host gets: all that it may know. */
+export interface HostSetup {
+  readonly tier: Tier;
+  /** Absolute; absent where the tier sees no workspace. */
+  readonly workspace?: string;
+  readonly limits: Limits;
+  /** A directory only this host can write. */
+  readonly scratch: string;
+  readonly command?: CommandSandbox;
+  /** Jobs that one thread runs at once: 1, unless its tools only wait. */
+  readonly jobsPerThread: number;
+  readonly threads: number;
+}
+
+export type ToHost = { readonly setup: HostSetup } | { readonly run: Job } | { readonly abort: number };
+
+export interface HostOutput {
+  readonly id: number;
+  readonly stream: 'stdout' | 'stderr';
+  readonly data: Uint8Array;
+}
+
+export type FromHost =
+  | { readonly ready: true }
+  | { readonly done: { readonly id: number; readonly result: JobResult } }
+  | { readonly output: HostOutput };
+
+/**
+ * What a host sent, believed only as far as its shape goes: a host that was taken over can lie about its own calls,
+ * and about nothing else. Undefined for anything that is none of ours.
+ */
+export function parseFromHost(message: unknown): FromHost | undefined {
+  if (!isRecord(message)) return undefined;
+  const { ready, done, output } = message;
+  if (ready === true) return { ready };
+  if (isRecord(output) && isOutput(output)) return { output };
+  if (isRecord(done) && typeof done.id === 'number' && isResult(done.result)) return { done: { id: done.id, result: done.result } };
+  return undefined;
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
+
+const isOutput = (it: Record<string, unknown>): it is Record<string, unknown> & HostOutput =>
+  typeof it.id === 'number' && (it.stream === 'stdout' || it.stream === 'stderr') && it.data instanceof Uint8Array;
+
+function isResult(it: unknown): it is JobResult {
+  if (!isRecord(it) || !isRecord(it.usage) || typeof it.usage.cpuMs !== 'number') return false;
+  if (it.ok === true) return 'data' in it;
+  return it.ok === false && isRecord(it.error) && isCode(it.error.code) && typeof it.error.message === 'string';
+}

@@ -1,0 +1,4 @@
+import type { Stage } from './stage.ts';
+
+/** Issue 6: calls whose effects meet wait for each other. Passes on until then. */
+export const lock: Stage = (next) => next;

@@ -1,0 +1,23 @@
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import type { FairQueue } from './fair-queue.ts';
+import { checkedOf, type Stage } from './stage.ts';
+
+/** Waits for a place at the tier host of the call's workspace. QUEUE_FULL when too many wait. */
+export const schedule =
+  (queue: FairQueue, limits: Limits, powers: Powers): Stage =>
+  (next) =>
+  async (call) => {
+    const { tier } = checkedOf(call);
+    const arrivedAt = powers.monotonicMs();
+    const { signal } = call.controller;
+    signal.throwIfAborted();
+    const places = tier === 'execute' ? limits.hostCommandsMax : limits.hostJobsMax;
+    const leave = await queue.enter({ line: `${tier}\0${call.workspace}`, places, session: call.sessionId, signal });
+    try {
+      call.queuedMs = powers.monotonicMs() - arrivedAt;
+      return await next(call);
+    } finally {
+      leave();
+    }
+  };

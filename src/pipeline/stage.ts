@@ -1,0 +1,61 @@
+/** What passes through the pipeline: one call, whose facts each stage may read and add to. */
+import type { CallOptions, CallState, Decision, Effect, Tier, Verdict } from '../call.ts';
+import type { JobUsage } from '../hosts/job.ts';
+import type { Policy } from '../policy/schema.ts';
+import type { Tool } from '../tools/tool.ts';
+
+/** A tool by the name that the caller used. */
+export interface NamedTool {
+  readonly tool: Tool;
+  /** Checks that name's own parameters and gives the tool's. Throws ZodError. */
+  parse(input: unknown): unknown;
+  /** Parameters that go with that name, for suggestions. */
+  readonly parameters: readonly string[];
+}
+
+/** Names to tools; what a session was not given can't be named. */
+export type Toolset = ReadonlyMap<string, NamedTool>;
+
+/** What validation proved; the stages after it work on this. */
+export interface Checked {
+  readonly tool: Tool;
+  readonly input: unknown;
+  readonly effects: readonly Effect[];
+  readonly tier: Tier;
+}
+
+export interface Call {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly principal: string;
+  readonly workspace: string;
+  readonly policy: Policy;
+  readonly toolset: Toolset;
+  /** As the caller wrote it. */
+  readonly name: string;
+  readonly rawInput: unknown;
+  readonly options: CallOptions;
+  /** Aborted with the ToolError that the call then ends with: CANCELLED, TIMEOUT, SHUTTING_DOWN. */
+  readonly controller: AbortController;
+  /** Announces; nothing waits for it. */
+  announce(state: CallState): void;
+  output(stream: 'stdout' | 'stderr', data: Uint8Array): void;
+
+  checked?: Checked;
+  decision?: Decision;
+  rule?: string;
+  queuedMs: number;
+  hostPid?: number;
+  usage?: JobUsage;
+  verdict?: Verdict;
+}
+
+/** Gives the call's data, or throws the ToolError that it ends with. */
+export type Handler = (call: Call) => Promise<unknown>;
+export type Stage = (next: Handler) => Handler;
+
+/** The facts of validation, for the stages that stand after it. */
+export function checkedOf(call: Call): Checked {
+  if (!call.checked) throw new Error('this stage stands after validate');
+  return call.checked;
+}

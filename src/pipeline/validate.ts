@@ -1,0 +1,44 @@
+import type * as z from 'zod';
+import { ToolError } from '../errors.ts';
+import { nearest } from './nearest.ts';
+import type { Call, NamedTool, Stage } from './stage.ts';
+
+/** Resolves the tool in the session's toolset and its input by the tool's schema; all problems are told at once. */
+export const validate: Stage = (next) => (call) => {
+  const named = call.toolset.get(call.name);
+  if (!named) throw unknownTool(call);
+  const input = parse(named, call.rawInput);
+  const { tool } = named;
+  call.checked = { tool, input, tier: tool.tier, effects: tool.effects(input as never) };
+  return next(call);
+};
+
+function unknownTool({ name, toolset }: Call): ToolError {
+  const close = nearest(name, toolset.keys());
+  return new ToolError('TOOL_NOT_FOUND', `there is no tool \`${name}\` in this session`, {
+    suggestion: close === undefined ? 'See tools.list for what there is.' : `Did you mean \`${close}\`?`,
+  });
+}
+
+function parse(named: NamedTool, input: unknown): unknown {
+  try {
+    return named.parse(input ?? {});
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== 'ZodError') throw error;
+    throw invalid(named, (error as z.ZodError).issues);
+  }
+}
+
+function invalid({ tool, parameters }: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolError {
+  const issues = problems.flatMap((issue) => {
+    const path = issue.path.join('.');
+    if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }];
+    return issue.keys.map((key) => {
+      const close = nearest(key, parameters);
+      const hint = close === undefined ? `there are: ${parameters.join(', ')}` : `did you mean ${close}?`;
+      return { path: path === '' ? key : `${path}.${key}`, message: `no such parameter; ${hint}` };
+    });
+  });
+  const told = issues.map(({ path, message }) => `${path || 'input'}: ${message}`).join('; ');
+  return new ToolError('INPUT_INVALID', `input of \`${tool.name}\` is not right: ${told}`, { details: { issues } });
+}

@@ -1,0 +1,70 @@
+/**
+ * All that is not deterministic, handed in: clock, timers, random ids, processes, log. The entries gather them once;
+ * tests hand in their own. Architecture invariant: no other file of src/ reads a clock, sets a timer or makes a random value.
+ */
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+/** A running timer; cancelling it twice, or after it fired, does nothing. */
+export interface Timer {
+  cancel(): void;
+}
+
+export interface Powers {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Milliseconds of a clock that never jumps. */
+  monotonicMs(): number;
+  /** Calls `fn` once after `delayMs`; never keeps the process alive. */
+  after(delayMs: number, fn: () => void): Timer;
+  /** A fresh UUIDv7: unique, and in order of time. */
+  uuid(): string;
+  /** 32 random bytes as hex, for credentials. */
+  secret(): string;
+  spawn(command: string, args: readonly string[], options: SpawnOptions): ChildProcess;
+  readonly log: Log;
+}
+
+export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+export function systemPowers(log: Log = silentLog): Powers {
+  return {
+    now: () => Date.now(),
+    monotonicMs: () => performance.now(),
+    after(delayMs, fn) {
+      const timer = setTimeout(fn, delayMs).unref();
+      return { cancel: () => clearTimeout(timer) };
+    },
+    uuid: () => uuidV7(Date.now()),
+    secret: () => randomBytes(32).toString('hex'),
+    spawn: (command, args, options) => spawn(command, args, options),
+    log,
+  };
+}
+
+let lastMs = 0;
+let sequence = 0;
+
+/** RFC 9562, with a 12-bit counter in `rand_a` so that ids of one process sort in the order they were made. */
+function uuidV7(nowMs: number): string {
+  if (nowMs > lastMs) {
+    lastMs = nowMs;
+    sequence = 0;
+  } else if (++sequence > 0xfff) {
+    lastMs += 1;
+    sequence = 0;
+  }
+  const time = lastMs.toString(16).padStart(12, '0');
+  const random = randomBytes(8);
+  random[0] = ((random[0] as number) & 0x3f) | 0x80;
+  const tail = random.toString('hex');
+  const counter = (0x7000 | sequence).toString(16);
+  return `${time.slice(0, 8)}-${time.slice(8)}-${counter}-${tail.slice(0, 4)}-${tail.slice(4)}`;
+}

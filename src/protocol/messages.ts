@@ -1,0 +1,70 @@
+/** The requests of docs/protocol.md as zod schemas: the only truth about their shapes. */
+import * as z from 'zod';
+
+const id = () => z.string().min(1).max(128);
+const path = () => z.string().min(1).max(4096);
+
+/** An option of the contract that this version can't honour yet; refused rather than ignored. */
+const notYet = <V extends boolean | number>(value: V) => z.literal(value, { error: 'is not supported yet' }).optional();
+
+const callOptions = z
+  .strictObject({
+    callId: id().optional(),
+    timeoutMs: z.int().min(1).max(86_400_000).optional(),
+    cache: z.boolean().optional(),
+    progress: z.boolean().optional(),
+    retries: z.int().min(0).max(100).optional(),
+    preview: notYet(false),
+    detached: notYet(false),
+  })
+  .default({});
+
+const status = z.enum(['queued', 'blocked-on-user', 'in-progress', 'done', 'error', 'cancelled', 'rejected-by-user']);
+
+export const TOPICS = ['calls', 'approvals', 'audit', 'policy'] as const;
+export type Topic = (typeof TOPICS)[number];
+
+export const params = {
+  hello: z.strictObject({
+    protocol: z.int(),
+    client: z.strictObject({ name: z.string().min(1).max(128), version: z.string().min(1).max(64) }),
+    workspace: path().optional(),
+    token: z.string().min(1).max(512).optional(),
+    role: z.enum(['agent', 'operator']).default('agent'),
+    policy: z.string().min(1).max(128).optional(),
+    resumeMs: notYet(0),
+  }),
+  'tools.list': z
+    .strictObject({
+      tier: z.enum(['read_only', 'write', 'execute', 'external_api']).optional(),
+      category: z.string().max(64).optional(),
+      format: z.enum(['ringfence', 'mcp', 'openai', 'anthropic']).default('ringfence'),
+    })
+    .prefault({}),
+  'tools.call': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown(), options: callOptions }),
+  'calls.cancel': z.strictObject({ callId: id() }),
+  'calls.get': z.strictObject({ callId: id() }),
+  'calls.list': z
+    .strictObject({
+      status: status.optional(),
+      tool: z.string().max(128).optional(),
+      limit: z.int().min(1).max(1000).default(100),
+      cursor: id().optional(),
+    })
+    .prefault({}),
+  'events.subscribe': z.strictObject({
+    topics: z.array(z.enum(TOPICS)).min(1).max(TOPICS.length),
+    afterSeq: z.int().min(0).optional(),
+  }),
+  status: z.strictObject({}).prefault({}),
+  shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
+} as const;
+
+export type Method = keyof typeof params;
+export type Params<M extends Method> = z.output<(typeof params)[M]>;
+
+/** Methods of protocol 1 that a later version serves; an honest answer to who asks for them already. */
+export const METHODS_TO_COME: ReadonlySet<string> = new Set([
+  ...['tools.batch', 'calls.undo', 'results.read', 'approvals.list', 'approvals.resolve', 'audit.query'],
+  ...['audit.verify', 'policy.get', 'policy.explain', 'policy.reload', 'providers.list'],
+]);

@@ -1,0 +1,244 @@
+/**
+ * One side of a conversation: requests and their answers in both directions, over any channel. Used by the daemon and
+ * by the client. Architecture invariant: one of three places where errors are converted (here: to JSON-RPC errors).
+ */
+import { RPC_CODES, RpcError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+import type { Channel } from '../transport/transport.ts';
+import { decode, encode } from './codec.ts';
+import { encodeFrame, FrameReader } from './frame.ts';
+import { decodeJson, encodeJson } from './json.ts';
+
+type Id = string | number;
+type Message = Record<string, unknown>;
+
+export interface PeerOptions {
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Answers a request: with its result, or by throwing RpcError. */
+  onRequest?(method: string, params: unknown): unknown;
+  onNotification?(method: string, params: unknown): void;
+  /** The other side is gone; `reason` is a message for people where we ended it. */
+  onClose?(reason?: string): void;
+}
+
+interface Waiting {
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** The answer that failed at the other side, as its error said. */
+export class RemoteError extends Error {
+  readonly code: number;
+  readonly data: unknown;
+
+  constructor(code: number, message: string, data: unknown) {
+    super(message);
+    this.name = 'RemoteError';
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** A message as the bytes that a channel sends. Throws FRAME_TOO_LARGE. */
+export function toBytes(message: unknown, { framing, encoding }: Pick<Channel, 'framing' | 'encoding'>, max: number): Buffer {
+  const payload = encoding === 'json' ? encodeJson(message) : encode(message);
+  if (framing === 'length') return encodeFrame(payload, max);
+  if (payload.length > max) throw new RpcError('FRAME_TOO_LARGE', `a message of ${payload.length} bytes is over the bound of ${max}`);
+  return payload;
+}
+
+export class Peer {
+  readonly #channel: Channel;
+  readonly #options: PeerOptions;
+  readonly #reader: FrameReader;
+  /** Requests of the other side that have no answer yet, with their size. */
+  readonly #unanswered = new Map<Id, number>();
+  readonly #waiting = new Map<Id, Waiting>();
+  #unansweredBytes = 0;
+  #nextId = 1;
+  #paused = false;
+  #closed = false;
+  #halfFrame: Timer | undefined;
+
+  constructor(channel: Channel, options: PeerOptions) {
+    this.#channel = channel;
+    this.#options = options;
+    this.#reader = new FrameReader(options.limits.frameBytesMax);
+    channel.open({
+      data: (bytes) => this.#receive(bytes),
+      drain: () => this.#mayRead(),
+      close: () => this.#end(),
+    });
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Asks the other side. Rejects with RemoteError, or Error when the connection ends first. */
+  request(method: string, params: unknown): Promise<unknown> {
+    if (this.#closed) return Promise.reject(new Error('the connection is closed'));
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      try {
+        this.#send({ id, method, params });
+      } catch (error) {
+        this.#waiting.delete(id);
+        reject(error as Error);
+      }
+    });
+  }
+
+  /**
+   * Tells the other side something, unless it reads so slowly that it would only pile up: then it is left out, and the
+   * numbers that notifications carry show the gap.
+   */
+  notify(method: string, params: unknown): void {
+    if (this.#closed || this.#channel.bufferedBytes > this.#options.limits.writeBufferBytesMax) return;
+    this.#send({ method, params });
+  }
+
+  /** Ends after what was sent is written. */
+  close(): void {
+    this.#channel.close();
+  }
+
+  #send(message: Message): void {
+    this.#channel.send(toBytes(message, this.#channel, this.#options.limits.frameBytesMax));
+  }
+
+  #receive(bytes: Buffer): void {
+    if (this.#closed) return;
+    try {
+      if (this.#channel.framing === 'message') this.#take(bytes);
+      else {
+        for (const payload of this.#reader.push(bytes)) this.#take(payload);
+        this.#watchHalfFrame();
+      }
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      this.#fail(error);
+    }
+  }
+
+  /** Answers with an error that has no request, and ends. */
+  #fail(error: RpcError): void {
+    if (this.#closed) return;
+    this.#options.powers.log.warn({ code: error.code, transport: this.#channel.kind }, error.message);
+    this.#send({ id: null, error: error.toWire() });
+    this.#channel.close();
+    this.#end(error.message);
+  }
+
+  #watchHalfFrame(): void {
+    const { powers, limits } = this.#options;
+    if (!this.#reader.pending) {
+      this.#halfFrame?.cancel();
+      this.#halfFrame = undefined;
+      return;
+    }
+    this.#halfFrame ??= powers.after(limits.frameIdleMs, () => {
+      this.#channel.destroy();
+      this.#end('half a frame and no more');
+    });
+  }
+
+  #take(payload: Buffer): void {
+    const { limits } = this.#options;
+    const message = this.#channel.encoding === 'json' ? decodeJson(payload, limits) : decode(payload, limits);
+    if (typeof message !== 'object' || message === null || Array.isArray(message)) {
+      return this.#answerError(null, new RpcError('INVALID_REQUEST', 'a message is a map'));
+    }
+    const { id, method, params } = message as Message;
+    if (typeof method !== 'string') return this.#settle(message as Message);
+    if (id === undefined) return this.#options.onNotification?.(method, params);
+    if (typeof id !== 'string' && !Number.isSafeInteger(id)) {
+      return this.#answerError(null, new RpcError('INVALID_REQUEST', 'id is a string or an integer'));
+    }
+    void this.#serve(id as Id, { method, params, bytes: payload.length });
+  }
+
+  async #serve(id: Id, { method, params, bytes }: { method: string; params: unknown; bytes: number }): Promise<void> {
+    const refusal = this.#refusal(id, bytes);
+    if (refusal) return this.#answerError(id, refusal);
+    this.#unanswered.set(id, bytes);
+    this.#unansweredBytes += bytes;
+    try {
+      this.#answer({ id, result: await this.#options.onRequest?.(method, params) });
+    } catch (error) {
+      this.#answerError(id, this.#toRpcError(error, method));
+    } finally {
+      this.#unanswered.delete(id);
+      this.#unansweredBytes -= bytes;
+    }
+  }
+
+  #refusal(id: Id, bytes: number): RpcError | undefined {
+    const { peerRequestsMax, peerRequestBytesMax } = this.#options.limits;
+    if (!this.#options.onRequest) return new RpcError('METHOD_NOT_FOUND', 'this side serves no requests');
+    if (this.#unanswered.has(id)) return new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
+    if (this.#unanswered.size >= peerRequestsMax) {
+      return new RpcError('OVERLOADED', `${peerRequestsMax} requests of this connection wait for an answer; wait for some`);
+    }
+    if (this.#unansweredBytes + bytes > peerRequestBytesMax) {
+      return new RpcError('OVERLOADED', `unanswered requests of this connection hold over ${peerRequestBytesMax} bytes`);
+    }
+    return undefined;
+  }
+
+  #toRpcError(error: unknown, method: string): RpcError {
+    if (error instanceof RpcError) return error;
+    this.#options.powers.log.error({ error, method }, 'a request failed inside');
+    return new RpcError('INTERNAL', 'something went wrong inside Ringfence; the daemon log has the cause');
+  }
+
+  #answerError(id: Id | null, error: RpcError): void {
+    this.#answer({ id, error: error.toWire() });
+  }
+
+  #answer(message: Message): void {
+    if (this.#closed) return;
+    try {
+      this.#send(message);
+    } catch (error) {
+      const wire = this.#toRpcError(error, 'answer').toWire();
+      this.#send({ id: message.id, error: wire });
+    }
+    if (this.#channel.bufferedBytes > this.#options.limits.writeBufferBytesMax && !this.#paused) {
+      this.#paused = true;
+      this.#channel.pause();
+    }
+  }
+
+  #mayRead(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#channel.resume();
+  }
+
+  /** An answer to a request of ours; one that nobody waits for is a stranger's mistake. */
+  #settle({ id, result, error }: Message): void {
+    const waiting = this.#waiting.get(id as Id);
+    if (!waiting) {
+      if (id === null && error !== undefined) return this.#end(String((error as Message).message));
+      return this.#answerError(null, new RpcError('INVALID_REQUEST', 'neither a request nor an answer that is awaited'));
+    }
+    this.#waiting.delete(id as Id);
+    if (error === undefined) return waiting.resolve(result);
+    const { code, message, data } = error as { code?: unknown; message?: unknown; data?: unknown };
+    waiting.reject(new RemoteError(Number(code ?? RPC_CODES.INTERNAL), String(message), data));
+  }
+
+  #end(reason?: string): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#halfFrame?.cancel();
+    const error = new Error(reason ? `the connection was closed: ${reason}` : 'the connection was closed');
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+    this.#options.onClose?.(reason);
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * Profiles as bubblewrap arguments. A profile is data, so that a test can take one layer away and show what it held.
+ * Figures and reasons: docs/decisions/0003-confinement.md.
+ */
+import { existsSync, lstatSync, readlinkSync } from 'node:fs';
+import { isInside } from '../paths.ts';
+
+export type Mount =
+  | { readonly kind: 'ro' | 'rw'; readonly path: string }
+  | { readonly kind: 'tmpfs'; readonly at: string; readonly bytes: number }
+  | { readonly kind: 'symlink'; readonly to: string; readonly at: string };
+
+export interface Profile {
+  /** In order: a later one covers an earlier one. */
+  readonly mounts: readonly Mount[];
+  /** Uid and gid shown inside; needed when the real uid is 0, which may not be mapped into a nested namespace. */
+  readonly shownId?: number;
+  /** Whether processes inside may start sandboxes of their own (an execute host must). */
+  readonly nests: boolean;
+  /** `bound`: the caller has mounted a fresh /proc of its own pid namespace, which bubblewrap can't without covering parts of it. */
+  readonly proc: 'own' | 'bound';
+  readonly network: 'none' | 'host';
+  /** Whether the program is the namespace's init: one process less, for programs that have no orphans. */
+  readonly asInit: boolean;
+  /** Number of the inherited descriptor that holds the seccomp program; absent only in tests that show what it held. */
+  readonly seccompFd?: number;
+}
+
+const SHM_BYTES = 32 * 1024 * 1024;
+
+/** All of bwrap's arguments up to the program, without environment and directory. */
+export function toBwrapArgs(profile: Profile): string[] {
+  const { shownId, seccompFd } = profile;
+  return [
+    ...['--unshare-user', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
+    ...(profile.proc === 'own' ? ['--unshare-pid'] : []),
+    ...(profile.network === 'none' ? ['--unshare-net'] : []),
+    ...(shownId === undefined ? [] : ['--uid', `${shownId}`, '--gid', `${shownId}`]),
+    ...(profile.nests ? [] : ['--disable-userns']),
+    ...['--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', 'sandbox'],
+    ...(profile.asInit ? ['--as-pid-1'] : []),
+    ...systemMounts().flatMap(toArgs),
+    // /proc/sys belongs to the real root, so that a sandboxed root-owned process could write core_pattern: an escape.
+    ...(profile.proc === 'own' ? ['--proc', '/proc'] : ['--bind', '/proc', '/proc']),
+    ...(profile.nests ? [] : ['--ro-bind', '/proc/sys', '/proc/sys']),
+    ...['--dev', '/dev'],
+    ...toArgs({ kind: 'tmpfs', at: '/dev/shm', bytes: SHM_BYTES }),
+    ...profile.mounts.flatMap(toArgs),
+    // Both are writable tmpfs of half the memory unless remounted.
+    ...['--remount-ro', '/dev', '--remount-ro', '/'],
+    ...(seccompFd === undefined ? [] : ['--seccomp', `${seccompFd}`]),
+  ];
+}
+
+function toArgs(mount: Mount): string[] {
+  switch (mount.kind) {
+    case 'ro':
+      return ['--ro-bind', mount.path, mount.path];
+    case 'rw':
+      return ['--bind', mount.path, mount.path];
+    case 'tmpfs':
+      return ['--size', `${mount.bytes}`, '--tmpfs', mount.at];
+    case 'symlink':
+      return ['--symlink', mount.to, mount.at];
+    default:
+      return mount satisfies never;
+  }
+}
+
+/** Of /etc, what programs need to start, and nothing that says much of the machine. */
+const ETC = [
+  ...['ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'passwd', 'group', 'nsswitch.conf', 'localtime', 'alternatives'],
+  ...['ssl', 'ca-certificates', 'pki', 'mime.types', 'services', 'protocols', 'terminfo', 'inputrc'],
+];
+
+/** The read-only system: /usr, the top-level folders that are links into it or stand beside it, a few files of /etc. */
+export function systemMounts(): Mount[] {
+  const top = ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'].flatMap((path): Mount[] => {
+    const stat = lstatSync(path, { throwIfNoEntry: false });
+    if (!stat) return [];
+    return stat.isSymbolicLink()
+      ? [{ kind: 'symlink', to: readlinkSync(path), at: path }]
+      : [{ kind: 'ro', path }];
+  });
+  const etc = ETC.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
+  return [{ kind: 'ro', path: '/usr' }, ...top, ...etc.map((path): Mount => ({ kind: 'ro', path }))];
+}
+
+/** Our own code and Node, which hosts run from, and which an agent may not change even where its workspace holds them. */
+export interface Runtime {
+  /** Absolute paths of files and folders. */
+  readonly paths: readonly string[];
+}
+
+export interface ProfileRequest {
+  readonly runtime: Runtime;
+  readonly workspace?: string;
+  readonly shownId?: number;
+  readonly tmpBytes: number;
+}
+
+const tmp = (bytes: number): Mount => ({ kind: 'tmpfs', at: '/tmp', bytes });
+
+/** The profile of a tier host that runs tools in its own threads. */
+export function hostProfile(tier: 'read_only' | 'write' | 'external_api', request: ProfileRequest): Profile {
+  const { workspace, runtime, shownId } = request;
+  const sees = workspace !== undefined && tier !== 'external_api';
+  return {
+    mounts: [
+      tmp(request.tmpBytes),
+      ...(sees ? [{ kind: tier === 'write' ? 'rw' : 'ro', path: workspace } as const] : []),
+      ...runtime.paths.map((path): Mount => ({ kind: 'ro', path })),
+    ],
+    ...(shownId !== undefined && { shownId }),
+    nests: false,
+    proc: 'own',
+    network: 'none',
+    asInit: true,
+    seccompFd: HOST_SECCOMP_FD,
+  };
+}
+
+/** The profile of an execute host: what its commands may see, and the right to start sandboxes within. */
+export function executeHostProfile(request: ProfileRequest & { workspace: string }): Profile {
+  const base = hostProfile('write', request);
+  // A covered /proc forbids fresh ones below it, and bubblewrap run by root covers parts of the one it mounts.
+  return { ...base, nests: true, asInit: false, proc: request.shownId === undefined ? 'own' : 'bound' };
+}
+
+/** The profile of one command. Protected paths are added when it starts, since they come and go. */
+export function commandProfile(request: ProfileRequest & { workspace: string }): Profile {
+  const { workspace, runtime, shownId, tmpBytes } = request;
+  const ours = runtime.paths.filter((path) => isInside(workspace, path));
+  return {
+    mounts: [
+      tmp(tmpBytes),
+      { kind: 'rw', path: workspace },
+      ...ours.map((path): Mount => ({ kind: 'ro', path })),
+    ],
+    ...(shownId !== undefined && { shownId }),
+    nests: false,
+    proc: 'own',
+    network: 'none',
+    asInit: false,
+    seccompFd: COMMAND_SECCOMP_FD,
+  };
+}
+
+/** Descriptors that a host's and a command's bwrap inherits; 3 is the host's line to the gateway, a command's filter. */
+export const HOST_FRAMES_FD = 3;
+export const HOST_SECCOMP_FD = 4;
+export const COMMAND_SECCOMP_FD = 3;
+export const COMMAND_STATUS_FD = 4;
+
+/** Programs that we start with the person's rights, looked for in the system's own folders only: PATH may hold a workspace. */
+export function findProgram(name: string): string | undefined {
+  return ['/usr/bin', '/usr/local/bin', '/bin', '/usr/sbin'].map((it) => `${it}/${name}`).find((it) => existsSync(it));
+}

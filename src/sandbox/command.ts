@@ -1,0 +1,207 @@
+/**
+ * One command in a sandbox of its own: started, fed, read to its bounds, ended. Runs in an execute host.
+ * Everything that a command starts lives in its pid namespace and dies with it, `setsid` or not.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { closeSync, lstatSync, openSync, readFileSync } from 'node:fs';
+import type { Readable, Writable } from 'node:stream';
+import { constants } from 'node:os';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import { PROTECTED_PATHS } from '../paths.ts';
+import type { Powers } from '../powers.ts';
+import { COMMAND_STATUS_FD } from './bubblewrap.ts';
+import { HeadAndTail } from './head-and-tail.ts';
+
+export interface CommandRequest {
+  readonly command: string;
+  /** Absolute, inside the workspace. */
+  readonly cwd: string;
+  readonly env: Record<string, string>;
+  readonly stdin?: string;
+  readonly workspace: string;
+  /** Called with each chunk, up to the point where the output is cut. */
+  readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface CommandSetup {
+  readonly bwrap: string;
+  /** Of bubblewrap.ts, without directory and environment. */
+  readonly args: readonly string[];
+  /** The seccomp program; a file, since its descriptor is read to its end by each bwrap. */
+  readonly filterFile: string;
+  readonly environment: Record<string, string>;
+  readonly limits: Limits;
+}
+
+export interface CommandOutcome {
+  /** 128 + n when signal n ended it; undefined when it was killed by us. */
+  readonly exitCode: number | undefined;
+  readonly signal?: string;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly durationMs: number;
+  readonly cpuMs: number;
+  readonly outputBytes: number;
+  readonly truncated: boolean;
+  /** Why it was killed, if it was. */
+  readonly ended: 'exit' | 'aborted' | 'output';
+}
+
+const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
+
+/** Runs to the end; resolves also when the command was killed. Throws SANDBOX_UNAVAILABLE when its sandbox could not be built. */
+export async function runCommand(request: CommandRequest, setup: CommandSetup, powers: Powers): Promise<CommandOutcome> {
+  const { limits } = setup;
+  const startedAt = powers.monotonicMs();
+  const child = start(request, setup, powers);
+  const output = collect(child, request, limits);
+  const status = readStatus(child.stdio[COMMAND_STATUS_FD] as Readable);
+  feed(child, request.stdin);
+
+  // Killing bwrap kills its init (die-with-parent), and with the init the whole pid namespace.
+  const kill = () => child.kill('SIGKILL');
+  request.signal.addEventListener('abort', kill);
+  output.onOverflow = kill;
+  if (request.signal.aborted) kill();
+  try {
+    const failure = await ended(child);
+    const cpuMs = cpuSinceLastMs();
+    await drained(child, limits.commandDrainMs, powers);
+    if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
+
+    const killed = request.signal.aborted ? 'aborted' : output.overflowed ? 'output' : undefined;
+    const exitCode = status();
+    if (exitCode === undefined && killed === undefined) throw notBuilt(output.stderr.text());
+    const signal = exitCode !== undefined && exitCode > 128 ? SIGNALS.get((exitCode - 128) as never) : undefined;
+    return {
+      exitCode: killed ? undefined : exitCode,
+      ...(signal !== undefined && { signal }),
+      stdout: output.stdout.text(),
+      stderr: output.stderr.text(),
+      durationMs: Math.round(powers.monotonicMs() - startedAt),
+      cpuMs,
+      outputBytes: output.stdout.bytesTotal + output.stderr.bytesTotal,
+      truncated: output.stdout.truncated || output.stderr.truncated,
+      ended: killed ?? 'exit',
+    };
+  } finally {
+    request.signal.removeEventListener('abort', kill);
+    for (const stream of child.stdio) stream?.destroy();
+  }
+}
+
+/** The command's variables go in by --setenv, so that none of them (LD_PRELOAD …) reaches bwrap while it still has rights. */
+function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
+  const env = Object.entries({ ...setup.environment, ...request.env }).flatMap(([name, value]) => ['--setenv', name, value]);
+  const filter = openSync(setup.filterFile, 'r');
+  try {
+    return powers.spawn(
+      setup.bwrap,
+      [
+        ...setup.args,
+        ...protectedPaths(request.workspace),
+        ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
+        ...['--', '/bin/bash', '--norc', '--noprofile', '-c', request.command],
+      ],
+      {
+        stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'],
+        env: setup.environment,
+        cwd: '/',
+      },
+    );
+  } finally {
+    closeSync(filter);
+  }
+}
+
+/** Looked up for each command, since the last one may have made them; links are left alone, they are not what programs trust. */
+function protectedPaths(workspace: string): string[] {
+  return PROTECTED_PATHS.map((path) => `${workspace}/${path}`)
+    .filter((path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === false)
+    .flatMap((path) => ['--ro-bind', path, path]);
+}
+
+interface Output {
+  readonly stdout: HeadAndTail;
+  readonly stderr: HeadAndTail;
+  overflowed: boolean;
+  onOverflow: () => void;
+}
+
+function collect(child: ChildProcess, { onOutput }: CommandRequest, limits: Limits): Output {
+  const output: Output = {
+    stdout: new HeadAndTail(limits.commandOutputBytes),
+    stderr: new HeadAndTail(limits.commandOutputBytes),
+    overflowed: false,
+    onOverflow() {},
+  };
+  for (const stream of ['stdout', 'stderr'] as const) {
+    const kept = output[stream];
+    child[stream]?.on('error', () => {}).on('data', (chunk: Buffer) => {
+      if (kept.bytesTotal < limits.commandOutputBytes) onOutput?.(stream, chunk);
+      kept.push(chunk);
+      if (output.overflowed || output.stdout.bytesTotal + output.stderr.bytesTotal <= limits.commandOutputBytesMax) return;
+      output.overflowed = true;
+      output.onOverflow();
+    });
+  }
+  return output;
+}
+
+function feed(child: ChildProcess, stdin: string | undefined): void {
+  if (stdin === undefined) return;
+  // EPIPE: the command ended without reading all of it, as `head -1` does.
+  (child.stdin as Writable).on('error', () => {}).end(stdin);
+}
+
+/** bwrap says there how the command ended; nothing is there when it never began. */
+function readStatus(stream: Readable): () => number | undefined {
+  let text = '';
+  stream.on('error', () => {}).on('data', (chunk) => (text += chunk));
+  return () => {
+    const code = /"exit-code": (\d+)/.exec(text)?.[1];
+    return code === undefined ? undefined : Number(code);
+  };
+}
+
+function ended(child: ChildProcess): Promise<Error | undefined> {
+  return new Promise((resolve) => {
+    child.once('error', resolve);
+    child.once('exit', () => resolve(undefined));
+  });
+}
+
+/** Until the pipes are read to their end, or `drainMs`: a process that bwrap has not yet killed may hold them. */
+function drained(child: ChildProcess, drainMs: number, powers: Powers): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = powers.after(drainMs, resolve);
+    child.once('close', () => {
+      timer.cancel();
+      resolve();
+    });
+  });
+}
+
+function notBuilt(stderr: string): ToolError {
+  const complaint = stderr.trim().split('\n').at(-1) ?? '';
+  return new ToolError('SANDBOX_UNAVAILABLE', `the sandbox of this command could not be built: ${complaint}`, {
+    suggestion: 'Run `ringfence status`; bubblewrap may have been removed or changed since the daemon started.',
+  });
+}
+
+const TICKS_PER_SECOND = 100;
+let accountedTicks = 0;
+
+/**
+ * CPU time of the commands that ended since the last call: the host's count of its waited-for children, which a command
+ * enters, with all its descendants, when it is reaped. Two that end in the same turn of the loop may be mixed up. Ticks are 10 ms.
+ */
+function cpuSinceLastMs(): number {
+  const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]?.split(' ') ?? [];
+  const ticks = Number(fields[13]) + Number(fields[14]);
+  const since = ticks - accountedTicks;
+  accountedTicks = ticks;
+  return (since * 1000) / TICKS_PER_SECOND;
+}

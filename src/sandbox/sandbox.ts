@@ -1,0 +1,211 @@
+/**
+ * What confinement this machine can give, found out by trying, and the launch of a confined process.
+ * Fails closed: a tier whose level was not proven is refused, never run weaker.
+ */
+import type { ChildProcess, StdioOptions } from 'node:child_process';
+import { closeSync, openSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Tier } from '../call.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import {
+  COMMAND_SECCOMP_FD,
+  commandProfile,
+  executeHostProfile,
+  findProgram,
+  HOST_SECCOMP_FD,
+  hostProfile,
+  type Runtime,
+  toBwrapArgs,
+} from './bubblewrap.ts';
+import { probeCommand, readProbe } from './probe.ts';
+import { seccompFilter } from './seccomp.ts';
+
+/** A: with cgroups. B: without. C: namespaces but no file confinement. docs/protocol.md, `hello`. */
+export type Level = 'A' | 'B' | 'C' | 'none';
+
+export interface Confinement {
+  readonly level: Level;
+  readonly backend: 'bubblewrap' | 'none';
+  readonly cgroup: 'none';
+  /** What a better machine would have: `cgroup`, `root-workspace`, `execute-host`, or a failed probe's name. */
+  readonly missing: readonly string[];
+  /** Why the level is what it is and what would raise it, for people; empty at level B and better. */
+  readonly advice: string;
+  /** Whether an execute host can itself be confined, which takes a sandbox within a sandbox. */
+  readonly nests: boolean;
+}
+
+/** How the processes of one workspace are started. */
+export interface Launch {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+export interface Sandbox {
+  readonly confinement: Confinement;
+  /** Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier, with the fix. */
+  assertHolds(tier: Tier): void;
+  /** Starts `program` as the tier host; `stdio` is for descriptors 0 to 3. */
+  startHost(tier: Tier, workspace: string, program: readonly string[], stdio: Stdio): ChildProcess;
+  /** bwrap's arguments for a command of this workspace, and its seccomp program. */
+  commandSandbox(workspace: string): { bwrap: string; args: string[]; filter: Uint8Array };
+}
+
+/** Descriptors 0, 1, 2 and 3. */
+export type Stdio = Extract<StdioOptions, readonly unknown[]>;
+
+/** Lowest level at which a tier runs, by default; docs/policy.md lets an operator lower it once policies can. */
+const LEVEL_NEEDED: Record<Tier, Level> = { read_only: 'B', write: 'B', execute: 'B', external_api: 'B' };
+const RANK: Record<Level, number> = { none: 0, C: 1, B: 2, A: 3 };
+
+/** Uid shown inside when the real one is 0 and the workspace is root's. */
+const SHOWN_ID = 1000;
+
+/** The whole environment of a host or a launcher: nothing of the daemon's own. */
+export const BARE_ENVIRONMENT: Readonly<Record<string, string>> = {
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  HOME: '/tmp',
+  LANG: 'C.UTF-8',
+};
+
+export interface SandboxOptions {
+  readonly runtime: Runtime;
+  /** Folder of the daemon's own, which no sandbox holds; seccomp programs are kept there. */
+  readonly stateDir: string;
+  readonly workspaces: readonly string[];
+  readonly limits: Limits;
+  readonly arch: string;
+  readonly platform: string;
+}
+
+/** Tries the machine's confinement once and remembers what it gave. */
+export async function createSandbox(options: SandboxOptions, powers: Powers): Promise<Sandbox> {
+  const { runtime, limits, stateDir } = options;
+  const bwrap = findProgram('bwrap') ?? '';
+  if (options.platform !== 'linux' || bwrap === '' || options.arch !== 'x64') {
+    return unavailable(whyNot(options.platform, options.arch));
+  }
+
+  const plain = seccompFilter({ arch: options.arch, sockets: ['inet', 'unix'] });
+  const nesting = seccompFilter({ arch: options.arch, sockets: ['inet', 'unix'], allowNamespaces: true });
+  const filterFiles = { plain: join(stateDir, 'seccomp-plain.bpf'), nesting: join(stateDir, 'seccomp-nesting.bpf') };
+  writeFileSync(filterFiles.plain, plain, { mode: 0o600 });
+  writeFileSync(filterFiles.nesting, nesting, { mode: 0o600 });
+
+  const request = (workspace: string) => {
+    const { shownId } = identity(workspace);
+    return { runtime, workspace, tmpBytes: limits.commandTmpBytes, ...(shownId !== undefined && { shownId }) };
+  };
+  const launchHost = (tier: Tier, workspace: string, program: readonly string[], nests: boolean): Launch => {
+    const { shownId, ...ids } = identity(workspace);
+    if (tier === 'execute' && !nests) return { ...wrap([...dying(), ...program]), ...ids };
+    const profile =
+      tier === 'execute' ? executeHostProfile(request(workspace)) : hostProfile(tier, request(workspace));
+    const ownProc = profile.proc === 'bound' ? freshPidNamespace() : [];
+    return { ...wrap([...rlimits(limits), ...ownProc, bwrap, ...toBwrapArgs(profile), '--', ...program]), ...ids };
+  };
+  const start = (launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess => {
+    const fds = filters.map((file) => openSync(file, 'r'));
+    try {
+      return powers.spawn(launch.command, launch.args, {
+        stdio: [...stdio, ...fds],
+        env: BARE_ENVIRONMENT,
+        cwd: '/',
+        ...(launch.uid !== undefined && { uid: launch.uid, gid: launch.gid }),
+      });
+    } finally {
+      for (const fd of fds) closeSync(fd);
+    }
+  };
+
+  const confinement = await tryOut();
+  return {
+    confinement,
+    assertHolds: (tier) => assertHolds(confinement, tier),
+    startHost(tier, workspace, program, stdio) {
+      assertHolds(confinement, tier);
+      const filter = tier === 'execute' ? filterFiles.nesting : filterFiles.plain;
+      return start(launchHost(tier, workspace, program, confinement.nests), stdio, [filter]);
+    },
+    commandSandbox: (workspace) => ({ bwrap, args: toBwrapArgs(commandProfile(request(workspace))), filter: plain }),
+  };
+
+  /** Runs the probe in the very profile that commands get, within an execute host's and without; the better one counts. */
+  async function tryOut(): Promise<Confinement> {
+    const workspace = options.workspaces[0] as string;
+    const script = probeCommand({ stateDir, daemonPid: process.pid });
+    const bash = ['/bin/bash', '--norc', '--noprofile', '-c', script];
+    const inner = (fd: number) => [...toBwrapArgs({ ...commandProfile(request(workspace)), seccompFd: fd }), '--', ...bash];
+    const ignored = ['ignore', 'pipe', 'pipe'] as const;
+    const nested = launchHost('execute', workspace, [bwrap, ...inner(HOST_SECCOMP_FD + 1)], true);
+    const { uid, gid } = nested;
+    const direct: Launch = { command: bwrap, args: inner(COMMAND_SECCOMP_FD), ...(uid !== undefined && { uid, gid }) };
+    const [within, without] = await Promise.all([
+      readProbe(start(nested, [...ignored, 'ignore'], [filterFiles.nesting, filterFiles.plain]), limits, powers),
+      readProbe(start(direct, [...ignored], [filterFiles.plain]), limits, powers),
+    ]);
+    const best = within.ok ? within : without;
+    const rootOwned = identity(workspace).shownId !== undefined;
+    const missing = ['cgroup', ...(rootOwned ? ['root-workspace'] : []), ...(within.ok ? [] : ['execute-host'])];
+    const base = { backend: 'bubblewrap', cgroup: 'none', nests: within.ok } as const;
+    if (best.ok) return { ...base, level: 'B', missing, advice: '' };
+    return { ...base, level: 'none', missing: [...missing, ...best.leaks], advice: best.reason };
+  }
+}
+
+/** The launcher of a host gets no more rights than the workspace's owner has, unless that is root. */
+function identity(workspace: string): { uid?: number; gid?: number; shownId?: number } {
+  if (process.getuid?.() !== 0) return {};
+  const { uid, gid } = statSync(workspace);
+  return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };
+}
+
+const wrap = ([command, ...args]: readonly string[]): Launch => ({ command: command as string, args });
+
+/** Prefix that bounds what bubblewrap can't: open files, core dumps, locked memory; inherited by all that a host starts. */
+function rlimits({ openFilesMax }: Limits): string[] {
+  const prlimit = findProgram('prlimit');
+  const bounds = [`--nofile=${openFilesMax}:${openFilesMax}`, '--core=0:0', '--memlock=65536:65536'];
+  return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
+}
+
+/** Prefix after which a process dies with the daemon's thread that started it, where bubblewrap doesn't see to that. */
+function dying(): string[] {
+  const setpriv = findProgram('setpriv');
+  return setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--'];
+}
+
+/** Prefix that starts a pid namespace with an uncovered /proc; only the real root has to, and can. */
+function freshPidNamespace(): string[] {
+  return [...dying(), 'unshare', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child=KILL', '--'];
+}
+
+function assertHolds({ level, advice, missing }: Confinement, tier: Tier): void {
+  const needed = LEVEL_NEEDED[tier];
+  if (RANK[level] >= RANK[needed]) return;
+  throw new ToolError('SANDBOX_UNAVAILABLE', `tier ${tier} needs confinement level ${needed}, this machine has ${level}`, {
+    suggestion: advice,
+    details: { needed, level, missing },
+  });
+}
+
+function whyNot(platform: string, arch: string): string {
+  if (platform !== 'linux') return `Confinement is not available on ${platform} yet; run Ringfence on Linux.`;
+  if (arch !== 'x64') return `The seccomp filter has no table for ${arch} yet; run Ringfence on x86_64.`;
+  return 'Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap) and start the daemon again.';
+}
+
+function unavailable(advice: string): Sandbox {
+  const level = findProgram('unshare') === undefined ? 'none' : 'C';
+  const missing = ['bubblewrap', 'cgroup'];
+  const confinement: Confinement = { level, backend: 'none', cgroup: 'none', missing, advice, nests: false };
+  const refuse = (tier: Tier): never => {
+    assertHolds(confinement, tier);
+    throw new ToolError('SANDBOX_UNAVAILABLE', 'there is no sandbox on this machine', { suggestion: advice });
+  };
+  return { confinement, assertHolds: refuse, startHost: (tier) => refuse(tier), commandSandbox: () => refuse('execute') };
+}

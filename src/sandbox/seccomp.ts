@@ -1,0 +1,302 @@
+/**
+ * The seccomp filter of every sandbox: classic BPF, assembled here and handed to `bwrap --seccomp FD`.
+ * Namespaces hide the system; this closes the doors that they leave open and the kernel code that they would expose.
+ *
+ * A program is blocks one after the other. A block tests the accumulator and either ends in a verdict or falls through
+ * to the next block, so every jump is a short one forwards. Only instructions that the kernel's own analysis understands
+ * are used (load, and, jeq, jge, jset, ret): since 5.11 it works out at load which calls are allowed whatever their
+ * arguments, and those never run the filter.
+ */
+import { ToolError } from '../errors.ts';
+
+export interface SeccompOptions {
+  /** As in `process.arch`; only x64 has a table. */
+  arch: string;
+  /** Address families that `socket()` may make. */
+  sockets: readonly ('inet' | 'unix')[];
+  /**
+   * Leave open what bubblewrap needs to build a sandbox; for a tier host that starts nested ones. This includes IPv4
+   * datagrams and NETLINK_ROUTE whatever `sockets` says, so the host needs a network namespace of its own.
+   */
+  allowNamespaces?: boolean;
+}
+
+/** The calls whose arguments decide, x86_64. */
+const CALL = {
+  open: 2,
+  ioctl: 16,
+  socket: 41,
+  socketpair: 53,
+  clone: 56,
+  mkdir: 83,
+  creat: 85,
+  chmod: 90,
+  fchmod: 91,
+  mknod: 133,
+  openat: 257,
+  mkdirat: 258,
+  mknodat: 259,
+  fchmodat: 268,
+  fchmodat2: 452,
+} as const;
+
+/**
+ * The last number of Linux 6.18, the newest kernel whose calls were gone through. A later call may be one more way to
+ * mount (as open_tree_attr was in 6.15); answered as by an older kernel, programs fall back.
+ * Also above it: 512 to 547, which kernels before 5.4 took as the x32 ioctl, ptrace and so on even without the x32 bit,
+ * and with that bit (0x40000000) every call a second time.
+ */
+const LAST_REVIEWED = 470;
+
+/** Answered as if the kernel had none: their flags and modes lie in memory, where a filter can't look. libc falls back. */
+const UNINSPECTABLE = { clone3: 435, openat2: 437 };
+
+/** What bubblewrap itself calls inside its new namespaces (0.8.0, --hostname and --disable-userns included). */
+const BUILD_NAMESPACES = { pivot_root: 155, mount: 165, umount2: 166, sethostname: 170, unshare: 272 };
+
+const REFUSED = {
+  // Reading and steering other processes of the same uid, and taking their open files.
+  ...{ ptrace: 101, process_vm_readv: 310, process_vm_writev: 311, kcmp: 312, pidfd_getfd: 438 },
+
+  // Leaving the mount namespace, and the mount code itself: fsconfig alone gave root from a user namespace
+  // (CVE-2022-0185). Handles name files by inode, past every masked path.
+  ...{ chroot: 161, setns: 308, name_to_handle_at: 303, open_by_handle_at: 304 },
+  ...{ open_tree: 428, move_mount: 429, fsopen: 430, fsconfig: 431, fsmount: 432, fspick: 433 },
+  ...{ mount_setattr: 442, open_tree_attr: 467 },
+
+  // Keyrings have no namespace of their own: the session keyring of whoever started the daemon is inherited.
+  ...{ add_key: 248, request_key: 249, keyctl: 250 },
+
+  // The usual ways from a bug to the kernel. io_uring also opens, connects and makes sockets without passing here.
+  ...{ perf_event_open: 298, bpf: 321, userfaultfd: 323 },
+  ...{ io_uring_setup: 425, io_uring_enter: 426, io_uring_register: 427 },
+
+  // The machine: its kernel, its swap, its accounting, its log, its names, its consoles. Root only, and so a second lock.
+  ...{ reboot: 169, kexec_load: 246, kexec_file_load: 320 },
+  ...{ init_module: 175, delete_module: 176, finit_module: 313 },
+  ...{ swapon: 167, swapoff: 168, acct: 163, quotactl: 179, quotactl_fd: 443, nfsservctl: 180 },
+  ...{ syslog: 103, lookup_dcookie: 212, setdomainname: 171, vhangup: 153, iopl: 172, ioperm: 173 },
+
+  // The clock, which has no namespace; time limits and audit entries rest on it.
+  ...{ adjtimex: 159, settimeofday: 164, clock_settime: 227, clock_adjtime: 305 },
+
+  // Switches off address randomisation for the programs that follow.
+  ...{ personality: 135 },
+};
+
+const EPERM = 1;
+const ENOSYS = 38;
+const EAFNOSUPPORT = 97;
+
+const AF_UNIX = 1;
+const AF_INET = 2;
+const AF_INET6 = 10;
+const AF_NETLINK = 16;
+const NETLINK_ROUTE = 0;
+const FAMILIES = { unix: [AF_UNIX], inet: [AF_INET, AF_INET6] };
+/** The rest of the type argument is flags: SOCK_NONBLOCK, SOCK_CLOEXEC. */
+const SOCK_TYPE_MASK = 0xf;
+const SOCK_STREAM = 1;
+const SOCK_DGRAM = 2;
+const SOCK_SEQPACKET = 5;
+
+/** NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME is clone3's only: here it is part of the signal. */
+const CLONE_NEW = 0x7e020000;
+/** O_CREAT and the bit of O_TMPFILE that is not O_DIRECTORY: without either the mode argument is whatever was there. */
+const OPEN_CREATES = 0x40 | 0x400000;
+const SET_ID_BITS = 0o6000;
+/** Set in S_IFCHR and S_IFBLK, and in no other type that mknod takes. */
+const DEVICE_BIT = 0o020000;
+
+const TIOCSTI = 0x5412;
+const TIOCLINUX = 0x541c;
+
+// The assembler: a block is its instructions, a jump counts the instructions that it skips.
+
+interface Instruction {
+  code: number;
+  k: number;
+  /** Instructions skipped when the test holds. */
+  jt: number;
+  /** Instructions skipped when it does not. */
+  jf: number;
+}
+type Block = readonly Instruction[];
+
+const LOAD_WORD = 0x20;
+const AND = 0x54;
+const JUMP_EQUAL = 0x15;
+const JUMP_AT_LEAST = 0x35;
+const JUMP_ANY_BIT = 0x45;
+const RETURN = 0x06;
+
+const AUDIT_ARCH_X86_64 = 0xc000003e;
+const NUMBER_OFFSET = 0;
+const ARCH_OFFSET = 4;
+const ARGS_OFFSET = 16;
+
+const load = (offset: number): Block => [{ code: LOAD_WORD, k: offset, jt: 0, jf: 0 }];
+/** The low half only. The kernel takes int or less from every argument looked at here, so the high half is the caller's to fill. */
+const loadArg = (index: number): Block => load(ARGS_OFFSET + 8 * index);
+const keepBits = (mask: number): Block => [{ code: AND, k: mask, jt: 0, jf: 0 }];
+
+const verdict = (k: number): Block => [{ code: RETURN, k, jt: 0, jf: 0 }];
+const ALLOW = verdict(0x7fff0000);
+const KILL_PROCESS = verdict(0x80000000);
+const fail = (errno: number): Block => verdict(0x00050000 | errno);
+
+const ifAtLeast = (bound: number, body: Block): Block => [
+  { code: JUMP_AT_LEAST, k: bound, jt: 0, jf: body.length },
+  ...body,
+];
+const ifAnyBit = (mask: number, body: Block): Block => [
+  { code: JUMP_ANY_BIT, k: mask, jt: 0, jf: body.length },
+  ...body,
+];
+const unlessEqual = (value: number, body: Block): Block => [
+  { code: JUMP_EQUAL, k: value, jt: body.length, jf: 0 },
+  ...body,
+];
+/** One test per value; each but the last jumps over the rest of the tests to the body. */
+const ifOneOf = (values: readonly number[], body: Block): Block => {
+  const last = values.length - 1;
+  const tests = values.map((k, i) => ({ code: JUMP_EQUAL, k, jt: last - i, jf: i === last ? body.length : 0 }));
+  return values.length === 0 ? [] : [...tests, ...body];
+};
+
+/** As the kernel takes it; a jump over more than 255 instructions fits no u8 and throws a RangeError. */
+function assemble(program: Block): Buffer {
+  const bytes = Buffer.alloc(8 * program.length);
+  for (const [i, { code, jt, jf, k }] of program.entries()) {
+    bytes.writeUInt16LE(code, 8 * i);
+    bytes.writeUInt8(jt, 8 * i + 2);
+    bytes.writeUInt8(jf, 8 * i + 3);
+    bytes.writeUInt32LE(k, 8 * i + 4);
+  }
+  return bytes;
+}
+
+// The rules. Each expects the call's number in the accumulator and leaves it there where it falls through.
+
+const refuseSetIdMode = (argument: number): Block => [
+  ...loadArg(argument),
+  ...ifAnyBit(SET_ID_BITS, fail(EPERM)),
+  ...ALLOW,
+];
+const refuseSetIdOpen = (flags: number): Block => [
+  ...loadArg(flags),
+  ...ifAnyBit(OPEN_CREATES, refuseSetIdMode(flags + 1)),
+  ...ALLOW,
+];
+/** A device node needs CAP_MKNOD, which nobody inside has; refusing it too costs one more bit of the mask. */
+const refuseSetIdNode = (mode: number): Block => [
+  ...loadArg(mode),
+  ...ifAnyBit(SET_ID_BITS | DEVICE_BIT, fail(EPERM)),
+  ...ALLOW,
+];
+
+/**
+ * A file left in the workspace with a setuid bit runs as its owner for every other user of the machine: the sandbox's
+ * nosuid mounts end at its door. openat comes first, being the only frequent call whose arguments count.
+ */
+const setIdRules: Block = [
+  ...ifOneOf([CALL.openat], refuseSetIdOpen(2)),
+  ...ifOneOf([CALL.open], refuseSetIdOpen(1)),
+  ...ifOneOf([CALL.creat, CALL.mkdir, CALL.chmod, CALL.fchmod], refuseSetIdMode(1)),
+  ...ifOneOf([CALL.mkdirat, CALL.fchmodat, CALL.fchmodat2], refuseSetIdMode(2)),
+  ...ifOneOf([CALL.mknod], refuseSetIdNode(1)),
+  ...ifOneOf([CALL.mknodat], refuseSetIdNode(2)),
+];
+
+/** Both type into a terminal: a command could leave a line for the shell that started the daemon. */
+const terminalRule: Block = ifOneOf(
+  [CALL.ioctl],
+  [...loadArg(1), ...ifOneOf([TIOCSTI, TIOCLINUX], fail(EPERM)), ...ALLOW],
+);
+
+const cloneRule: Block = ifOneOf([CALL.clone], [...loadArg(0), ...ifAnyBit(CLONE_NEW, fail(EPERM)), ...ALLOW]);
+
+const allowSocketTypes = (types: readonly number[]): Block => [
+  ...loadArg(1),
+  ...keepBits(SOCK_TYPE_MASK),
+  ...ifOneOf(types, ALLOW),
+  ...fail(EAFNOSUPPORT),
+];
+
+/**
+ * bubblewrap finds `lo` through a datagram socket, AF_INET where AF_UNIX is refused, and brings it up over
+ * NETLINK_ROUTE. The other netlink protocols, netfilter above all, would be reached with the full capabilities of a new
+ * user namespace.
+ */
+const loopbackSockets: Block = [
+  ...ifOneOf([AF_INET], allowSocketTypes([SOCK_DGRAM])),
+  ...ifOneOf([AF_NETLINK], [...loadArg(2), ...ifOneOf([NETLINK_ROUTE], ALLOW), ...fail(EAFNOSUPPORT)]),
+];
+
+/**
+ * A network namespace does not hold AF_VSOCK (the hypervisor), AF_UNIX (sockets in bound directories) or the rarer
+ * families, which few look after and whose modules are loaded on demand.
+ */
+const socketRule = ({ sockets, allowNamespaces = false }: SeccompOptions): Block =>
+  ifOneOf(
+    [CALL.socket],
+    [
+      ...loadArg(0),
+      ...ifOneOf(
+        sockets.flatMap((name) => FAMILIES[name]),
+        ALLOW,
+      ),
+      ...(allowNamespaces ? loopbackSockets : []),
+      ...fail(EAFNOSUPPORT),
+    ],
+  );
+
+/**
+ * Node's child_process talks to its children over a socketpair, so AF_UNIX pairs are always made. A connected stream
+ * stays with its two ends. A datagram pair does not: either end may send to any path, so it counts as an AF_UNIX
+ * socket, and so does SOCK_RAW, which the kernel turns into one.
+ */
+const socketpairRule = ({ sockets }: SeccompOptions): Block =>
+  ifOneOf(
+    [CALL.socketpair],
+    [
+      ...loadArg(0),
+      ...ifOneOf([AF_UNIX], sockets.includes('unix') ? ALLOW : allowSocketTypes([SOCK_STREAM, SOCK_SEQPACKET])),
+      ...fail(EAFNOSUPPORT),
+    ],
+  );
+
+/**
+ * The filter as `struct sock_filter[]`, 8 bytes each, for `bwrap --seccomp FD`.
+ * Throws SANDBOX_UNAVAILABLE where there is no table of call numbers for `arch`.
+ */
+export function seccompFilter(options: SeccompOptions): Buffer {
+  if (options.arch !== 'x64') {
+    throw new ToolError(
+      'SANDBOX_UNAVAILABLE',
+      `the seccomp filter has no table of system calls for ${options.arch}, only for x64`,
+      {
+        suggestion: 'Run the daemon on x86_64 Linux; arm64 has other call numbers and needs a table of its own.',
+        details: { arch: options.arch },
+      },
+    );
+  }
+  const { allowNamespaces = false } = options;
+  const refused = { ...REFUSED, ...(!allowNamespaces && BUILD_NAMESPACES) };
+  return assemble([
+    ...load(ARCH_OFFSET),
+    // The 32-bit calls (int 0x80) have other numbers, so none of the rules below would mean anything. No honest
+    // 64-bit program makes them.
+    ...unlessEqual(AUDIT_ARCH_X86_64, KILL_PROCESS),
+    ...load(NUMBER_OFFSET),
+    ...ifAtLeast(LAST_REVIEWED + 1, fail(ENOSYS)),
+    ...setIdRules,
+    ...terminalRule,
+    ...(allowNamespaces ? [] : cloneRule),
+    ...socketRule(options),
+    ...socketpairRule(options),
+    ...ifOneOf(Object.values(UNINSPECTABLE), fail(ENOSYS)),
+    ...ifOneOf(Object.values(refused), fail(EPERM)),
+    ...ALLOW,
+  ]);
+}

@@ -1,0 +1,271 @@
+/** Connections to sessions, requests to what answers them. No tool code runs here. */
+import type { CallState, CallOptions } from '../call.ts';
+import { RpcError, ToolError } from '../errors.ts';
+import type { HostStatus } from '../hosts/hosts.ts';
+import type { Limits } from '../limits.ts';
+import type { Call, Pipeline, Toolset } from '../pipeline/pipeline.ts';
+import { narrow } from '../policy/decide.ts';
+import type { Policy } from '../policy/schema.ts';
+import type { Powers } from '../powers.ts';
+import { METHODS_TO_COME, type Method, type Params, params as schemas, type Topic } from '../protocol/messages.ts';
+import { Peer } from '../protocol/peer.ts';
+import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
+import type { Channel } from '../transport/transport.ts';
+import { Events } from './events.ts';
+import { Session } from './session.ts';
+
+const PROTOCOL = 1;
+
+export interface GatewayOptions {
+  readonly version: string;
+  readonly pipeline: Pipeline;
+  readonly toolset: Toolset;
+  readonly policy: Policy;
+  /** Built-in policies that a hello may name. */
+  readonly policies: ReadonlyMap<string, Policy>;
+  readonly confinement: { level: string; backend: string; cgroup: string; missing: readonly string[] };
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Absolute, real; the first is the default. */
+  readonly workspaces: readonly string[];
+  /** The real path of a directory that lies in one of them. Throws RpcError FORBIDDEN. */
+  resolveWorkspace(path: string): string;
+  /** Whose token it is, if anybody's. */
+  roleOf(token: string): 'agent' | 'operator' | undefined;
+  warm(workspace: string): void;
+  hostStatus(): Promise<HostStatus[]>;
+  auditEntries(): number;
+  listeners(): string[];
+  recordSession(session: Session): void;
+  /** Begins the daemon's end; the answer is sent before it. */
+  shutdown(graceMs: number): void;
+}
+
+interface Connection {
+  readonly channel: Channel;
+  peer: Peer;
+  session?: Session;
+  subscriptions: Disposable[];
+}
+
+export class Gateway {
+  readonly #options: GatewayOptions;
+  readonly #connections = new Set<Connection>();
+  readonly #events: Events;
+  readonly #startedAt: number;
+  #closing = false;
+
+  constructor(options: GatewayOptions) {
+    this.#options = options;
+    this.#events = new Events(options.limits.eventsKept);
+    this.#startedAt = options.powers.monotonicMs();
+  }
+
+  /** Takes a connection, unless there are too many. */
+  accept(channel: Channel): void {
+    const { limits, powers } = this.#options;
+    if (this.#closing || this.#connections.size >= limits.connectionsMax) return channel.destroy();
+    const silent = powers.after(limits.helloTimeoutMs, () => {
+      if (!connection.session) connection.channel.destroy();
+    });
+    const connection = { channel, subscriptions: [] } as unknown as Connection;
+    connection.peer = new Peer(channel, {
+      limits,
+      powers,
+      onRequest: (method, params) => this.#serve(connection, method, params),
+      onClose: () => {
+        silent.cancel();
+        this.#connections.delete(connection);
+        for (const subscription of connection.subscriptions) subscription[Symbol.dispose]();
+        void connection.session?.end(new ToolError('CANCELLED', 'the connection of this call ended'));
+      },
+    });
+    this.#connections.add(connection);
+  }
+
+  /** Refuses new calls, lets running ones go on for `graceMs`, ends the rest, then the connections. */
+  async close(graceMs: number, reason: string): Promise<void> {
+    this.#closing = true;
+    const { powers } = this.#options;
+    const { queue } = this.#options.pipeline;
+    const error = new ToolError('SHUTTING_DOWN', `the daemon is shutting down: ${reason}`);
+    for (const { session } of this.#connections) session?.refuse(error);
+    const until = powers.monotonicMs() + graceMs;
+    while (queue.running > 0 && powers.monotonicMs() < until) await new Promise<void>((resolve) => powers.after(10, resolve));
+    await Promise.all([...this.#connections].map(({ session }) => session?.end(error)));
+    for (const { peer } of this.#connections) {
+      peer.notify('session.closing', { reason });
+      peer.close();
+    }
+  }
+
+  async #serve(connection: Connection, method: string, raw: unknown): Promise<unknown> {
+    if (!connection.session && method !== 'hello') {
+      throw new RpcError('NOT_READY', `the first request is hello, not ${method.slice(0, 64)}`);
+    }
+    if (!Object.hasOwn(schemas, method)) {
+      const known = METHODS_TO_COME.has(method) ? `${method} is not served by this version yet` : `there is no method ${method.slice(0, 64)}`;
+      throw new RpcError('METHOD_NOT_FOUND', known);
+    }
+    return this.#answer(connection, method as Method, parseParams(method as Method, raw));
+  }
+
+  #answer(connection: Connection, method: Method, params: unknown): unknown {
+    if (method === 'hello') return this.#hello(connection, params as Params<'hello'>);
+    const session = connection.session as Session;
+    switch (method) {
+      case 'tools.list':
+        return this.#tools(session, params as Params<'tools.list'>);
+      case 'tools.call':
+        return this.#call(session, params as Params<'tools.call'>);
+      case 'calls.cancel':
+        return { cancelled: session.cancel((params as Params<'calls.cancel'>).callId) };
+      case 'calls.get':
+        return this.#record(session, (params as Params<'calls.get'>).callId);
+      case 'calls.list':
+        return session.list(params as Params<'calls.list'>);
+      case 'events.subscribe':
+        return this.#subscribe(connection, params as Params<'events.subscribe'>);
+      case 'status':
+        return this.#status(session);
+      case 'shutdown':
+        return this.#shutdown(session, params as Params<'shutdown'>);
+      default:
+        return method satisfies never;
+    }
+  }
+
+  #hello(connection: Connection, params: Params<'hello'>): object {
+    if (connection.session) throw new RpcError('INVALID_REQUEST', 'hello was said already');
+    if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
+    if (params.protocol !== PROTOCOL) {
+      throw new RpcError('VERSION_UNSUPPORTED', `protocol ${params.protocol} is not served`, { supported: [PROTOCOL] });
+    }
+    this.#authenticate(connection, params);
+    const { limits, powers, confinement, version, workspaces } = this.#options;
+    const workspace = params.workspace === undefined ? (workspaces[0] as string) : this.#options.resolveWorkspace(params.workspace);
+    const session = this.#newSession(connection, params, workspace);
+    connection.session = session;
+    this.#options.recordSession(session);
+    this.#options.warm(workspace);
+    const { id, secret, role, policy } = session.options;
+    powers.log.info({ sessionId: id, client: session.options.client, workspace }, 'session opened');
+    const toolset = toolsOf(session.options.toolset).filter((it) => policy.tiers[it.tier].decision !== 'deny');
+    return {
+      protocol: PROTOCOL,
+      server: { name: 'ringfence', version },
+      session: { id, secret, role, workspace, policy: policy.name, toolset: toolset.map((it) => it.name) },
+      confinement,
+      limits: { frameBytesMax: limits.frameBytesMax, fileBytesMax: limits.fileBytesMax, callTimeoutMs: limits.callTimeoutMs, sessionQueueMax: limits.sessionQueueMax },
+    };
+  }
+
+  #authenticate({ channel }: Connection, { token, role }: Params<'hello'>): void {
+    const owner = token === undefined ? undefined : this.#options.roleOf(token);
+    if (token !== undefined && owner === undefined) throw new RpcError('UNAUTHENTICATED', 'this token is not one of this daemon');
+    if (!channel.authenticated && owner === undefined) {
+      throw new RpcError('UNAUTHENTICATED', 'a WebSocket needs a token: as Authorization: Bearer, or as hello.token');
+    }
+    if (role === 'operator' && owner !== 'operator') {
+      throw new RpcError('UNAUTHENTICATED', 'role operator needs the operator token as hello.token; the CLI reads it from the state directory');
+    }
+  }
+
+  #newSession(connection: Connection, params: Params<'hello'>, workspace: string): Session {
+    const { powers, limits, pipeline, toolset, policy, policies } = this.#options;
+    const asked = params.policy === undefined ? policy : policies.get(params.policy);
+    if (!asked) throw new RpcError('INVALID_PARAMS', `there is no policy ${params.policy}; there are: ${[...policies.keys()].join(', ')}`);
+    return new Session({
+      id: powers.uuid(),
+      secret: powers.secret(),
+      role: params.role,
+      principal: connection.channel.kind === 'unix' ? `uid:${process.getuid?.() ?? '?'}` : 'token',
+      client: `${params.client.name} ${params.client.version}`,
+      workspace,
+      policy: narrow(policy, asked),
+      toolset,
+      run: pipeline.run,
+      limits,
+      powers,
+      onUpdate: (call, state) => this.#update(connection, call, state),
+      onOutput: (call, stream, data) => {
+        connection.peer.notify('call.output', { callId: call.id, seq: this.#events.seq, stream, data });
+      },
+    });
+  }
+
+  #tools({ options }: Session, { tier, category, format }: Params<'tools.list'>): object {
+    const infos = toolsOf(options.toolset)
+      .map((tool) => toToolInfo(tool, options.policy.tiers[tool.tier].decision))
+      .filter((it) => it.decision !== 'deny' && (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category);
+    return { tools: infos.map((it) => toFormat(it, format)) };
+  }
+
+  #call(session: Session, { tool, input, options }: Params<'tools.call'>): Promise<unknown> {
+    return session.call(tool, input, options as CallOptions);
+  }
+
+  #record(session: Session, callId: string): object {
+    const record = session.get(callId);
+    if (!record) throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
+    return record;
+  }
+
+  #update(connection: Connection, call: Call, state: CallState): void {
+    const { sessionId, id: callId } = call;
+    const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } });
+    if (call.options.progress) connection.peer.notify('call.update', { callId, seq: event.seq, state });
+  }
+
+  #subscribe(connection: Connection, { topics, afterSeq }: Params<'events.subscribe'>): object {
+    const { role, id } = (connection.session as Session).options;
+    const restricted: Topic[] = ['audit', 'approvals'];
+    if (role !== 'operator' && topics.some((it) => restricted.includes(it))) {
+      throw new RpcError('FORBIDDEN', 'these topics are for operators');
+    }
+    if (connection.subscriptions.length >= this.#options.limits.subscriptionsMax) {
+      throw new RpcError('OVERLOADED', `a connection has at most ${this.#options.limits.subscriptionsMax} subscriptions`);
+    }
+    const tell = ({ topic, sessionId, seq, method, params }: ReturnType<Events['publish']>) => {
+      if (topics.includes(topic) && (role === 'operator' || sessionId === id)) connection.peer.notify(method, { ...params, seq });
+    };
+    connection.subscriptions.push(this.#events.listen(tell));
+    // After the answer, so that nothing of a subscription comes before its number.
+    if (afterSeq !== undefined) for (const event of this.#events.after(afterSeq)) this.#options.powers.after(0, () => tell(event));
+    return { subscription: connection.subscriptions.length, seq: this.#events.seq };
+  }
+
+  async #status({ options }: Session): Promise<object> {
+    const { powers, version, pipeline } = this.#options;
+    const hosts = await this.#options.hostStatus();
+    const { queued, running } = pipeline.queue;
+    return {
+      uptimeMs: Math.round(powers.monotonicMs() - this.#startedAt),
+      version,
+      pid: process.pid,
+      rssBytes: process.memoryUsage.rss(),
+      sessions: [...this.#connections].filter(({ session }) => session).length,
+      calls: { queued, running, blocked: 0 },
+      // An agent learns nothing of other workspaces.
+      hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
+      cache: {},
+      audit: { entries: this.#options.auditEntries() },
+      listeners: this.#options.listeners(),
+      confinement: this.#options.confinement,
+    };
+  }
+
+  #shutdown({ options }: Session, { graceMs }: Params<'shutdown'>): object {
+    if (options.role !== 'operator') throw new RpcError('FORBIDDEN', 'shutdown is for operators');
+    this.#options.shutdown(graceMs ?? this.#options.limits.shutdownGraceMs);
+    return {};
+  }
+}
+
+function parseParams(method: Method, raw: unknown): unknown {
+  const parsed = schemas[method].safeParse(raw);
+  if (parsed.success) return parsed.data;
+  const issues = parsed.error.issues.map(({ path, message }) => ({ path: path.join('.'), message }));
+  const told = issues.map(({ path, message }) => `${path || 'params'}: ${message}`).join('; ');
+  throw new RpcError('INVALID_PARAMS', `params of ${method} are not right: ${told}`, { issues });
+}

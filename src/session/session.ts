@@ -1,0 +1,240 @@
+/** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result. */
+import { createHash } from 'node:crypto';
+import type { CallOptions, CallRecord, CallState, CallStatus, ResultMetadata, ToolResult, Verdict } from '../call.ts';
+import { type Code, ToolError, toToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Call, Handler, Toolset } from '../pipeline/stage.ts';
+import type { Policy } from '../policy/schema.ts';
+import type { Powers } from '../powers.ts';
+
+export interface SessionOptions {
+  readonly id: string;
+  readonly secret: string;
+  readonly role: 'agent' | 'operator';
+  readonly principal: string;
+  readonly client: string;
+  readonly workspace: string;
+  readonly policy: Policy;
+  readonly toolset: Toolset;
+  readonly run: Handler;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Told of every change of a call's state. */
+  onUpdate(call: Call, state: CallState): void;
+  onOutput(call: Call, stream: 'stdout' | 'stderr', data: Uint8Array): void;
+}
+
+interface Kept {
+  readonly call: Call;
+  readonly record: CallRecord;
+  readonly result: Promise<ToolResult>;
+  /** Digest of tool and input where the caller chose the id; a fresh id is nobody else's. */
+  readonly fingerprint: string | undefined;
+  bytes: number;
+}
+
+export interface Page {
+  calls: CallRecord[];
+  cursor?: string;
+}
+
+const VERDICTS: Partial<Record<Code, Verdict>> = {
+  TIMEOUT: 'timeout',
+  CPU_LIMIT: 'cpu',
+  MEMORY_LIMIT: 'memory',
+  PROCESS_LIMIT: 'processes',
+  OUTPUT_LIMIT: 'output',
+  FILE_LIMIT: 'file',
+  CANCELLED: 'cancelled',
+  SHUTTING_DOWN: 'cancelled',
+  HOST_CRASHED: 'crashed',
+};
+
+export class Session {
+  readonly options: SessionOptions;
+  readonly #calls = new Map<string, Kept>();
+  #keptBytes = 0;
+  #ended = 0;
+  #closing: ToolError | undefined;
+
+  constructor(options: SessionOptions) {
+    this.options = options;
+  }
+
+  /** Runs a call to its result; never rejects. */
+  call(name: string, rawInput: unknown, options: CallOptions): Promise<ToolResult> {
+    const { powers } = this.options;
+    const id = options.callId ?? powers.uuid();
+    const fingerprint = options.callId === undefined ? undefined : digest(name, rawInput);
+    const known = this.#calls.get(id);
+    if (known && known.fingerprint === fingerprint && fingerprint !== undefined) return known.result;
+    const call = this.#newCall(id, name, rawInput, options);
+    if (known) {
+      const error = new ToolError('CONFLICT', `call id ${id} was used for another call`, { layer: 'daemon' });
+      return Promise.resolve(this.#toResult(call, powers.monotonicMs(), { error }));
+    }
+    const record: CallRecord = {
+      callId: id,
+      tool: call.name,
+      sessionId: this.options.id,
+      createdAt: new Date(powers.now()).toISOString(),
+      state: { status: 'queued', position: 0 },
+    };
+    call.announce = (state) => {
+      record.state = state;
+      this.options.onUpdate(call, state);
+    };
+    const { promise, resolve } = Promise.withResolvers<ToolResult>();
+    const kept: Kept = { call, record, result: promise, fingerprint, bytes: 0 };
+    this.#calls.set(id, kept);
+    void this.#run(kept).then(resolve);
+    return promise;
+  }
+
+  /** Whether there was such a call still to cancel. */
+  cancel(callId: string): boolean {
+    const kept = this.#calls.get(callId);
+    if (!kept || kept.record.result) return false;
+    kept.call.controller.abort(new ToolError('CANCELLED', 'the call was cancelled by its client'));
+    return true;
+  }
+
+  get(callId: string): CallRecord | undefined {
+    return this.#calls.get(callId)?.record;
+  }
+
+  /** Newest last; `cursor` is the last call of the page before. */
+  list(filter: { status?: CallStatus | undefined; tool?: string | undefined; limit: number; cursor?: string | undefined }): Page {
+    const records = [...this.#calls.values()].map(({ record }) => record);
+    const from = filter.cursor === undefined ? 0 : records.findIndex(({ callId }) => callId === filter.cursor) + 1;
+    const wanted = records
+      .slice(from)
+      .filter(({ state, tool }) => (filter.status ?? state.status) === state.status && (filter.tool ?? tool) === tool);
+    const page = wanted.slice(0, filter.limit).map(({ result: _, ...record }) => record);
+    const last = page.at(-1);
+    return { calls: page, ...(wanted.length > page.length && last && { cursor: last.callId }) };
+  }
+
+  /** Answers further calls with `reason`. */
+  refuse(reason: ToolError): void {
+    this.#closing ??= reason;
+  }
+
+  /** Ends all calls for `reason` and refuses further ones; settles when the last is over. */
+  async end(reason: ToolError): Promise<void> {
+    this.refuse(reason);
+    const open = [...this.#calls.values()].filter(({ record }) => !record.result);
+    for (const { call } of open) call.controller.abort(reason);
+    await Promise.all(open.map(({ result }) => result));
+  }
+
+  #newCall(id: string, name: string, rawInput: unknown, options: CallOptions): Call {
+    const { id: sessionId, principal, workspace, policy, toolset, onOutput } = this.options;
+    const call: Call = {
+      ...{ id, sessionId, principal, workspace, policy, toolset, rawInput, options, queuedMs: 0 },
+      name,
+      controller: new AbortController(),
+      announce() {},
+      output: (stream, data) => onOutput(call, stream, data),
+    };
+    return call;
+  }
+
+  async #run(kept: Kept): Promise<ToolResult> {
+    const { powers, run } = this.options;
+    const { call } = kept;
+    const startedAt = powers.monotonicMs();
+    const { timeoutMs } = call.options;
+    const deadline = timeoutMs === undefined ? undefined : powers.after(timeoutMs, () => call.controller.abort(late(call, timeoutMs)));
+    let result: ToolResult;
+    try {
+      if (this.#closing) throw this.#closing;
+      call.announce({ status: 'queued', position: 0 });
+      result = this.#toResult(call, startedAt, { data: await run(call) });
+    } catch (thrown) {
+      const error = toToolError(thrown);
+      if (error.code === 'INTERNAL') powers.log.error({ error: error.cause, callId: call.id }, 'a call failed inside');
+      result = this.#toResult(call, startedAt, { error });
+    } finally {
+      deadline?.cancel();
+    }
+    kept.record.result = result;
+    kept.record.tool = result.tool;
+    call.announce({ status: result.success ? 'done' : result.error.code === 'CANCELLED' ? 'cancelled' : 'error' });
+    this.#remember(kept, result);
+    return result;
+  }
+
+  #toResult(call: Call, startedAt: number, end: { data: unknown } | { error: ToolError }): ToolResult {
+    const { powers } = this.options;
+    const durationMs = round(powers.monotonicMs() - startedAt);
+    const tool = call.checked?.tool.name ?? call.toolset.get(call.name)?.tool.name ?? call.name;
+    const { usage, hostPid } = call;
+    const verdict = 'error' in end ? verdictOf(end.error, usage?.verdict) : 'ok';
+    const metadata: ResultMetadata = {
+      durationMs,
+      queuedMs: round(call.queuedMs),
+      cached: false,
+      retriesAttempted: 0,
+      timestamp: new Date(powers.now() - durationMs).toISOString(),
+      ...(call.checked && { tier: call.checked.tier }),
+      ...(hostPid !== undefined && { hostPid }),
+      ...(usage?.truncatedBytes !== undefined && { truncated: { bytesTotal: usage.truncatedBytes } }),
+      ...(usage?.filesChanged && { filesChanged: usage.filesChanged }),
+      undo: 'none',
+      resources: {
+        cpuMs: round(usage?.cpuMs ?? 0),
+        outputBytes: usage?.outputBytes ?? 0,
+        verdict,
+        enforcedBy: usage?.enforcedBy ?? 'not started',
+      },
+    };
+    const base = { callId: call.id, tool, metadata };
+    return 'error' in end ? { ...base, success: false, error: end.error.toWire() } : { ...base, success: true, data: end.data };
+  }
+
+  /** The oldest ended calls are forgotten first, by number and by the bytes of their results. */
+  #remember(kept: Kept, result: ToolResult): void {
+    const { sessionCallsKept, sessionResultBytesKept } = this.options.limits;
+    kept.bytes = result.success ? roughBytes(result.data) : 0;
+    this.#keptBytes += kept.bytes;
+    this.#ended += 1;
+    if (this.#ended <= sessionCallsKept && this.#keptBytes <= sessionResultBytesKept) return;
+    for (const [id, old] of this.#calls) {
+      if (this.#ended <= sessionCallsKept && this.#keptBytes <= sessionResultBytesKept) return;
+      if (!old.record.result || old === kept) continue;
+      this.#calls.delete(id);
+      this.#keptBytes -= old.bytes;
+      this.#ended -= 1;
+    }
+  }
+}
+
+const round = (ms: number): number => Math.round(ms * 1000) / 1000;
+
+function late(call: Call, limit: number): ToolError {
+  return new ToolError('TIMEOUT', `\`${call.name}\` was not done within ${limit} ms, as its caller asked`, {
+    details: { limit, used: limit, enforcedBy: 'timer' },
+  });
+}
+
+function verdictOf(error: ToolError, used: Verdict | undefined): Verdict {
+  const { category } = error.toWire();
+  return VERDICTS[error.code] ?? (category === 'PERMISSION' ? 'denied' : (used ?? 'ok'));
+}
+
+/** The strings of a result; all that can be large. */
+function roughBytes(value: unknown): number {
+  if (typeof value === 'string') return value.length;
+  if (typeof value !== 'object' || value === null) return 8;
+  return Object.values(value).reduce<number>((sum, it) => sum + roughBytes(it), 16);
+}
+
+function digest(name: string, input: unknown): string {
+  return createHash('sha256').update(JSON.stringify([name, input], sortKeys)).digest('hex');
+}
+
+function sortKeys(_: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+}

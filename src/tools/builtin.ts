@@ -1,0 +1,7 @@
+/** Written by `npm run gen` from the files of src/tools/<group>/; test/tidy.test.ts compares it with them. */
+import fileList from './file/list.ts';
+import fileRead from './file/read.ts';
+import fileWrite from './file/write.ts';
+import terminalExecute from './terminal/execute.ts';
+
+export const builtinTools = { file_list: fileList, file_read: fileRead, file_write: fileWrite, terminal_execute: terminalExecute } as const;

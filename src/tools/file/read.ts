@@ -1,0 +1,116 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { type CheckedFile, defineTool, workspacePath } from '../tool.ts';
+
+/** How far into a file a NUL byte marks it as binary; git looks as far. */
+const BINARY_PROBE_BYTES = 8000;
+
+const lineNumber = () => z.int().positive().max(Number.MAX_SAFE_INTEGER);
+
+const input = z.strictObject({
+  path: workspacePath('Path relative to the workspace root.'),
+  startLine: lineNumber().default(1).describe('First line wanted, counted from 1.'),
+  endLine: lineNumber().optional().describe('Last line wanted, inclusive; the end of the file when absent.'),
+  maxLines: lineNumber().optional().describe('Most lines returned, counted from startLine.'),
+  encoding: z
+    .enum(['utf-8', 'ascii', 'latin1', 'base64'])
+    .default('utf-8')
+    .describe('How bytes become text; base64 is for binary files, which have no lines.'),
+});
+
+export default defineTool({
+  name: 'file_read',
+  title: 'Read a file',
+  summary:
+    'Read a text file of the workspace, whole or by line range. Returns the content with its total line count, size, ' +
+    'MIME type and SHA-256 (pass it to file_write as ifHash). Files over 10 MB and secrets are refused; binary files need encoding base64.',
+  version: '1.0.0',
+  category: 'filesystem',
+  tier: 'read_only',
+  idempotent: true,
+  cacheable: true,
+  effects: ({ path }) => [{ kind: 'read', target: path }],
+  input,
+  output: z.strictObject({
+    content: z.string().describe('The lines asked for, with their own line endings.'),
+    lines: z.int().nonnegative().describe('Lines in the whole file.'),
+    size: z.int().nonnegative().describe('Bytes in the whole file.'),
+    encoding: z.enum(['utf-8', 'ascii', 'latin1', 'base64']),
+    mimeType: z.string(),
+    modifiedAt: z.string().describe('ISO 8601.'),
+    hash: z.string().describe('sha256: and 64 hex digits, of the whole file.'),
+    truncated: z.boolean().describe('Whether maxLines left lines out that were asked for.'),
+  }),
+  examples: [
+    { input: { path: 'notes.txt', startLine: 2, endLine: 2 }, output: { content: 'second line\n', lines: 3 } },
+    { input: { path: '../secret' }, error: 'ACCESS_DENIED' },
+    { input: { path: '.env' }, error: 'SENSITIVE_FILE' },
+    { input: { path: 'missing.txt' }, error: 'NOT_FOUND' },
+  ],
+  aliases: [
+    { name: 'read_file', input, toInput: (it) => input.parse(it) },
+    {
+      name: 'read',
+      input: input.omit({ path: true }).extend({ filePath: input.shape.path }),
+      toInput: ({ filePath, ...rest }) => input.parse({ path: filePath, ...rest }),
+    },
+  ],
+
+  async run({ path, startLine, endLine, maxLines, encoding }, ctx) {
+    const { default: mime } = await import('mime/lite');
+    using file = ctx.open(path);
+    const bytes = file.bytes();
+    const about = {
+      size: bytes.length,
+      encoding,
+      mimeType: mime.getType(path) ?? (encoding === 'base64' ? 'application/octet-stream' : 'text/plain'),
+      modifiedAt: file.modifiedAt,
+      hash: ctx.hashOf(bytes),
+    };
+    if (encoding === 'base64') return { content: bytes.toString('base64'), lines: 0, truncated: false, ...about };
+
+    const text = toText(file, bytes, encoding);
+    const last = Math.min(endLine ?? Infinity, maxLines === undefined ? Infinity : startLine + maxLines - 1);
+    const { content, lines } = cutLines(text, startLine, last);
+    if (startLine > Math.max(lines, 1)) {
+      throw new ToolError('INPUT_INVALID', `startLine ${startLine} is past the end: \`${path}\` has ${lines} lines`);
+    }
+    return { content, lines, truncated: last < Math.min(endLine ?? Infinity, lines), ...about };
+  },
+});
+
+function toText(file: CheckedFile, bytes: Buffer, encoding: 'utf-8' | 'ascii' | 'latin1'): string {
+  const binary = (why: string) =>
+    new ToolError('UNSUPPORTED', `\`${file.path}\` is not ${encoding} text: ${why}`, {
+      suggestion: 'Read it with encoding base64.',
+    });
+  if (bytes.subarray(0, BINARY_PROBE_BYTES).includes(0)) throw binary('it holds NUL bytes');
+  if (encoding === 'latin1') return bytes.toString('latin1');
+  if (encoding === 'ascii') {
+    const high = bytes.findIndex((byte) => byte > 127);
+    if (high >= 0) throw binary(`byte ${high} is 0x${bytes[high]?.toString(16)}`);
+    return bytes.toString('latin1');
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    // The one failure is a byte sequence that UTF-8 doesn't have.
+    throw binary('it holds bytes that UTF-8 does not have');
+  }
+}
+
+/** Lines `first` to `last` of `text` with their endings, and how many lines there are; a final newline begins no line. */
+function cutLines(text: string, first: number, last: number): { content: string; lines: number } {
+  let lines = 0;
+  let from = first === 1 ? 0 : text.length;
+  let to = text.length;
+  for (let at = 0; at < text.length; ) {
+    const newline = text.indexOf('\n', at);
+    const end = newline < 0 ? text.length : newline + 1;
+    lines += 1;
+    if (lines === first) from = at;
+    if (lines === last) to = end;
+    at = end;
+  }
+  return { content: text.slice(from, Math.max(from, to)), lines };
+}

@@ -1,0 +1,103 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { defineTool, workspacePath } from '../tool.ts';
+
+/** base64 of the largest file that can be written, in characters. */
+const CONTENT_CHARS_MAX = 14 * 1024 * 1024;
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+
+const input = z.strictObject({
+  path: workspacePath('Path relative to the workspace root.'),
+  content: z.string().max(CONTENT_CHARS_MAX).describe('The whole new content; line endings are kept as given.'),
+  encoding: z
+    .enum(['utf-8', 'ascii', 'latin1', 'base64'])
+    .default('utf-8')
+    .describe('How the content becomes bytes; base64 is for binary files.'),
+  createDirs: z.boolean().default(true).describe('Whether missing parent directories are made.'),
+  overwrite: z.boolean().default(true).describe('Whether an existing file may be replaced.'),
+  mode: z
+    .string()
+    .regex(/^0?[0-7]{3}$/)
+    .optional()
+    .describe('Permission bits, octal, such as 0644; an existing file keeps its own when absent.'),
+  ifHash: z
+    .string()
+    .regex(/^sha256:[0-9a-f]{64}$/)
+    .optional()
+    .describe('Hash that file_read gave; the write is refused when the file is no longer that.'),
+});
+const withFilePath = input.omit({ path: true }).extend({ filePath: input.shape.path });
+
+export default defineTool({
+  name: 'file_write',
+  title: 'Write a file',
+  summary:
+    'Create a file of the workspace or replace its whole content, in one atomic step. Use ifHash to be sure that nothing ' +
+    'you have not seen is overwritten, overwrite: false to only create. At most 10 MB; secrets and files that other programs trust (.git/hooks, .envrc …) are refused.',
+  version: '1.0.0',
+  category: 'filesystem',
+  tier: 'write',
+  destructive: true,
+  idempotent: true,
+  effects: ({ path }) => [{ kind: 'write', target: path }],
+  input,
+  output: z.strictObject({
+    path: z.string(),
+    bytesWritten: z.int().nonnegative(),
+    created: z.boolean().describe('Whether there was no such file before.'),
+    hash: z.string().describe('sha256: and 64 hex digits, of what stands there now.'),
+  }),
+  examples: [
+    { input: { path: 'new/note.txt', content: 'hi\n' }, output: { path: 'new/note.txt', bytesWritten: 3, created: true } },
+    { input: { path: 'notes.txt', content: '', overwrite: false }, error: 'ALREADY_EXISTS' },
+    { input: { path: '../note.txt', content: '' }, error: 'ACCESS_DENIED' },
+    { input: { path: '.git/hooks/pre-commit', content: '' }, error: 'ACCESS_DENIED' },
+  ],
+  aliases: [
+    { name: 'write_file', input, toInput: (it) => input.parse(it) },
+    {
+      name: 'write',
+      input: withFilePath,
+      toInput: ({ filePath, ...rest }) => input.parse({ path: filePath, ...rest }),
+    },
+  ],
+
+  async run({ path, content, encoding, createDirs, overwrite, mode, ifHash }, ctx) {
+    const bytes = toBytes(content, encoding);
+    const { fileBytesMax } = ctx.limits;
+    if (bytes.length > fileBytesMax) {
+      throw new ToolError('FILE_LIMIT', `\`${path}\` would be ${bytes.length} bytes; at most ${fileBytesMax} are written`, {
+        details: { limit: fileBytesMax, used: bytes.length, enforcedBy: 'tool' },
+      });
+    }
+    using target = ctx.target(path, { createDirs });
+    if (ifHash !== undefined) {
+      const hash = target.hash();
+      if (hash !== ifHash) {
+        throw new ToolError('CONFLICT', `\`${path}\` is ${hash ?? 'not there'}, not ${ifHash} as ifHash says`, {
+          suggestion: 'Read the file again and decide anew.',
+          details: { hash: hash ?? null },
+        });
+      }
+    }
+    const { created } = target.replace(bytes, {
+      overwrite,
+      ...(mode !== undefined && { mode: Number.parseInt(mode, 8) }),
+    });
+    return { path, bytesWritten: bytes.length, created, hash: ctx.hashOf(bytes) };
+  },
+});
+
+function toBytes(content: string, encoding: 'utf-8' | 'ascii' | 'latin1' | 'base64'): Buffer {
+  const highest = { 'utf-8': Infinity, ascii: 0x7f, latin1: 0xff, base64: 0x7f }[encoding];
+  for (let at = 0; highest !== Infinity && at < content.length; at++) {
+    if (content.charCodeAt(at) > highest) {
+      throw new ToolError('INPUT_INVALID', `content has a character at ${at} that ${encoding} does not have`);
+    }
+  }
+  if (encoding !== 'base64') return Buffer.from(content, encoding === 'utf-8' ? 'utf8' : 'latin1');
+  if (content.length % 4 !== 0 || !BASE64.test(content)) {
+    throw new ToolError('INPUT_INVALID', 'content is not base64: whole groups of four of A–Z a–z 0–9 + / and = are wanted');
+  }
+  return Buffer.from(content, 'base64');
+}

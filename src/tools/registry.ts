@@ -1,0 +1,86 @@
+/** Tools by every name they have, and what is told of them. */
+import * as z from 'zod';
+import type { Decision, Tier } from '../call.ts';
+import type { NamedTool, Toolset } from '../pipeline/stage.ts';
+import { builtinTools } from './builtin.ts';
+import type { Tool } from './tool.ts';
+
+/** All built-in tools by name and alias. */
+export function builtinToolset(): Toolset {
+  const names = new Map<string, NamedTool>();
+  for (const tool of Object.values(builtinTools) as unknown as Tool[]) {
+    names.set(tool.name, { tool, parse: (input) => tool.input.parse(input), parameters: Object.keys(tool.input.shape) });
+    for (const alias of tool.aliases) {
+      names.set(alias.name, {
+        tool,
+        parse: (input) => alias.toInput(alias.input.parse(input)),
+        parameters: Object.keys(alias.input.shape),
+      });
+    }
+  }
+  return names;
+}
+
+/** The tools themselves, in the order of their names, each once. */
+export const toolsOf = (toolset: Toolset): Tool[] => [...new Set([...toolset.values()].map(({ tool }) => tool))];
+
+export interface ToolInfo {
+  name: string;
+  title: string;
+  description: string;
+  category: string;
+  tier: Tier;
+  version: string;
+  inputSchema: object;
+  outputSchema: object;
+  annotations: { readOnlyHint: boolean; destructiveHint: boolean; idempotentHint: boolean; openWorldHint: boolean };
+  aliases: string[];
+  decision: Decision;
+}
+
+const inputSchemas = new WeakMap<Tool, object>();
+
+/** JSON Schema of what a caller writes: what has a default may be left out. Made once. */
+function inputSchemaOf(tool: Tool): object {
+  const known = inputSchemas.get(tool);
+  if (known) return known;
+  const { $schema: _, ...schema } = z.toJSONSchema(tool.input, { io: 'input' });
+  inputSchemas.set(tool, schema);
+  return schema;
+}
+
+export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
+  const { name, title, summary, category, tier, version, aliases } = tool;
+  const readOnly = tier === 'read_only';
+  const { $schema: _, ...outputSchema } = z.toJSONSchema(tool.output, { io: 'output' });
+  return {
+    ...{ name, title, description: summary, category, tier, version },
+    inputSchema: inputSchemaOf(tool),
+    outputSchema,
+    annotations: {
+      readOnlyHint: readOnly,
+      destructiveHint: !readOnly && tool.destructive === true,
+      idempotentHint: tool.idempotent === true,
+      openWorldHint: tier === 'execute' || tier === 'external_api',
+    },
+    aliases: aliases.map((it) => it.name),
+    decision,
+  };
+}
+
+/** A tool as the API of a model provider, or MCP, takes it. */
+export function toFormat(info: ToolInfo, format: 'ringfence' | 'mcp' | 'openai' | 'anthropic'): object {
+  const { name, title, description, inputSchema, annotations } = info;
+  switch (format) {
+    case 'ringfence':
+      return info;
+    case 'mcp':
+      return { name, title, description, inputSchema, annotations: { title, ...annotations } };
+    case 'openai':
+      return { type: 'function', name, description, parameters: inputSchema, strict: false };
+    case 'anthropic':
+      return { name, description, input_schema: inputSchema };
+    default:
+      return format satisfies never;
+  }
+}

@@ -1,0 +1,63 @@
+import * as z from 'zod';
+import { defineTool, workspacePath } from '../tool.ts';
+
+const COMMAND_CHARS_MAX = 128 * 1024 - 1;
+const STDIN_CHARS_MAX = 8 * 1024 * 1024;
+
+const input = z.strictObject({
+  command: z
+    .string()
+    .min(1)
+    .max(COMMAND_CHARS_MAX)
+    .refine((it) => !it.includes('\0'), 'must not hold a NUL byte')
+    .describe('Command line for bash.'),
+  cwd: workspacePath('Directory to run in, relative to the workspace root.').default('.'),
+  env: z
+    .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), z.string().max(32 * 1024))
+    .default({})
+    .refine((it) => Object.keys(it).length <= 64, 'must hold at most 64 variables')
+    .describe('Environment variables set beside PATH, HOME, LANG and TERM.'),
+  timeout: z.int().min(1).max(3_600_000).default(120_000).describe('Time limit in milliseconds; the policy may allow less.'),
+  stdin: z.string().max(STDIN_CHARS_MAX).optional().describe('Text given on standard input, which is empty otherwise.'),
+});
+
+export default defineTool({
+  name: 'terminal_execute',
+  title: 'Run a command',
+  summary:
+    'Run a bash command line in a sandbox of its own: the workspace is writable, nothing else of the machine is, and there is no network. ' +
+    'Returns stdout, stderr and the exit code (a non-zero one is not an error). Output is cut to its start and end; everything started is gone afterwards.',
+  version: '1.0.0',
+  category: 'development',
+  tier: 'execute',
+  destructive: true,
+  effects: ({ command }) => [{ kind: 'exec', target: command }],
+  timeoutMs: ({ timeout }) => timeout,
+  input,
+  output: z.strictObject({
+    stdout: z.string(),
+    stderr: z.string(),
+    exitCode: z.int().describe('128 + n when signal n ended the command.'),
+    signal: z.string().optional(),
+    timedOut: z.literal(false).describe('A command out of time is a TIMEOUT error, whose details hold its output.'),
+    durationMs: z.number(),
+  }),
+  examples: [
+    { input: { command: 'printf hi; exit 3' }, output: { stdout: 'hi', exitCode: 3, timedOut: false } },
+    { input: { command: 'true', cwd: '../..' }, error: 'ACCESS_DENIED' },
+    { input: { command: 'sleep 60', timeout: 200 }, error: 'TIMEOUT' },
+  ],
+  aliases: [
+    {
+      name: 'bash',
+      input: input.extend({ description: z.string().max(4096).optional().describe('What the command is for; not used.') }),
+      toInput: ({ description: _, ...rest }) => input.parse(rest),
+    },
+    { name: 'execute_command', input, toInput: (it) => input.parse(it) },
+  ],
+
+  async run({ command, cwd, env, stdin }, ctx) {
+    const checked = ctx.command({ command, cwd, env, ...(stdin !== undefined && { stdin }) });
+    return { ...(await ctx.run(checked)), timedOut: false as const };
+  },
+});

@@ -1,0 +1,136 @@
+/** WebSocket on loopback, for clients that can't open a Unix socket. Off unless asked for. */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { WebSocket, WebSocketServer } from 'ws';
+import type { Channel, ChannelEvents, Listener } from './transport.ts';
+
+const PATH = '/v1';
+const PROTOCOLS = { 'ringfence.v1.msgpack': 'msgpack', 'ringfence.v1.json': 'json' } as const;
+const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost']);
+/** Close codes of RFC 6455. */
+const TOO_LARGE = 1009;
+const WRONG_KIND = 1003;
+
+export interface WebSocketOptions {
+  /** A loopback name or address; anything else is refused. */
+  readonly host: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+  readonly frameBytesMax: number;
+  /** What is sent before a payload that is too large ends the connection, by encoding. */
+  readonly tooLarge: (encoding: 'msgpack' | 'json') => Buffer;
+  /** Whether a bearer token is one of ours. */
+  readonly isToken: (token: string) => boolean;
+}
+
+/** Compares two credentials in a time that says nothing about where they differ. */
+export function sameSecret(a: string, b: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(a), digest(b));
+}
+
+/** Listens on loopback. Throws when the host is not a loopback one or the port is taken. */
+export async function listenWebSocket(options: WebSocketOptions, accept: (channel: Channel) => void): Promise<Listener> {
+  const { host, port } = options;
+  if (!LOOPBACK.has(host)) throw new Error(`--listen takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
+  const server = createServer((_, response) => response.writeHead(426).end('This is a WebSocket.\n'));
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, resolve);
+  });
+  const bound = server.address() as AddressInfo;
+  const sockets = webSockets(options);
+  server.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => socket.destroy());
+    const refusal = refuse(request, bound.port, options);
+    if (refusal) return decline(socket, refusal);
+    sockets.handleUpgrade(request, socket, head, (webSocket) => {
+      accept(webSocketChannel(webSocket, bearer(request) !== undefined));
+    });
+  });
+  const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+  return {
+    address: `ws://${shown}:${bound.port}${PATH}`,
+    [Symbol.asyncDispose]: () => close(server, sockets),
+  };
+}
+
+function webSockets({ frameBytesMax, tooLarge }: WebSocketOptions): WebSocketServer {
+  /** ws closes over a payload that is too large before anybody is told; the protocol wants an answer first. */
+  class AnsweringWebSocket extends WebSocket {
+    override close(code?: number, data?: string | Buffer): void {
+      if (code === TOO_LARGE) this.send(tooLarge(encodingOf(this)), { binary: encodingOf(this) === 'msgpack' });
+      super.close(code, data);
+    }
+  }
+  return new WebSocketServer({
+    noServer: true,
+    maxPayload: frameBytesMax,
+    perMessageDeflate: false,
+    WebSocket: AnsweringWebSocket,
+    handleProtocols: (offered) => Object.keys(PROTOCOLS).find((it) => offered.has(it)) ?? false,
+  });
+}
+
+const encodingOf = (socket: WebSocket) => PROTOCOLS[socket.protocol as keyof typeof PROTOCOLS];
+
+/** Browsers send an Origin and can be led here by any page, so that only our own is taken; a name that was rebound shows in Host. */
+function refuse(request: IncomingMessage, port: number, { isToken }: WebSocketOptions): string | undefined {
+  const own = [...LOOPBACK].map((name) => (name.includes(':') ? `[${name}]:${port}` : `${name}:${port}`));
+  const { host, origin } = request.headers;
+  if (host === undefined || !own.includes(host)) return '403 Forbidden';
+  if (origin !== undefined && !own.some((it) => origin === `http://${it}`)) return '403 Forbidden';
+  if (new URL(request.url ?? '/', 'http://localhost').pathname !== PATH) return '404 Not Found';
+  const token = bearer(request);
+  if (token !== undefined && !isToken(token)) return '401 Unauthorized';
+  const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((it) => it.trim());
+  if (!offered.some((it) => Object.hasOwn(PROTOCOLS, it))) return '400 Bad Request';
+  return undefined;
+}
+
+const bearer = (request: IncomingMessage): string | undefined => /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+
+function decline(socket: Duplex, status: string): void {
+  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () => socket.destroy());
+}
+
+async function close(server: Server, sockets: WebSocketServer): Promise<void> {
+  for (const client of sockets.clients) client.terminate();
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeAllConnections();
+  await closed;
+}
+
+function webSocketChannel(socket: WebSocket, authenticated: boolean): Channel {
+  const encoding = encodingOf(socket);
+  // Without a listener one oversized frame would end the daemon.
+  socket.on('error', () => {});
+  let events: ChannelEvents | undefined;
+  return {
+    kind: 'websocket',
+    framing: 'message',
+    encoding,
+    authenticated,
+    get bufferedBytes() {
+      return socket.bufferedAmount;
+    },
+    open(it) {
+      events = it;
+      socket.on('message', (data, isBinary) => {
+        if (isBinary !== (encoding === 'msgpack')) return socket.close(WRONG_KIND, `${socket.protocol} has other messages`);
+        it.data(data as Buffer);
+      });
+      socket.on('close', () => it.close());
+    },
+    send: (bytes) =>
+      socket.send(bytes, { binary: encoding === 'msgpack' }, () => {
+        if (socket.bufferedAmount === 0) events?.drain();
+      }),
+    pause: () => socket.pause(),
+    resume: () => socket.resume(),
+    close: () => socket.close(),
+    destroy: () => socket.terminate(),
+  };
+}

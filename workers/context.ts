@@ -1,0 +1,282 @@
+/** Builds the ToolContext of one job. Architecture invariant: the only maker of Checked values. */
+import { hash, randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import type { FileChange, Verdict } from '../src/call.ts';
+import { ToolError } from '../src/errors.ts';
+import type { JobUsage } from '../src/hosts/job.ts';
+import type { Limits } from '../src/limits.ts';
+import { isProtected, isSensitive } from '../src/paths.ts';
+import type { Powers } from '../src/powers.ts';
+import { type CommandRequest, type CommandSetup, runCommand } from '../src/sandbox/command.ts';
+import type {
+  CheckedCommand,
+  CheckedDirectory,
+  CheckedFile,
+  CheckedTarget,
+  CommandResult,
+  EntryType,
+  ToolContext,
+} from '../src/tools/tool.ts';
+import { type Anchor, below, codeOf, outside, toAccessError } from './anchor.ts';
+
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
+
+export interface ContextOptions {
+  readonly workspace: string;
+  readonly anchor: Anchor;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Absent in hosts that run no commands. */
+  readonly command?: CommandSetup;
+  readonly signal: AbortSignal;
+  readonly onOutput?: CommandRequest['onOutput'];
+}
+
+const hashOf = (bytes: Uint8Array): string => `sha256:${hash('sha256', bytes, 'hex')}`;
+const modeOf = (mode: number): string => (mode & 0o7777).toString(8).padStart(4, '0');
+
+export class WorkerContext implements ToolContext {
+  readonly signal: AbortSignal;
+  readonly limits: Limits;
+  readonly hashOf = hashOf;
+  readonly #options: ContextOptions;
+  readonly #changed: FileChange[] = [];
+  readonly #commands = { cpuMs: 0, outputBytes: 0, verdict: 'ok' as Verdict };
+  #truncatedBytes = 0;
+
+  constructor(options: ContextOptions) {
+    this.#options = options;
+    this.signal = options.signal;
+    this.limits = options.limits;
+  }
+
+  /** What the job used and changed, for its result; `threadCpuMs` is the thread's own. */
+  usage(threadCpuMs: number): JobUsage {
+    const { cpuMs, outputBytes, verdict } = this.#commands;
+    return {
+      cpuMs: cpuMs + threadCpuMs,
+      outputBytes,
+      verdict,
+      enforcedBy: this.#options.command ? 'pid namespace, timer' : 'worker thread, timer',
+      ...(this.#truncatedBytes > 0 && { truncatedBytes: this.#truncatedBytes }),
+      ...(this.#changed.length > 0 && { filesChanged: this.#changed }),
+    };
+  }
+
+  open(path: string): CheckedFile {
+    refuseSensitive(path);
+    const fd = this.#options.anchor.open(path);
+    const stat = fs.fstatSync(fd);
+    if (!stat.isFile()) {
+      fs.closeSync(fd);
+      const what = stat.isDirectory() ? 'a directory' : 'not a regular file';
+      throw new ToolError('UNSUPPORTED', `\`${path}\` is ${what}`, stat.isDirectory() ? { suggestion: 'List it with file_list.' } : {});
+    }
+    // A link may have led to a name that says more than its own.
+    refuseSensitive(fs.readlinkSync(`/proc/self/fd/${fd}`), path);
+    const { fileBytesMax } = this.limits;
+    return {
+      path,
+      size: stat.size,
+      mode: modeOf(stat.mode),
+      modifiedAt: stat.mtime.toISOString(),
+      bytes: () => readAll(fd, path, fileBytesMax),
+      [Symbol.dispose]: () => fs.closeSync(fd),
+    } as CheckedFile;
+  }
+
+  openDirectory(path: string): CheckedDirectory {
+    const fd = this.#options.anchor.open(path);
+    if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path);
+    fs.closeSync(fd);
+    throw new ToolError('UNSUPPORTED', `\`${path}\` is not a directory`, { suggestion: 'Read it with file_read.' });
+  }
+
+  target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
+    refuseSensitive(path);
+    if (isProtected(path)) {
+      throw new ToolError('ACCESS_DENIED', `\`${path}\` is protected: programs outside the sandbox run or trust it`);
+    }
+    const { fd, name } = this.#options.anchor.place(path, createDirs);
+    const { fileBytesMax } = this.limits;
+    return {
+      path,
+      hash: () => hashAt(fd, name, path, fileBytesMax),
+      replace: (content, options) => {
+        const created = replaceAt({ fd, name, path }, content, options);
+        this.#changed.push({ path, kind: created ? 'create' : 'modify' });
+        return { created };
+      },
+      [Symbol.dispose]: () => fs.closeSync(fd),
+    } as CheckedTarget;
+  }
+
+  command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
+    const { workspace, anchor, signal, onOutput } = this.#options;
+    const fd = anchor.open(request.cwd);
+    try {
+      if (!fs.fstatSync(fd).isDirectory()) throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
+      const cwd = fs.readlinkSync(`/proc/self/fd/${fd}`);
+      return { ...request, cwd, workspace, signal, ...(onOutput && { onOutput }) } as unknown as CheckedCommand;
+    } finally {
+      fs.closeSync(fd);
+    }
+  }
+
+  async run(command: CheckedCommand): Promise<CommandResult> {
+    const { command: setup, powers } = this.#options;
+    if (!setup) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
+    const outcome = await runCommand(command as unknown as CommandRequest, setup, powers);
+    const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
+    this.#commands.cpuMs += outcome.cpuMs;
+    this.#commands.outputBytes += outputBytes;
+    if (outcome.truncated) this.truncated(outputBytes);
+    if (exitCode === undefined) throw this.#killed(outcome.ended === 'output', { stdout, stderr, outputBytes });
+    return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
+  }
+
+  #killed(overflowed: boolean, { outputBytes, ...output }: { stdout: string; stderr: string; outputBytes: number }): ToolError {
+    if (!overflowed) return new ToolError('CANCELLED', 'the command was ended', { details: output });
+    const limit = this.limits.commandOutputBytesMax;
+    this.#commands.verdict = 'output';
+    return new ToolError('OUTPUT_LIMIT', `the command wrote more than ${limit} bytes and was ended`, {
+      suggestion: 'Send the output to a file of the workspace, or filter it.',
+      details: { limit, used: outputBytes, enforcedBy: 'daemon', ...output },
+    });
+  }
+
+  truncated(bytesTotal: number): void {
+    this.#truncatedBytes = Math.max(this.#truncatedBytes, bytesTotal);
+  }
+
+  async breathe(): Promise<void> {
+    await setImmediate();
+    this.signal.throwIfAborted();
+  }
+}
+
+function refuseSensitive(path: string, shown = path): void {
+  if (!isSensitive(path)) return;
+  throw new ToolError('SENSITIVE_FILE', `\`${shown}\` is refused: its name says that it holds secrets`, {
+    suggestion: 'Ask the person for what you need from it.',
+  });
+}
+
+/** The whole content as it is at one time, as far as the file system lets one see that; a file that grows is cut off by the bound. */
+function readAll(fd: number, path: string, bytesMax: number): Buffer {
+  const { size } = fs.fstatSync(fd);
+  const tooLarge = (used: number) =>
+    new ToolError('FILE_LIMIT', `\`${path}\` is ${used} bytes; at most ${bytesMax} are read`, {
+      suggestion: 'Search it, or take a part of it with a command.',
+      details: { limit: bytesMax, used, enforcedBy: 'tool' },
+    });
+  if (size > bytesMax) throw tooLarge(size);
+  // Files of /proc say 0 and hold more; one byte more than the size shows that a file grew.
+  const chunks: Buffer[] = [];
+  let total = 0;
+  for (let want = size + 1; ; want = 64 * 1024) {
+    const chunk = Buffer.allocUnsafe(want);
+    const got = fs.readSync(fd, chunk, 0, want, total);
+    if (got === 0) break;
+    total += got;
+    if (total > bytesMax) throw tooLarge(total);
+    chunks.push(chunk.subarray(0, got));
+    if (total === size && got < want) break;
+  }
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+}
+
+const TYPES: [EntryType, (entry: fs.Dirent) => boolean][] = [
+  ['file', (it) => it.isFile()],
+  ['directory', (it) => it.isDirectory()],
+  ['symlink', (it) => it.isSymbolicLink()],
+];
+
+function directoryAt(fd: number, path: string): CheckedDirectory {
+  return {
+    path,
+    entries: () =>
+      fs
+        .readdirSync(`/proc/self/fd/${fd}`, { withFileTypes: true })
+        .map((entry) => ({ name: entry.name, type: TYPES.find(([, is]) => is(entry))?.[0] ?? 'other' })),
+    stat: (name: string) => {
+      const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
+      return stat && { size: stat.size, mode: modeOf(stat.mode), modifiedAt: stat.mtime.toISOString() };
+    },
+    directory: (name: string) => {
+      try {
+        return directoryAt(fs.openSync(below(fd, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW), `${path}/${name}`);
+      } catch (error) {
+        if (['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].includes(codeOf(error) ?? '')) return undefined;
+        throw toAccessError(error, `${path}/${name}`);
+      }
+    },
+    [Symbol.dispose]: () => fs.closeSync(fd),
+  } as CheckedDirectory;
+}
+
+interface Spot {
+  readonly fd: number;
+  readonly name: string;
+  /** As the caller named it. */
+  readonly path: string;
+}
+
+/** What a write would replace: nothing, or a regular file. */
+function replaceable({ fd, name, path }: Spot): fs.Stats | undefined {
+  const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
+  if (!stat || stat.isFile()) return stat;
+  if (!stat.isSymbolicLink()) throw new ToolError('UNSUPPORTED', `\`${path}\` is not a regular file`);
+  throw new ToolError('ACCESS_DENIED', `\`${path}\` is a symbolic link; it is not written through`, {
+    suggestion: 'Write to the file that it points to.',
+  });
+}
+
+function hashAt(fd: number, name: string, path: string, bytesMax: number): string | undefined {
+  if (!replaceable({ fd, name, path })) return undefined;
+  let file: number;
+  try {
+    file = fs.openSync(below(fd, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw codeOf(error) === 'ELOOP' ? outside(path) : toAccessError(error, path);
+  }
+  try {
+    return hashOf(readAll(file, path, bytesMax));
+  } finally {
+    fs.closeSync(file);
+  }
+}
+
+/** Temporary file in the same directory, fsync, rename: old or new, never half; hard links to the old content keep it. */
+function replaceAt(spot: Spot, content: Uint8Array, options: { mode?: number; overwrite: boolean }): boolean {
+  const { fd, name, path } = spot;
+  const old = replaceable(spot);
+  const exists = () => new ToolError('ALREADY_EXISTS', `\`${path}\` exists and overwrite is false`);
+  if (old && !options.overwrite) throw exists();
+  const temporary = below(fd, `.ringfence-${randomBytes(8).toString('hex')}.tmp`);
+  try {
+    writeNew(temporary, content, options.mode ?? (old ? old.mode & 0o777 : 0o644));
+    if (options.overwrite) fs.renameSync(temporary, below(fd, name));
+    else {
+      fs.linkSync(temporary, below(fd, name)); // Fails where the name exists by now; a rename would replace it.
+      fs.unlinkSync(temporary);
+    }
+  } catch (error) {
+    fs.rmSync(temporary, { force: true });
+    throw codeOf(error) === 'EEXIST' ? exists() : toAccessError(error, path);
+  }
+  return old === undefined;
+}
+
+function writeNew(path: string, content: Uint8Array, mode: number): void {
+  const fd = fs.openSync(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600);
+  try {
+    for (let at = 0; at < content.length; ) at += fs.writeSync(fd, content, at);
+    fs.fchmodSync(fd, mode);
+    fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}

@@ -1,0 +1,2 @@
+/** Name of the channel on which a host tells its threads which jobs to abort. Threads of one process only. */
+export const ABORTS = 'ringfence-aborts';

@@ -1,0 +1,70 @@
+/** A worker thread: Job in, tool.run, JobResult out. Errors cross as data, since one thrown in a thread loses its class and code. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
+import { ToolError, toToolError } from '../src/errors.ts';
+import type { HostOutput, HostSetup, Job, JobResult } from '../src/hosts/job.ts';
+import { silentLog, systemPowers } from '../src/powers.ts';
+import type { CommandSetup } from '../src/sandbox/command.ts';
+import { builtinTools } from '../src/tools/builtin.ts';
+import type { Tool } from '../src/tools/tool.ts';
+import { Anchor } from './anchor.ts';
+import { WorkerContext } from './context.ts';
+import { ABORTS } from './host-channel.ts';
+
+const setup = workerData as HostSetup;
+const powers = systemPowers(silentLog);
+const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
+const command = setup.command && prepare(setup.command);
+const running = new Map<number, AbortController>();
+
+const aborts = new BroadcastChannel(ABORTS);
+aborts.onmessage = (event) => running.get((event as MessageEvent).data as number)?.abort(new ToolError('CANCELLED', 'aborted'));
+aborts.unref();
+
+export default async function run(job: Job): Promise<JobResult> {
+  const controller = new AbortController();
+  running.set(job.id, controller);
+  const context = contextOf(job, controller.signal);
+  const startedAt = process.threadCpuUsage();
+  const usage = () => {
+    const { user, system } = process.threadCpuUsage(startedAt);
+    // Jobs that only wait share their thread, so that its clock is not theirs.
+    return context.usage(setup.jobsPerThread > 1 ? 0 : (user + system) / 1000);
+  };
+  try {
+    const tool = (builtinTools as Record<string, Tool>)[job.tool];
+    if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
+    const data = await tool.run(job.input as never, context);
+    return { ok: true, data, usage: usage() };
+  } catch (thrown) {
+    // The only catch-all on this side: what a tool did not mean to throw is INTERNAL to the caller and whole in the log.
+    const error = toToolError(thrown);
+    if (error.code === 'INTERNAL') console.error(error.cause ?? error);
+    return { ok: false, error: error.toWire(), usage: usage() };
+  } finally {
+    running.delete(job.id);
+  }
+}
+
+function contextOf(job: Job, signal: AbortSignal): WorkerContext {
+  if (!anchor || setup.workspace === undefined) throw new ToolError('INTERNAL', `tier ${setup.tier} has no workspace`);
+  return new WorkerContext({
+    workspace: setup.workspace,
+    anchor,
+    limits: setup.limits,
+    powers,
+    signal,
+    ...(command && { command }),
+    ...(job.stream && {
+      onOutput: (stream, data) => parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput),
+    }),
+  });
+}
+
+function prepare(sandbox: NonNullable<HostSetup['command']>): CommandSetup {
+  const filterFile = join(setup.scratch, `command-${process.pid}.bpf`);
+  writeFileSync(filterFile, sandbox.filter, { mode: 0o600 });
+  const { bwrap, args, environment } = sandbox;
+  return { bwrap, args, environment, filterFile, limits: setup.limits };
+}
