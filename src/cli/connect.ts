@@ -1,0 +1,78 @@
+/** How a verb reaches the daemon: it connects, or starts one for this user and says so. */
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Client, createClient } from '../client.ts';
+import { type Environment, findPlaces, type Places } from '../config.ts';
+import { entry } from '../runtime.ts';
+import { CliError, EXIT, say } from './output.ts';
+
+export interface ConnectFlags {
+  readonly socket?: string;
+  readonly state?: string;
+  readonly workspace?: string;
+  readonly autostart?: boolean;
+  readonly policy?: string;
+}
+
+export interface Caller {
+  readonly flags: ConnectFlags;
+  readonly env: Environment;
+  readonly cwd: string;
+  readonly role?: 'operator';
+}
+
+/** A client of the running daemon, or of one started now. Throws CliError UNREACHABLE. */
+export async function connect({ flags, env, cwd, role }: Caller): Promise<Client> {
+  const places = findPlaces(flags, env);
+  const options = {
+    socket: places.socket,
+    name: 'ringfence-cli',
+    ...(role === undefined ? { workspace: flags.workspace ?? cwd } : { role, token: operatorToken(places) }),
+  };
+  try {
+    return await createClient(options);
+  } catch (error) {
+    if (!isAbsent(error)) throw error;
+    if (!flags.autostart) throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${places.socket}; start one with: ringfence serve`);
+  }
+  const { pid } = await startDaemon(places, ['--workspace', flags.workspace ?? cwd], { env, cwd });
+  say(`started a daemon (pid ${pid}, socket ${places.socket}); \`ringfence stop\` ends it`);
+  return createClient(options);
+}
+
+const isAbsent = (error: unknown): boolean => ['ENOENT', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '');
+
+function operatorToken({ stateDir }: Places): string {
+  const path = join(stateDir, 'operator.token');
+  if (!existsSync(path)) throw new CliError(EXIT.UNREACHABLE, `no daemon has run with state directory ${stateDir} (there is no ${path})`);
+  return readFileSync(path, 'utf8').trim();
+}
+
+interface Notice {
+  pid: number;
+  listeners: string[];
+  confinement: { level: string; missing: string[]; advice: string };
+}
+
+/** Starts a daemon of its own session, its log in the state directory; settles when it is ready. Throws CliError. */
+export async function startDaemon(places: Places, args: readonly string[], { env, cwd }: { env: Environment; cwd: string }): Promise<Notice> {
+  mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
+  const log = join(places.stateDir, 'daemon.log');
+  const fd = openSync(log, 'a', 0o600);
+  const where = ['--state', places.stateDir, '--socket', places.socket];
+  const child = spawn(process.execPath, [entry('main'), '--tell-ready', ...where, ...args], {
+    detached: true,
+    stdio: ['ignore', fd, fd, 'pipe'],
+    env: { ...env },
+    cwd,
+  });
+  child.unref();
+  const pipe = child.stdio[3] as NodeJS.ReadableStream;
+  let text = '';
+  for await (const chunk of pipe) text += chunk;
+  const notice = text === '' ? { error: `it ended; its log is ${log}` } : (JSON.parse(text) as Notice | { error: string });
+  if ('error' in notice) throw new CliError(EXIT.UNREACHABLE, `the daemon did not start: ${notice.error}`);
+  if (notice.confinement.advice) say(`confinement level ${notice.confinement.level}: ${notice.confinement.advice}`);
+  return notice;
+}

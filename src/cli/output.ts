@@ -1,0 +1,46 @@
+/** What people and programs see: results on stdout, everything else on stderr, exit codes of docs/protocol.md. */
+import type { ToolResult } from '../call.ts';
+
+export const EXIT = { OK: 0, FAILED: 1, USAGE: 2, UNREACHABLE: 3, DENIED: 4, LIMITED: 5, INTERRUPTED: 130 } as const;
+
+/** Ends the command with a message on stderr and an exit code. */
+export class CliError extends Error {
+  readonly exitCode: number;
+  constructor(exitCode: number, message: string) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+export const say = (text: string): void => void process.stderr.write(`ringfence: ${text}\n`);
+export const print = (text: string): void => void process.stdout.write(text.endsWith('\n') || text === '' ? text : `${text}\n`);
+export const printJson = (value: unknown): void => print(JSON.stringify(value, null, process.stdout.isTTY ? 2 : undefined));
+
+/** Control characters of other people's text, made visible, so that a file name can't drive the terminal. */
+export const harmless = (text: string): string =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it is about.
+  text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, (it) => `\\x${it.charCodeAt(0).toString(16).padStart(2, '0')}`);
+
+export function exitCodeOf(result: ToolResult): number {
+  if (result.success) return EXIT.OK;
+  const { category, layer } = result.error;
+  if (category === 'PERMISSION') return EXIT.DENIED;
+  if (category === 'TIMEOUT' || layer === 'limit') return EXIT.LIMITED;
+  return category === 'CANCELLED' ? EXIT.INTERRUPTED : EXIT.FAILED;
+}
+
+/** A result for people: the text where there is one, else JSON; how it went on stderr. */
+export function printResult(result: ToolResult): void {
+  const { metadata } = result;
+  const facts = [metadata.tier, metadata.hostPid && `host ${metadata.hostPid}`, `${metadata.durationMs} ms`, metadata.resources.verdict];
+  if (!result.success) {
+    const { code, message, suggestion } = result.error;
+    return say(`${code}: ${harmless(message)}${suggestion ? `\n  ${harmless(suggestion)}` : ''}`);
+  }
+  const data = result.data as Record<string, unknown>;
+  const text = data.content ?? data.stdout;
+  if (typeof text === 'string') print(process.stdout.isTTY ? harmless(text) : text);
+  else printJson(data);
+  if (typeof data.stderr === 'string' && data.stderr !== '') process.stderr.write(harmless(data.stderr));
+  say(`${facts.filter(Boolean).join(' · ')}${data.exitCode ? ` · exit code ${data.exitCode}` : ''}`);
+}

@@ -1,0 +1,24 @@
+import { spawn } from 'node:child_process';
+import { findPlaces, type ServeFlags } from '../config.ts';
+import { entry } from '../runtime.ts';
+import { type Caller, startDaemon } from './connect.ts';
+import { say } from './output.ts';
+
+/** `ringfence serve`: a daemon in the foreground, or with `--detach` one that goes on alone. Gives the exit code. */
+export async function serve(flags: ServeFlags & { detach?: boolean }, { env, cwd }: Caller): Promise<number> {
+  const { detach, socket, state, listen, policy, workspace = [] } = flags;
+  const args = [
+    ...Object.entries({ listen, policy }).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value])),
+    ...workspace.flatMap((it) => ['--workspace', it]),
+  ];
+  const places = findPlaces(flags, env);
+  if (detach) {
+    const { pid, listeners, confinement } = await startDaemon(places, args, { env, cwd });
+    say(`daemon ready: pid ${pid}, ${listeners.join(', ')}, confinement level ${confinement.level}`);
+    return 0;
+  }
+  const where = Object.entries({ socket, state }).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
+  const child = spawn(process.execPath, [entry('main'), ...where, ...args], { stdio: 'inherit', env: { ...env }, cwd });
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
+  return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)));
+}

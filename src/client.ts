@@ -1,0 +1,202 @@
+/** The library that agents, the CLI, tests and benches use: `ringfence/client`. */
+import type * as z from 'zod';
+import type { CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
+import { defaultLimits } from './limits.ts';
+import { type Powers, systemPowers } from './powers.ts';
+import { Peer } from './protocol/peer.ts';
+import type { builtinTools } from './tools/builtin.ts';
+import type { ToolInfo } from './tools/registry.ts';
+import type { Channel } from './transport/transport.ts';
+import { connectUnix } from './transport/unix-socket.ts';
+
+export { RemoteError } from './protocol/peer.ts';
+export type { CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
+
+type Builtin = typeof builtinTools;
+/** The built-in tools by name; `client.call` completes and checks their input. */
+export type ToolName = keyof Builtin;
+export type ToolInput<N extends ToolName> = z.input<Builtin[N]['input']>;
+export type ToolData<N extends ToolName> = z.output<Builtin[N]['output']>;
+
+export interface ClientOptions {
+  /** Path of the daemon's socket. */
+  readonly socket: string;
+  /** Absolute path; the daemon's first workspace when absent. */
+  readonly workspace?: string;
+  readonly name?: string;
+  readonly version?: string;
+  readonly role?: 'agent' | 'operator';
+  /** The operator's token, where the role is that. */
+  readonly token?: string;
+  /** Name of a built-in policy that narrows the daemon's. */
+  readonly policy?: string;
+}
+
+export interface Hello {
+  protocol: number;
+  server: { name: string; version: string };
+  session: { id: string; secret: string; role: string; workspace: string; policy: string; toolset: string[] };
+  confinement: { level: string; backend: string; cgroup: string; missing: string[] };
+  limits: Record<string, unknown>;
+}
+
+/** What a call tells while it runs. */
+export type Progress =
+  | { readonly kind: 'state'; readonly seq: number; readonly state: CallState }
+  | { readonly kind: 'output'; readonly seq: number; readonly stream: 'stdout' | 'stderr'; readonly data: Uint8Array };
+
+export interface CallSettings extends CallOptions {
+  /** Cancels the call; its result is then CANCELLED. */
+  readonly signal?: AbortSignal;
+}
+
+/** A call under way: await it for its result, iterate it for its progress (which ends with the call). */
+export interface RunningCall<Data> extends Promise<ToolResult<Data>>, AsyncIterable<Progress> {
+  readonly callId: string;
+}
+
+/** Connects and says hello. Rejects with the system's error when no daemon listens, with RemoteError when it refuses. */
+export async function createClient(options: ClientOptions): Promise<Client> {
+  const client = new Client(options, systemPowers());
+  await client.hello;
+  return client;
+}
+
+type Listener = (progress: Progress) => void;
+
+export class Client implements AsyncDisposable {
+  readonly #options: ClientOptions;
+  readonly #powers: Powers;
+  readonly #listeners = new Map<string, Listener>();
+  #connection: Promise<{ peer: Peer; hello: Hello }>;
+  #peer: Peer | undefined;
+  #closed = false;
+  #over = Promise.withResolvers<void>();
+
+  constructor(options: ClientOptions, powers: Powers) {
+    this.#options = options;
+    this.#powers = powers;
+    this.#connection = this.#connect();
+    this.#connection.catch(() => {});
+  }
+
+  /** What the daemon said to the hello of the present connection. */
+  get hello(): Promise<Hello> {
+    return this.#connection.then((it) => it.hello);
+  }
+
+  /** Runs a tool. Never throws for a call that fails: look at `success`. Rejects when the connection ends. */
+  call<N extends ToolName>(tool: N, input: ToolInput<N>, settings?: CallSettings): RunningCall<ToolData<N>>;
+  call(tool: string, input: unknown, settings?: CallSettings): RunningCall<unknown>;
+  call(tool: string, input: unknown, settings: CallSettings = {}): RunningCall<unknown> {
+    const { signal, ...options } = settings;
+    const callId = options.callId ?? this.#powers.uuid();
+    const progress = new ProgressQueue();
+    if (options.progress) this.#listeners.set(callId, (it) => progress.push(it));
+    const cancel = () => void this.request('calls.cancel', { callId }).catch(() => {}); // The connection is gone, and the call with it.
+    const result = this.request('tools.call', { tool, input, options: { ...options, callId } }).finally(() => {
+      signal?.removeEventListener('abort', cancel);
+      this.#listeners.delete(callId);
+      progress.end();
+    }) as Promise<ToolResult>;
+    signal?.addEventListener('abort', cancel);
+    if (signal?.aborted) cancel();
+    return Object.assign(result, { callId, [Symbol.asyncIterator]: () => progress }) as RunningCall<unknown>;
+  }
+
+  async tools(): Promise<ToolInfo[]> {
+    return ((await this.request('tools.list', {})) as { tools: ToolInfo[] }).tools;
+  }
+
+  async record(callId: string): Promise<CallRecord> {
+    return (await this.request('calls.get', { callId })) as CallRecord;
+  }
+
+  /** Any request of docs/protocol.md. A connection that has ended is made anew; what was under way in it is not repeated. */
+  async request(method: string, params: unknown): Promise<unknown> {
+    if (this.#closed) throw new Error('this client is closed');
+    // At once where it can be, so that requests keep their order.
+    if (this.#peer && !this.#peer.closed) return this.#peer.request(method, params);
+    const { peer } = await this.#connection.catch(() => this.#reconnect());
+    if (!peer.closed) return peer.request(method, params);
+    return (await this.#reconnect()).peer.request(method, params);
+  }
+
+  /** Settles when the present connection is over. */
+  get ended(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    const connection = await this.#connection.catch(() => undefined);
+    connection?.peer.close();
+  }
+
+  #reconnect(): Promise<{ peer: Peer; hello: Hello }> {
+    if (this.#peer?.closed !== false) {
+      this.#connection = this.#connect();
+      this.#peer = undefined;
+    }
+    return this.#connection;
+  }
+
+  async #connect(): Promise<{ peer: Peer; hello: Hello }> {
+    const { socket, workspace, role, token, policy, name = 'ringfence/client', version = '1' } = this.#options;
+    const channel: Channel = await connectUnix(socket);
+    const over = Promise.withResolvers<void>();
+    this.#over = over;
+    const peer = new Peer(channel, {
+      onClose: () => over.resolve(),
+      limits: { ...defaultLimits, messageElementsMax: 2 * defaultLimits.messageElementsMax },
+      powers: this.#powers,
+      onNotification: (method, params) => this.#hear(method, params as Record<string, unknown>),
+    });
+    const hello = (await peer.request('hello', {
+      protocol: 1,
+      client: { name, version },
+      ...{ workspace, role, token, policy },
+    })) as Hello;
+    this.#peer = peer;
+    return { peer, hello };
+  }
+
+  #hear(method: string, params: Record<string, unknown>): void {
+    const listener = this.#listeners.get(params.callId as string);
+    const { seq } = params as { seq: number };
+    if (method === 'call.update') listener?.({ kind: 'state', seq, state: params.state as CallState });
+    if (method === 'call.output') {
+      const { stream, data } = params as { stream: 'stdout' | 'stderr'; data: Uint8Array };
+      listener?.({ kind: 'output', seq, stream, data });
+    }
+  }
+}
+
+/** Progress that nobody has asked for yet; the oldest goes when there is too much of it. */
+class ProgressQueue implements AsyncIterator<Progress> {
+  static readonly max = 1024;
+  readonly #items: Progress[] = [];
+  #ended = false;
+  #wake: (() => void) | undefined;
+
+  push(item: Progress): void {
+    this.#items.push(item);
+    if (this.#items.length > ProgressQueue.max) this.#items.shift();
+    this.#wake?.();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#wake?.();
+  }
+
+  async next(): Promise<IteratorResult<Progress>> {
+    while (this.#items.length === 0 && !this.#ended) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    const value = this.#items.shift();
+    return value === undefined ? { done: true, value } : { done: false, value };
+  }
+}
