@@ -40,7 +40,7 @@ export const limitsSchema = z.strictObject({
   queueMax: count().default(16_384),
   /** Ended calls remembered per session, for calls.get and for repeated call ids. */
   sessionCallsKept: count().default(1024),
-  /** Bytes of results remembered per session; the oldest are forgotten first. */
+  /** Bytes of inputs and results remembered per session; the oldest are forgotten first. */
   sessionResultBytesKept: bytes().default(8 * MiB),
   /** Events kept for a subscriber that asks for what came before it (`afterSeq`). */
   eventsKept: count().default(1024),

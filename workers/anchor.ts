@@ -59,8 +59,14 @@ export class Anchor {
     return { fd: walk.follow(openDirectory), name };
   }
 
-  #walk(path: string, createDirs = false): Walk {
+  /** What the text of a path alone says; links are for `open`. Throws ACCESS_DENIED. */
+  assertInside(path: string): void {
     if (isAbsolute(path)) throw outside(path, this.#suggestion(path));
+    if (!isInside(this.#root, `${this.#root}/${path}`)) throw outside(path);
+  }
+
+  #walk(path: string, createDirs = false): Walk {
+    this.assertInside(path);
     return new Walk({ root: this.#root, rootFd: this.#fd, path, createDirs, symlinksMax: this.#limits.symlinksMax });
   }
 

@@ -65,8 +65,10 @@ export class WorkerContext implements ToolContext {
   }
 
   open(path: string): CheckedFile {
+    const { anchor } = this.#options;
+    anchor.assertInside(path);
     refuseSensitive(path);
-    const fd = this.#options.anchor.open(path);
+    const fd = anchor.open(path);
     const stat = fs.fstatSync(fd);
     if (!stat.isFile()) {
       fs.closeSync(fd);
@@ -94,11 +96,13 @@ export class WorkerContext implements ToolContext {
   }
 
   target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
-    refuseSensitive(path);
+    const { anchor } = this.#options;
+    anchor.assertInside(path);
     if (isProtected(path)) {
       throw new ToolError('ACCESS_DENIED', `\`${path}\` is protected: programs outside the sandbox run or trust it`);
     }
-    const { fd, name } = this.#options.anchor.place(path, createDirs);
+    refuseSensitive(path);
+    const { fd, name } = anchor.place(path, createDirs);
     const { fileBytesMax } = this.limits;
     return {
       path,

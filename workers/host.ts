@@ -23,7 +23,18 @@ let pool: Piscina | undefined;
 let jobsPerThread = 1;
 const running = new Map<number, { kill: AbortController; stop: () => void }>();
 
+let corked = false;
+
+/** What is sent in one turn of the loop is written in one call. */
 function send(message: FromHost): void {
+  if (!corked) {
+    corked = true;
+    gateway.cork();
+    setImmediate(() => {
+      corked = false;
+      gateway.uncork();
+    });
+  }
   gateway.write(encodeFrame(encode(message), limits.frameBytesMax));
 }
 
@@ -39,7 +50,7 @@ async function begin(setup: HostSetup): Promise<void> {
     maxQueue: limits.hostJobsMax,
     idleTimeout: limits.hostIdleMs,
     // Waiting threads that still have to hear of output and aborts may not sleep in Atomics.wait.
-    atomics: setup.jobsPerThread > 1 ? 'disabled' : 'sync',
+    atomics: setup.command ? 'disabled' : 'sync',
     resourceLimits: { maxOldGenerationSizeMb: limits.threadHeapMb },
   });
   pool.on('message', (output: HostOutput) => send({ output }));

@@ -62,6 +62,7 @@ export class Host {
   #nextId = 1;
   #pid = 0;
   #alive = true;
+  #corked = false;
   #stderr = '';
   #onReady: () => void = () => {};
 
@@ -161,12 +162,24 @@ export class Host {
 
   #send(message: ToHost): void {
     if (!this.#alive) return;
+    this.#cork();
     try {
       this.#line.write(encodeFrame(encode(message), this.#options.limits.frameBytesMax));
     } catch (error) {
       this.#options.powers.log.error({ error, tier: this.tier }, 'a job could not be sent to its host');
       this.kill();
     }
+  }
+
+  /** What is sent in one turn of the loop is written in one call. */
+  #cork(): void {
+    if (this.#corked) return;
+    this.#corked = true;
+    this.#line.cork();
+    process.nextTick(() => {
+      this.#corked = false;
+      this.#line.uncork();
+    });
   }
 
   #receive(reader: FrameReader, chunk: Buffer): void {

@@ -9,6 +9,7 @@ export const sanitize =
   async (call) => {
     const data = await next(call);
     const used = sizeOf(data);
+    call.resultBytes = used;
     if (used <= limits.resultBytesMax) return data;
     throw new ToolError('OUTPUT_LIMIT', `the result is ${used} bytes; at most ${limits.resultBytesMax} are returned`, {
       suggestion: 'Ask for a part of it.',

@@ -47,6 +47,8 @@ export interface Call {
   queuedMs: number;
   hostPid?: number;
   usage?: JobUsage;
+  /** About what the result takes on the wire. */
+  resultBytes?: number;
   verdict?: Verdict;
 }
 

@@ -1,68 +1,175 @@
 /**
- * MessagePack, as plain as every language has it: maps with string keys, no extension types.
- * Decoding is one strict pass of our own rather than a check before msgpackr's, so that the checker and the decoder
- * can't disagree about what a byte means. Encoding is msgpackr's.
+ * Messages as plain MessagePack: maps with string keys, no extension types, integers that a double holds.
+ * Decoding is our own and one pass: what checks is what builds, so that the two can't disagree about a message.
  */
 import { isUtf8 } from 'node:buffer';
 import { Packr } from 'msgpackr';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 
-// `useRecords: false`: records are an extension that other languages' decoders can't read.
-const packr = new Packr({ useRecords: false, variableMapSize: true, encodeUndefinedAsNil: true, skipValues: [undefined] } as object);
+export type MessageLimits = Pick<Limits, 'messageDepthMax' | 'messageElementsMax'>;
 
-/** Encodes plain data: objects (members that are undefined are left out), arrays, strings, finite or other numbers, booleans, null, bytes. */
-export const encode = (value: unknown): Buffer => packr.pack(value);
+// Encoding
 
-export type DecodeLimits = Pick<Limits, 'messageDepthMax' | 'messageElementsMax'>;
+const packr = new Packr({
+  useRecords: false,
+  variableMapSize: true,
+  encodeUndefinedAsNil: true,
+  // A member that is called toJSON is data here, and null-prototype objects would have it called.
+  useToJSON: false,
+  ...{ skipValues: [undefined] },
+});
+
+/** msgpackr writes into one buffer till it is full; one grown for a large message would be pinned by small ones after it. */
+const PACK_BUFFER_BYTES = 8192;
+const PACK_BUFFER_BYTES_KEPT = 256 * 1024;
 
 /**
- * Decodes one message. Maps become objects without a prototype (`__proto__` is a key like others), bin becomes a Buffer
- * that shares memory with `bytes`. Throws PARSE for anything cut short, left over, nested or counted over the limits,
- * for extension types, 0xc1, keys that are not strings or come twice, bad UTF-8, and integers that a double can't hold.
+ * One message as MessagePack. Members that are undefined are left out, in an array they become nil; half a surrogate pair becomes
+ * U+FFFD. Throws TypeError for what has no plain form (Date, Map, Set, Error, bigint, function, other instances),
+ * RangeError for a cycle. Depth and element count are the caller's to keep within the peer's limits.
  */
-export function decode(bytes: Uint8Array, limits: DecodeLimits): unknown {
-  const reader = new Reader(Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), limits);
-  const value = reader.value(0);
-  reader.assertEnd();
-  return value;
+export function encode(value: unknown): Buffer {
+  const bytes = packr.pack(toPlain(value, plainScalar));
+  if (bytes.buffer.byteLength > PACK_BUFFER_BYTES_KEPT) packr.useBuffer(Buffer.allocUnsafeSlow(PACK_BUFFER_BYTES));
+  return bytes;
 }
 
-const refuse = (reason: string): RpcError => new RpcError('PARSE', `not an acceptable message: ${reason}`);
+/** What msgpackr would get wrong: it writes half surrogate pairs as invalid UTF-8, and integers above 32 bits as floats. */
+function plainScalar(value: string | number | Uint8Array): unknown {
+  if (typeof value === 'string') return value.toWellFormed();
+  if (typeof value !== 'number' || value >>> 0 === value || value >> 0 === value) return value;
+  return Number.isSafeInteger(value) ? BigInt(value) : value;
+}
 
-/** Longest string whose bytes are looked at one by one; a native call costs more for those below. */
-const SHORT_STRING = 24;
+/**
+ * `value` with `scalar` applied to its strings, keys, numbers and bytes. Copies only objects in which something changes.
+ * Throws TypeError for anything but null, booleans, undefined, those, arrays and plain objects: msgpackr has extension
+ * types or silent conversions for the rest, and pads other typed arrays with whatever memory held before.
+ */
+export function toPlain(value: unknown, scalar: (value: string | number | Uint8Array) => unknown): unknown {
+  switch (typeof value) {
+    case 'string':
+    case 'number':
+      return scalar(value);
+    case 'boolean':
+    case 'undefined':
+      return value;
+    case 'object':
+      break;
+    default:
+      throw new TypeError(`a ${typeof value} can't be part of a message`);
+  }
+  if (value === null) return value;
+  if (Array.isArray(value)) return toPlainArray(value, scalar);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype || prototype === null) return toPlainObject(value as Fields, scalar);
+  if (value instanceof Uint8Array) return scalar(value);
+  throw new TypeError(`a ${value.constructor?.name ?? 'class instance'} can't be part of a message`);
+}
+
+type Fields = Record<string, unknown>;
+type Scalar = Parameters<typeof toPlain>[1];
+
+function toPlainArray(value: readonly unknown[], scalar: Scalar): readonly unknown[] {
+  let copy: unknown[] | undefined;
+  for (let i = 0; i < value.length; i++) {
+    const plain = toPlain(value[i], scalar);
+    if (Object.is(plain, value[i])) continue;
+    copy ??= value.slice();
+    copy[i] = plain;
+  }
+  return copy ?? value;
+}
+
+function toPlainObject(value: Fields, scalar: Scalar): Fields {
+  const keys = Object.keys(value);
+  if (!keys.every((key) => key.isWellFormed())) {
+    return toPlainObject(Object.fromEntries(keys.map((key) => [key.toWellFormed(), value[key]])), scalar);
+  }
+  let copy: Fields | undefined;
+  for (const key of keys) {
+    const plain = toPlain(value[key], scalar);
+    if (Object.is(plain, value[key])) continue;
+    copy ??= { ...value };
+    copy[key] = plain;
+  }
+  return copy ?? value;
+}
+
+// Decoding
+
+/**
+ * The one message that `bytes` are. Maps become null-prototype objects, so that `__proto__` is a key like others;
+ * bin becomes a Buffer that shares memory with `bytes`. Throws RpcError PARSE, with the reason and the place, for anything
+ * that is not plain MessagePack, that another decoder might read otherwise, or that is beyond `limits`.
+ */
+export function decode(bytes: Uint8Array, limits: MessageLimits): unknown {
+  return new Reader(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), limits).message();
+}
+
+/** Strings up to this many bytes are built byte by byte; beyond, the call into native code is cheaper. */
+const SHORT_STRING_BYTES = 12;
+/** Largest key in a fixstr header, and so in the key cache. */
+const FIXSTR_BYTES_MAX = 31;
 
 class Reader {
   readonly #bytes: Buffer;
+  readonly #end: number;
   readonly #depthMax: number;
-  #elementsLeft: number;
   #at = 0;
+  /** Values that may still come. Headers take from it what they announce, so it bounds what they may allocate too. */
+  #elementsLeft: number;
 
-  constructor(bytes: Buffer, { messageDepthMax, messageElementsMax }: DecodeLimits) {
+  constructor(bytes: Buffer, { messageDepthMax, messageElementsMax }: MessageLimits) {
     this.#bytes = bytes;
+    this.#end = bytes.length;
     this.#depthMax = messageDepthMax;
-    this.#elementsLeft = messageElementsMax;
+    this.#elementsLeft = messageElementsMax - 1;
   }
 
-  assertEnd(): void {
-    const left = this.#bytes.length - this.#at;
-    if (left > 0) throw refuse(`${left} bytes after its end`);
+  message(): unknown {
+    const value = this.#value(0);
+    if (this.#at < this.#end) this.#refuse(`${this.#end - this.#at} bytes follow the message`, this.#at);
+    return value;
   }
 
-  value(depth: number): unknown {
-    if (--this.#elementsLeft < 0) throw refuse('too many values');
-    const type = this.#byte();
-    if (type < 0x80) return type;
-    if (type < 0x90) return this.#map(type & 0x0f, depth);
-    if (type < 0xa0) return this.#array(type & 0x0f, depth);
-    if (type < 0xc0) return this.#string(type & 0x1f);
-    if (type >= 0xe0) return type - 0x100;
-    return this.#long(type, depth);
+  #refuse(reason: string, at: number): never {
+    throw new RpcError('PARSE', `not a message: ${reason}, at byte ${at}`);
   }
 
-  #long(type: number, depth: number): unknown {
-    switch (type) {
+  /** Where the next `count` bytes start; they are there. */
+  #take(count: number): number {
+    const at = this.#at;
+    if (this.#end - at < count) this.#refuse(`${count} bytes wanted, ${this.#end - at} left`, at);
+    this.#at = at + count;
+    return at;
+  }
+
+  #u8(): number {
+    return this.#bytes[this.#take(1)] as number;
+  }
+
+  #u16(): number {
+    return this.#bytes.readUInt16BE(this.#take(2));
+  }
+
+  #u32(): number {
+    return this.#bytes.readUInt32BE(this.#take(4));
+  }
+
+  #value(depth: number): unknown {
+    const head = this.#u8();
+    if (head < 0x80) return head;
+    if (head < 0x90) return this.#map(head & 0x0f, depth);
+    if (head < 0xa0) return this.#array(head & 0x0f, depth);
+    if (head < 0xc0) return this.#string(head & 0x1f);
+    if (head >= 0xe0) return head - 0x100;
+    return this.#sized(head, depth);
+  }
+
+  #sized(head: number, depth: number): unknown {
+    switch (head) {
       case 0xc0:
         return null;
       case 0xc2:
@@ -70,123 +177,148 @@ class Reader {
       case 0xc3:
         return true;
       case 0xc4:
-        return this.#slice(this.#byte());
+        return this.#bin(this.#u8());
       case 0xc5:
-        return this.#slice(this.#uint16());
+        return this.#bin(this.#u16());
       case 0xc6:
-        return this.#slice(this.#uint32());
-      case 0xca:
-        return this.#bytes.readFloatBE(this.#advance(4));
-      case 0xcb:
-        return this.#bytes.readDoubleBE(this.#advance(8));
+        return this.#bin(this.#u32());
       case 0xd9:
-        return this.#string(this.#byte());
       case 0xda:
-        return this.#string(this.#uint16());
       case 0xdb:
-        return this.#string(this.#uint32());
+        return this.#string(this.#stringLength(head));
       case 0xdc:
-        return this.#array(this.#uint16(), depth);
+        return this.#array(this.#u16(), depth);
       case 0xdd:
-        return this.#array(this.#uint32(), depth);
+        return this.#array(this.#u32(), depth);
       case 0xde:
-        return this.#map(this.#uint16(), depth);
+        return this.#map(this.#u16(), depth);
       case 0xdf:
-        return this.#map(this.#uint32(), depth);
+        return this.#map(this.#u32(), depth);
       default:
-        return this.#integer(type);
+        return this.#number(head);
     }
   }
 
-  #integer(type: number): number {
-    switch (type) {
+  #number(head: number): number {
+    const bytes = this.#bytes;
+    switch (head) {
+      case 0xca:
+        return bytes.readFloatBE(this.#take(4));
+      case 0xcb:
+        return bytes.readDoubleBE(this.#take(8));
       case 0xcc:
-        return this.#byte();
+        return this.#u8();
       case 0xcd:
-        return this.#uint16();
+        return this.#u16();
       case 0xce:
-        return this.#uint32();
+        return this.#u32();
       case 0xcf:
-        return safe(this.#bytes.readBigUInt64BE(this.#advance(8)));
+        return this.#integer64(this.#u32());
       case 0xd0:
-        return this.#bytes.readInt8(this.#advance(1));
+        return bytes.readInt8(this.#take(1));
       case 0xd1:
-        return this.#bytes.readInt16BE(this.#advance(2));
+        return bytes.readInt16BE(this.#take(2));
       case 0xd2:
-        return this.#bytes.readInt32BE(this.#advance(4));
+        return bytes.readInt32BE(this.#take(4));
       case 0xd3:
-        return safe(this.#bytes.readBigInt64BE(this.#advance(8)));
-      default:
-        throw refuse(type === 0xc1 ? 'byte 0xc1, which MessagePack does not have' : 'an extension type');
+        return this.#integer64(bytes.readInt32BE(this.#take(4)));
+      default: {
+        const kind = head === 0xc1 ? 'the unused type' : 'extension type';
+        return this.#refuse(`${kind} 0x${head.toString(16)}`, this.#at - 1);
+      }
     }
   }
 
-  #map(length: number, depth: number): Record<string, unknown> {
-    this.#enter(2 * length, depth);
-    const map: Record<string, unknown> = Object.create(null);
-    for (let i = 0; i < length; i++) {
-      const key = this.value(depth + 1);
-      if (typeof key !== 'string') throw refuse('a map key that is not a string');
-      if (key in map) throw refuse(`the key ${JSON.stringify(key.slice(0, 64))} twice in one map`);
-      map[key] = this.value(depth + 1);
-    }
-    return map;
+  #integer64(high: number): number {
+    const value = high * 2 ** 32 + this.#u32();
+    if (!Number.isSafeInteger(value)) this.#refuse('an integer beyond 2^53 - 1', this.#at - 9);
+    return value;
   }
 
-  #array(length: number, depth: number): unknown[] {
-    this.#enter(length, depth);
-    const array = new Array<unknown>(length);
-    for (let i = 0; i < length; i++) array[i] = this.value(depth + 1);
-    return array;
+  #bin(length: number): Buffer {
+    const at = this.#take(length);
+    return this.#bytes.subarray(at, at + length);
   }
 
-  /** Before anything of an announced size is allocated: each value takes at least a byte. */
-  #enter(values: number, depth: number): void {
-    if (depth >= this.#depthMax) throw refuse(`nested deeper than ${this.#depthMax}`);
-    if (values > this.#elementsLeft) throw refuse('too many values');
-    if (values > this.#bytes.length - this.#at) throw refuse('cut short');
+  #stringLength(head: number): number {
+    if (head === 0xd9) return this.#u8();
+    return head === 0xda ? this.#u16() : this.#u32();
   }
 
   #string(length: number): string {
-    const from = this.#advance(length);
     const bytes = this.#bytes;
-    if (length <= SHORT_STRING) {
-      let at = from;
-      while (at < this.#at && (bytes[at] as number) < 0x80) at += 1;
-      if (at === this.#at) return bytes.toString('latin1', from, at);
+    const at = this.#take(length);
+    const end = at + length;
+    if (length <= SHORT_STRING_BYTES) {
+      let text = '';
+      let i = at;
+      for (; i < end && (bytes[i] as number) < 0x80; i++) text += String.fromCharCode(bytes[i] as number);
+      if (i === end) return text;
     }
-    if (!isUtf8(bytes.subarray(from, this.#at))) throw refuse('a string that is not UTF-8');
-    return bytes.toString('utf8', from, this.#at);
+    const text = bytes.utf8Slice(at, end);
+    // What is invalid decodes to U+FFFD, so only a text that has one needs the second look.
+    if (text.includes('\ufffd') && !isUtf8(bytes.subarray(at, end))) this.#refuse('invalid UTF-8', at);
+    return text;
   }
 
-  #slice(length: number): Buffer {
-    const from = this.#advance(length);
-    return this.#bytes.subarray(from, this.#at);
+  #key(): string {
+    const at = this.#at;
+    const head = this.#u8();
+    if (head >= 0xa0 && head <= 0xa0 + FIXSTR_BYTES_MAX) return this.#cachedKey(head & 0x1f);
+    if (head < 0xd9 || head > 0xdb) this.#refuse('a map key that is not a string', at);
+    return this.#string(this.#stringLength(head));
   }
 
-  #byte(): number {
-    return this.#bytes[this.#advance(1)] as number;
+  #cachedKey(length: number): string {
+    const bytes = this.#bytes;
+    const at = this.#take(length);
+    let hash = length;
+    for (let i = at; i < this.#at; i++) hash = (Math.imul(hash, 31) + (bytes[i] as number)) | 0;
+    const slot = (hash ^ (hash >>> 10)) & (KEY_SLOTS - 1);
+    const known = keyCache[slot];
+    if (known && isAt(bytes, at, known.bytes) && known.bytes.length === length) return known.text;
+    this.#at = at;
+    const text = this.#string(length);
+    keyCache[slot] = { text, bytes: Buffer.from(bytes.subarray(at, at + length)) };
+    return text;
   }
 
-  #uint16(): number {
-    return this.#bytes.readUInt16BE(this.#advance(2));
+  /** Accounts for what a header announces, before anything is allocated for it. */
+  #open(elements: number, depth: number): void {
+    const at = this.#at - 1;
+    if (depth >= this.#depthMax) this.#refuse(`nested more than ${this.#depthMax} deep`, at);
+    if (elements > this.#end - this.#at)
+      this.#refuse(`${elements} elements announced, ${this.#end - this.#at} bytes left`, at);
+    this.#elementsLeft -= elements;
+    if (this.#elementsLeft < 0) this.#refuse('too many elements', at);
   }
 
-  #uint32(): number {
-    return this.#bytes.readUInt32BE(this.#advance(4));
+  #array(length: number, depth: number): unknown[] {
+    this.#open(length, depth);
+    const array = new Array<unknown>(length);
+    for (let i = 0; i < length; i++) array[i] = this.#value(depth + 1);
+    return array;
   }
 
-  /** Where the next `length` bytes begin; they are there. */
-  #advance(length: number): number {
-    const from = this.#at;
-    if (length > this.#bytes.length - from) throw refuse('cut short');
-    this.#at = from + length;
-    return from;
+  #map(size: number, depth: number): Fields {
+    this.#open(2 * size, depth);
+    const map: Fields = Object.create(null);
+    for (let i = 0; i < size; i++) {
+      const at = this.#at;
+      const key = this.#key();
+      if (key in map) this.#refuse('a duplicate key', at);
+      map[key] = this.#value(depth + 1);
+    }
+    return map;
   }
 }
 
-function safe(integer: bigint): number {
-  const number = Number(integer);
-  if (!Number.isSafeInteger(number)) throw refuse('an integer over 2^53');
-  return number;
+/** Keys repeat from message to message: taking them from here instead of building them halves the time of a small one. */
+const KEY_SLOTS = 1024;
+const keyCache = new Array<{ readonly text: string; readonly bytes: Buffer } | undefined>(KEY_SLOTS).fill(undefined);
+
+/** Whether `bytes` has `wanted` at `at`. */
+function isAt(bytes: Buffer, at: number, wanted: Buffer): boolean {
+  for (let i = 0; i < wanted.length; i++) if (bytes[at + i] !== wanted[i]) return false;
+  return true;
 }

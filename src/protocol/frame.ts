@@ -1,61 +1,90 @@
-/** Frames: `u32` big-endian length, then the payload. */
+/** Frames of a byte stream: the payload's length as a big-endian `u32`, then the payload. */
 import { RpcError } from '../errors.ts';
 
 const HEADER_BYTES = 4;
+/** First room for a payload that comes in pieces. */
+const ROOM_BYTES_MIN = 4096;
+const NO_ROOM = Buffer.alloc(0);
 
-const tooLarge = (length: number, max: number) =>
-  new RpcError('FRAME_TOO_LARGE', `a frame of ${length} bytes is over the bound of ${max}`, { length, max });
-
-/** Header and payload in one buffer. Throws FRAME_TOO_LARGE. */
+/** Header and payload in one buffer. Throws RpcError FRAME_TOO_LARGE for a payload of more than `frameBytesMax` bytes. */
 export function encodeFrame(payload: Uint8Array, frameBytesMax: number): Buffer {
-  if (payload.length > frameBytesMax) throw tooLarge(payload.length, frameBytesMax);
+  assertLength(payload.length, frameBytesMax);
   const frame = Buffer.allocUnsafe(HEADER_BYTES + payload.length);
   frame.writeUInt32BE(payload.length);
   frame.set(payload, HEADER_BYTES);
   return frame;
 }
 
-/**
- * Cuts a stream into payloads. Chunks are kept as they came and joined once, when their frame is whole, so that many
- * small ones cost linear time and a length that was only announced costs nothing.
- */
+/** Cuts the chunks of one stream into payloads. Holds about twice what has arrived of the one that is not whole yet. */
 export class FrameReader {
-  readonly #max: number;
-  #chunks: Buffer[] = [];
-  #bytes = 0;
-  /** Bytes that must be there before there is anything to do: a header, or a whole frame. */
-  #needed = HEADER_BYTES;
+  readonly #frameBytesMax: number;
+  readonly #header = Buffer.alloc(HEADER_BYTES);
+  #headerBytes = 0;
+  #room: Buffer = NO_ROOM;
+  #roomUsed = 0;
 
   constructor(frameBytesMax: number) {
-    this.#max = frameBytesMax;
+    this.#frameBytesMax = frameBytesMax;
   }
 
-  /** Whether a frame has begun and not ended. */
+  /** Bytes held of a frame that is not whole yet, its header included. */
+  get partialBytes(): number {
+    return this.#headerBytes + this.#roomUsed;
+  }
+
+  /** Whether a frame is half-read. */
   get pending(): boolean {
-    return this.#bytes > 0;
+    return this.#headerBytes > 0;
   }
 
-  /** The payloads that `chunk` completes, in order; they may share its memory. Throws FRAME_TOO_LARGE at the header. */
-  push(chunk: Buffer): Buffer[] {
-    this.#chunks.push(chunk);
-    this.#bytes += chunk.length;
-    if (this.#bytes < this.#needed) return [];
-
-    const bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks);
+  /**
+   * The payloads that `chunk` completes, in order. One that lies whole inside the chunk shares its memory.
+   * Throws RpcError FRAME_TOO_LARGE, then and ever after, for a frame that announces more than the bound; what came whole
+   * before it in the same chunk is lost with the connection.
+   */
+  push(chunk: Uint8Array): Buffer[] {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     const payloads: Buffer[] = [];
     let at = 0;
-    for (;;) {
-      this.#needed = HEADER_BYTES;
-      if (bytes.length - at < HEADER_BYTES) break;
-      const length = bytes.readUInt32BE(at);
-      if (length > this.#max) throw tooLarge(length, this.#max);
-      this.#needed = HEADER_BYTES + length;
-      if (bytes.length - at < this.#needed) break;
-      payloads.push(bytes.subarray(at + HEADER_BYTES, at + this.#needed));
-      at += this.#needed;
-    }
-    this.#bytes = bytes.length - at;
-    this.#chunks = this.#bytes > 0 ? [bytes.subarray(at)] : [];
+    do {
+      const copied = bytes.copy(this.#header, this.#headerBytes, at);
+      at += copied;
+      this.#headerBytes += copied;
+      if (this.#headerBytes < HEADER_BYTES) break;
+      const length = this.#header.readUInt32BE();
+      assertLength(length, this.#frameBytesMax);
+      const end = at + length - this.#roomUsed;
+      const piece = bytes.subarray(at, end);
+      at += piece.length;
+      if (this.#roomUsed > 0 || at < end) this.#keep(piece, length);
+      if (at === end) payloads.push(this.#take(piece));
+    } while (at < bytes.length);
     return payloads;
   }
+
+  /** Room doubles with what arrives: joining each chunk is quadratic, and a peer may announce far more than it sends. */
+  #keep(piece: Buffer, length: number): void {
+    const needed = this.#roomUsed + piece.length;
+    if (needed > this.#room.length) {
+      const room = Buffer.allocUnsafeSlow(Math.min(length, Math.max(2 * needed, ROOM_BYTES_MIN)));
+      this.#room.copy(room, 0, 0, this.#roomUsed);
+      this.#room = room;
+    }
+    this.#roomUsed += piece.copy(this.#room, this.#roomUsed);
+  }
+
+  /** The payload that is now whole: the room, then full to its last byte, or `piece` itself when nothing was kept. */
+  #take(piece: Buffer): Buffer {
+    const payload = this.#roomUsed > 0 ? this.#room : piece;
+    this.#headerBytes = this.#roomUsed = 0;
+    this.#room = NO_ROOM;
+    return payload;
+  }
+}
+
+function assertLength(length: number, frameBytesMax: number): void {
+  if (length <= frameBytesMax) return;
+  throw new RpcError('FRAME_TOO_LARGE', `frame of ${length} bytes is over the limit of ${frameBytesMax}`, {
+    frameBytesMax,
+  });
 }

@@ -66,9 +66,10 @@ export async function runCommand(request: CommandRequest, setup: CommandSetup, p
   output.onOverflow = kill;
   if (request.signal.aborted) kill();
   try {
+    const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
     const failure = await ended(child);
     const cpuMs = cpuSinceLastMs();
-    await drained(child, limits.commandDrainMs, powers);
+    await within(closed, limits.commandDrainMs, powers);
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
 
     const killed = request.signal.aborted ? 'aborted' : output.overflowed ? 'output' : undefined;
@@ -174,10 +175,10 @@ function ended(child: ChildProcess): Promise<Error | undefined> {
 }
 
 /** Until the pipes are read to their end, or `drainMs`: a process that bwrap has not yet killed may hold them. */
-function drained(child: ChildProcess, drainMs: number, powers: Powers): Promise<void> {
+function within(closed: Promise<void>, drainMs: number, powers: Powers): Promise<void> {
   return new Promise((resolve) => {
     const timer = powers.after(drainMs, resolve);
-    child.once('close', () => {
+    void closed.then(() => {
       timer.cancel();
       resolve();
     });

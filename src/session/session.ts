@@ -1,5 +1,5 @@
 /** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result. */
-import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { CallOptions, CallRecord, CallState, CallStatus, ResultMetadata, ToolResult, Verdict } from '../call.ts';
 import { type Code, ToolError, toToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -28,8 +28,6 @@ interface Kept {
   readonly call: Call;
   readonly record: CallRecord;
   readonly result: Promise<ToolResult>;
-  /** Digest of tool and input where the caller chose the id; a fresh id is nobody else's. */
-  readonly fingerprint: string | undefined;
   bytes: number;
 }
 
@@ -65,9 +63,8 @@ export class Session {
   call(name: string, rawInput: unknown, options: CallOptions): Promise<ToolResult> {
     const { powers } = this.options;
     const id = options.callId ?? powers.uuid();
-    const fingerprint = options.callId === undefined ? undefined : digest(name, rawInput);
     const known = this.#calls.get(id);
-    if (known && known.fingerprint === fingerprint && fingerprint !== undefined) return known.result;
+    if (known?.call.name === name && isDeepStrictEqual(known.call.rawInput, rawInput)) return known.result;
     const call = this.#newCall(id, name, rawInput, options);
     if (known) {
       const error = new ToolError('CONFLICT', `call id ${id} was used for another call`, { layer: 'daemon' });
@@ -85,7 +82,7 @@ export class Session {
       this.options.onUpdate(call, state);
     };
     const { promise, resolve } = Promise.withResolvers<ToolResult>();
-    const kept: Kept = { call, record, result: promise, fingerprint, bytes: 0 };
+    const kept: Kept = { call, record, result: promise, bytes: 0 };
     this.#calls.set(id, kept);
     void this.#run(kept).then(resolve);
     return promise;
@@ -161,7 +158,7 @@ export class Session {
     kept.record.result = result;
     kept.record.tool = result.tool;
     call.announce({ status: result.success ? 'done' : result.error.code === 'CANCELLED' ? 'cancelled' : 'error' });
-    this.#remember(kept, result);
+    this.#remember(kept);
     return result;
   }
 
@@ -193,10 +190,10 @@ export class Session {
     return 'error' in end ? { ...base, success: false, error: end.error.toWire() } : { ...base, success: true, data: end.data };
   }
 
-  /** The oldest ended calls are forgotten first, by number and by the bytes of their results. */
-  #remember(kept: Kept, result: ToolResult): void {
+  /** The oldest ended calls are forgotten first, by number and by the bytes of their inputs and results. */
+  #remember(kept: Kept): void {
     const { sessionCallsKept, sessionResultBytesKept } = this.options.limits;
-    kept.bytes = result.success ? roughBytes(result.data) : 0;
+    kept.bytes = roughBytes(kept.call.rawInput) + (kept.call.resultBytes ?? 0);
     this.#keptBytes += kept.bytes;
     this.#ended += 1;
     if (this.#ended <= sessionCallsKept && this.#keptBytes <= sessionResultBytesKept) return;
@@ -223,18 +220,9 @@ function verdictOf(error: ToolError, used: Verdict | undefined): Verdict {
   return VERDICTS[error.code] ?? (category === 'PERMISSION' ? 'denied' : (used ?? 'ok'));
 }
 
-/** The strings of a result; all that can be large. */
+/** The strings of an input; all that can be large. */
 function roughBytes(value: unknown): number {
   if (typeof value === 'string') return value.length;
   if (typeof value !== 'object' || value === null) return 8;
   return Object.values(value).reduce<number>((sum, it) => sum + roughBytes(it), 16);
-}
-
-function digest(name: string, input: unknown): string {
-  return createHash('sha256').update(JSON.stringify([name, input], sortKeys)).digest('hex');
-}
-
-function sortKeys(_: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

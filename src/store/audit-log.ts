@@ -27,6 +27,9 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS audit (
   call_id TEXT, tool TEXT, effects TEXT, decision TEXT, rule TEXT, code TEXT, duration_ms REAL, resources TEXT) STRICT`;
 const COLUMNS = 'at, kind, session_id, principal, call_id, tool, effects, decision, rule, code, duration_ms, resources';
 
+/** One transaction costs as much as hundreds of rows, and would delay the answers of the turn it is made in. */
+const WRITE_EVERY_MS = 10;
+
 type Row = (string | number | null)[];
 
 export class AuditLog implements Disposable {
@@ -52,13 +55,13 @@ export class AuditLog implements Disposable {
     return this.#entries + this.#waiting.length;
   }
 
-  /** Adds an entry, to be written with others in the same turn of the loop; `flush` writes it now. */
+  /** Adds an entry, to be written with others within WRITE_EVERY_MS; `flush` writes it now. */
   append(entry: AuditEntry): void {
     this.#waiting.push(this.#toRow(entry));
     if (this.#waiting.length >= this.#batchMax) return this.#tryFlush();
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() => {
+    this.#powers.after(WRITE_EVERY_MS, () => {
       this.#scheduled = false;
       this.#tryFlush();
     });

@@ -111,7 +111,7 @@ function socketChannel(socket: Socket): Channel {
       if (!corked) {
         corked = true;
         socket.cork();
-        setImmediate(uncork);
+        process.nextTick(uncork);
       }
       socket.write(bytes);
     },

@@ -5,6 +5,9 @@ import { type CheckedFile, defineTool, workspacePath } from '../tool.ts';
 /** How far into a file a NUL byte marks it as binary; git looks as far. */
 const BINARY_PROBE_BYTES = 8000;
 
+/** Loaded once a thread, by the first call: the gateway has no use for it, and a later call need not wait for a promise. */
+let mime: typeof import('mime/lite').default | undefined;
+
 const lineNumber = () => z.int().positive().max(Number.MAX_SAFE_INTEGER);
 
 const input = z.strictObject({
@@ -57,7 +60,7 @@ export default defineTool({
   ],
 
   async run({ path, startLine, endLine, maxLines, encoding }, ctx) {
-    const { default: mime } = await import('mime/lite');
+    mime ??= (await import('mime/lite')).default;
     using file = ctx.open(path);
     const bytes = file.bytes();
     const about = {

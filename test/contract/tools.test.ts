@@ -1,0 +1,86 @@
+/** What every tool promises, checked on every tool, through a real daemon. */
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type * as z from 'zod';
+import type { Client } from '../../src/client.ts';
+import { builtinToolset, toFormat, toolsOf, toToolInfo } from '../../src/tools/registry.ts';
+import type { Tool } from '../../src/tools/tool.ts';
+import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+
+const toolset = builtinToolset();
+const tools = toolsOf(toolset);
+let daemon: TestDaemon;
+let client: Client;
+
+beforeAll(async () => {
+  daemon = await startDaemon();
+  client = await daemon.connect();
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+/** The workspace that examples are written for. */
+beforeEach(() => {
+  for (const name of readdirSync(daemon.workspace)) rmSync(join(daemon.workspace, name), { recursive: true });
+  mkdirSync(join(daemon.workspace, 'docs'), { recursive: true });
+  writeFileSync(join(daemon.workspace, 'notes.txt'), 'first line\nsecond line\nthird line\n');
+  writeFileSync(join(daemon.workspace, 'docs/guide.md'), '# Guide\n');
+  writeFileSync(join(daemon.workspace, '.env'), 'TOKEN=1\n');
+  symlinkSync('/etc/passwd', join(daemon.workspace, 'out'));
+});
+
+describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool: Tool) => {
+  test.each(tool.examples.map((it) => [JSON.stringify(it.input), it] as const))('does what its example %s says', async (_, example) => {
+    const result = await client.call(name, example.input);
+    if ('error' in example) expect(result).toMatchObject({ success: false, error: { code: example.error } });
+    else expect(result).toMatchObject({ success: true, data: example.output });
+    if (result.success) expect(tool.output.safeParse(result.data).error).toBeUndefined();
+  });
+
+  test('refuses a parameter that it does not have, by name, before it runs', async () => {
+    const result = await client.call(name, { ...tool.examples[0]?.input, pth: 1 });
+    expect(result).toMatchObject({ success: false, tool: name, error: { code: 'INPUT_INVALID', layer: 'validate' } });
+    expect(result.success || result.error.message).toMatch(/pth: no such parameter/);
+  });
+
+  test('describes every parameter and every alias parameter', () => {
+    for (const { parameters, schema } of [{ parameters: tool.input.shape, schema: tool.input }, ...tool.aliases.map((it) => ({ parameters: it.input.shape, schema: it.input }))]) {
+      expect(schema.def.catchall?._zod.def.type).toBe('never');
+      for (const [key, value] of Object.entries(parameters)) expect((value as z.ZodType).description ?? (value as { unwrap?(): z.ZodType }).unwrap?.().description, key).toBeTruthy();
+    }
+  });
+
+  test('is told in all four formats as a strict object schema', () => {
+    const info = toToolInfo(tool, 'allow');
+    expect(info.inputSchema).toMatchObject({ type: 'object', additionalProperties: false });
+    for (const format of ['ringfence', 'mcp', 'openai', 'anthropic'] as const) expect(toFormat(info, format)).toMatchObject({ name });
+  });
+
+  test('has annotations that say what its tier says', () => {
+    const { annotations, tier } = toToolInfo(tool, 'allow');
+    expect(annotations.readOnlyHint).toBe(tier === 'read_only');
+    if (tier === 'read_only') expect(annotations.destructiveHint).toBe(false);
+    if (tier === 'execute') expect(annotations).toMatchObject({ openWorldHint: true, destructiveHint: true });
+  });
+
+  test('answers by each alias under its own name', async () => {
+    for (const alias of tool.aliases) {
+      const result = await client.call(alias.name, { no: 'such' });
+      expect(result.tool).toBe(name);
+    }
+  });
+
+  test('declares effects of its input', () => {
+    const valid = tool.examples.find((it) => 'output' in it)?.input;
+    expect(tool.effects(tool.input.parse(valid) as never).length).toBeGreaterThan(0);
+  });
+});
+
+test('names and aliases are each used once', () => {
+  const all = tools.flatMap((it) => [it.name, ...it.aliases.map((alias) => alias.name)]);
+  expect(new Set(all).size).toBe(all.length);
+  expect(all.length).toBe(toolset.size);
+});

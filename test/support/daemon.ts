@@ -1,0 +1,120 @@
+/** A real daemon of its own for a test or a bench, on a temporary socket; disposing it leaves nothing. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Client, createClient } from '../../src/client.ts';
+
+const repository = fileURLToPath(new URL('../..', import.meta.url));
+const node = process.execPath;
+
+/** The daemon's entry: built where that is the newer one, as people run it. */
+const ringfenced = join(repository, 'bin/ringfenced.js');
+export const ringfence = join(repository, 'bin/ringfence.js');
+
+/** Commands allowed, everything else as by default. */
+export const ALLOW_COMMANDS = 'tiers:\n  execute: { decision: allow }\n';
+
+export interface TestDaemon extends AsyncDisposable {
+  readonly pid: number;
+  readonly process: ChildProcess;
+  readonly stateDir: string;
+  readonly socket: string;
+  readonly workspace: string;
+  readonly listeners: string[];
+  readonly confinement: { level: string; missing: string[] };
+  readonly token: (role: 'agent' | 'operator') => string;
+  /** Log lines so far. */
+  readonly log: () => string;
+  readonly connect: (options?: { role?: 'operator' | 'agent'; workspace?: string }) => Promise<Client>;
+  readonly ended: Promise<number | null>;
+}
+
+export interface DaemonOptions {
+  /** Text of a policy file; commands allowed by default. */
+  readonly policy?: string;
+  readonly args?: readonly string[];
+  /** Limits of the config file. */
+  readonly limits?: object;
+  readonly env?: Record<string, string>;
+  readonly stateDir?: string;
+  readonly workspace?: string;
+}
+
+export function temporaryDir(prefix: string): string {
+  return mkdtempSync(join(tmpdir(), `ringfence-${prefix}-`));
+}
+
+/** Starts a daemon and waits for its ready notice. Throws what it says when it doesn't start. */
+export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaemon> {
+  const stateDir = options.stateDir ?? temporaryDir('state');
+  const workspace = options.workspace ?? temporaryDir('ws');
+  const socket = join(stateDir, 'd.sock');
+  const policy = join(stateDir, 'policy.yaml');
+  const config = join(stateDir, 'config.yaml');
+  mkdirSync(stateDir, { recursive: true });
+  writeFileSync(policy, options.policy ?? ALLOW_COMMANDS, { mode: 0o600 });
+  writeFileSync(config, JSON.stringify({ limits: options.limits ?? {} }));
+  const args = ['--tell-ready', '--state', stateDir, '--socket', socket, '--workspace', workspace, '--policy', policy];
+  const child = spawn(node, [ringfenced, ...args, ...(options.args ?? [])], {
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent', RINGFENCE_CONFIG: config, ...options.env },
+  });
+  let log = '';
+  child.stderr?.on('data', (chunk) => (log += chunk));
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  let notice = '';
+  for await (const chunk of child.stdio[3] as NodeJS.ReadableStream) notice += chunk;
+  const parsed = JSON.parse(notice || JSON.stringify({ error: `it said nothing; ${log}` })) as { error?: string; listeners: string[]; confinement: TestDaemon['confinement'] };
+  if (parsed.error) {
+    await ended;
+    throw new Error(`${parsed.error}\n${log}`);
+  }
+  const token = (role: 'agent' | 'operator') => readFileSync(join(stateDir, `${role}.token`), 'utf8').trim();
+  return {
+    pid: child.pid as number,
+    process: child,
+    ...{ stateDir, socket, workspace, ended, token },
+    ...{ listeners: parsed.listeners, confinement: parsed.confinement },
+    log: () => log,
+    connect: ({ role, workspace: other } = {}) =>
+      createClient({ socket, workspace: other ?? workspace, ...(role && { role, token: token(role) }) }),
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGTERM');
+      await ended;
+      if (!options.stateDir) rmSync(stateDir, { recursive: true, force: true });
+      if (!options.workspace) rmSync(workspace, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Pids of live processes whose command line holds `text`. */
+export function processesWith(text: string): number[] {
+  return readdirSync('/proc')
+    .filter((it) => /^\d+$/.test(it) && Number(it) !== process.pid)
+    .filter((pid) => {
+      try {
+        return existsSync(`/proc/${pid}/exe`) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text);
+      } catch {
+        return false; // It ended while we looked.
+      }
+    })
+    .map(Number);
+}
+
+/** Waits until `condition` holds, looking often. Throws after `withinMs`. */
+export async function until(condition: () => boolean | Promise<boolean>, withinMs = 5000): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`not so within ${withinMs} ms: ${condition}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** The data of a call that must succeed. */
+export async function dataOf<D>(call: PromiseLike<{ success: true; data: D } | { success: false; error: { code: string; message: string } }>): Promise<D> {
+  const result = await call;
+  if (!result.success) throw new Error(`${result.error.code}: ${result.error.message}`);
+  return result.data;
+}
