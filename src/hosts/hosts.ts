@@ -74,8 +74,7 @@ export class Hosts implements AsyncDisposable {
    */
   async run(tier: Tier, workspace: string, request: JobRequest, options: RunOptions): Promise<Ran> {
     const slot = this.#slot(tier, workspace);
-    const host = this.#hostOf(slot);
-    await host.ready;
+    const host = await this.#readyHost(slot);
     const pid = host.pid;
     const end = await host.run(request, options);
     if ('result' in end) return { result: end.result, pid };
@@ -114,6 +113,20 @@ export class Hosts implements AsyncDisposable {
     const slot: Slot = { tier, workspace, restarts: 0, alone: Promise.resolve() };
     this.#slots.set(key, slot);
     return slot;
+  }
+
+  /** One that takes jobs. A host that died while it started has begun nothing, so that another is tried, once. */
+  async #readyHost(slot: Slot): Promise<Host> {
+    const first = this.#hostOf(slot);
+    try {
+      await first.ready;
+      return first;
+    } catch {
+      // The second one's failure is told.
+      const second = this.#hostOf(slot);
+      await second.ready;
+      return second;
+    }
   }
 
   #hostOf(slot: Slot): Host {

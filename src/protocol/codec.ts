@@ -7,7 +7,7 @@ import { Packr } from 'msgpackr';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 
-export type MessageLimits = Pick<Limits, 'messageDepthMax' | 'messageElementsMax'>;
+export type DecodeLimits = Pick<Limits, 'messageDepthMax' | 'messageElementsMax'>;
 
 // Encoding
 
@@ -83,12 +83,9 @@ function toPlainArray(value: readonly unknown[], scalar: Scalar): readonly unkno
 }
 
 function toPlainObject(value: Fields, scalar: Scalar): Fields {
-  const keys = Object.keys(value);
-  if (!keys.every((key) => key.isWellFormed())) {
-    return toPlainObject(Object.fromEntries(keys.map((key) => [key.toWellFormed(), value[key]])), scalar);
-  }
   let copy: Fields | undefined;
-  for (const key of keys) {
+  for (const key of Object.keys(value)) {
+    if (!key.isWellFormed()) return toPlainObject(withWellFormedKeys(value), scalar);
     const plain = toPlain(value[key], scalar);
     if (Object.is(plain, value[key])) continue;
     copy ??= { ...value };
@@ -97,6 +94,9 @@ function toPlainObject(value: Fields, scalar: Scalar): Fields {
   return copy ?? value;
 }
 
+const withWellFormedKeys = (value: Fields): Fields =>
+  Object.fromEntries(Object.entries(value).map(([key, member]) => [key.toWellFormed(), member]));
+
 // Decoding
 
 /**
@@ -104,8 +104,9 @@ function toPlainObject(value: Fields, scalar: Scalar): Fields {
  * bin becomes a Buffer that shares memory with `bytes`. Throws RpcError PARSE, with the reason and the place, for anything
  * that is not plain MessagePack, that another decoder might read otherwise, or that is beyond `limits`.
  */
-export function decode(bytes: Uint8Array, limits: MessageLimits): unknown {
-  return new Reader(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), limits).message();
+export function decode(bytes: Uint8Array, limits: DecodeLimits): unknown {
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  return new Reader(buffer, limits).message();
 }
 
 /** Strings up to this many bytes are built byte by byte; beyond, the call into native code is cheaper. */
@@ -121,7 +122,7 @@ class Reader {
   /** Values that may still come. Headers take from it what they announce, so it bounds what they may allocate too. */
   #elementsLeft: number;
 
-  constructor(bytes: Buffer, { messageDepthMax, messageElementsMax }: MessageLimits) {
+  constructor(bytes: Buffer, { messageDepthMax, messageElementsMax }: DecodeLimits) {
     this.#bytes = bytes;
     this.#end = bytes.length;
     this.#depthMax = messageDepthMax;
@@ -135,7 +136,7 @@ class Reader {
   }
 
   #refuse(reason: string, at: number): never {
-    throw new RpcError('PARSE', `not a message: ${reason}, at byte ${at}`);
+    throw new RpcError('PARSE', `not an acceptable message: ${reason}, at byte ${at}`);
   }
 
   /** Where the next `count` bytes start; they are there. */
@@ -169,34 +170,20 @@ class Reader {
   }
 
   #sized(head: number, depth: number): unknown {
-    switch (head) {
-      case 0xc0:
-        return null;
-      case 0xc2:
-        return false;
-      case 0xc3:
-        return true;
-      case 0xc4:
-        return this.#bin(this.#u8());
-      case 0xc5:
-        return this.#bin(this.#u16());
-      case 0xc6:
-        return this.#bin(this.#u32());
-      case 0xd9:
-      case 0xda:
-      case 0xdb:
-        return this.#string(this.#stringLength(head));
-      case 0xdc:
-        return this.#array(this.#u16(), depth);
-      case 0xdd:
-        return this.#array(this.#u32(), depth);
-      case 0xde:
-        return this.#map(this.#u16(), depth);
-      case 0xdf:
-        return this.#map(this.#u32(), depth);
-      default:
-        return this.#number(head);
-    }
+    if (head >= 0xde) return this.#map(this.#size(head - 0xdd), depth);
+    if (head >= 0xdc) return this.#array(this.#size(head - 0xdb), depth);
+    if (head >= 0xd9) return this.#string(this.#size(head - 0xd9));
+    if (head >= 0xc4 && head <= 0xc6) return this.#bin(this.#size(head - 0xc4));
+    if (head === 0xc0) return null;
+    if (head === 0xc2) return false;
+    if (head === 0xc3) return true;
+    return this.#number(head);
+  }
+
+  /** A size written in 1, 2 or 4 bytes. */
+  #size(width: number): number {
+    if (width === 0) return this.#u8();
+    return width === 1 ? this.#u16() : this.#u32();
   }
 
   #number(head: number): number {
@@ -240,11 +227,6 @@ class Reader {
     return this.#bytes.subarray(at, at + length);
   }
 
-  #stringLength(head: number): number {
-    if (head === 0xd9) return this.#u8();
-    return head === 0xda ? this.#u16() : this.#u32();
-  }
-
   #string(length: number): string {
     const bytes = this.#bytes;
     const at = this.#take(length);
@@ -255,7 +237,7 @@ class Reader {
       for (; i < end && (bytes[i] as number) < 0x80; i++) text += String.fromCharCode(bytes[i] as number);
       if (i === end) return text;
     }
-    const text = bytes.utf8Slice(at, end);
+    const text = bytes.toString('utf8', at, end);
     // What is invalid decodes to U+FFFD, so only a text that has one needs the second look.
     if (text.includes('\ufffd') && !isUtf8(bytes.subarray(at, end))) this.#refuse('invalid UTF-8', at);
     return text;
@@ -266,7 +248,7 @@ class Reader {
     const head = this.#u8();
     if (head >= 0xa0 && head <= 0xa0 + FIXSTR_BYTES_MAX) return this.#cachedKey(head & 0x1f);
     if (head < 0xd9 || head > 0xdb) this.#refuse('a map key that is not a string', at);
-    return this.#string(this.#stringLength(head));
+    return this.#string(this.#size(head - 0xd9));
   }
 
   #cachedKey(length: number): string {

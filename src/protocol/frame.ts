@@ -82,9 +82,7 @@ export class FrameReader {
   }
 }
 
-function assertLength(length: number, frameBytesMax: number): void {
-  if (length <= frameBytesMax) return;
-  throw new RpcError('FRAME_TOO_LARGE', `frame of ${length} bytes is over the limit of ${frameBytesMax}`, {
-    frameBytesMax,
-  });
+function assertLength(length: number, max: number): void {
+  if (length <= max) return;
+  throw new RpcError('FRAME_TOO_LARGE', `a frame of ${length} bytes is over the bound of ${max}`, { length, max });
 }

@@ -57,11 +57,10 @@ export async function runCommand(request: CommandRequest, setup: CommandSetup, p
   const startedAt = powers.monotonicMs();
   const child = start(request, setup, powers);
   const output = collect(child, request, limits);
-  const status = readStatus(child.stdio[COMMAND_STATUS_FD] as Readable);
+  const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
 
-  // Killing bwrap kills its init (die-with-parent), and with the init the whole pid namespace.
-  const kill = () => child.kill('SIGKILL');
+  const kill = () => status.kill(child);
   request.signal.addEventListener('abort', kill);
   output.onOverflow = kill;
   if (request.signal.aborted) kill();
@@ -73,7 +72,7 @@ export async function runCommand(request: CommandRequest, setup: CommandSetup, p
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
 
     const killed = request.signal.aborted ? 'aborted' : output.overflowed ? 'output' : undefined;
-    const exitCode = status();
+    const { exitCode } = status;
     if (exitCode === undefined && killed === undefined) throw notBuilt(output.stderr.text());
     const signal = exitCode !== undefined && exitCode > 128 ? SIGNALS.get((exitCode - 128) as never) : undefined;
     return {
@@ -157,14 +156,46 @@ function feed(child: ChildProcess, stdin: string | undefined): void {
   (child.stdin as Writable).on('error', () => {}).end(stdin);
 }
 
-/** bwrap says there how the command ended; nothing is there when it never began. */
-function readStatus(stream: Readable): () => number | undefined {
-  let text = '';
-  stream.on('error', () => {}).on('data', (chunk) => (text += chunk));
-  return () => {
-    const code = /"exit-code": (\d+)/.exec(text)?.[1];
-    return code === undefined ? undefined : Number(code);
-  };
+/** What bwrap says of its command: the pid of its init, then how it ended; nothing when it never began. */
+class Status {
+  #text = '';
+  #kill: (() => void) | undefined;
+
+  constructor(stream: Readable) {
+    stream.on('error', () => {}).on('data', (chunk) => {
+      this.#text += chunk;
+      if (this.#init !== undefined) this.#kill?.();
+    });
+  }
+
+  get exitCode(): number | undefined {
+    return this.#number('exit-code');
+  }
+
+  /**
+   * Kills the init, and with it the whole pid namespace, then bwrap. While bwrap has not said which it is, waits for that:
+   * an init whose bwrap dies before it asked to die with it would go on alone.
+   */
+  kill(child: ChildProcess): void {
+    this.#kill = () => {
+      try {
+        process.kill(this.#init as number, 'SIGKILL');
+      } catch {
+        // ESRCH: it ended by itself.
+      }
+      child.kill('SIGKILL');
+    };
+    if (this.#init !== undefined && child.exitCode === null && child.signalCode === null) this.#kill();
+  }
+
+  get #init(): number | undefined {
+    return this.#number('child-pid');
+  }
+
+  #number(key: string): number | undefined {
+    const digits = new RegExp(`"${key}": (\\d+)`).exec(this.#text)?.[1];
+    return digits === undefined ? undefined : Number(digits);
+  }
 }
 
 function ended(child: ChildProcess): Promise<Error | undefined> {

@@ -1,0 +1,108 @@
+/** Tier hosts and the daemon are killed; whoever is not in it does not notice. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+
+interface HostStatus {
+  tier: string;
+  pid: number;
+  restarts: number;
+}
+
+let daemon: TestDaemon;
+afterEach(() => daemon[Symbol.asyncDispose]());
+
+async function hosts(): Promise<HostStatus[]> {
+  await using operator = await daemon.connect({ role: 'operator' });
+  return ((await operator.request('status', {})) as { hosts: HostStatus[] }).hosts;
+}
+
+async function pidOf(tier: string): Promise<number> {
+  let pid: number | undefined;
+  await until(async () => {
+    pid = (await hosts()).find((it) => it.tier === tier)?.pid;
+    return pid !== undefined;
+  });
+  return pid as number;
+}
+
+describe('a host that is killed', () => {
+  test('while it is idle is replaced at the next call', async () => {
+    daemon = await startDaemon();
+    await using client = await daemon.connect();
+    for (const [tool, tier, input] of [
+      ['file_list', 'read_only', {}],
+      ['file_write', 'write', { path: 'x', content: '' }],
+      ['terminal_execute', 'execute', { command: 'true' }],
+    ] as const) {
+      const { metadata } = await client.call(tool, input);
+      process.kill(metadata.hostPid as number, 'SIGKILL');
+      await until(async () => (await hosts()).every(({ pid }) => pid !== metadata.hostPid));
+      const again = await client.call(tool, input);
+      expect(again).toMatchObject({ success: true });
+      expect(again.metadata.hostPid).not.toBe(metadata.hostPid);
+      expect((await hosts()).find((it) => it.tier === tier)).toMatchObject({ restarts: 1 });
+    }
+    expect(daemon.process.exitCode).toBeNull();
+  });
+
+  test('under read_only calls is replaced without their callers noticing', async () => {
+    daemon = await startDaemon();
+    for (let i = 0; i < 3000; i++) writeFileSync(join(daemon.workspace, `f${i}`), '');
+    await using client = await daemon.connect();
+    const pid = await pidOf('read_only');
+    const calls = Array.from({ length: 8 }, () => client.call('file_list', {}));
+    process.kill(pid, 'SIGKILL');
+    for (const data of await Promise.all(calls.map((it) => dataOf(it)))) expect(data.count).toBe(3000);
+  });
+
+  test('under a command answers HOST_CRASHED at once, runs nothing twice, and leaves nothing of the command', async () => {
+    daemon = await startDaemon();
+    await using client = await daemon.connect();
+    const command = 'echo ran >> runs; exec -a marker-of-a-killed-host sleep 60';
+    const running = client.call('terminal_execute', { command });
+    await until(() => processesWith('marker-of-a-killed-host').length > 0);
+    process.kill(await pidOf('execute'), 'SIGKILL');
+    expect(await running).toMatchObject({ success: false, error: { code: 'HOST_CRASHED' }, metadata: { resources: { verdict: 'crashed' } } });
+    await until(() => processesWith('marker-of-a-killed-host').length === 0, 1000);
+    expect(readFileSync(join(daemon.workspace, 'runs'), 'utf8')).toBe('ran\n');
+    expect(await dataOf(client.call('terminal_execute', { command: 'echo next' }))).toMatchObject({ stdout: 'next\n' });
+  });
+});
+
+test('a daemon that is killed takes its hosts and commands with it within a second, and the next one starts', async () => {
+  daemon = await startDaemon();
+  const client = await daemon.connect();
+  const running = client.call('terminal_execute', { command: 'setsid -f sleep 61; exec -a marker-of-a-killed-daemon sleep 60' });
+  running.catch(() => {}); // The connection ends under it.
+  await until(() => processesWith('marker-of-a-killed-daemon').length > 0);
+  process.kill(daemon.pid, 'SIGKILL');
+  await daemon.ended;
+  await until(() => processesWith(daemon.workspace).length === 0 && processesWith('marker-of-a-killed-daemon').length === 0, 1000);
+  await client[Symbol.asyncDispose]();
+
+  const { stateDir, workspace } = daemon;
+  await using next = await startDaemon({ stateDir, workspace });
+  await using again = await next.connect();
+  expect(await again.call('file_list', {})).toMatchObject({ success: true });
+});
+
+test('a client whose daemon was restarted connects again by itself', async () => {
+  daemon = await startDaemon();
+  await using client = await daemon.connect();
+  await dataOf(client.call('file_list', {}));
+  process.kill(daemon.pid, 'SIGKILL');
+  await client.ended;
+  await daemon.ended;
+  await using next = await startDaemon({ stateDir: daemon.stateDir, workspace: daemon.workspace });
+  expect(await client.call('file_list', {})).toMatchObject({ success: true });
+  expect(next.process.exitCode).toBeNull();
+});
+
+test('a second daemon with the same state directory is refused, and the first goes on', async () => {
+  daemon = await startDaemon();
+  await expect(startDaemon({ stateDir: daemon.stateDir, workspace: daemon.workspace })).rejects.toThrow(/another daemon uses/);
+  await using client = await daemon.connect();
+  expect(await client.call('file_list', {})).toMatchObject({ success: true });
+});
