@@ -5,13 +5,14 @@ import type { Limits } from '../limits.ts';
 const RETRY_AFTER_MS = 100;
 
 interface Waiter {
-  readonly signal: AbortSignal;
+  readonly congested: () => boolean;
   readonly go: () => void;
 }
 
 interface Line {
   /** Sessions in the order of their turns. */
   readonly lanes: Map<string, Waiter[]>;
+  readonly places: number;
   running: number;
 }
 
@@ -21,6 +22,8 @@ export interface Place {
   readonly places: number;
   readonly session: string;
   readonly signal: AbortSignal;
+  /** While this holds the work is not begun, and its place goes to another session. */
+  congested(): boolean;
 }
 
 export class FairQueue {
@@ -44,19 +47,27 @@ export class FairQueue {
 
   /** Waits for a place; call what it gives to leave it. Throws QUEUE_FULL, or the signal's reason. */
   async enter(place: Place): Promise<() => void> {
-    const line = this.#line(place.line);
-    if (line.running < place.places) line.running += 1;
+    const line = this.#line(place);
+    if (line.running < line.places && !place.congested()) line.running += 1;
     else await this.#wait(line, place);
-    return () => this.#leave(place.line, line);
+    return () => {
+      line.running -= 1;
+      this.#fill(place.line, line);
+    };
   }
 
-  #line(name: string): Line {
-    const line = this.#lines.get(name) ?? { lanes: new Map(), running: 0 };
+  /** Looks again at what waited because it was congested. */
+  wake(): void {
+    for (const [name, line] of this.#lines) this.#fill(name, line);
+  }
+
+  #line({ line: name, places }: Place): Line {
+    const line = this.#lines.get(name) ?? { lanes: new Map(), places, running: 0 };
     this.#lines.set(name, line);
     return line;
   }
 
-  #wait(line: Line, { session, signal }: Place): Promise<void> {
+  #wait(line: Line, { session, signal, congested }: Place): Promise<void> {
     const { sessionQueueMax, queueMax } = this.#limits;
     const lane = line.lanes.get(session) ?? [];
     if (lane.length >= sessionQueueMax || this.#queued >= queueMax) {
@@ -72,7 +83,7 @@ export class FairQueue {
         signal.removeEventListener('abort', giveUp);
       };
       const waiter: Waiter = {
-        signal,
+        congested,
         go() {
           give();
           resolve();
@@ -90,18 +101,18 @@ export class FairQueue {
     });
   }
 
-  /** Hands the place to the first session in line, which then goes to the end of it. */
-  #leave(name: string, line: Line): void {
-    const first = line.lanes.entries().next().value;
-    if (!first) {
-      line.running -= 1;
-      if (line.running === 0) this.#lines.delete(name);
-      return;
+  /** Gives free places to the sessions in line, each of which then goes to the end of it. */
+  #fill(name: string, line: Line): void {
+    // A lane that is put back is come to again, until the places are taken or whoever is left is congested.
+    for (const [session, lane] of line.lanes) {
+      if (line.running >= line.places) break;
+      if (lane[0]?.congested()) continue;
+      const waiter = lane.shift();
+      line.lanes.delete(session);
+      if (lane.length > 0) line.lanes.set(session, lane);
+      line.running += 1;
+      waiter?.go();
     }
-    const [session, lane] = first;
-    line.lanes.delete(session);
-    const waiter = lane.shift();
-    if (lane.length > 0) line.lanes.set(session, lane);
-    waiter?.go();
+    if (line.running === 0 && line.lanes.size === 0) this.#lines.delete(name);
   }
 }

@@ -13,7 +13,13 @@ export const schedule =
     const { signal } = call.controller;
     signal.throwIfAborted();
     const places = tier === 'execute' ? limits.hostCommandsMax : limits.hostJobsMax;
-    const leave = await queue.enter({ line: `${tier}\0${call.workspace}`, places, session: call.sessionId, signal });
+    const leave = await queue.enter({
+      line: `${tier}\0${call.workspace}`,
+      places,
+      session: call.sessionId,
+      signal,
+      congested: () => call.congested(),
+    });
     try {
       call.queuedMs = powers.monotonicMs() - arrivedAt;
       return await next(call);

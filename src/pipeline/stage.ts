@@ -37,6 +37,8 @@ export interface Call {
   readonly options: CallOptions;
   /** Aborted with the ToolError that the call then ends with: CANCELLED, TIMEOUT, SHUTTING_DOWN. */
   readonly controller: AbortController;
+  /** Whether its caller reads so slowly that its result had better not be made yet. */
+  congested(): boolean;
   /** Announces; nothing waits for it. */
   announce(state: CallState): void;
   output(stream: 'stdout' | 'stderr', data: Uint8Array): void;

@@ -19,6 +19,8 @@ export interface PeerOptions {
   /** Answers a request: with its result, or by throwing RpcError. */
   onRequest?(method: string, params: unknown): unknown;
   onNotification?(method: string, params: unknown): void;
+  /** The other side reads again after it was congested. */
+  onDrain?(): void;
   /** The other side is gone; `reason` is a message for people where we ended it. */
   onClose?(reason?: string): void;
 }
@@ -77,6 +79,11 @@ export class Peer {
     return this.#closed;
   }
 
+  /** Whether the other side reads so slowly that nothing more should be made for it. */
+  get congested(): boolean {
+    return this.#channel.bufferedBytes > this.#options.limits.writeBufferBytesMax;
+  }
+
   /** Asks the other side. Rejects with RemoteError, or Error when the connection ends first. */
   request(method: string, params: unknown): Promise<unknown> {
     if (this.#closed) return Promise.reject(new Error('the connection is closed'));
@@ -97,7 +104,7 @@ export class Peer {
    * numbers that notifications carry show the gap.
    */
   notify(method: string, params: unknown): void {
-    if (this.#closed || this.#channel.bufferedBytes > this.#options.limits.writeBufferBytesMax) return;
+    if (this.#closed || this.congested) return;
     this.#send({ method, params });
   }
 
@@ -207,7 +214,7 @@ export class Peer {
       const wire = this.#toRpcError(error, 'answer').toWire();
       this.#send({ id: message.id, error: wire });
     }
-    if (this.#channel.bufferedBytes > this.#options.limits.writeBufferBytesMax && !this.#paused) {
+    if (this.congested && !this.#paused) {
       this.#paused = true;
       this.#channel.pause();
     }
@@ -217,6 +224,7 @@ export class Peer {
     if (!this.#paused) return;
     this.#paused = false;
     this.#channel.resume();
+    this.#options.onDrain?.();
   }
 
   /** An answer to a request of ours; one that nobody waits for is a stranger's mistake. */

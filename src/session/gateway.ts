@@ -73,6 +73,7 @@ export class Gateway {
       limits,
       powers,
       onRequest: (method, params) => this.#serve(connection, method, params),
+      onDrain: () => this.#options.pipeline.queue.wake(),
       onClose: () => {
         silent.cancel();
         this.#connections.delete(connection);
@@ -187,6 +188,7 @@ export class Gateway {
       run: pipeline.run,
       limits,
       powers,
+      congested: () => connection.peer.congested,
       onUpdate: (call, state) => this.#update(connection, call, state),
       onOutput: (call, stream, data) => {
         connection.peer.notify('call.output', { callId: call.id, seq: this.#events.seq, stream, data });

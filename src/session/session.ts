@@ -19,6 +19,8 @@ export interface SessionOptions {
   readonly run: Handler;
   readonly limits: Limits;
   readonly powers: Powers;
+  /** Whether the client reads slower than results come. */
+  congested(): boolean;
   /** Told of every change of a call's state. */
   onUpdate(call: Call, state: CallState): void;
   onOutput(call: Call, stream: 'stdout' | 'stderr', data: Uint8Array): void;
@@ -126,12 +128,13 @@ export class Session {
   }
 
   #newCall(id: string, name: string, rawInput: unknown, options: CallOptions): Call {
-    const { id: sessionId, principal, workspace, policy, toolset, onOutput } = this.options;
+    const { id: sessionId, principal, workspace, policy, toolset, onOutput, congested } = this.options;
     const call: Call = {
       ...{ id, sessionId, principal, workspace, policy, toolset, rawInput, options, queuedMs: 0 },
       name,
       controller: new AbortController(),
       announce() {},
+      congested,
       output: (stream, data) => onOutput(call, stream, data),
     };
     return call;
