@@ -30,7 +30,7 @@ const program = new Command('ringfence')
 Examples:
   ringfence call file_list                        what is in this folder (starts a daemon when none runs)
   ringfence call file_read path=README.md maxLines=5
-  ringfence serve --policy policies/examples/allow-commands.yaml
+  ringfence serve --policy examples/allow-commands.yaml
   ringfence call terminal_execute command='ls -la' --json
 
 Exit codes: 0 success, 1 the call failed, 2 usage, 3 no daemon, 4 denied, 5 timed out or limited, 130 interrupted.`,

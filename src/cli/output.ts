@@ -39,7 +39,8 @@ export function printResult(result: ToolResult): void {
   }
   const data = result.data as Record<string, unknown>;
   const text = data.content ?? data.stdout;
-  if (typeof text === 'string') print(process.stdout.isTTY ? harmless(text) : text);
+  if (typeof text === 'string' && process.stdout.isTTY) print(harmless(text));
+  else if (typeof text === 'string') process.stdout.write(text); // Exactly, for whatever reads the pipe.
   else printJson(data);
   if (typeof data.stderr === 'string' && data.stderr !== '') process.stderr.write(harmless(data.stderr));
   say(`${facts.filter(Boolean).join(' · ')}${data.exitCode ? ` · exit code ${data.exitCode}` : ''}`);

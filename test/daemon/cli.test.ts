@@ -1,0 +1,170 @@
+/** The command line as a person or a script uses it. */
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { defaultLimits } from '../../src/limits.ts';
+import { decode, encode } from '../../src/protocol/codec.ts';
+import { encodeFrame, FrameReader } from '../../src/protocol/frame.ts';
+import { ALLOW_COMMANDS, processesWith, ringfence, temporaryDir, until } from '../support/daemon.ts';
+
+const home = temporaryDir('home');
+const state = join(home, 'state');
+const workspace = join(home, 'project');
+const policy = join(home, 'policy.yaml');
+const env = { PATH: process.env.PATH ?? '', HOME: home, RINGFENCE_STATE: state, XDG_CONFIG_HOME: join(home, 'config') };
+
+interface Run {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+async function cli(args: string[], options: { cwd?: string; signalAfter?: (pid: number) => Promise<void> } = {}): Promise<Run> {
+  const child = spawn(process.execPath, [ringfence, ...args], { cwd: options.cwd ?? workspace, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const output = Promise.all([text(child.stdout), text(child.stderr)]);
+  await options.signalAfter?.(child.pid as number);
+  const [code, [stdout, stderr]] = [await ended, await output];
+  return { code, stdout, stderr };
+}
+
+beforeAll(async () => {
+  mkdirSync(workspace);
+  writeFileSync(join(workspace, 'a.txt'), 'one\ntwo\n');
+  writeFileSync(policy, ALLOW_COMMANDS, { mode: 0o600 });
+});
+afterAll(async () => {
+  await cli(['stop']);
+  await until(() => processesWith(state).length === 0);
+  rmSync(home, { recursive: true, force: true });
+});
+
+describe('without a daemon', () => {
+  test('status, stop and --no-autostart exit 3 and say how to start one', async () => {
+    for (const args of [['status'], ['call', 'file_list', '--no-autostart']]) {
+      const { code, stderr, stdout } = await cli(args);
+      expect([code, stdout]).toEqual([3, '']);
+      expect(stderr).toMatch(/ringfence serve|no daemon/);
+    }
+    expect((await cli(['stop'])).code).toBe(3);
+  });
+
+  test('call starts one for this user, and says so on stderr only', async () => {
+    const { code, stdout, stderr } = await cli(['call', 'file_list', '--json']);
+    expect(stderr).toMatch(/started a daemon \(pid \d+/);
+    expect(JSON.parse(stdout)).toMatchObject({ success: true, tool: 'file_list', data: { count: 1 } });
+    expect(code).toBe(0);
+    expect((await cli(['stop'])).code).toBe(0);
+    await until(() => processesWith(state).length === 0);
+  });
+
+  test('the home directory, the root and what holds the state are never workspaces', async () => {
+    expect(await cli(['serve'], { cwd: home })).toMatchObject({ code: 2, stderr: expect.stringMatching(/home directory is never a workspace/) });
+    expect(await cli(['serve', '--workspace', '/'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/root directory is never a workspace/) });
+    expect(await cli(['serve', '--state', join(workspace, 's')])).toMatchObject({ code: 2, stderr: expect.stringMatching(/where agents could change it/) });
+    rmSync(join(workspace, 's'), { recursive: true, force: true });
+  });
+
+  test('a wrong policy keeps serve from starting, with its place', async () => {
+    const bad = join(home, 'bad.yaml');
+    writeFileSync(bad, 'tiers:\n  execute: { decision: maybe }\n', { mode: 0o600 });
+    expect(await cli(['serve', '--policy', bad])).toMatchObject({ code: 2, stderr: expect.stringMatching(/bad\.yaml:2:24: tiers\.execute\.decision/) });
+  });
+
+  test('a socket path that the kernel would not take is explained', async () => {
+    expect(await cli(['serve', '--socket', join(home, 'x'.repeat(120))])).toMatchObject({ code: 2, stderr: expect.stringMatching(/the kernel takes 107/) });
+  });
+});
+
+describe('with a daemon', () => {
+  beforeAll(async () => {
+    expect((await cli(['serve', '--detach', '--workspace', workspace, '--policy', policy])).code).toBe(0);
+  });
+
+  test('call prints the text of a file, and facts on stderr', async () => {
+    expect(await cli(['call', 'file_read', 'path=a.txt', 'startLine=2'])).toMatchObject({ code: 0, stdout: 'two\n', stderr: expect.stringMatching(/read_only · host \d+/) });
+    expect(await cli(['call', 'file_read', '{"path":"a.txt"}'])).toMatchObject({ code: 0, stdout: 'one\ntwo\n' });
+  });
+
+  test('values are read as the schema says', async () => {
+    expect((await cli(['call', 'file_write', 'path=n.txt', 'content=123'])).code).toBe(0);
+    expect((await cli(['call', 'file_read', 'path=n.txt'])).stdout).toBe('123');
+  });
+
+  test.each([
+    ['0 for a success, a non-zero command included', ['call', 'terminal_execute', 'command=exit 3'], 0],
+    ['1 for a call that failed', ['call', 'file_read', 'path=none'], 1],
+    ['2 for wrong usage', ['call'], 2],
+    ['2 for input that is no input', ['call', 'file_read', 'nonsense'], 2],
+    ['2 for a duration that is none', ['call', 'file_list', '--timeout', 'soon'], 2],
+    ['4 for what is denied', ['call', 'file_read', 'path=../x'], 4],
+    ['5 for what ran out of time', ['call', 'terminal_execute', 'command=sleep 60', '--timeout', '200ms'], 5],
+  ] as const)('exit code %s', async (_, args, code) => {
+    expect((await cli([...args])).code).toBe(code);
+  });
+
+  test('exit code 130 for an interruption, and the command is gone', async () => {
+    const running = cli(['call', 'terminal_execute', 'command=exec -a marker-of-ctrl-c sleep 60'], {
+      async signalAfter(pid) {
+        await until(() => processesWith('marker-of-ctrl-c').length > 2);
+        process.kill(pid, 'SIGINT');
+      },
+    });
+    expect((await running).code).toBe(130);
+    await until(() => processesWith('marker-of-ctrl-c').length === 0);
+  });
+
+  test('--json prints exactly the result, of failures too', async () => {
+    const { stdout, stderr, code } = await cli(['call', 'file_read', 'path=none', '--json']);
+    expect(JSON.parse(stdout)).toMatchObject({ success: false, error: { code: 'NOT_FOUND' } });
+    expect([stderr, code]).toEqual(['', 1]);
+  });
+
+  test('--progress shows output while it comes', async () => {
+    expect((await cli(['call', 'terminal_execute', 'command=echo early', '--progress'])).stderr).toMatch(/in-progress\nearly\n/);
+  });
+
+  test('tools lists, tells about one, and knows all formats', async () => {
+    expect((await cli(['tools'])).stdout).toMatch(/^file_list +read_only +allow/m);
+    expect((await cli(['tools', 'bash'])).stdout).toMatch(/terminal_execute — Run a bash/);
+    expect(JSON.parse((await cli(['tools', '--format', 'anthropic'])).stdout)[0]).toHaveProperty('input_schema');
+    expect((await cli(['tools', 'none'])).code).toBe(1);
+  });
+
+  test('status tells, for people and as JSON', async () => {
+    expect((await cli(['status'])).stdout).toMatch(/confinement level B/);
+    expect(JSON.parse((await cli(['status', '--json'])).stdout)).toMatchObject({ confinement: { level: 'B' } });
+  });
+
+  test('a folder that is no workspace of it is refused with the command that helps', async () => {
+    const other = join(home, 'other');
+    mkdirSync(other);
+    expect(await cli(['call', 'file_list'], { cwd: other })).toMatchObject({ code: 4, stderr: expect.stringMatching(/ringfence serve --workspace/) });
+  });
+
+  test('stdio speaks the protocol on standard input and output', async () => {
+    const child = spawn(process.execPath, [ringfence, 'stdio'], { cwd: workspace, env, stdio: ['pipe', 'pipe', 'inherit'] });
+    const reader = new FrameReader(defaultLimits.frameBytesMax);
+    const answer = new Promise((resolve) => {
+      child.stdout.on('data', (chunk: Buffer) => reader.push(chunk).forEach((it) => resolve(decode(it, defaultLimits))));
+    });
+    child.stdin.write(encodeFrame(encode({ id: 1, method: 'hello', params: { protocol: 1, client: { name: 'x', version: '1' } } }), 1e6));
+    expect(await answer).toMatchObject({ id: 1, result: { protocol: 1 } });
+    child.stdin.end();
+    expect(await new Promise((resolve) => child.once('exit', resolve))).toBe(0);
+  });
+
+  test('a second serve on the same state is refused', async () => {
+    expect(await cli(['serve', '--workspace', workspace])).toMatchObject({ code: 2, stderr: expect.stringMatching(/another daemon/) });
+    expect(existsSync(join(state, 'ringfence.sock'))).toBe(true);
+  });
+});
+
+test('help teaches: verbs, examples, exit codes', async () => {
+  const { stdout, code } = await cli(['--help']);
+  expect(code).toBe(0);
+  for (const it of ['serve', 'call', 'tools', 'status', 'stop', 'stdio', 'Examples:', 'Exit codes:']) expect(stdout).toContain(it);
+  expect((await cli(['cal'])).stderr).toMatch(/Did you mean call/);
+});
