@@ -15,7 +15,12 @@ function run(command: string, args: readonly string[]): Promise<void> {
 
 export function commandFloor(workspace: string): { bare(): Promise<void>; bubblewrap(): Promise<void> } {
   const shownId = process.getuid?.() === 0 ? { shownId: 1000 } : {};
-  const { seccompFd: _, ...profile } = commandProfile({ runtime: { paths: [] }, workspace, tmpBytes: 2 ** 28, ...shownId });
+  const { seccompFd: _, ...profile } = commandProfile({
+    runtime: { paths: [] },
+    workspace,
+    tmpBytes: 2 ** 28,
+    ...shownId,
+  });
   const args = [...toBwrapArgs(profile), '--chdir', workspace, '--', '/bin/true'];
   const bwrap = findProgram('bwrap') ?? 'bwrap';
   return { bare: () => run('/bin/true', []), bubblewrap: () => run(bwrap, args) };

@@ -29,13 +29,21 @@ async function latency(name: string, times: number, run: () => Promise<unknown>)
     took.push(performance.now() - from);
   }
   took.sort((a, b) => a - b);
-  const figure = { name, p50Ms: took[Math.floor(times / 2)] as number, p99Ms: took[Math.floor(times * 0.99)] as number };
+  const figure = {
+    name,
+    p50Ms: took[Math.floor(times / 2)] as number,
+    p99Ms: took[Math.floor(times * 0.99)] as number,
+  };
   figures.push(figure);
   return figure;
 }
 
 /** Calls per second with `inFlight` of them under way all the time. */
-async function throughput(name: string, { inFlight, times }: { inFlight: number; times: number }, run: () => Promise<unknown>): Promise<Figure> {
+async function throughput(
+  name: string,
+  { inFlight, times }: { inFlight: number; times: number },
+  run: () => Promise<unknown>,
+): Promise<Figure> {
   let left = times;
   const from = performance.now();
   const lane = async () => {
@@ -51,13 +59,21 @@ async function throughput(name: string, { inFlight, times }: { inFlight: number;
 /** A Unix socket that sends back what it gets, in a process of its own: the least that any daemon costs. */
 async function echoFloor(): Promise<Figure> {
   const path = join(temporaryDir('echo'), 's');
-  const server = spawn(process.execPath, ['-e', `require('net').createServer((s) => s.pipe(s)).listen(${JSON.stringify(path)}, () => console.log('up'))`], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const server = spawn(
+    process.execPath,
+    ['-e', `require('net').createServer((s) => s.pipe(s)).listen(${JSON.stringify(path)}, () => console.log('up'))`],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   await new Promise((resolve) => server.stdout.once('data', resolve));
   const socket = createConnection(path);
   const message = Buffer.alloc(128);
-  const floor = await latency('socket echo (floor)', rounds, () => new Promise((resolve) => socket.once('data', resolve) && socket.write(message)));
+  const floor = await latency(
+    'socket echo (floor)',
+    rounds,
+    () => new Promise((resolve) => socket.once('data', resolve) && socket.write(message)),
+  );
   socket.destroy();
   server.kill();
   return floor;
@@ -79,7 +95,10 @@ async function memory(daemon: TestDaemon): Promise<Record<'Rss' | 'Pss', number>
 
 await using daemon = await startDaemon();
 writeFileSync(join(daemon.workspace, 'empty'), '');
-writeFileSync(join(daemon.workspace, 'four-kib.txt'), 'x'.repeat(4095).replace(/.{63}x/g, (it) => `${it.slice(0, 63)}\n`));
+writeFileSync(
+  join(daemon.workspace, 'four-kib.txt'),
+  'x'.repeat(4095).replace(/.{63}x/g, (it) => `${it.slice(0, 63)}\n`),
+);
 await using client = await daemon.connect();
 await dataOf(client.call('terminal_execute', { command: 'true' }));
 await dataOf(client.call('file_write', { path: 'note', content: '' }));
@@ -89,15 +108,21 @@ const echo = await echoFloor();
 const unknown = await latency('refused in the gateway', rounds, () => client.call('no_such_tool', {}));
 const noop = await latency('through a host (empty file)', rounds, () => client.call('file_read', { path: 'empty' }));
 const read = await latency('file_read 4 KiB', rounds, () => client.call('file_read', { path: 'four-kib.txt' }));
-const many = await throughput('file_read 4 KiB, 32 in flight', { inFlight: 32, times: rounds * 4 }, () => client.call('file_read', { path: 'four-kib.txt' }));
+const many = await throughput('file_read 4 KiB, 32 in flight', { inFlight: 32, times: rounds * 4 }, () =>
+  client.call('file_read', { path: 'four-kib.txt' }),
+);
 const floor = commandFloor(daemon.workspace);
 const bare = await latency('spawn true (floor)', commands, () => floor.bare());
 const bwrap = await latency('bare bubblewrap true (floor)', commands, () => floor.bubblewrap());
-const command = await latency('terminal_execute true', commands, () => client.call('terminal_execute', { command: 'true' }));
+const command = await latency('terminal_execute true', commands, () =>
+  client.call('terminal_execute', { command: 'true' }),
+);
 
 console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, level ${daemon.confinement.level}\n`);
 for (const it of figures) {
-  const rate = it.perSecond ? `${Math.round(it.perSecond)}/s` : `p50 ${it.p50Ms.toFixed(3)} ms  p99 ${it.p99Ms.toFixed(3)} ms`;
+  const rate = it.perSecond
+    ? `${Math.round(it.perSecond)}/s`
+    : `p50 ${it.p50Ms.toFixed(3)} ms  p99 ${it.p99Ms.toFixed(3)} ms`;
   console.log(`${it.name.padEnd(32)} ${rate}`);
 }
 const claims = {
@@ -115,5 +140,8 @@ for (const [name, value] of Object.entries(claims)) console.log(`${name.padEnd(4
 if (!small) {
   mkdirSync(new URL('results/', import.meta.url), { recursive: true });
   const report = { at: new Date().toISOString(), node: process.version, cpu: cpus()[0]?.model, figures, claims };
-  writeFileSync(new URL(`results/${report.at.replaceAll(':', '-')}.json`, import.meta.url), JSON.stringify(report, null, 2));
+  writeFileSync(
+    new URL(`results/${report.at.replaceAll(':', '-')}.json`, import.meta.url),
+    JSON.stringify(report, null, 2),
+  );
 }

@@ -8,7 +8,9 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 export function findEntry(name) {
   const built = at(`dist/src/${name}.js`);
   if (!existsSync(at('src'))) return `file://${built}`;
-  return existsSync(built) && newest(['src', 'workers']) < statSync(built).mtimeMs ? `file://${built}` : `file://${at(`src/${name}.ts`)}`;
+  return existsSync(built) && newest(['src', 'workers']) < statSync(built).mtimeMs
+    ? `file://${built}`
+    : `file://${at(`src/${name}.ts`)}`;
 }
 
 function newest(folders) {

@@ -1,7 +1,7 @@
 /** `ringfence`: the command line, a thin client. Verbs are in cli/, one file each. */
 import { Command, CommanderError, Option } from 'commander';
 import { call } from './cli/call.ts';
-import { type Caller, connect, type ConnectFlags } from './cli/connect.ts';
+import { type Caller, type ConnectFlags, connect } from './cli/connect.ts';
 import { CliError, EXIT, say } from './cli/output.ts';
 import { serve } from './cli/serve.ts';
 import { status } from './cli/status.ts';
@@ -30,17 +30,18 @@ const program = new Command('ringfence')
 Examples:
   ringfence call file_list                        what is in this folder (starts a daemon when none runs)
   ringfence call file_read path=README.md maxLines=5
-  ringfence serve --policy examples/allow-commands.yaml
+  ringfence serve --detach --policy ~/.config/ringfence/policy.yaml
   ringfence call terminal_execute command='ls -la' --json
 
 Exit codes: 0 success, 1 the call failed, 2 usage, 3 no daemon, 4 denied, 5 timed out or limited, 130 interrupted.`,
   );
 
 /** An action whose number is the exit code. */
-// biome-ignore lint/suspicious/noExplicitAny: commander's actions take what their command declares.
-const ending = (action: (...args: any[]) => Promise<number>) => async (...args: any[]) => {
-  exitCode = await action(...args);
-};
+const ending =
+  <A extends unknown[]>(action: (...args: A) => Promise<number>) =>
+  async (...args: A): Promise<void> => {
+    exitCode = await action(...args);
+  };
 
 /** A verb that talks to a daemon. */
 const verb = (name: string, description: string) =>
@@ -69,7 +70,9 @@ verb('call <tool> [input...]', 'run one tool: input as one JSON object or as key
 
 verb('tools [name]', 'list the tools, or tell about one')
   .option('--workspace <dir>', 'the folder to work in (default: this one)')
-  .addOption(new Option('--format <format>', 'as an API takes them').choices(['ringfence', 'mcp', 'openai', 'anthropic']))
+  .addOption(
+    new Option('--format <format>', 'as an API takes them').choices(['ringfence', 'mcp', 'openai', 'anthropic']),
+  )
   .option('--json', 'print JSON')
   .action(ending(async (name, flags) => tools(name, flags, callerOf(flags))));
 
@@ -98,6 +101,7 @@ function explain(error: unknown): number {
   say((error as Error).message);
   if (error instanceof CliError) return error.exitCode;
   if (error instanceof ConfigError || error instanceof SocketError) return EXIT.USAGE;
-  if (error instanceof RemoteError) return error.code === RPC_CODES.FORBIDDEN || error.code === RPC_CODES.UNAUTHENTICATED ? EXIT.DENIED : EXIT.FAILED;
+  if (error instanceof RemoteError)
+    return error.code === RPC_CODES.FORBIDDEN || error.code === RPC_CODES.UNAUTHENTICATED ? EXIT.DENIED : EXIT.FAILED;
   return EXIT.UNREACHABLE;
 }

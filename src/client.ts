@@ -9,8 +9,8 @@ import type { ToolInfo } from './tools/registry.ts';
 import type { Channel } from './transport/transport.ts';
 import { connectUnix } from './transport/unix-socket.ts';
 
-export { RemoteError } from './protocol/peer.ts';
 export type { CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
+export { RemoteError } from './protocol/peer.ts';
 
 type Builtin = typeof builtinTools;
 /** The built-in tools by name; `client.call` completes and checks their input. */

@@ -24,11 +24,17 @@ export interface Places {
 }
 
 /** Places by flag, environment and convention (XDG); nothing is made or read. */
-export function findPlaces(flags: { socket?: string | undefined; state?: string | undefined }, env: Environment): Places {
+export function findPlaces(
+  flags: { socket?: string | undefined; state?: string | undefined },
+  env: Environment,
+): Places {
   const home = env.HOME ?? homedir();
-  const stateDir = resolve(flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'));
+  const stateDir = resolve(
+    flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'),
+  );
   const runtime = env.XDG_RUNTIME_DIR;
-  const byDefault = runtime && flags.state === undefined ? join(runtime, 'ringfence/ringfence.sock') : join(stateDir, 'ringfence.sock');
+  const byDefault =
+    runtime && flags.state === undefined ? join(runtime, 'ringfence/ringfence.sock') : join(stateDir, 'ringfence.sock');
   return {
     home,
     stateDir,
@@ -70,12 +76,15 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   const listen = flags.listen ?? env.RINGFENCE_LISTEN ?? file.listen;
   mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
   const policy = flags.policy ?? env.RINGFENCE_POLICY ?? file.policy ?? 'default';
-  const policyPath = existsSync(resolve(cwd, policy)) && policy.includes('/') ? resolve(cwd, policy) : policy;
+  // A name without dot or slash is a built-in's; anything else is a file.
+  const policyPath = /^[a-z-]+$/.test(policy) ? policy : resolve(cwd, policy);
   const workspaces = named.map((it) => toWorkspace(resolve(cwd, it), places));
   for (const workspace of workspaces) {
     for (const ours of [places.stateDir, dirname(places.socket), ...(isAbsolute(policyPath) ? [policyPath] : [])]) {
       if (isInside(workspace, existsSync(ours) ? realpathSync(ours) : ours)) {
-        throw new ConfigError(`${ours} lies in workspace ${workspace}, where agents could change it; put it elsewhere (--state, --socket, --policy)`);
+        throw new ConfigError(
+          `${ours} lies in workspace ${workspace}, where agents could change it; put it elsewhere (--state, --socket, --policy)`,
+        );
       }
     }
   }
@@ -105,7 +114,12 @@ function readConfigFile(path: string): z.output<typeof configFile> {
 function toWorkspace(path: string, { home, stateDir }: Places): string {
   if (!existsSync(path) || !statSync(path).isDirectory()) throw new ConfigError(`workspace ${path} is not a directory`);
   const real = realpathSync(path);
-  const what = real === '/' ? 'the root directory' : existsSync(home) && isInside(real, realpathSync(home)) ? 'the home directory' : undefined;
+  const what =
+    real === '/'
+      ? 'the root directory'
+      : existsSync(home) && isInside(real, realpathSync(home))
+        ? 'the home directory'
+        : undefined;
   if (what) throw new ConfigError(`${what} is never a workspace; name a project's folder with --workspace DIR`);
   if (isInside(stateDir, real)) throw new ConfigError(`${real} is Ringfence's state; it is never a workspace`);
   return real;
@@ -118,6 +132,3 @@ function toAddress(text: string): { host: string; port: number } {
   if (!match || port > 65_535) throw new ConfigError(`--listen takes [HOST:]PORT with a port up to 65535, not ${text}`);
   return { host: match[1]?.replace(/^\[(.*)\]$/, '$1') ?? '127.0.0.1', port };
 }
-
-/** What the command line takes besides flags. */
-export const isColourful = (env: Environment, isTerminal: boolean): boolean => isTerminal && !env.NO_COLOR && env.TERM !== 'dumb';

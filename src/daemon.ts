@@ -1,16 +1,17 @@
 /** The composition root: the only file that knows every part. */
-import { chmodSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Hosts } from './hosts/hosts.ts';
+import type { Limits } from './limits.ts';
 import { isInside } from './paths.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { BUILT_IN, loadPolicy } from './policy/load.ts';
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
 import { hostProgram, runtimePaths, version } from './runtime.ts';
-import { createSandbox } from './sandbox/sandbox.ts';
+import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
 import { Gateway } from './session/gateway.ts';
 import { AuditLog } from './store/audit-log.ts';
 import { acquireLock } from './store/database.ts';
@@ -40,30 +41,33 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const policy = loadPolicy(config.policy);
   await using parts = new AsyncDisposableStack();
   const lock = acquireLock(join(stateDir, 'daemon.lock'));
-  if (!lock) throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
+  if (!lock)
+    throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
   parts.use(lock);
 
   const sandbox = await createSandbox(
-    { runtime: { paths: runtimePaths() }, stateDir, workspaces, limits, arch: process.arch, platform: process.platform },
+    {
+      runtime: { paths: runtimePaths() },
+      stateDir,
+      workspaces,
+      limits,
+      arch: process.arch,
+      platform: process.platform,
+    },
     powers,
   );
   const { confinement } = sandbox;
   const auditLog = parts.use(new AuditLog(join(stateDir, 'audit.db'), limits, powers));
-  const scratch = join(stateDir, 'scratch');
-  mkdirSync(scratch, { recursive: true, mode: 0o711 });
-  parts.defer(() => rmSync(scratch, { recursive: true, force: true }));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, scratch, limits }, powers));
+  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
   const pipeline = createPipeline({ auditLog, hosts, limits, powers });
-  const tokens = { operator: token(join(stateDir, 'operator.token'), powers), agent: token(join(stateDir, 'agent.token'), powers) };
-  const roleOf = (it: string) => (sameSecret(it, tokens.operator) ? 'operator' : sameSecret(it, tokens.agent) ? 'agent' : undefined);
-
+  const roleOf = credentials(stateDir, powers);
   const listeners: Listener[] = [];
   const toolset = builtinToolset();
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policy, policies: BUILT_IN, limits, powers, workspaces, roleOf },
-    confinement: { level: confinement.level, backend: confinement.backend, cgroup: confinement.cgroup, missing: confinement.missing },
+    confinement: toShown(confinement),
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (workspace) => {
       for (const tier of tiers) if (policy.tiers[tier].decision === 'allow') hosts.warm(tier, workspace);
@@ -76,7 +80,10 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
   listeners.push(await listenUnix(places.socket, (channel) => gateway.accept(channel)));
-  if (config.listen) listeners.push(await listenWebSocket(webSocketOptions(config.listen), (channel) => gateway.accept(channel)));
+  if (config.listen)
+    listeners.push(
+      await listenWebSocket(webSocketOptions(config.listen, limits, roleOf), (channel) => gateway.accept(channel)),
+    );
 
   const whole = parts.move();
   let closing: Promise<void> | undefined;
@@ -89,17 +96,29 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     return closing;
   }
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
+}
 
-  function webSocketOptions(listen: { host: string; port: number }) {
-    const { frameBytesMax } = limits;
-    const error = new RpcError('FRAME_TOO_LARGE', `a message over the bound of ${frameBytesMax} bytes`, { max: frameBytesMax });
-    return {
-      ...listen,
-      frameBytesMax,
-      isToken: (it: string) => roleOf(it) !== undefined,
-      tooLarge: (encoding: 'msgpack' | 'json') => toBytes({ id: null, error: error.toWire() }, { framing: 'message', encoding }, frameBytesMax),
-    };
-  }
+type RoleOf = (token: string) => 'agent' | 'operator' | undefined;
+
+function webSocketOptions(listen: { host: string; port: number }, { frameBytesMax }: Limits, roleOf: RoleOf) {
+  const message = `a message over the bound of ${frameBytesMax} bytes`;
+  const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
+  return {
+    ...listen,
+    frameBytesMax,
+    isToken: (it: string) => roleOf(it) !== undefined,
+    tooLarge: (encoding: 'msgpack' | 'json') =>
+      toBytes({ id: null, error }, { framing: 'message', encoding }, frameBytesMax),
+  };
+}
+
+const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({ level, backend, cgroup, missing });
+
+/** Whose a token is, by the two that this daemon keeps in its state directory. */
+function credentials(stateDir: string, powers: Powers): RoleOf {
+  const operator = token(join(stateDir, 'operator.token'), powers);
+  const agent = token(join(stateDir, 'agent.token'), powers);
+  return (it) => (sameSecret(it, operator) ? 'operator' : sameSecret(it, agent) ? 'agent' : undefined);
 }
 
 /** A credential that stays the same over restarts, readable by its owner only. */

@@ -23,7 +23,10 @@ const { values: flags } = parseArgs({
   },
 });
 const environment = establishPerimeter(flags['tell-ready'] ? READY_FD : 2);
-const log = pino({ level: environment.RINGFENCE_LOG ?? 'info', serializers: { error: pino.stdSerializers.err } }, pino.destination({ fd: 2, sync: true }));
+const log = pino(
+  { level: environment.RINGFENCE_LOG ?? 'info', serializers: { error: pino.stdSerializers.err } },
+  pino.destination({ fd: 2, sync: true }),
+);
 
 function tellReady(notice: object): void {
   if (!flags['tell-ready']) return;

@@ -32,5 +32,7 @@ export function runtimePaths(): string[] {
   const paths = [...ours, join(packageDir, 'package.json'), ...modules, realpathSync(process.execPath)];
   const unique = [...new Set(paths.map((path) => realpathSync(path)))];
   // Inside /usr it is there already.
-  return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => it !== path && path.startsWith(`${it}/`)));
+  return unique.filter(
+    (path) => !path.startsWith('/usr/') && !unique.some((it) => it !== path && path.startsWith(`${it}/`)),
+  );
 }

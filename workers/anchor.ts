@@ -55,7 +55,8 @@ export class Anchor {
   place(path: string, createDirs: boolean): Place {
     const walk = this.#walk(path, createDirs);
     const name = walk.queue.pop();
-    if (name === undefined || name === '..') throw new ToolError('UNSUPPORTED', `\`${path}\` names a directory, not a file`);
+    if (name === undefined || name === '..')
+      throw new ToolError('UNSUPPORTED', `\`${path}\` names a directory, not a file`);
     return { fd: walk.follow(openDirectory), name };
   }
 
@@ -146,7 +147,8 @@ class Walk {
       // EINVAL: not a link, so a file stands where a directory was wanted.
       throw toAccessError(codeOf(error) === 'EINVAL' ? { code: 'ENOTDIR' } : error, path);
     }
-    if (++this.#links > symlinksMax) throw new ToolError('UNSUPPORTED', `\`${path}\` has more than ${symlinksMax} links in it`);
+    if (++this.#links > symlinksMax)
+      throw new ToolError('UNSUPPORTED', `\`${path}\` has more than ${symlinksMax} links in it`);
     if (isAbsolute(target)) {
       if (!isInside(root, target)) throw outside(path);
       for (const entered of this.#entered.splice(0)) fs.closeSync(entered);
@@ -190,7 +192,10 @@ export function toAccessError(error: unknown, path: string): ToolError {
     case 'EROFS':
       return new ToolError('SANDBOX_DENIED', `\`${path}\` is read-only in this sandbox`);
     case 'ENAMETOOLONG':
-      return new ToolError('INPUT_INVALID', `\`${path.slice(0, 80)}…\` has a name that is too long for the file system`);
+      return new ToolError(
+        'INPUT_INVALID',
+        `\`${path.slice(0, 80)}…\` has a name that is too long for the file system`,
+      );
     case 'ENOSPC':
     case 'EDQUOT':
     case 'EFBIG':
@@ -199,11 +204,15 @@ export function toAccessError(error: unknown, path: string): ToolError {
       });
     case 'EMFILE':
     case 'ENFILE':
-      return new ToolError('FILE_LIMIT', 'too many files are open', { details: { limit: 'open files', enforcedBy: 'rlimit' } });
+      return new ToolError('FILE_LIMIT', 'too many files are open', {
+        details: { limit: 'open files', enforcedBy: 'rlimit' },
+      });
     case 'EXDEV':
     case 'ESTALE':
       return new ToolError('CONFLICT', `\`${path}\` changed while it was used`);
     default:
-      return new ToolError('INTERNAL', `\`${path}\` could not be used (${codeOf(error) ?? 'unknown error'})`, { cause: error });
+      return new ToolError('INTERNAL', `\`${path}\` could not be used (${codeOf(error) ?? 'unknown error'})`, {
+        cause: error,
+      });
   }
 }

@@ -73,7 +73,11 @@ export class WorkerContext implements ToolContext {
     if (!stat.isFile()) {
       fs.closeSync(fd);
       const what = stat.isDirectory() ? 'a directory' : 'not a regular file';
-      throw new ToolError('UNSUPPORTED', `\`${path}\` is ${what}`, stat.isDirectory() ? { suggestion: 'List it with file_list.' } : {});
+      throw new ToolError(
+        'UNSUPPORTED',
+        `\`${path}\` is ${what}`,
+        stat.isDirectory() ? { suggestion: 'List it with file_list.' } : {},
+      );
     }
     // A link may have led to a name that says more than its own.
     refuseSensitive(fs.readlinkSync(`/proc/self/fd/${fd}`), path);
@@ -120,7 +124,8 @@ export class WorkerContext implements ToolContext {
     const { workspace, anchor, signal, onOutput } = this.#options;
     const fd = anchor.open(request.cwd);
     try {
-      if (!fs.fstatSync(fd).isDirectory()) throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
+      if (!fs.fstatSync(fd).isDirectory())
+        throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
       const cwd = fs.readlinkSync(`/proc/self/fd/${fd}`);
       return { ...request, cwd, workspace, signal, ...(onOutput && { onOutput }) } as unknown as CheckedCommand;
     } finally {
@@ -140,7 +145,10 @@ export class WorkerContext implements ToolContext {
     return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
   }
 
-  #killed(overflowed: boolean, { outputBytes, ...output }: { stdout: string; stderr: string; outputBytes: number }): ToolError {
+  #killed(
+    overflowed: boolean,
+    { outputBytes, ...output }: { stdout: string; stderr: string; outputBytes: number },
+  ): ToolError {
     if (!overflowed) return new ToolError('CANCELLED', 'the command was ended', { details: output });
     const limit = this.limits.commandOutputBytesMax;
     this.#commands.verdict = 'output';

@@ -20,7 +20,6 @@ const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
 const aborts = new BroadcastChannel(ABORTS);
 let limits = defaultLimits;
 let pool: Piscina | undefined;
-let jobsPerThread = 1;
 const running = new Map<number, { kill: AbortController; stop: () => void }>();
 
 let corked = false;
@@ -40,7 +39,6 @@ function send(message: FromHost): void {
 
 async function begin(setup: HostSetup): Promise<void> {
   limits = setup.limits;
-  jobsPerThread = setup.jobsPerThread;
   pool = new Piscina({
     filename: new URL(`./worker${extname(import.meta.url)}`, import.meta.url).href,
     workerData: setup,
@@ -92,7 +90,14 @@ function ended(error: unknown, byUs: boolean): JobResult {
     const message = `the tool needed more than ${limits.threadHeapMb} MiB of memory`;
     return {
       ok: false,
-      error: { code: 'MEMORY_LIMIT', category: 'RESOURCE', layer: 'limit', message, ...wire, details: { limit, enforcedBy: 'worker thread' } },
+      error: {
+        code: 'MEMORY_LIMIT',
+        category: 'RESOURCE',
+        layer: 'limit',
+        message,
+        ...wire,
+        details: { limit, enforcedBy: 'worker thread' },
+      },
       usage: { ...usage, verdict: 'memory' },
     };
   }

@@ -1,5 +1,6 @@
 /** A worker thread: Job in, tool.run, JobResult out. Errors cross as data, since one thrown in a thread loses its class and code. */
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/errors.ts';
@@ -19,7 +20,8 @@ const command = setup.command && prepare(setup.command);
 const running = new Map<number, AbortController>();
 
 const aborts = new BroadcastChannel(ABORTS);
-aborts.onmessage = (event) => running.get((event as MessageEvent).data as number)?.abort(new ToolError('CANCELLED', 'aborted'));
+aborts.onmessage = (event) =>
+  running.get((event as MessageEvent).data as number)?.abort(new ToolError('CANCELLED', 'aborted'));
 aborts.unref();
 
 export default async function run(job: Job): Promise<JobResult> {
@@ -62,9 +64,14 @@ function contextOf(job: Job, signal: AbortSignal): WorkerContext {
   });
 }
 
-function prepare(sandbox: NonNullable<HostSetup['command']>): CommandSetup {
-  const filterFile = join(setup.scratch, `command-${process.pid}.bpf`);
-  writeFileSync(filterFile, sandbox.filter, { mode: 0o600 });
-  const { bwrap, args, environment } = sandbox;
-  return { bwrap, args, environment, filterFile, limits: setup.limits };
+/** The filter becomes a file without a name: each bwrap reads a descriptor of its own to the end, and nothing is left behind. */
+function prepare({ filter, ...sandbox }: NonNullable<HostSetup['command']>): CommandSetup {
+  const folder = mkdtempSync(join(tmpdir(), 'ringfence-'));
+  try {
+    writeFileSync(join(folder, 'filter'), filter);
+    const fd = openSync(join(folder, 'filter'), 'r');
+    return { ...sandbox, filterFile: `/proc/self/fd/${fd}`, limits: setup.limits };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }

@@ -39,10 +39,11 @@ async function showProgress(running: RunningCall<unknown>): Promise<void> {
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** `250ms`, `5s`, `2m`, `1h`, or a number of seconds. */
-export function parseDuration(text: string): number {
+function parseDuration(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
   const ms = Math.round(Number(match?.[1]) * (UNITS[match?.[2] ?? 's'] as number));
-  if (!match || ms < 1) throw new CliError(EXIT.USAGE, `--timeout takes a duration such as 250ms, 5s or 2m, not ${text}`);
+  if (!match || ms < 1)
+    throw new CliError(EXIT.USAGE, `--timeout takes a duration such as 250ms, 5s or 2m, not ${text}`);
   return ms;
 }
 
@@ -51,7 +52,8 @@ async function parseInput(client: Client, tool: string, words: readonly string[]
   if (words.length === 0) return {};
   if (words.length === 1 && words[0]?.trimStart().startsWith('{')) return parseJson(words[0]);
   const info = (await client.tools()).find((it) => it.name === tool || it.aliases.includes(tool));
-  const properties = (info?.inputSchema as { properties?: Record<string, { type?: string }> } | undefined)?.properties ?? {};
+  const properties =
+    (info?.inputSchema as { properties?: Record<string, { type?: string }> } | undefined)?.properties ?? {};
   const pairs = words.map((word) => {
     const at = word.indexOf('=');
     if (at < 1) throw new CliError(EXIT.USAGE, `input is one JSON object or key=value words; \`${word}\` is neither`);

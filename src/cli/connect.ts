@@ -34,18 +34,21 @@ export async function connect({ flags, env, cwd, role }: Caller): Promise<Client
     return await createClient(options);
   } catch (error) {
     if (!isAbsent(error)) throw error;
-    if (!flags.autostart) throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${places.socket}; start one with: ringfence serve`);
+    if (!flags.autostart)
+      throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${places.socket}; start one with: ringfence serve`);
   }
   const { pid } = await startDaemon(places, ['--workspace', flags.workspace ?? cwd], { env, cwd });
   say(`started a daemon (pid ${pid}, socket ${places.socket}); \`ringfence stop\` ends it`);
   return createClient(options);
 }
 
-const isAbsent = (error: unknown): boolean => ['ENOENT', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '');
+const isAbsent = (error: unknown): boolean =>
+  ['ENOENT', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '');
 
 function operatorToken({ stateDir }: Places): string {
   const path = join(stateDir, 'operator.token');
-  if (!existsSync(path)) throw new CliError(EXIT.UNREACHABLE, `no daemon has run with state directory ${stateDir} (there is no ${path})`);
+  if (!existsSync(path))
+    throw new CliError(EXIT.UNREACHABLE, `no daemon has run with state directory ${stateDir} (there is no ${path})`);
   return readFileSync(path, 'utf8').trim();
 }
 
@@ -56,7 +59,11 @@ interface Notice {
 }
 
 /** Starts a daemon of its own session, its log in the state directory; settles when it is ready. Throws CliError. */
-export async function startDaemon(places: Places, args: readonly string[], { env, cwd }: { env: Environment; cwd: string }): Promise<Notice> {
+export async function startDaemon(
+  places: Places,
+  args: readonly string[],
+  { env, cwd }: { env: Environment; cwd: string },
+): Promise<Notice> {
   mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
   const log = join(places.stateDir, 'daemon.log');
   const fd = openSync(log, 'a', 0o600);
@@ -71,7 +78,8 @@ export async function startDaemon(places: Places, args: readonly string[], { env
   const pipe = child.stdio[3] as NodeJS.ReadableStream;
   let text = '';
   for await (const chunk of pipe) text += chunk;
-  const notice = text === '' ? { error: `it ended; its log is ${log}` } : (JSON.parse(text) as Notice | { error: string });
+  const notice =
+    text === '' ? { error: `it ended; its log is ${log}` } : (JSON.parse(text) as Notice | { error: string });
   if ('error' in notice) throw new CliError(EXIT.UNREACHABLE, `the daemon did not start: ${notice.error}`);
   if (notice.confinement.advice) say(`confinement level ${notice.confinement.level}: ${notice.confinement.advice}`);
   return notice;

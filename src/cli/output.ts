@@ -13,13 +13,16 @@ export class CliError extends Error {
 }
 
 export const say = (text: string): void => void process.stderr.write(`ringfence: ${text}\n`);
-export const print = (text: string): void => void process.stdout.write(text.endsWith('\n') || text === '' ? text : `${text}\n`);
-export const printJson = (value: unknown): void => print(JSON.stringify(value, null, process.stdout.isTTY ? 2 : undefined));
+export const print = (text: string): void =>
+  void process.stdout.write(text.endsWith('\n') || text === '' ? text : `${text}\n`);
+export const printJson = (value: unknown): void =>
+  print(JSON.stringify(value, null, process.stdout.isTTY ? 2 : undefined));
 
 /** Control characters of other people's text, made visible, so that a file name can't drive the terminal. */
 export const harmless = (text: string): string =>
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it is about.
-  text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, (it) => `\\x${it.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  text.replace(/\p{Cc}/gu, (it) =>
+    it === '\n' || it === '\t' ? it : `\\x${it.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  );
 
 export function exitCodeOf(result: ToolResult): number {
   if (result.success) return EXIT.OK;
@@ -32,7 +35,12 @@ export function exitCodeOf(result: ToolResult): number {
 /** A result for people: the text where there is one, else JSON; how it went on stderr. */
 export function printResult(result: ToolResult): void {
   const { metadata } = result;
-  const facts = [metadata.tier, metadata.hostPid && `host ${metadata.hostPid}`, `${metadata.durationMs} ms`, metadata.resources.verdict];
+  const facts = [
+    metadata.tier,
+    metadata.hostPid && `host ${metadata.hostPid}`,
+    `${metadata.durationMs} ms`,
+    metadata.resources.verdict,
+  ];
   if (!result.success) {
     const { code, message, suggestion } = result.error;
     return say(`${code}: ${harmless(message)}${suggestion ? `\n  ${harmless(suggestion)}` : ''}`);
@@ -40,8 +48,11 @@ export function printResult(result: ToolResult): void {
   const data = result.data as Record<string, unknown>;
   const text = data.content ?? data.stdout;
   if (typeof text === 'string' && process.stdout.isTTY) print(harmless(text));
-  else if (typeof text === 'string') process.stdout.write(text); // Exactly, for whatever reads the pipe.
+  else if (typeof text === 'string')
+    process.stdout.write(text); // Exactly, for whatever reads the pipe.
   else printJson(data);
   if (typeof data.stderr === 'string' && data.stderr !== '') process.stderr.write(harmless(data.stderr));
-  say(`${facts.filter(Boolean).join(' · ')}${data.exitCode ? ` · exit code ${data.exitCode}` : ''}`);
+  say(
+    `${facts.filter(Boolean).join(' · ')}${typeof data.exitCode === 'number' ? ` · exit code ${data.exitCode}` : ''}`,
+  );
 }

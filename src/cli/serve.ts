@@ -17,7 +17,9 @@ export async function serve(flags: ServeFlags & { detach?: boolean }, { env, cwd
     say(`daemon ready: pid ${pid}, ${listeners.join(', ')}, confinement level ${confinement.level}`);
     return 0;
   }
-  const where = Object.entries({ socket, state }).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
+  const where = Object.entries({ socket, state }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}`, value],
+  );
   const child = spawn(process.execPath, [entry('main'), ...where, ...args], { stdio: 'inherit', env: { ...env }, cwd });
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
   return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)));

@@ -8,7 +8,16 @@ interface Status {
   rssBytes: number;
   sessions: number;
   calls: { queued: number; running: number };
-  hosts: { tier: string; workspace: string; pid: number; threads: number; busy: number; rssBytes: number; cpuMs: number; restarts: number }[];
+  hosts: {
+    tier: string;
+    workspace: string;
+    pid: number;
+    threads: number;
+    busy: number;
+    rssBytes: number;
+    cpuMs: number;
+    restarts: number;
+  }[];
   audit: { entries: number };
   listeners: string[];
   confinement: { level: string; missing: string[] };
@@ -25,12 +34,18 @@ export async function status(flags: { json?: boolean }, caller: Caller): Promise
     return 0;
   }
   const { level, missing } = it.confinement;
-  print(`ringfence ${it.version}, pid ${it.pid}, up ${Math.round(it.uptimeMs / 1000)} s, ${Math.round(it.rssBytes / MiB)} MiB`);
+  print(
+    `ringfence ${it.version}, pid ${it.pid}, up ${Math.round(it.uptimeMs / 1000)} s, ${Math.round(it.rssBytes / MiB)} MiB`,
+  );
   print(`confinement level ${level}${missing.length > 0 ? ` (missing: ${missing.join(', ')})` : ''}`);
   print(`listening at ${it.listeners.join(', ')}`);
-  print(`${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`);
+  print(
+    `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
+  );
   for (const host of it.hosts) {
-    print(`host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`);
+    print(
+      `host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`,
+    );
   }
   return 0;
 }

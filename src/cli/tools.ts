@@ -1,3 +1,4 @@
+import type { ToolInfo } from '../tools/registry.ts';
 import { type Caller, connect } from './connect.ts';
 import { CliError, EXIT, print, printJson } from './output.ts';
 
@@ -11,16 +12,19 @@ export async function tools(name: string | undefined, { format, json }: ToolsFla
   await using client = await connect(caller);
   const infos = await client.tools();
   const wanted = name === undefined ? infos : infos.filter((it) => it.name === name || it.aliases.includes(name));
-  if (name !== undefined && wanted.length === 0) throw new CliError(EXIT.FAILED, `there is no tool ${name}; there are: ${infos.map((it) => it.name).join(', ')}`);
+  if (name !== undefined && wanted.length === 0)
+    throw new CliError(EXIT.FAILED, `there is no tool ${name}; there are: ${infos.map((it) => it.name).join(', ')}`);
   if (format !== undefined && format !== 'ringfence') {
     const listed = (await client.request('tools.list', { format })) as { tools: { name?: string }[] };
     printJson(listed.tools.filter((it) => wanted.some((info) => info.name === it.name)));
   } else if (json || format) printJson(name === undefined ? wanted : wanted[0]);
-  else if (name === undefined) for (const it of wanted) print(`${it.name.padEnd(20)} ${it.tier.padEnd(12)} ${it.decision.padEnd(6)} ${it.title}`);
-  else {
-    const [info] = wanted;
-    print(`${info?.name} — ${info?.description}\n\ntier: ${info?.tier}   decision: ${info?.decision}   aliases: ${info?.aliases.join(', ')}\n\ninput:`);
-    printJson((info?.inputSchema as { properties: object }).properties);
-  }
+  else if (name === undefined)
+    for (const it of wanted) print(`${it.name.padEnd(20)} ${it.tier.padEnd(12)} ${it.decision.padEnd(6)} ${it.title}`);
+  else for (const it of wanted) explain(it);
   return EXIT.OK;
+}
+
+function explain({ name, description, tier, decision, aliases, inputSchema }: ToolInfo): void {
+  print(`${name} — ${description}\n\ntier: ${tier}   decision: ${decision}   aliases: ${aliases.join(', ')}\n\ninput:`);
+  printJson((inputSchema as { properties: object }).properties);
 }

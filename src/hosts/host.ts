@@ -146,7 +146,10 @@ export class Host {
     if (!came) {
       const complaint = this.#stderr.trim().split('\n').at(-1) ?? '';
       powers.log.error({ tier, stderr: this.#stderr }, 'tier host did not start');
-      throw new ToolError('SANDBOX_UNAVAILABLE', `the ${tier} host could not be started: ${complaint || 'it said nothing'}`);
+      throw new ToolError(
+        'SANDBOX_UNAVAILABLE',
+        `the ${tier} host could not be started: ${complaint || 'it said nothing'}`,
+      );
     }
     this.#pid = leafOf(this.#child.pid ?? 0);
   }

@@ -23,8 +23,6 @@ export interface HostsOptions {
   readonly sandbox: Sandbox;
   /** Node and its arguments for a host process. */
   readonly program: readonly string[];
-  /** A folder of the daemon's own for hosts that can't be confined themselves. */
-  readonly scratch: string;
   readonly limits: Limits;
 }
 
@@ -86,7 +84,8 @@ export class Hosts implements AsyncDisposable {
     const live = [...this.#slots.values()].flatMap((slot) => (slot.host?.alive ? [{ slot, host: slot.host }] : []));
     const pids = live.map(({ host }) => host.pid);
     // A host that ends meanwhile is left out by pidusage.
-    const usage: Record<number, { memory: number; ctime: number }> = pids.length === 0 ? {} : await pidusage(pids).catch(() => ({}));
+    const usage: Record<number, { memory: number; ctime: number }> =
+      pids.length === 0 ? {} : await pidusage(pids).catch(() => ({}));
     return live.map(({ slot, host }) => ({
       tier: slot.tier,
       workspace: slot.workspace,
@@ -146,19 +145,22 @@ export class Hosts implements AsyncDisposable {
     });
     const startedAt = this.#powers.monotonicMs();
     host.ready.then(
-      () => this.#powers.log.info({ tier, workspace, pid: host.pid, ms: Math.round(this.#powers.monotonicMs() - startedAt) }, 'tier host ready'),
+      () =>
+        this.#powers.log.info(
+          { tier, workspace, pid: host.pid, ms: Math.round(this.#powers.monotonicMs() - startedAt) },
+          'tier host ready',
+        ),
       () => {},
     );
     return host;
   }
 
   #setup(tier: Tier, workspace: string): HostSetup {
-    const { sandbox, limits, scratch } = this.#options;
+    const { sandbox, limits } = this.#options;
     const common = { tier, limits, ...(tier !== 'external_api' && { workspace }) };
-    if (tier !== 'execute') return { ...common, scratch: '/tmp', jobsPerThread: 1, threads: limits.hostThreadsMax };
+    if (tier !== 'execute') return { ...common, jobsPerThread: 1, threads: limits.hostThreadsMax };
     return {
       ...common,
-      scratch: sandbox.confinement.nests ? '/tmp' : scratch,
       command: { ...sandbox.commandSandbox(workspace), environment: { ...BARE_ENVIRONMENT, TERM: 'dumb' } },
       // Its tools wait for processes, and one thread waits for many.
       jobsPerThread: limits.hostCommandsMax,
@@ -172,7 +174,8 @@ export class Hosts implements AsyncDisposable {
     if (live.length < this.#options.limits.hostsMax) return;
     const idle = live.filter(({ host }) => host?.jobs === 0);
     const idlest = idle.sort((a, b) => (a.host?.idleSince ?? 0) - (b.host?.idleSince ?? 0))[0];
-    if (!idlest) throw new ToolError('QUEUE_FULL', `all ${live.length} tier hosts are busy`, { details: { retryAfterMs: 1000 } });
+    if (!idlest)
+      throw new ToolError('QUEUE_FULL', `all ${live.length} tier hosts are busy`, { details: { retryAfterMs: 1000 } });
     this.#drop(idlest);
   }
 

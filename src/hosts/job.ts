@@ -33,7 +33,7 @@ export type JobResult =
 export interface CommandSandbox {
   readonly bwrap: string;
   readonly args: readonly string[];
-  /** Bytes of the seccomp program, written to a file in `scratch` once and opened afresh for each command. */
+  /** Bytes of the seccomp program. */
   readonly filter: Uint8Array;
   readonly environment: Record<string, string>;
 }
@@ -44,8 +44,6 @@ export interface HostSetup {
   /** Absolute; absent where the tier sees no workspace. */
   readonly workspace?: string;
   readonly limits: Limits;
-  /** A directory only this host can write. */
-  readonly scratch: string;
   readonly command?: CommandSandbox;
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */
   readonly jobsPerThread: number;
@@ -74,7 +72,8 @@ export function parseFromHost(message: unknown): FromHost | undefined {
   const { ready, done, output } = message;
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
-  if (isRecord(done) && typeof done.id === 'number' && isResult(done.result)) return { done: { id: done.id, result: done.result } };
+  if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
+    return { done: { id: done.id, result: done.result } };
   return undefined;
 }
 

@@ -1,6 +1,6 @@
 import { ToolError } from '../errors.ts';
-import type { JobResult } from '../hosts/job.ts';
 import type { Hosts } from '../hosts/hosts.ts';
+import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
@@ -33,7 +33,7 @@ export const execute =
     }
   };
 
-export function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {
+function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {
   return new ToolError('TIMEOUT', `\`${tool.name}\` ran longer than ${limit} ms and was ended`, {
     suggestion: 'Do less in one call, or allow it more time.',
     details: { limit, used: limit, enforcedBy: 'timer' },

@@ -71,9 +71,13 @@ export class FairQueue {
     const { sessionQueueMax, queueMax } = this.#limits;
     const lane = line.lanes.get(session) ?? [];
     if (lane.length >= sessionQueueMax || this.#queued >= queueMax) {
-      throw new ToolError('QUEUE_FULL', `${lane.length} calls of this session and ${this.#queued} in all are waiting; at most ${sessionQueueMax} and ${queueMax} may`, {
-        details: { retryAfterMs: RETRY_AFTER_MS },
-      });
+      throw new ToolError(
+        'QUEUE_FULL',
+        `${lane.length} calls of this session and ${this.#queued} in all are waiting; at most ${sessionQueueMax} and ${queueMax} may`,
+        {
+          details: { retryAfterMs: RETRY_AFTER_MS },
+        },
+      );
     }
     line.lanes.set(session, lane);
     this.#queued += 1;

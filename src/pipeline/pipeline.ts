@@ -18,6 +18,7 @@ import { schedule } from './schedule.ts';
 import type { Handler, Stage } from './stage.ts';
 
 export type { Call, Toolset } from './stage.ts';
+
 import { validate } from './validate.ts';
 
 export interface PipelineParts {

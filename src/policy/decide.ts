@@ -27,6 +27,11 @@ export function narrow(policy: Policy, by: Policy): Policy {
     const [a, b] = [policy.tiers[tier], by.tiers[tier]];
     return STRICTNESS[b.decision] > STRICTNESS[a.decision] ? b : a;
   };
-  const { read_only, write, execute, external_api } = { read_only: stricter('read_only'), write: stricter('write'), execute: stricter('execute'), external_api: stricter('external_api') };
+  const { read_only, write, execute, external_api } = {
+    read_only: stricter('read_only'),
+    write: stricter('write'),
+    execute: stricter('execute'),
+    external_api: stricter('external_api'),
+  };
   return { name: `${policy.name} + ${by.name}`, tiers: { read_only, write, execute, external_api } };
 }

@@ -1,7 +1,7 @@
 /** Policy files from disk to a Policy, or a complaint with its place. A file is refused whole when anything in it is wrong. */
 import { lstatSync, readFileSync } from 'node:fs';
 import { isNode, LineCounter, parseDocument } from 'yaml';
-import { TIERS, type Decision, type Tier } from '../call.ts';
+import { type Decision, TIERS, type Tier } from '../call.ts';
 import { type Policy, policyFile, type TierRule } from './schema.ts';
 
 /** A policy that is not taken; the message names file, line and column of each problem. */
@@ -36,10 +36,14 @@ export function loadPolicy(nameOrPath: string): Policy {
   if (known) return known;
   const stat = lstatSync(nameOrPath, { throwIfNoEntry: false });
   if (!stat?.isFile()) {
-    throw new PolicyError(`policy ${nameOrPath}: no such file, and no built-in policy (${[...BUILT_IN.keys()].join(', ')}) has that name`);
+    throw new PolicyError(
+      `policy ${nameOrPath}: no such file, and no built-in policy (${[...BUILT_IN.keys()].join(', ')}) has that name`,
+    );
   }
-  if (stat.size > FILE_BYTES_MAX) throw new PolicyError(`policy ${nameOrPath}: ${stat.size} bytes; at most ${FILE_BYTES_MAX} are read`);
-  if ((stat.mode & 0o022) !== 0) throw new PolicyError(`policy ${nameOrPath}: others may write it; run: chmod go-w ${nameOrPath}`);
+  if (stat.size > FILE_BYTES_MAX)
+    throw new PolicyError(`policy ${nameOrPath}: ${stat.size} bytes; at most ${FILE_BYTES_MAX} are read`);
+  if ((stat.mode & 0o022) !== 0)
+    throw new PolicyError(`policy ${nameOrPath}: others may write it; run: chmod go-w ${nameOrPath}`);
   return parsePolicy(readFileSync(nameOrPath, 'utf8'), nameOrPath);
 }
 
@@ -62,7 +66,10 @@ export function parsePolicy(text: string, file: string): Policy {
   if (!parsed.success) {
     const problems = parsed.error.issues.flatMap((issue) =>
       issue.code === 'unrecognized_keys'
-        ? issue.keys.map((key) => `${at(offsetOf([...issue.path, key]))}: ${[...issue.path, key].join('.')} is not supported yet; this version takes version and tiers.<tier>.decision`)
+        ? issue.keys.map(
+            (key) =>
+              `${at(offsetOf([...issue.path, key]))}: ${[...issue.path, key].join('.')} is not supported yet; this version takes version and tiers.<tier>.decision`,
+          )
         : [`${at(offsetOf(issue.path))}: ${issue.path.join('.') || 'the file'}: ${issue.message}`],
     );
     throw new PolicyError(problems.join('\n'));

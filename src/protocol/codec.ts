@@ -8,8 +8,8 @@ import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 
 export type DecodeLimits = Pick<Limits, 'messageDepthMax' | 'messageElementsMax'>;
-
-// Encoding
+type Fields = Record<string, unknown>;
+type Scalar = (value: string | number | Uint8Array) => unknown;
 
 const packr = new Packr({
   useRecords: false,
@@ -47,7 +47,7 @@ function plainScalar(value: string | number | Uint8Array): unknown {
  * Throws TypeError for anything but null, booleans, undefined, those, arrays and plain objects: msgpackr has extension
  * types or silent conversions for the rest, and pads other typed arrays with whatever memory held before.
  */
-export function toPlain(value: unknown, scalar: (value: string | number | Uint8Array) => unknown): unknown {
+export function toPlain(value: unknown, scalar: Scalar): unknown {
   switch (typeof value) {
     case 'string':
     case 'number':
@@ -67,9 +67,6 @@ export function toPlain(value: unknown, scalar: (value: string | number | Uint8A
   if (value instanceof Uint8Array) return scalar(value);
   throw new TypeError(`a ${value.constructor?.name ?? 'class instance'} can't be part of a message`);
 }
-
-type Fields = Record<string, unknown>;
-type Scalar = Parameters<typeof toPlain>[1];
 
 function toPlainArray(value: readonly unknown[], scalar: Scalar): readonly unknown[] {
   let copy: unknown[] | undefined;
@@ -97,8 +94,6 @@ function toPlainObject(value: Fields, scalar: Scalar): Fields {
 const withWellFormedKeys = (value: Fields): Fields =>
   Object.fromEntries(Object.entries(value).map(([key, member]) => [key.toWellFormed(), member]));
 
-// Decoding
-
 /**
  * The one message that `bytes` are. Maps become null-prototype objects, so that `__proto__` is a key like others;
  * bin becomes a Buffer that shares memory with `bytes`. Throws RpcError PARSE, with the reason and the place, for anything
@@ -111,22 +106,20 @@ export function decode(bytes: Uint8Array, limits: DecodeLimits): unknown {
 
 /** Strings up to this many bytes are built byte by byte; beyond, the call into native code is cheaper. */
 const SHORT_STRING_BYTES = 12;
-/** Largest key in a fixstr header, and so in the key cache. */
-const FIXSTR_BYTES_MAX = 31;
 
 class Reader {
   readonly #bytes: Buffer;
   readonly #end: number;
-  readonly #depthMax: number;
+  readonly #limits: DecodeLimits;
   #at = 0;
   /** Values that may still come. Headers take from it what they announce, so it bounds what they may allocate too. */
   #elementsLeft: number;
 
-  constructor(bytes: Buffer, { messageDepthMax, messageElementsMax }: DecodeLimits) {
+  constructor(bytes: Buffer, limits: DecodeLimits) {
     this.#bytes = bytes;
     this.#end = bytes.length;
-    this.#depthMax = messageDepthMax;
-    this.#elementsLeft = messageElementsMax - 1;
+    this.#limits = limits;
+    this.#elementsLeft = limits.messageElementsMax - 1;
   }
 
   message(): unknown {
@@ -246,7 +239,7 @@ class Reader {
   #key(): string {
     const at = this.#at;
     const head = this.#u8();
-    if (head >= 0xa0 && head <= 0xa0 + FIXSTR_BYTES_MAX) return this.#cachedKey(head & 0x1f);
+    if (head >= 0xa0 && head < 0xc0) return this.#cachedKey(head & 0x1f);
     if (head < 0xd9 || head > 0xdb) this.#refuse('a map key that is not a string', at);
     return this.#string(this.#size(head - 0xd9));
   }
@@ -258,7 +251,7 @@ class Reader {
     for (let i = at; i < this.#at; i++) hash = (Math.imul(hash, 31) + (bytes[i] as number)) | 0;
     const slot = (hash ^ (hash >>> 10)) & (KEY_SLOTS - 1);
     const known = keyCache[slot];
-    if (known && isAt(bytes, at, known.bytes) && known.bytes.length === length) return known.text;
+    if (known?.bytes.length === length && isAt(bytes, at, known.bytes)) return known.text;
     this.#at = at;
     const text = this.#string(length);
     keyCache[slot] = { text, bytes: Buffer.from(bytes.subarray(at, at + length)) };
@@ -267,12 +260,13 @@ class Reader {
 
   /** Accounts for what a header announces, before anything is allocated for it. */
   #open(elements: number, depth: number): void {
+    const { messageDepthMax, messageElementsMax } = this.#limits;
     const at = this.#at - 1;
-    if (depth >= this.#depthMax) this.#refuse(`nested more than ${this.#depthMax} deep`, at);
-    if (elements > this.#end - this.#at)
-      this.#refuse(`${elements} elements announced, ${this.#end - this.#at} bytes left`, at);
+    const left = this.#end - this.#at;
+    if (depth >= messageDepthMax) this.#refuse(`nested more than ${messageDepthMax} deep`, at);
+    if (elements > left) this.#refuse(`${elements} elements announced, ${left} bytes left`, at);
     this.#elementsLeft -= elements;
-    if (this.#elementsLeft < 0) this.#refuse('too many elements', at);
+    if (this.#elementsLeft < 0) this.#refuse(`more than ${messageElementsMax} elements`, at);
   }
 
   #array(length: number, depth: number): unknown[] {

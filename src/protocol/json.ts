@@ -1,56 +1,200 @@
-/** The same messages as JSON text, for the WebSocket subprotocol `ringfence.v1.json`. Bytes are rendered as base64. */
+/**
+ * The same messages as JSON text, for the WebSocket subprotocol `ringfence.v1.json`. Bytes are rendered as base64 strings.
+ * Parsed by our own single pass: JSON.parse bounds neither depth nor count, and hides a key that comes twice.
+ */
 import { RpcError } from '../errors.ts';
-import type { DecodeLimits } from './codec.ts';
+import { type DecodeLimits, toPlain } from './codec.ts';
 
-/** Plain data as JSON text; Buffers and Uint8Arrays become base64 strings. */
+/**
+ * One message as JSON text in UTF-8. Undefined members are left out; undefined elsewhere, NaN and the infinities become null.
+ * Throws TypeError and RangeError where `encode` does.
+ */
 export function encodeJson(value: unknown): Buffer {
-  const text = JSON.stringify(value, function (this: Record<string, unknown>, key, it: unknown) {
-    const raw = this[key]; // `it` has been through Buffer.prototype.toJSON already.
-    return raw instanceof Uint8Array ? Buffer.from(raw.buffer, raw.byteOffset, raw.length).toString('base64') : it;
-  });
-  return Buffer.from(text, 'utf8');
+  return Buffer.from(JSON.stringify(toPlain(value, scalarOfJson)) ?? 'null');
 }
 
-/** Decodes one message; depth and number of values are bounded before JSON.parse sees them. Of a key that comes twice the last counts. Throws PARSE. */
+function scalarOfJson(value: string | number | Uint8Array): unknown {
+  if (typeof value === 'number') return value;
+  if (typeof value === 'string') return value.toWellFormed();
+  return Buffer.from(value.buffer, value.byteOffset, value.length).toString('base64');
+}
+
+/**
+ * The one message that `bytes` are, with objects as of `decode`: no prototype, no key twice, no integer that a double
+ * would change. Throws RpcError PARSE, with the reason and the place, for what is not JSON or is beyond `limits`.
+ */
 export function decodeJson(bytes: Uint8Array, limits: DecodeLimits): unknown {
   let text: string;
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    text = utf8.decode(bytes);
   } catch {
-    throw refuse('not UTF-8'); // The one failure of a fatal decoder.
+    throw new RpcError('PARSE', 'not an acceptable message: invalid UTF-8'); // The one failure of a fatal decoder.
   }
-  assertBounded(text, limits);
-  try {
-    return JSON.parse(text, withoutPrototype);
-  } catch {
-    throw refuse('not JSON'); // A SyntaxError, which quotes what the peer sent.
+  return new Reader(text, limits).message();
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+const LITERALS = [
+  ['null', null],
+  ['true', true],
+  ['false', false],
+] as const;
+const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+const INTEGER = /^-?\d+$/;
+/** No double needs more; longer ones cost time and stack in the expressions above. */
+const NUMBER_CHARS_MAX = 64;
+/** V8 copies a slice of up to this many characters; a longer one would keep the whole message in memory. */
+const COPIED_CHARS_MAX = 12;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+
+class Reader {
+  readonly #text: string;
+  readonly #limits: DecodeLimits;
+  #elementsLeft: number;
+  #at = 0;
+
+  constructor(text: string, limits: DecodeLimits) {
+    this.#text = text;
+    this.#limits = limits;
+    this.#elementsLeft = limits.messageElementsMax;
+  }
+
+  message(): unknown {
+    const value = this.#value(0);
+    this.#skipSpace();
+    if (this.#at < this.#text.length) this.#refuse('something follows the message');
+    return value;
+  }
+
+  #refuse(reason: string): never {
+    throw new RpcError('PARSE', `not an acceptable message: ${reason}, at character ${this.#at}`);
+  }
+
+  #skipSpace(): void {
+    const text = this.#text;
+    for (; this.#at < text.length; this.#at++) {
+      const char = text.charCodeAt(this.#at);
+      if (char !== 0x20 && char !== 0x0a && char !== 0x0d && char !== 0x09) return;
+    }
+  }
+
+  /** The next character that is not space, and whether it was `char`; only then it is taken. */
+  #taken(char: number): boolean {
+    this.#skipSpace();
+    if (this.#text.charCodeAt(this.#at) !== char) return false;
+    this.#at += 1;
+    return true;
+  }
+
+  #count(): void {
+    this.#elementsLeft -= 1;
+    if (this.#elementsLeft < 0) this.#refuse(`more than ${this.#limits.messageElementsMax} elements`);
+  }
+
+  #value(depth: number): unknown {
+    this.#count();
+    this.#skipSpace();
+    switch (this.#text.charCodeAt(this.#at)) {
+      case QUOTE:
+        return this.#string();
+      case OPEN_BRACE:
+        return this.#object(depth);
+      case OPEN_BRACKET:
+        return this.#array(depth);
+    }
+    for (const [word, value] of LITERALS) {
+      if (!this.#text.startsWith(word, this.#at)) continue;
+      this.#at += word.length;
+      return value;
+    }
+    return this.#number();
+  }
+
+  #number(): number {
+    const text = this.#text;
+    let end = this.#at;
+    while (isOfNumber(text.charCodeAt(end)) && end - this.#at <= NUMBER_CHARS_MAX) end += 1;
+    const token = text.slice(this.#at, end);
+    if (token.length > NUMBER_CHARS_MAX) this.#refuse(`a number of more than ${NUMBER_CHARS_MAX} characters`);
+    if (!NUMBER.test(token)) this.#refuse(end < text.length ? 'not JSON' : 'it ends too early');
+    const value = Number(token);
+    if (!Number.isFinite(value)) this.#refuse('a number beyond a double');
+    if (!Number.isSafeInteger(value) && INTEGER.test(token)) this.#refuse('an integer beyond 2^53 - 1');
+    this.#at = end;
+    return value;
+  }
+
+  #string(): string {
+    const text = this.#text;
+    let end = this.#at + 1;
+    let char = text.charCodeAt(end);
+    let escaped = false;
+    for (; char !== QUOTE; char = text.charCodeAt(++end)) {
+      if (Number.isNaN(char)) this.#refuse('a string without an end');
+      if (char < 0x20) this.#refuse('a control character in a string');
+      if (char !== BACKSLASH) continue;
+      escaped = true;
+      end += 1;
+    }
+    const short = !escaped && end - this.#at - 1 <= COPIED_CHARS_MAX;
+    const string = short ? text.slice(this.#at + 1, end) : this.#unescaped(text.slice(this.#at, end + 1));
+    this.#at = end + 1;
+    return string;
+  }
+
+  #unescaped(token: string): string {
+    let string: string;
+    try {
+      string = JSON.parse(token) as string;
+    } catch {
+      return this.#refuse('an escape that JSON does not have'); // A SyntaxError, which quotes what the peer sent.
+    }
+    return string.isWellFormed() ? string : this.#refuse('half a surrogate pair');
+  }
+
+  #enter(depth: number): void {
+    const { messageDepthMax } = this.#limits;
+    if (depth >= messageDepthMax) this.#refuse(`nested more than ${messageDepthMax} deep`);
+    this.#at += 1;
+  }
+
+  #array(depth: number): unknown[] {
+    this.#enter(depth);
+    const array: unknown[] = [];
+    if (this.#taken(CLOSE_BRACKET)) return array;
+    do array.push(this.#value(depth + 1));
+    while (this.#taken(COMMA));
+    if (!this.#taken(CLOSE_BRACKET)) this.#refuse('an array that does not go on');
+    return array;
+  }
+
+  #object(depth: number): Record<string, unknown> {
+    this.#enter(depth);
+    const object: Record<string, unknown> = Object.create(null);
+    if (this.#taken(CLOSE_BRACE)) return object;
+    do {
+      this.#count();
+      this.#skipSpace();
+      if (this.#text.charCodeAt(this.#at) !== QUOTE) this.#refuse('a key that is not a string');
+      const key = this.#string();
+      if (key in object) this.#refuse('a duplicate key');
+      if (!this.#taken(COLON)) this.#refuse('a key without a value');
+      object[key] = this.#value(depth + 1);
+    } while (this.#taken(COMMA));
+    if (!this.#taken(CLOSE_BRACE)) this.#refuse('an object that does not go on');
+    return object;
   }
 }
 
-const refuse = (reason: string): RpcError => new RpcError('PARSE', `not an acceptable message: ${reason}`);
-
-function withoutPrototype(_: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  return Object.setPrototypeOf(value, null);
-}
-
-/** Counts brackets and commas outside of strings; every value but the first of a container follows a comma. */
-function assertBounded(text: string, { messageDepthMax, messageElementsMax }: DecodeLimits): void {
-  let depth = 0;
-  let values = 1;
-  let inString = false;
-  for (let at = 0; at < text.length; at++) {
-    const char = text.charCodeAt(at);
-    if (inString) {
-      if (char === 0x5c) at += 1;
-      else if (char === 0x22) inString = false;
-    } else if (char === 0x22) inString = true;
-    else if (char === 0x7b || char === 0x5b) {
-      depth += 1;
-      values += 1;
-      if (depth > messageDepthMax) throw refuse(`nested deeper than ${messageDepthMax}`);
-    } else if (char === 0x7d || char === 0x5d) depth -= 1;
-    else if (char === 0x2c || char === 0x3a) values += 1;
-  }
-  if (values > messageElementsMax) throw refuse('too many values');
-}
+/** Whether a character can be part of a number: a digit, or one of `+-.eE`. */
+const isOfNumber = (char: number): boolean =>
+  (char >= 0x30 && char <= 0x39) || char === 0x2b || char === 0x2d || char === 0x2e || (char | 0x20) === 0x65;

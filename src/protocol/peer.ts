@@ -44,10 +44,15 @@ export class RemoteError extends Error {
 }
 
 /** A message as the bytes that a channel sends. Throws FRAME_TOO_LARGE. */
-export function toBytes(message: unknown, { framing, encoding }: Pick<Channel, 'framing' | 'encoding'>, max: number): Buffer {
+export function toBytes(
+  message: unknown,
+  { framing, encoding }: Pick<Channel, 'framing' | 'encoding'>,
+  max: number,
+): Buffer {
   const payload = encoding === 'json' ? encodeJson(message) : encode(message);
   if (framing === 'length') return encodeFrame(payload, max);
-  if (payload.length > max) throw new RpcError('FRAME_TOO_LARGE', `a message of ${payload.length} bytes is over the bound of ${max}`);
+  if (payload.length > max)
+    throw new RpcError('FRAME_TOO_LARGE', `a message of ${payload.length} bytes is over the bound of ${max}`);
   return payload;
 }
 
@@ -186,12 +191,19 @@ export class Peer {
   #refusal(id: Id, bytes: number): RpcError | undefined {
     const { peerRequestsMax, peerRequestBytesMax } = this.#options.limits;
     if (!this.#options.onRequest) return new RpcError('METHOD_NOT_FOUND', 'this side serves no requests');
-    if (this.#unanswered.has(id)) return new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
+    if (this.#unanswered.has(id))
+      return new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
     if (this.#unanswered.size >= peerRequestsMax) {
-      return new RpcError('OVERLOADED', `${peerRequestsMax} requests of this connection wait for an answer; wait for some`);
+      return new RpcError(
+        'OVERLOADED',
+        `${peerRequestsMax} requests of this connection wait for an answer; wait for some`,
+      );
     }
     if (this.#unansweredBytes + bytes > peerRequestBytesMax) {
-      return new RpcError('OVERLOADED', `unanswered requests of this connection hold over ${peerRequestBytesMax} bytes`);
+      return new RpcError(
+        'OVERLOADED',
+        `unanswered requests of this connection hold over ${peerRequestBytesMax} bytes`,
+      );
     }
     return undefined;
   }
@@ -232,7 +244,10 @@ export class Peer {
     const waiting = this.#waiting.get(id as Id);
     if (!waiting) {
       if (id === null && error !== undefined) return this.#end(String((error as Message).message));
-      return this.#answerError(null, new RpcError('INVALID_REQUEST', 'neither a request nor an answer that is awaited'));
+      return this.#answerError(
+        null,
+        new RpcError('INVALID_REQUEST', 'neither a request nor an answer that is awaited'),
+      );
     }
     this.#waiting.delete(id as Id);
     if (error === undefined) return waiting.resolve(result);

@@ -74,13 +74,11 @@ const ETC = [
 ];
 
 /** The read-only system: /usr, the top-level folders that are links into it or stand beside it, a few files of /etc. */
-export function systemMounts(): Mount[] {
+function systemMounts(): Mount[] {
   const top = ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'].flatMap((path): Mount[] => {
     const stat = lstatSync(path, { throwIfNoEntry: false });
     if (!stat) return [];
-    return stat.isSymbolicLink()
-      ? [{ kind: 'symlink', to: readlinkSync(path), at: path }]
-      : [{ kind: 'ro', path }];
+    return stat.isSymbolicLink() ? [{ kind: 'symlink', to: readlinkSync(path), at: path }] : [{ kind: 'ro', path }];
   });
   const etc = ETC.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
   return [{ kind: 'ro', path: '/usr' }, ...top, ...etc.map((path): Mount => ({ kind: 'ro', path }))];
@@ -132,11 +130,7 @@ export function commandProfile(request: ProfileRequest & { workspace: string }):
   const { workspace, runtime, shownId, tmpBytes } = request;
   const ours = runtime.paths.filter((path) => isInside(workspace, path));
   return {
-    mounts: [
-      tmp(tmpBytes),
-      { kind: 'rw', path: workspace },
-      ...ours.map((path): Mount => ({ kind: 'ro', path })),
-    ],
+    mounts: [tmp(tmpBytes), { kind: 'rw', path: workspace }, ...ours.map((path): Mount => ({ kind: 'ro', path }))],
     ...(shownId !== undefined && { shownId }),
     nests: false,
     proc: 'own',

@@ -4,8 +4,8 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import { closeSync, lstatSync, openSync, readFileSync } from 'node:fs';
-import type { Readable, Writable } from 'node:stream';
 import { constants } from 'node:os';
+import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { PROTECTED_PATHS } from '../paths.ts';
@@ -52,7 +52,11 @@ export interface CommandOutcome {
 const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
 
 /** Runs to the end; resolves also when the command was killed. Throws SANDBOX_UNAVAILABLE when its sandbox could not be built. */
-export async function runCommand(request: CommandRequest, setup: CommandSetup, powers: Powers): Promise<CommandOutcome> {
+export async function runCommand(
+  request: CommandRequest,
+  setup: CommandSetup,
+  powers: Powers,
+): Promise<CommandOutcome> {
   const { limits } = setup;
   const startedAt = powers.monotonicMs();
   const child = start(request, setup, powers);
@@ -94,7 +98,11 @@ export async function runCommand(request: CommandRequest, setup: CommandSetup, p
 
 /** The command's variables go in by --setenv, so that none of them (LD_PRELOAD …) reaches bwrap while it still has rights. */
 function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
-  const env = Object.entries({ ...setup.environment, ...request.env }).flatMap(([name, value]) => ['--setenv', name, value]);
+  const env = Object.entries({ ...setup.environment, ...request.env }).flatMap(([name, value]) => [
+    '--setenv',
+    name,
+    value,
+  ]);
   const filter = openSync(setup.filterFile, 'r');
   try {
     return powers.spawn(
@@ -139,13 +147,16 @@ function collect(child: ChildProcess, { onOutput }: CommandRequest, limits: Limi
   };
   for (const stream of ['stdout', 'stderr'] as const) {
     const kept = output[stream];
-    child[stream]?.on('error', () => {}).on('data', (chunk: Buffer) => {
-      if (kept.bytesTotal < limits.commandOutputBytes) onOutput?.(stream, chunk);
-      kept.push(chunk);
-      if (output.overflowed || output.stdout.bytesTotal + output.stderr.bytesTotal <= limits.commandOutputBytesMax) return;
-      output.overflowed = true;
-      output.onOverflow();
-    });
+    child[stream]
+      ?.on('error', () => {})
+      .on('data', (chunk: Buffer) => {
+        if (kept.bytesTotal < limits.commandOutputBytes) onOutput?.(stream, chunk);
+        kept.push(chunk);
+        if (output.overflowed || output.stdout.bytesTotal + output.stderr.bytesTotal <= limits.commandOutputBytesMax)
+          return;
+        output.overflowed = true;
+        output.onOverflow();
+      });
   }
   return output;
 }
@@ -162,10 +173,12 @@ class Status {
   #kill: (() => void) | undefined;
 
   constructor(stream: Readable) {
-    stream.on('error', () => {}).on('data', (chunk) => {
-      this.#text += chunk;
-      if (this.#init !== undefined) this.#kill?.();
-    });
+    stream
+      .on('error', () => {})
+      .on('data', (chunk) => {
+        this.#text += chunk;
+        if (this.#init !== undefined) this.#kill?.();
+      });
   }
 
   get exitCode(): number | undefined {

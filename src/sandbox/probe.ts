@@ -27,7 +27,7 @@ const ATTEMPTS: Record<string, string> = {
   'core-pattern': '[ -w /proc/sys/kernel/core_pattern ]',
   network: '[ "$(grep -c : /proc/net/dev)" != 1 ]',
   'signal-daemon': '[ "$$" != "$DAEMON" ] && kill -0 "$DAEMON"',
-  capabilities: '! grep -qx $\'CapEff:\\t0000000000000000\' /proc/self/status',
+  capabilities: "! grep -qx $'CapEff:\\t0000000000000000' /proc/self/status",
   'new-privileges': "! grep -qx $'NoNewPrivs:\\t1' /proc/self/status",
   seccomp: "! grep -qx $'Seccomp:\\t2' /proc/self/status",
   namespaces: 'unshare --user true',
@@ -39,7 +39,9 @@ const DONE = 'done';
 
 /** The script for bash; it needs grep, tr and unshare of the system. */
 export function probeCommand({ stateDir, daemonPid }: ProbeAims): string {
-  const lines = Object.entries(ATTEMPTS).map(([name, leak]) => `if { ${leak}; } 2>/dev/null; then echo "leak ${name}"; fi`);
+  const lines = Object.entries(ATTEMPTS).map(
+    ([name, leak]) => `if { ${leak}; } 2>/dev/null; then echo "leak ${name}"; fi`,
+  );
   return [`STATE=${quote(stateDir)} DAEMON=${daemonPid}`, ...lines, `echo ${DONE}`].join('\n');
 }
 

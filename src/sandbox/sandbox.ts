@@ -84,77 +84,102 @@ export interface SandboxOptions {
 
 /** Tries the machine's confinement once and remembers what it gave. */
 export async function createSandbox(options: SandboxOptions, powers: Powers): Promise<Sandbox> {
-  const { runtime, limits, stateDir } = options;
-  const bwrap = findProgram('bwrap') ?? '';
-  if (options.platform !== 'linux' || bwrap === '' || options.arch !== 'x64') {
+  const bwrap = findProgram('bwrap');
+  if (options.platform !== 'linux' || bwrap === undefined || options.arch !== 'x64') {
     return unavailable(whyNot(options.platform, options.arch));
   }
-
-  const plain = seccompFilter({ arch: options.arch, sockets: ['inet', 'unix'] });
-  const nesting = seccompFilter({ arch: options.arch, sockets: ['inet', 'unix'], allowNamespaces: true });
-  const filterFiles = { plain: join(stateDir, 'seccomp-plain.bpf'), nesting: join(stateDir, 'seccomp-nesting.bpf') };
-  writeFileSync(filterFiles.plain, plain, { mode: 0o600 });
-  writeFileSync(filterFiles.nesting, nesting, { mode: 0o600 });
-
-  const request = (workspace: string) => {
-    const { shownId } = identity(workspace);
-    return { runtime, workspace, tmpBytes: limits.commandTmpBytes, ...(shownId !== undefined && { shownId }) };
-  };
-  const launchHost = (tier: Tier, workspace: string, program: readonly string[], nests: boolean): Launch => {
-    const { shownId, ...ids } = identity(workspace);
-    if (tier === 'execute' && !nests) return { ...wrap([...dying(), ...program]), ...ids };
-    const profile =
-      tier === 'execute' ? executeHostProfile(request(workspace)) : hostProfile(tier, request(workspace));
-    const ownProc = profile.proc === 'bound' ? freshPidNamespace() : [];
-    return { ...wrap([...rlimits(limits), ...ownProc, bwrap, ...toBwrapArgs(profile), '--', ...program]), ...ids };
-  };
-  const start = (launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess => {
-    const fds = filters.map((file) => openSync(file, 'r'));
-    try {
-      return powers.spawn(launch.command, launch.args, {
-        stdio: [...stdio, ...fds],
-        env: BARE_ENVIRONMENT,
-        cwd: '/',
-        ...(launch.uid !== undefined && { uid: launch.uid, gid: launch.gid }),
-      });
-    } finally {
-      for (const fd of fds) closeSync(fd);
-    }
-  };
-
-  const confinement = await tryOut();
+  const launcher = createLauncher(bwrap, options, powers);
+  const confinement = await tryOut(launcher, options, powers);
   return {
     confinement,
     assertHolds: (tier) => assertHolds(confinement, tier),
     startHost(tier, workspace, program, stdio) {
       assertHolds(confinement, tier);
-      const filter = tier === 'execute' ? filterFiles.nesting : filterFiles.plain;
-      return start(launchHost(tier, workspace, program, confinement.nests), stdio, [filter]);
+      const { plain, nesting } = launcher.filters;
+      const launch = launcher.host(tier, workspace, program, confinement.nests);
+      return launcher.start(launch, stdio, [tier === 'execute' ? nesting : plain]);
     },
-    commandSandbox: (workspace) => ({ bwrap, args: toBwrapArgs(commandProfile(request(workspace))), filter: plain }),
+    commandSandbox: (workspace) => ({ bwrap, args: launcher.commandArgs(workspace), filter: launcher.plainFilter }),
   };
+}
 
-  /** Runs the probe in the very profile that commands get, within an execute host's and without; the better one counts. */
-  async function tryOut(): Promise<Confinement> {
-    const workspace = options.workspaces[0] as string;
-    const script = probeCommand({ stateDir, daemonPid: process.pid });
-    const bash = ['/bin/bash', '--norc', '--noprofile', '-c', script];
-    const inner = (fd: number) => [...toBwrapArgs({ ...commandProfile(request(workspace)), seccompFd: fd }), '--', ...bash];
-    const ignored = ['ignore', 'pipe', 'pipe'] as const;
-    const nested = launchHost('execute', workspace, [bwrap, ...inner(HOST_SECCOMP_FD + 1)], true);
-    const { uid, gid } = nested;
-    const direct: Launch = { command: bwrap, args: inner(COMMAND_SECCOMP_FD), ...(uid !== undefined && { uid, gid }) };
-    const [within, without] = await Promise.all([
-      readProbe(start(nested, [...ignored, 'ignore'], [filterFiles.nesting, filterFiles.plain]), limits, powers),
-      readProbe(start(direct, [...ignored], [filterFiles.plain]), limits, powers),
-    ]);
-    const best = within.ok ? within : without;
-    const rootOwned = identity(workspace).shownId !== undefined;
-    const missing = ['cgroup', ...(rootOwned ? ['root-workspace'] : []), ...(within.ok ? [] : ['execute-host'])];
-    const base = { backend: 'bubblewrap', cgroup: 'none', nests: within.ok } as const;
-    if (best.ok) return { ...base, level: 'B', missing, advice: '' };
-    return { ...base, level: 'none', missing: [...missing, ...best.leaks], advice: best.reason };
-  }
+/** Starts confined processes, whether or not the confinement was proven. */
+interface Launcher {
+  readonly bwrap: string;
+  /** Files with the seccomp programs. */
+  readonly filters: { readonly plain: string; readonly nesting: string };
+  readonly plainFilter: Uint8Array;
+  host(tier: Tier, workspace: string, program: readonly string[], nests: boolean): Launch;
+  commandArgs(workspace: string, seccompFd?: number): string[];
+  /** `filters` become the descriptors after those of `stdio`. */
+  start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
+}
+
+function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers): Launcher {
+  const { runtime, limits, stateDir, arch } = options;
+  const plainFilter = seccompFilter({ arch, sockets: ['inet', 'unix'] });
+  const filters = { plain: join(stateDir, 'seccomp-plain.bpf'), nesting: join(stateDir, 'seccomp-nesting.bpf') };
+  writeFileSync(filters.plain, plainFilter, { mode: 0o600 });
+  writeFileSync(filters.nesting, seccompFilter({ arch, sockets: ['inet', 'unix'], allowNamespaces: true }), {
+    mode: 0o600,
+  });
+  const request = (workspace: string) => {
+    const { shownId } = identity(workspace);
+    return { runtime, workspace, tmpBytes: limits.commandTmpBytes, ...(shownId !== undefined && { shownId }) };
+  };
+  return {
+    bwrap,
+    filters,
+    plainFilter,
+    host(tier, workspace, program, nests) {
+      const { shownId: _, ...ids } = identity(workspace);
+      if (tier === 'execute' && !nests) return { ...toLaunch([...dying(), ...program]), ...ids };
+      const asked = request(workspace);
+      const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
+      const ownProc = profile.proc === 'bound' ? freshPidNamespace() : [];
+      return {
+        ...toLaunch([...rlimits(limits), ...ownProc, bwrap, ...toBwrapArgs(profile), '--', ...program]),
+        ...ids,
+      };
+    },
+    commandArgs: (workspace, seccompFd = COMMAND_SECCOMP_FD) =>
+      toBwrapArgs({ ...commandProfile(request(workspace)), seccompFd }),
+    start({ command, args, uid, gid }, stdio, files) {
+      const fds = files.map((file) => openSync(file, 'r'));
+      try {
+        const ids = uid === undefined ? {} : { uid, gid };
+        return powers.spawn(command, args, { stdio: [...stdio, ...fds], env: BARE_ENVIRONMENT, cwd: '/', ...ids });
+      } finally {
+        for (const fd of fds) closeSync(fd);
+      }
+    },
+  };
+}
+
+/** Runs the probe in the very profile that commands get, within an execute host's and without; the better one counts. */
+async function tryOut(launcher: Launcher, options: SandboxOptions, powers: Powers): Promise<Confinement> {
+  const { limits, stateDir, workspaces } = options;
+  const { bwrap, filters } = launcher;
+  const workspace = workspaces[0] as string;
+  const script = probeCommand({ stateDir, daemonPid: process.pid });
+  const bash = ['--', '/bin/bash', '--norc', '--noprofile', '-c', script];
+  const command = [bwrap, ...launcher.commandArgs(workspace, HOST_SECCOMP_FD + 1), ...bash];
+  const nested = launcher.host('execute', workspace, command, true);
+  const direct = { ...nested, command: bwrap, args: [...launcher.commandArgs(workspace), ...bash] };
+  const [within, without] = await Promise.all([
+    readProbe(
+      launcher.start(nested, ['ignore', 'pipe', 'pipe', 'ignore'], [filters.nesting, filters.plain]),
+      limits,
+      powers,
+    ),
+    readProbe(launcher.start(direct, ['ignore', 'pipe', 'pipe'], [filters.plain]), limits, powers),
+  ]);
+  const best = within.ok ? within : without;
+  const rootOwned = identity(workspace).shownId !== undefined;
+  const missing = ['cgroup', ...(rootOwned ? ['root-workspace'] : []), ...(within.ok ? [] : ['execute-host'])];
+  const base = { backend: 'bubblewrap', cgroup: 'none', nests: within.ok } as const;
+  if (best.ok) return { ...base, level: 'B', missing, advice: '' };
+  return { ...base, level: 'none', missing: [...missing, ...best.leaks], advice: best.reason };
 }
 
 /** The launcher of a host gets no more rights than the workspace's owner has, unless that is root. */
@@ -164,7 +189,7 @@ function identity(workspace: string): { uid?: number; gid?: number; shownId?: nu
   return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };
 }
 
-const wrap = ([command, ...args]: readonly string[]): Launch => ({ command: command as string, args });
+const toLaunch = ([command, ...args]: readonly string[]): Launch => ({ command: command as string, args });
 
 /** Prefix that bounds what bubblewrap can't: open files, core dumps, locked memory; inherited by all that a host starts. */
 function rlimits({ openFilesMax }: Limits): string[] {
@@ -187,10 +212,14 @@ function freshPidNamespace(): string[] {
 function assertHolds({ level, advice, missing }: Confinement, tier: Tier): void {
   const needed = LEVEL_NEEDED[tier];
   if (RANK[level] >= RANK[needed]) return;
-  throw new ToolError('SANDBOX_UNAVAILABLE', `tier ${tier} needs confinement level ${needed}, this machine has ${level}`, {
-    suggestion: advice,
-    details: { needed, level, missing },
-  });
+  throw new ToolError(
+    'SANDBOX_UNAVAILABLE',
+    `tier ${tier} needs confinement level ${needed}, this machine has ${level}`,
+    {
+      suggestion: advice,
+      details: { needed, level, missing },
+    },
+  );
 }
 
 function whyNot(platform: string, arch: string): string {
@@ -207,5 +236,10 @@ function unavailable(advice: string): Sandbox {
     assertHolds(confinement, tier);
     throw new ToolError('SANDBOX_UNAVAILABLE', 'there is no sandbox on this machine', { suggestion: advice });
   };
-  return { confinement, assertHolds: refuse, startHost: (tier) => refuse(tier), commandSandbox: () => refuse('execute') };
+  return {
+    confinement,
+    assertHolds: refuse,
+    startHost: (tier) => refuse(tier),
+    commandSandbox: () => refuse('execute'),
+  };
 }

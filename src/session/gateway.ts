@@ -1,5 +1,5 @@
 /** Connections to sessions, requests to what answers them. No tool code runs here. */
-import type { CallState, CallOptions } from '../call.ts';
+import type { CallOptions, CallState } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { HostStatus } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
@@ -92,8 +92,9 @@ export class Gateway {
     const error = new ToolError('SHUTTING_DOWN', `the daemon is shutting down: ${reason}`);
     for (const { session } of this.#connections) session?.refuse(error);
     const until = powers.monotonicMs() + graceMs;
-    while (queue.running > 0 && powers.monotonicMs() < until) await new Promise<void>((resolve) => powers.after(10, resolve));
-    await Promise.all([...this.#connections].map(({ session }) => session?.end(error)));
+    while (queue.running > 0 && powers.monotonicMs() < until)
+      await new Promise<void>((resolve) => powers.after(10, resolve));
+    await Promise.all([...this.#connections].map(async ({ session }) => session?.end(error)));
     for (const { peer } of this.#connections) {
       peer.notify('session.closing', { reason });
       peer.close();
@@ -105,7 +106,9 @@ export class Gateway {
       throw new RpcError('NOT_READY', `the first request is hello, not ${method.slice(0, 64)}`);
     }
     if (!Object.hasOwn(schemas, method)) {
-      const known = METHODS_TO_COME.has(method) ? `${method} is not served by this version yet` : `there is no method ${method.slice(0, 64)}`;
+      const known = METHODS_TO_COME.has(method)
+        ? `${method} is not served by this version yet`
+        : `there is no method ${method.slice(0, 64)}`;
       throw new RpcError('METHOD_NOT_FOUND', known);
     }
     return this.#answer(connection, method as Method, parseParams(method as Method, raw));
@@ -144,7 +147,8 @@ export class Gateway {
     }
     this.#authenticate(connection, params);
     const { limits, powers, confinement, version, workspaces } = this.#options;
-    const workspace = params.workspace === undefined ? (workspaces[0] as string) : this.#options.resolveWorkspace(params.workspace);
+    const workspace =
+      params.workspace === undefined ? (workspaces[0] as string) : this.#options.resolveWorkspace(params.workspace);
     const session = this.#newSession(connection, params, workspace);
     connection.session = session;
     this.#options.recordSession(session);
@@ -157,25 +161,38 @@ export class Gateway {
       server: { name: 'ringfence', version },
       session: { id, secret, role, workspace, policy: policy.name, toolset: toolset.map((it) => it.name) },
       confinement,
-      limits: { frameBytesMax: limits.frameBytesMax, fileBytesMax: limits.fileBytesMax, callTimeoutMs: limits.callTimeoutMs, sessionQueueMax: limits.sessionQueueMax },
+      limits: {
+        frameBytesMax: limits.frameBytesMax,
+        fileBytesMax: limits.fileBytesMax,
+        callTimeoutMs: limits.callTimeoutMs,
+        sessionQueueMax: limits.sessionQueueMax,
+      },
     };
   }
 
   #authenticate({ channel }: Connection, { token, role }: Params<'hello'>): void {
     const owner = token === undefined ? undefined : this.#options.roleOf(token);
-    if (token !== undefined && owner === undefined) throw new RpcError('UNAUTHENTICATED', 'this token is not one of this daemon');
+    if (token !== undefined && owner === undefined)
+      throw new RpcError('UNAUTHENTICATED', 'this token is not one of this daemon');
     if (!channel.authenticated && owner === undefined) {
       throw new RpcError('UNAUTHENTICATED', 'a WebSocket needs a token: as Authorization: Bearer, or as hello.token');
     }
     if (role === 'operator' && owner !== 'operator') {
-      throw new RpcError('UNAUTHENTICATED', 'role operator needs the operator token as hello.token; the CLI reads it from the state directory');
+      throw new RpcError(
+        'UNAUTHENTICATED',
+        'role operator needs the operator token as hello.token; the CLI reads it from the state directory',
+      );
     }
   }
 
   #newSession(connection: Connection, params: Params<'hello'>, workspace: string): Session {
     const { powers, limits, pipeline, toolset, policy, policies } = this.#options;
     const asked = params.policy === undefined ? policy : policies.get(params.policy);
-    if (!asked) throw new RpcError('INVALID_PARAMS', `there is no policy ${params.policy}; there are: ${[...policies.keys()].join(', ')}`);
+    if (!asked)
+      throw new RpcError(
+        'INVALID_PARAMS',
+        `there is no policy ${params.policy}; there are: ${[...policies.keys()].join(', ')}`,
+      );
     return new Session({
       id: powers.uuid(),
       secret: powers.secret(),
@@ -199,7 +216,9 @@ export class Gateway {
   #tools({ options }: Session, { tier, category, format }: Params<'tools.list'>): object {
     const infos = toolsOf(options.toolset)
       .map((tool) => toToolInfo(tool, options.policy.tiers[tool.tier].decision))
-      .filter((it) => it.decision !== 'deny' && (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category);
+      .filter(
+        (it) => it.decision !== 'deny' && (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category,
+      );
     return { tools: infos.map((it) => toFormat(it, format)) };
   }
 
@@ -226,14 +245,19 @@ export class Gateway {
       throw new RpcError('FORBIDDEN', 'these topics are for operators');
     }
     if (connection.subscriptions.length >= this.#options.limits.subscriptionsMax) {
-      throw new RpcError('OVERLOADED', `a connection has at most ${this.#options.limits.subscriptionsMax} subscriptions`);
+      throw new RpcError(
+        'OVERLOADED',
+        `a connection has at most ${this.#options.limits.subscriptionsMax} subscriptions`,
+      );
     }
     const tell = ({ topic, sessionId, seq, method, params }: ReturnType<Events['publish']>) => {
-      if (topics.includes(topic) && (role === 'operator' || sessionId === id)) connection.peer.notify(method, { ...params, seq });
+      if (topics.includes(topic) && (role === 'operator' || sessionId === id))
+        connection.peer.notify(method, { ...params, seq });
     };
     connection.subscriptions.push(this.#events.listen(tell));
     // After the answer, so that nothing of a subscription comes before its number.
-    if (afterSeq !== undefined) for (const event of this.#events.after(afterSeq)) this.#options.powers.after(0, () => tell(event));
+    if (afterSeq !== undefined)
+      for (const event of this.#events.after(afterSeq)) this.#options.powers.after(0, () => tell(event));
     return { subscription: connection.subscriptions.length, seq: this.#events.seq };
   }
 

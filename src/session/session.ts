@@ -103,7 +103,12 @@ export class Session {
   }
 
   /** Newest last; `cursor` is the last call of the page before. */
-  list(filter: { status?: CallStatus | undefined; tool?: string | undefined; limit: number; cursor?: string | undefined }): Page {
+  list(filter: {
+    status?: CallStatus | undefined;
+    tool?: string | undefined;
+    limit: number;
+    cursor?: string | undefined;
+  }): Page {
     const records = [...this.#calls.values()].map(({ record }) => record);
     const from = filter.cursor === undefined ? 0 : records.findIndex(({ callId }) => callId === filter.cursor) + 1;
     const wanted = records
@@ -145,7 +150,8 @@ export class Session {
     const { call } = kept;
     const startedAt = powers.monotonicMs();
     const { timeoutMs } = call.options;
-    const deadline = timeoutMs === undefined ? undefined : powers.after(timeoutMs, () => call.controller.abort(late(call, timeoutMs)));
+    const deadline =
+      timeoutMs === undefined ? undefined : powers.after(timeoutMs, () => call.controller.abort(late(call, timeoutMs)));
     let result: ToolResult;
     try {
       if (this.#closing) throw this.#closing;
@@ -190,7 +196,9 @@ export class Session {
       },
     };
     const base = { callId: call.id, tool, metadata };
-    return 'error' in end ? { ...base, success: false, error: end.error.toWire() } : { ...base, success: true, data: end.data };
+    return 'error' in end
+      ? { ...base, success: false, error: end.error.toWire() }
+      : { ...base, success: true, data: end.data };
   }
 
   /** The oldest ended calls are forgotten first, by number and by the bytes of their inputs and results. */

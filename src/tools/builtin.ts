@@ -4,4 +4,9 @@ import fileRead from './file/read.ts';
 import fileWrite from './file/write.ts';
 import terminalExecute from './terminal/execute.ts';
 
-export const builtinTools = { file_list: fileList, file_read: fileRead, file_write: fileWrite, terminal_execute: terminalExecute } as const;
+export const builtinTools = {
+  file_list: fileList,
+  file_read: fileRead,
+  file_write: fileWrite,
+  terminal_execute: terminalExecute,
+} as const;

@@ -78,7 +78,7 @@ function matchSegment(glob: string, name: string): boolean {
 }
 
 function tokenize(glob: string): string[] {
-  return glob.match(/\[[!^]?\]?[^\]]*\]|\\.|[^]/gu) ?? [];
+  return glob.match(/\[[!^]?\]?[^\]]*\]|\\.|[\s\S]/gu) ?? [];
 }
 
 function matchOne(token: string, char: string): boolean {

@@ -9,7 +9,11 @@ import type { Tool } from './tool.ts';
 export function builtinToolset(): Toolset {
   const names = new Map<string, NamedTool>();
   for (const tool of Object.values(builtinTools) as unknown as Tool[]) {
-    names.set(tool.name, { tool, parse: (input) => tool.input.parse(input), parameters: Object.keys(tool.input.shape) });
+    names.set(tool.name, {
+      tool,
+      parse: (input) => tool.input.parse(input),
+      parameters: Object.keys(tool.input.shape),
+    });
     for (const alias of tool.aliases) {
       names.set(alias.name, {
         tool,

@@ -3,7 +3,11 @@ import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 
 /** Until either side ends; rejects when one breaks. */
-export async function pipeStdio(socket: Socket, stdin: NodeJS.ReadableStream, stdout: NodeJS.WritableStream): Promise<void> {
+export async function pipeStdio(
+  socket: Socket,
+  stdin: NodeJS.ReadableStream,
+  stdout: NodeJS.WritableStream,
+): Promise<void> {
   await Promise.race([pipeline(socket, stdout), pipeline(stdin, socket)]);
   socket.destroy();
 }

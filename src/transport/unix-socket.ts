@@ -14,13 +14,17 @@ export class SocketError extends Error {}
 function assertUsable(path: string): void {
   const length = Buffer.byteLength(path);
   if (length > PATH_BYTES_MAX) {
-    throw new SocketError(`socket path is ${length} bytes, the kernel takes ${PATH_BYTES_MAX}: ${path}; give a shorter one with --socket`);
+    throw new SocketError(
+      `socket path is ${length} bytes, the kernel takes ${PATH_BYTES_MAX}: ${path}; give a shorter one with --socket`,
+    );
   }
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { mode, uid } = lstatSync(folder);
-  if (uid !== process.getuid?.()) throw new SocketError(`${folder} belongs to another user; give another path with --socket`);
-  if ((mode & 0o077) !== 0) throw new SocketError(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); run: chmod 700 ${folder}`);
+  if (uid !== process.getuid?.())
+    throw new SocketError(`${folder} belongs to another user; give another path with --socket`);
+  if ((mode & 0o077) !== 0)
+    throw new SocketError(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); run: chmod 700 ${folder}`);
 }
 
 /**
@@ -30,7 +34,8 @@ function assertUsable(path: string): void {
 export async function listenUnix(path: string, accept: (channel: Channel) => void): Promise<Listener> {
   assertUsable(path);
   if (lstatSync(path, { throwIfNoEntry: false })) {
-    if (await answers(path)) throw new SocketError(`a daemon already listens at ${path}; stop it with \`ringfence stop\``);
+    if (await answers(path))
+      throw new SocketError(`a daemon already listens at ${path}; stop it with \`ringfence stop\``);
   }
   const server = createServer({ allowHalfOpen: false }, (socket) => accept(socketChannel(socket)));
   // Bound under another name and renamed, so that the path never stands for a socket that refuses.

@@ -32,9 +32,13 @@ export function sameSecret(a: string, b: string): boolean {
 }
 
 /** Listens on loopback. Throws when the host is not a loopback one or the port is taken. */
-export async function listenWebSocket(options: WebSocketOptions, accept: (channel: Channel) => void): Promise<Listener> {
+export async function listenWebSocket(
+  options: WebSocketOptions,
+  accept: (channel: Channel) => void,
+): Promise<Listener> {
   const { host, port } = options;
-  if (!LOOPBACK.has(host)) throw new Error(`--listen takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
+  if (!LOOPBACK.has(host))
+    throw new Error(`--listen takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
   const server = createServer((_, response) => response.writeHead(426).end('This is a WebSocket.\n'));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -90,7 +94,8 @@ function refuse(request: IncomingMessage, port: number, { isToken }: WebSocketOp
   return undefined;
 }
 
-const bearer = (request: IncomingMessage): string | undefined => /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+const bearer = (request: IncomingMessage): string | undefined =>
+  /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
 
 function decline(socket: Duplex, status: string): void {
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () => socket.destroy());
@@ -119,7 +124,8 @@ function webSocketChannel(socket: WebSocket, authenticated: boolean): Channel {
     open(it) {
       events = it;
       socket.on('message', (data, isBinary) => {
-        if (isBinary !== (encoding === 'msgpack')) return socket.close(WRONG_KIND, `${socket.protocol} has other messages`);
+        if (isBinary !== (encoding === 'msgpack'))
+          return socket.close(WRONG_KIND, `${socket.protocol} has other messages`);
         it.data(data as Buffer);
       });
       socket.on('close', () => it.close());

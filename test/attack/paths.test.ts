@@ -10,7 +10,7 @@ import { defaultLimits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
 import { runtimePaths } from '../../src/runtime.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
-import { startDaemon, temporaryDir, type TestDaemon } from '../support/daemon.ts';
+import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 
 const SECRET = 'the-secret-of-this-test';
 let parent: string;
@@ -43,25 +43,42 @@ afterAll(async () => {
 });
 
 const OUTSIDE = [
-  ...['../outside.txt', 'sub/../../outside.txt', './../ws/../outside.txt', '../ws-evil/x', '..', 'link', 'up/outside.txt'],
+  ...[
+    '../outside.txt',
+    'sub/../../outside.txt',
+    './../ws/../outside.txt',
+    '../ws-evil/x',
+    '..',
+    'link',
+    'up/outside.txt',
+  ],
   ...['absolute/outside.txt', '/etc/passwd', '/dev/zero', '/proc/self/environ', 'environ', '/', '//etc/passwd'],
 ];
 
 describe('file_read', () => {
   test.each(OUTSIDE)('of %s is ACCESS_DENIED and shows nothing', async (path) => {
     const result = await client.call('file_read', { path });
-    expect(result).toMatchObject({ success: false, error: { code: 'ACCESS_DENIED' }, metadata: { resources: { verdict: 'denied' } } });
+    expect(result).toMatchObject({
+      success: false,
+      error: { code: 'ACCESS_DENIED' },
+      metadata: { resources: { verdict: 'denied' } },
+    });
     expect(JSON.stringify(result)).not.toContain(SECRET);
   });
 
   test('of an absolute path outside says the same whether or not it exists', async () => {
-    const [there, missing] = await Promise.all(['outside.txt', 'missing.txt'].map((it) => client.call('file_read', { path: join(parent, it) })));
-    const told = (it: typeof there, name: string) => JSON.stringify((it as { error?: unknown } | undefined)?.error).replaceAll(name, '');
+    const [there, missing] = await Promise.all(
+      ['outside.txt', 'missing.txt'].map((it) => client.call('file_read', { path: join(parent, it) })),
+    );
+    const told = (it: typeof there, name: string) =>
+      JSON.stringify((it as { error?: unknown } | undefined)?.error).replaceAll(name, '');
     expect(told(there, 'outside.txt')).toBe(told(missing, 'missing.txt'));
   });
 
   test('of a path with NUL is INPUT_INVALID', async () => {
-    expect(await client.call('file_read', { path: 'inside.txt\0.png' })).toMatchObject({ error: { code: 'INPUT_INVALID' } });
+    expect(await client.call('file_read', { path: 'inside.txt\0.png' })).toMatchObject({
+      error: { code: 'INPUT_INVALID' },
+    });
   });
 
   test.each(['fifo', 'sub', 'loop'])('of %s, which is no regular file, is UNSUPPORTED at once', async (path) => {
@@ -77,13 +94,19 @@ describe('file_read', () => {
     }
   });
 
-  test.each(['fine', 'sub/fine', 'sub/../inside.txt', './/inside.txt'])('of %s, which stays inside, is answered', async (path) => {
-    expect(await client.call('file_read', { path })).toMatchObject({ success: true, data: { content: 'inside\n' } });
-  });
+  test.each(['fine', 'sub/fine', 'sub/../inside.txt', './/inside.txt'])(
+    'of %s, which stays inside, is answered',
+    async (path) => {
+      expect(await client.call('file_read', { path })).toMatchObject({ success: true, data: { content: 'inside\n' } });
+    },
+  );
 
-  test.each(['.env', '.env.local', 'sub/id_rsa', '.ssh/config', 'my-secrets.json', 'server.pem'])('of %s is SENSITIVE_FILE, whether or not it exists', async (path) => {
-    expect(await client.call('file_read', { path })).toMatchObject({ error: { code: 'SENSITIVE_FILE' } });
-  });
+  test.each(['.env', '.env.local', 'sub/id_rsa', '.ssh/config', 'my-secrets.json', 'server.pem'])(
+    'of %s is SENSITIVE_FILE, whether or not it exists',
+    async (path) => {
+      expect(await client.call('file_read', { path })).toMatchObject({ error: { code: 'SENSITIVE_FILE' } });
+    },
+  );
 
   test('by a link with a harmless name to a sensitive file is SENSITIVE_FILE', async () => {
     writeFileSync(join(workspace, '.env'), SECRET);
@@ -99,9 +122,14 @@ describe('file_write', () => {
     expect(readFileSync(join(parent, 'outside.txt'), 'utf8')).toBe(SECRET);
   });
 
-  test.each(['.git/hooks/pre-commit', '.git/config', '.envrc', '.mcp.json', '.vscode/tasks.json', 'sub/.git/config'])('to %s, which other programs trust, is ACCESS_DENIED', async (path) => {
-    expect(await client.call('file_write', { path, content: '' })).toMatchObject({ error: { code: 'ACCESS_DENIED' } });
-  });
+  test.each(['.git/hooks/pre-commit', '.git/config', '.envrc', '.mcp.json', '.vscode/tasks.json', 'sub/.git/config'])(
+    'to %s, which other programs trust, is ACCESS_DENIED',
+    async (path) => {
+      expect(await client.call('file_write', { path, content: '' })).toMatchObject({
+        error: { code: 'ACCESS_DENIED' },
+      });
+    },
+  );
 });
 
 test('a directory that is swapped for a link out of the workspace while it is used is never followed', async () => {
@@ -119,7 +147,9 @@ test('a directory that is swapped for a link out of the workspace while it is us
       await new Promise(setImmediate);
     }
   })();
-  const results = await Promise.all(Array.from({ length: 1000 }, () => client.call('file_read', { path: 'swap/outside.txt' })));
+  const results = await Promise.all(
+    Array.from({ length: 1000 }, () => client.call('file_read', { path: 'swap/outside.txt' })),
+  );
   racing = false;
   await race;
   expect(JSON.stringify(results)).not.toContain(SECRET);
@@ -131,32 +161,62 @@ describe('with the tool layer taken away', () => {
     const stateDir = temporaryDir('state');
     try {
       const sandbox = await createSandbox(
-        { runtime: { paths: runtimePaths() }, stateDir, workspaces: [workspace], limits: defaultLimits, arch: process.arch, platform: process.platform },
+        {
+          runtime: { paths: runtimePaths() },
+          stateDir,
+          workspaces: [workspace],
+          limits: defaultLimits,
+          arch: process.arch,
+          platform: process.platform,
+        },
         systemPowers(),
       );
-      const child = sandbox.startHost(tier, workspace, ['/bin/bash', '-c', script], ['ignore', 'pipe', 'pipe', 'ignore']);
-      const [out, err] = await Promise.all([text(child.stdout as NodeJS.ReadableStream as never), text(child.stderr as never)]);
+      const child = sandbox.startHost(
+        tier,
+        workspace,
+        ['/bin/bash', '-c', script],
+        ['ignore', 'pipe', 'pipe', 'ignore'],
+      );
+      const [out, err] = await Promise.all([
+        text(child.stdout as NodeJS.ReadableStream as never),
+        text(child.stderr as never),
+      ]);
       return out + err;
     } finally {
       rmSync(stateDir, { recursive: true, force: true });
     }
   }
 
-  test.each(['read_only', 'write', 'execute'] as const)('the %s host holds nothing of outside, not even by name', async (tier) => {
-    const said = await inHost(tier, `cat ${parent}/outside.txt ${workspace}/link ${parent}/ws-evil/x; ls ${parent}; ls -d /root /home /var /etc/shadow`);
-    expect(said).not.toContain(SECRET);
-    expect(said).toMatch(new RegExp(`^${basename(workspace)}$`, 'm'));
-    expect(said.match(/No such file/g)?.length).toBe(7);
-  });
+  test.each(['read_only', 'write', 'execute'] as const)(
+    'the %s host holds nothing of outside, not even by name',
+    async (tier) => {
+      const said = await inHost(
+        tier,
+        `cat ${parent}/outside.txt ${workspace}/link ${parent}/ws-evil/x; ls ${parent}; ls -d /root /home /var /etc/shadow`,
+      );
+      expect(said).not.toContain(SECRET);
+      expect(said).toMatch(new RegExp(`^${basename(workspace)}$`, 'm'));
+      expect(said.match(/No such file/g)?.length).toBe(7);
+    },
+  );
 
   test.each(['read_only', 'write', 'execute'] as const)('the %s host has no environment but its own', async (tier) => {
     const said = await inHost(tier, 'cat /proc/self/environ /proc/1/environ | tr "\\0" "\\n" | cut -d= -f1 | sort -u');
-    expect(said.replace(/.*Permission denied\n/g, '').trim().split('\n').filter((it) => !['_', 'PWD', 'SHLVL', 'OLDPWD'].includes(it)).sort()).toEqual(['HOME', 'LANG', 'PATH']);
+    expect(
+      said
+        .replace(/.*Permission denied\n/g, '')
+        .trim()
+        .split('\n')
+        .filter((it) => !['_', 'PWD', 'SHLVL', 'OLDPWD'].includes(it))
+        .sort(),
+    ).toEqual(['HOME', 'LANG', 'PATH']);
   });
 
   test('the read_only host can not write the workspace, the write host can write nothing else', async () => {
     expect(await inHost('read_only', `echo x > ${workspace}/inside.txt`)).toMatch(/Read-only file system/);
-    expect(await inHost('write', `echo x > ${parent}/y; echo x > /usr/y; echo x > /y`)).toMatch(/(.*Read-only file system[^]*){2}/);
+    expect(await inHost('write', `echo x > ${parent}/y; echo x > /usr/y; echo x > /y`)).toMatch(
+      /(.*Read-only file system[\s\S]*){2}/,
+    );
     // What lies beside the workspace in /tmp is the host's own scratch, gone with it.
     expect(existsSync(join(parent, 'y'))).toBe(false);
   });

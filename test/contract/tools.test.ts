@@ -33,12 +33,15 @@ beforeEach(() => {
 });
 
 describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool: Tool) => {
-  test.each(tool.examples.map((it) => [JSON.stringify(it.input), it] as const))('does what its example %s says', async (_, example) => {
-    const result = await client.call(name, example.input);
-    if ('error' in example) expect(result).toMatchObject({ success: false, error: { code: example.error } });
-    else expect(result).toMatchObject({ success: true, data: example.output });
-    if (result.success) expect(tool.output.safeParse(result.data).error).toBeUndefined();
-  });
+  test.each(tool.examples.map((it) => [JSON.stringify(it.input), it] as const))(
+    'does what its example %s says',
+    async (_, example) => {
+      const result = await client.call(name, example.input);
+      if ('error' in example) expect(result).toMatchObject({ success: false, error: { code: example.error } });
+      else expect(result).toMatchObject({ success: true, data: example.output });
+      if (result.success) expect(tool.output.safeParse(result.data).error).toBeUndefined();
+    },
+  );
 
   test('refuses a parameter that it does not have, by name, before it runs', async () => {
     const result = await client.call(name, { ...tool.examples[0]?.input, pth: 1 });
@@ -47,16 +50,24 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
   });
 
   test('describes every parameter and every alias parameter', () => {
-    for (const { parameters, schema } of [{ parameters: tool.input.shape, schema: tool.input }, ...tool.aliases.map((it) => ({ parameters: it.input.shape, schema: it.input }))]) {
+    for (const { parameters, schema } of [
+      { parameters: tool.input.shape, schema: tool.input },
+      ...tool.aliases.map((it) => ({ parameters: it.input.shape, schema: it.input })),
+    ]) {
       expect(schema.def.catchall?._zod.def.type).toBe('never');
-      for (const [key, value] of Object.entries(parameters)) expect((value as z.ZodType).description ?? (value as { unwrap?(): z.ZodType }).unwrap?.().description, key).toBeTruthy();
+      for (const [key, value] of Object.entries(parameters))
+        expect(
+          (value as z.ZodType).description ?? (value as { unwrap?(): z.ZodType }).unwrap?.().description,
+          key,
+        ).toBeTruthy();
     }
   });
 
   test('is told in all four formats as a strict object schema', () => {
     const info = toToolInfo(tool, 'allow');
     expect(info.inputSchema).toMatchObject({ type: 'object', additionalProperties: false });
-    for (const format of ['ringfence', 'mcp', 'openai', 'anthropic'] as const) expect(toFormat(info, format)).toMatchObject({ name });
+    for (const format of ['ringfence', 'mcp', 'openai', 'anthropic'] as const)
+      expect(toFormat(info, format)).toMatchObject({ name });
   });
 
   test('has annotations that say what its tier says', () => {

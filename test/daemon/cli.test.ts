@@ -21,8 +21,15 @@ interface Run {
   stderr: string;
 }
 
-async function cli(args: string[], options: { cwd?: string; signalAfter?: (pid: number) => Promise<void> } = {}): Promise<Run> {
-  const child = spawn(process.execPath, [ringfence, ...args], { cwd: options.cwd ?? workspace, env, stdio: ['ignore', 'pipe', 'pipe'] });
+async function cli(
+  args: string[],
+  options: { cwd?: string; signalAfter?: (pid: number) => Promise<void> } = {},
+): Promise<Run> {
+  const child = spawn(process.execPath, [ringfence, ...args], {
+    cwd: options.cwd ?? workspace,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
   const output = Promise.all([text(child.stdout), text(child.stderr)]);
   await options.signalAfter?.(child.pid as number);
@@ -61,20 +68,35 @@ describe('without a daemon', () => {
   });
 
   test('the home directory, the root and what holds the state are never workspaces', async () => {
-    expect(await cli(['serve'], { cwd: home })).toMatchObject({ code: 2, stderr: expect.stringMatching(/home directory is never a workspace/) });
-    expect(await cli(['serve', '--workspace', '/'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/root directory is never a workspace/) });
-    expect(await cli(['serve', '--state', join(workspace, 's')])).toMatchObject({ code: 2, stderr: expect.stringMatching(/where agents could change it/) });
+    expect(await cli(['serve'], { cwd: home })).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/home directory is never a workspace/),
+    });
+    expect(await cli(['serve', '--workspace', '/'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/root directory is never a workspace/),
+    });
+    expect(await cli(['serve', '--state', join(workspace, 's')])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/where agents could change it/),
+    });
     rmSync(join(workspace, 's'), { recursive: true, force: true });
   });
 
   test('a wrong policy keeps serve from starting, with its place', async () => {
     const bad = join(home, 'bad.yaml');
     writeFileSync(bad, 'tiers:\n  execute: { decision: maybe }\n', { mode: 0o600 });
-    expect(await cli(['serve', '--policy', bad])).toMatchObject({ code: 2, stderr: expect.stringMatching(/bad\.yaml:2:24: tiers\.execute\.decision/) });
+    expect(await cli(['serve', '--policy', bad])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/bad\.yaml:2:24: tiers\.execute\.decision/),
+    });
   });
 
   test('a socket path that the kernel would not take is explained', async () => {
-    expect(await cli(['serve', '--socket', join(home, 'x'.repeat(120))])).toMatchObject({ code: 2, stderr: expect.stringMatching(/the kernel takes 107/) });
+    expect(await cli(['serve', '--socket', join(home, 'x'.repeat(120))])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/the kernel takes 107/),
+    });
   });
 });
 
@@ -84,7 +106,11 @@ describe('with a daemon', () => {
   });
 
   test('call prints the text of a file, and facts on stderr', async () => {
-    expect(await cli(['call', 'file_read', 'path=a.txt', 'startLine=2'])).toMatchObject({ code: 0, stdout: 'two\n', stderr: expect.stringMatching(/read_only · host \d+/) });
+    expect(await cli(['call', 'file_read', 'path=a.txt', 'startLine=2'])).toMatchObject({
+      code: 0,
+      stdout: 'two\n',
+      stderr: expect.stringMatching(/read_only · host \d+/),
+    });
     expect(await cli(['call', 'file_read', '{"path":"a.txt"}'])).toMatchObject({ code: 0, stdout: 'one\ntwo\n' });
   });
 
@@ -123,7 +149,9 @@ describe('with a daemon', () => {
   });
 
   test('--progress shows output while it comes', async () => {
-    expect((await cli(['call', 'terminal_execute', 'command=echo early', '--progress'])).stderr).toMatch(/in-progress\nearly\n/);
+    expect((await cli(['call', 'terminal_execute', 'command=echo early', '--progress'])).stderr).toMatch(
+      /in-progress\nearly\n/,
+    );
   });
 
   test('tools lists, tells about one, and knows all formats', async () => {
@@ -141,23 +169,38 @@ describe('with a daemon', () => {
   test('a folder that is no workspace of it is refused with the command that helps', async () => {
     const other = join(home, 'other');
     mkdirSync(other);
-    expect(await cli(['call', 'file_list'], { cwd: other })).toMatchObject({ code: 4, stderr: expect.stringMatching(/ringfence serve --workspace/) });
+    expect(await cli(['call', 'file_list'], { cwd: other })).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/ringfence serve --workspace/),
+    });
   });
 
   test('stdio speaks the protocol on standard input and output', async () => {
-    const child = spawn(process.execPath, [ringfence, 'stdio'], { cwd: workspace, env, stdio: ['pipe', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [ringfence, 'stdio'], {
+      cwd: workspace,
+      env,
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
     const reader = new FrameReader(defaultLimits.frameBytesMax);
     const answer = new Promise((resolve) => {
-      child.stdout.on('data', (chunk: Buffer) => reader.push(chunk).forEach((it) => resolve(decode(it, defaultLimits))));
+      child.stdout.on('data', (chunk: Buffer) => resolve(reader.push(chunk).map((it) => decode(it, defaultLimits))[0]));
     });
-    child.stdin.write(encodeFrame(encode({ id: 1, method: 'hello', params: { protocol: 1, client: { name: 'x', version: '1' } } }), 1e6));
+    child.stdin.write(
+      encodeFrame(
+        encode({ id: 1, method: 'hello', params: { protocol: 1, client: { name: 'x', version: '1' } } }),
+        1e6,
+      ),
+    );
     expect(await answer).toMatchObject({ id: 1, result: { protocol: 1 } });
     child.stdin.end();
     expect(await new Promise((resolve) => child.once('exit', resolve))).toBe(0);
   });
 
   test('a second serve on the same state is refused', async () => {
-    expect(await cli(['serve', '--workspace', workspace])).toMatchObject({ code: 2, stderr: expect.stringMatching(/another daemon/) });
+    expect(await cli(['serve', '--workspace', workspace])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/another daemon/),
+    });
     expect(existsSync(join(state, 'ringfence.sock'))).toBe(true);
   });
 });
@@ -165,6 +208,7 @@ describe('with a daemon', () => {
 test('help teaches: verbs, examples, exit codes', async () => {
   const { stdout, code } = await cli(['--help']);
   expect(code).toBe(0);
-  for (const it of ['serve', 'call', 'tools', 'status', 'stop', 'stdio', 'Examples:', 'Exit codes:']) expect(stdout).toContain(it);
+  for (const it of ['serve', 'call', 'tools', 'status', 'stop', 'stdio', 'Examples:', 'Exit codes:'])
+    expect(stdout).toContain(it);
   expect((await cli(['cal'])).stderr).toMatch(/Did you mean call/);
 });

@@ -2,8 +2,8 @@
 import { statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Client, createClient, RemoteError } from '../../src/client.ts';
-import { dataOf, startDaemon, temporaryDir, type TestDaemon, until } from '../support/daemon.ts';
+import { type Client, createClient, type RemoteError } from '../../src/client.ts';
+import { dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 
 let daemon: TestDaemon;
@@ -17,7 +17,11 @@ afterAll(async () => {
   await client[Symbol.asyncDispose]();
   await daemon[Symbol.asyncDispose]();
 });
-const refusal = (method: string, params: unknown) => client.request(method, params).then(() => undefined, (error: RemoteError) => error.code);
+const refusal = (method: string, params: unknown) =>
+  client.request(method, params).then(
+    () => undefined,
+    (error: RemoteError) => error.code,
+  );
 
 describe('hello', () => {
   const raw = async (params: object) => {
@@ -31,7 +35,11 @@ describe('hello', () => {
     expect(await client.hello).toMatchObject({
       protocol: 1,
       server: { name: 'ringfence' },
-      session: { role: 'agent', workspace: daemon.workspace, toolset: ['file_list', 'file_read', 'file_write', 'terminal_execute'] },
+      session: {
+        role: 'agent',
+        workspace: daemon.workspace,
+        toolset: ['file_list', 'file_read', 'file_write', 'terminal_execute'],
+      },
       confinement: { level: 'B', backend: 'bubblewrap', cgroup: 'none', missing: expect.arrayContaining(['cgroup']) },
     });
   });
@@ -88,7 +96,11 @@ describe('requests', () => {
   test('that use an id twice at once are -32600', async () => {
     const peer = new RawPeer(daemon.socket);
     await peer.hello();
-    const call = { id: 'same', method: 'tools.call', params: { tool: 'terminal_execute', input: { command: 'sleep 0.3' } } };
+    const call = {
+      id: 'same',
+      method: 'tools.call',
+      params: { tool: 'terminal_execute', input: { command: 'sleep 0.3' } },
+    };
     peer.send(call);
     peer.send(call);
     expect((await peer.answer((it) => it.id === 'same')).error?.code).toBe(-32600);
@@ -108,15 +120,31 @@ describe('a call', () => {
       tool: 'file_read',
       success: true,
       data: { content: 'two\n', lines: 3, truncated: true },
-      metadata: { tier: 'read_only', cached: false, retriesAttempted: 0, undo: 'none', resources: { verdict: 'ok', cpuMs: expect.any(Number) } },
+      metadata: {
+        tier: 'read_only',
+        cached: false,
+        retriesAttempted: 0,
+        undo: 'none',
+        resources: { verdict: 'ok', cpuMs: expect.any(Number) },
+      },
     });
     expect(new Date(result.metadata.timestamp).toISOString()).toBe(result.metadata.timestamp);
   });
 
   test('of an unknown tool or parameter names the nearest', async () => {
-    expect(await client.call('file_raed', {})).toMatchObject({ error: { code: 'TOOL_NOT_FOUND', suggestion: 'Did you mean `file_read`?' } });
+    expect(await client.call('file_raed', {})).toMatchObject({
+      error: { code: 'TOOL_NOT_FOUND', suggestion: 'Did you mean `file_read`?' },
+    });
     expect(await client.call('file_read', { pth: 'a', startLine: 'x' })).toMatchObject({
-      error: { code: 'INPUT_INVALID', details: { issues: expect.arrayContaining([{ path: 'pth', message: 'no such parameter; did you mean path?' }, expect.objectContaining({ path: 'startLine' })]) } },
+      error: {
+        code: 'INPUT_INVALID',
+        details: {
+          issues: expect.arrayContaining([
+            { path: 'pth', message: 'no such parameter; did you mean path?' },
+            expect.objectContaining({ path: 'startLine' }),
+          ]),
+        },
+      },
     });
   });
 
@@ -124,7 +152,9 @@ describe('a call', () => {
     const input = { command: 'echo x >> once; wc -l < once' };
     const first = await client.call('terminal_execute', input, { callId: 'once' });
     expect(await client.call('terminal_execute', input, { callId: 'once' })).toEqual(first);
-    expect(await client.call('terminal_execute', { command: 'true' }, { callId: 'once' })).toMatchObject({ error: { code: 'CONFLICT' } });
+    expect(await client.call('terminal_execute', { command: 'true' }, { callId: 'once' })).toMatchObject({
+      error: { code: 'CONFLICT' },
+    });
     expect((await dataOf(client.call('file_read', { path: 'once' }))).lines).toBe(1);
   });
 
@@ -136,15 +166,27 @@ describe('a call', () => {
   test('that writes over what its caller has not seen is CONFLICT', async () => {
     const { hash } = await dataOf(client.call('file_read', { path: 'a.txt' }));
     await dataOf(client.call('file_write', { path: 'b.txt', content: 'mine' }));
-    expect(await client.call('file_write', { path: 'b.txt', content: 'x', ifHash: hash })).toMatchObject({ error: { code: 'CONFLICT' } });
+    expect(await client.call('file_write', { path: 'b.txt', content: 'x', ifHash: hash })).toMatchObject({
+      error: { code: 'CONFLICT' },
+    });
     const now = await dataOf(client.call('file_read', { path: 'b.txt' }));
-    expect(await client.call('file_write', { path: 'b.txt', content: 'x', ifHash: now.hash })).toMatchObject({ success: true });
+    expect(await client.call('file_write', { path: 'b.txt', content: 'x', ifHash: now.hash })).toMatchObject({
+      success: true,
+    });
   });
 
   test('can be looked up, listed by page and status, and not by another session', async () => {
     const { callId } = await client.call('file_list', {});
-    expect(await client.record(callId)).toMatchObject({ callId, tool: 'file_list', state: { status: 'done' }, result: { success: true } });
-    const page = (await client.request('calls.list', { limit: 1, status: 'done' })) as { calls: unknown[]; cursor: string };
+    expect(await client.record(callId)).toMatchObject({
+      callId,
+      tool: 'file_list',
+      state: { status: 'done' },
+      result: { success: true },
+    });
+    const page = (await client.request('calls.list', { limit: 1, status: 'done' })) as {
+      calls: unknown[];
+      cursor: string;
+    };
     expect(page.calls).toHaveLength(1);
     expect(await client.request('calls.list', { limit: 1, cursor: page.cursor })).not.toEqual(page);
     await using other = await daemon.connect();
@@ -160,11 +202,16 @@ test('a subscriber is told of its own calls, numbered, and catches up on those b
   await peer.request('events.subscribe', { topics: ['calls'] });
   const answer = await peer.request('tools.call', { tool: 'file_list', input: {} });
   const callId = answer.result?.callId;
-  const of = (them: RawPeer['answers']) => them.filter((it) => it.method === 'call.update').map((it) => (it.params as { state: { status: string } }).state.status);
+  const of = (them: RawPeer['answers']) =>
+    them
+      .filter((it) => it.method === 'call.update')
+      .map((it) => (it.params as { state: { status: string } }).state.status);
   expect(of(peer.answers)).toEqual(['queued', 'in-progress', 'done']);
   await peer.request('events.subscribe', { topics: ['calls'], afterSeq: seq });
   await until(() => of(peer.answers).length === 6);
-  expect(peer.answers.filter((it) => it.method).every((it) => (it.params as { callId: string }).callId === callId)).toBe(true);
+  expect(
+    peer.answers.filter((it) => it.method).every((it) => (it.params as { callId: string }).callId === callId),
+  ).toBe(true);
   peer.socket.destroy();
 });
 
@@ -173,7 +220,15 @@ test('status tells of hosts, calls and listeners', async () => {
   expect(await client.request('status', {})).toMatchObject({
     uptimeMs: expect.any(Number),
     calls: { queued: 0, running: 0, blocked: 0 },
-    hosts: expect.arrayContaining([expect.objectContaining({ tier: 'read_only', workspace: daemon.workspace, threads: 2, busy: 0, rssBytes: expect.any(Number) })]),
+    hosts: expect.arrayContaining([
+      expect.objectContaining({
+        tier: 'read_only',
+        workspace: daemon.workspace,
+        threads: 2,
+        busy: 0,
+        rssBytes: expect.any(Number),
+      }),
+    ]),
     listeners: [daemon.socket],
   });
 });
@@ -188,7 +243,9 @@ test('64 connections with 100 calls each at once are all answered, in bounded me
   const rss = async () => ((await operator.request('status', {})) as { rssBytes: number }).rssBytes / 1024 / 1024;
   const before = await rss();
   const clients = await Promise.all(Array.from({ length: 64 }, () => daemon.connect()));
-  const results = await Promise.all(clients.flatMap((it) => Array.from({ length: 100 }, () => it.call('file_read', { path: 'a.txt' }))));
+  const results = await Promise.all(
+    clients.flatMap((it) => Array.from({ length: 100 }, () => it.call('file_read', { path: 'a.txt' }))),
+  );
   expect(results.filter((it) => it.success)).toHaveLength(6400);
   expect((await rss()) - before).toBeLessThan(200);
   await Promise.all(clients.map((it) => it[Symbol.asyncDispose]()));
@@ -200,7 +257,9 @@ describe('the end', () => {
     await using agent = await ending.connect();
     await using operator = await ending.connect({ role: 'operator' });
     const running = agent.call('terminal_execute', { command: 'sleep 0.4; echo done' });
-    await until(async () => ((await operator.request('status', {})) as { calls: { running: number } }).calls.running === 1);
+    await until(
+      async () => ((await operator.request('status', {})) as { calls: { running: number } }).calls.running === 1,
+    );
     await operator.request('shutdown', { graceMs: 5000 });
     expect(await agent.call('file_list', {})).toMatchObject({ error: { code: 'SHUTTING_DOWN' } });
     expect(await running).toMatchObject({ success: true, data: { stdout: 'done\n' } });
@@ -212,7 +271,9 @@ describe('the end', () => {
     await using ending = await startDaemon({ limits: { shutdownGraceMs: 100 } });
     await using agent = await ending.connect();
     const running = agent.call('terminal_execute', { command: 'sleep 60' });
-    await until(async () => ((await agent.request('status', {})) as { calls: { running: number } }).calls.running === 1);
+    await until(
+      async () => ((await agent.request('status', {})) as { calls: { running: number } }).calls.running === 1,
+    );
     ending.process.kill('SIGTERM');
     expect(await running).toMatchObject({ error: { code: 'SHUTTING_DOWN' } });
     expect(await ending.ended).toBe(0);
@@ -223,9 +284,18 @@ describe('the policy', () => {
   test('that denies a tier keeps its tools out of the list, and says which rule refused a call', async () => {
     await using strict = await startDaemon({ policy: 'tiers:\n  write: { decision: deny }\n' });
     await using agent = await strict.connect();
-    expect((await agent.tools()).map((it) => [it.name, it.decision])).toEqual([['file_list', 'allow'], ['file_read', 'allow'], ['terminal_execute', 'ask']]);
+    expect((await agent.tools()).map((it) => [it.name, it.decision])).toEqual([
+      ['file_list', 'allow'],
+      ['file_read', 'allow'],
+      ['terminal_execute', 'ask'],
+    ]);
     expect(await agent.call('file_write', { path: 'x', content: '' })).toMatchObject({
-      error: { code: 'POLICY_DENIED', rule: 'tiers.write.decision', layer: 'policy', details: { source: expect.stringMatching(/policy\.yaml:2$/) } },
+      error: {
+        code: 'POLICY_DENIED',
+        rule: 'tiers.write.decision',
+        layer: 'policy',
+        details: { source: expect.stringMatching(/policy\.yaml:2$/) },
+      },
     });
   });
 
@@ -233,11 +303,16 @@ describe('the policy', () => {
     await using asking = await startDaemon({ policy: 'version: 1\n' });
     await using agent = await asking.connect();
     const result = await agent.call('terminal_execute', { command: 'touch x' });
-    expect(result).toMatchObject({ success: false, error: { code: 'POLICY_DENIED', message: expect.stringMatching(/approvals aren't there yet/) } });
+    expect(result).toMatchObject({
+      success: false,
+      error: { code: 'POLICY_DENIED', message: expect.stringMatching(/approvals aren't there yet/) },
+    });
     expect((await dataOf(agent.call('file_list', {}))).count).toBe(0);
   });
 
   test('that is not wholly understood keeps the daemon from starting', async () => {
-    await expect(startDaemon({ policy: 'version: 1\nrules: []\n' })).rejects.toThrow(/policy\.yaml:2:\d+: rules is not supported yet/);
+    await expect(startDaemon({ policy: 'version: 1\nrules: []\n' })).rejects.toThrow(
+      /policy\.yaml:2:\d+: rules is not supported yet/,
+    );
   });
 });

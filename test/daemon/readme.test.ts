@@ -12,13 +12,15 @@ const readme = readFileSync(`${root}/README.md`, 'utf8');
 const home = temporaryDir('home');
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
-const shellBlocks = [...readme.matchAll(/^```sh\n([^]*?)^```/gm)].map((it) => it[1] as string).filter((it) => it.includes('bin/ringfence.js'));
+const shellBlocks = [...readme.matchAll(/^```sh\n([\s\S]*?)^```/gm)]
+  .map((it) => it[1] as string)
+  .filter((it) => it.includes('bin/ringfence.js'));
 
 test('its shell commands work as they stand', async () => {
   expect(shellBlocks.length).toBe(2);
   const env = { PATH: `${root}/node_modules/.bin:/usr/bin:/bin`, HOME: home };
   for (const block of shellBlocks) {
-    const { stdout } = await run('bash', ['-euc', block], { cwd: root, env });
+    const { stdout } = await run('bash', ['-ec', block], { cwd: root, env });
     expect(stdout).toMatch(/README\.md|uid=/);
     await until(() => processesWith(home).length === 0);
   }
@@ -31,13 +33,21 @@ test('its TypeScript example works against a daemon of this repository', async (
 });
 
 test('the files that it points to exist', () => {
-  for (const [, path] of readme.matchAll(/\]\(((?!https?:|#)[^)]+)\)/g)) expect(existsSync(`${root}/${path}`), path).toBe(true);
+  for (const [, path] of readme.matchAll(/\]\(((?!https?:|#)[^)]+)\)/g))
+    expect(existsSync(`${root}/${path}`), path).toBe(true);
 });
 
 test('script/demo shows its four calls and leaves nothing behind', async () => {
   const before = (await run('git', ['status', '--porcelain'], { cwd: root })).stdout;
   const { stdout } = await run('bash', [`${root}/script/demo`], { cwd: root, env: { ...process.env, HOME: home } });
-  for (const it of ['tier read_only, host pid', 'tier write, host pid', 'tier execute, host pid', 'level B', 'ACCESS_DENIED']) expect(stdout).toContain(it);
+  for (const it of [
+    'tier read_only, host pid',
+    'tier write, host pid',
+    'tier execute, host pid',
+    'level B',
+    'ACCESS_DENIED',
+  ])
+    expect(stdout).toContain(it);
   expect((await run('git', ['status', '--porcelain'], { cwd: root })).stdout).toBe(before);
   expect(processesWith('ringfence-demo')).toEqual([]);
 }, 60_000);

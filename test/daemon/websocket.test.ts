@@ -17,7 +17,11 @@ type Protocol = 'ringfence.v1.msgpack' | 'ringfence.v1.json';
 const hello = { id: 1, method: 'hello', params: { protocol: 1, client: { name: 'ws', version: '1' } } };
 
 /** Connects; resolves with the socket, or the status that refused it. */
-function open(protocol: Protocol | 'other', headers: Record<string, string> = {}, to = url): Promise<WebSocket | number> {
+function open(
+  protocol: Protocol | 'other',
+  headers: Record<string, string> = {},
+  to = url,
+): Promise<WebSocket | number> {
   const socket = new WebSocket(to, protocol, { headers });
   return new Promise((resolve, reject) => {
     socket.once('open', () => resolve(socket));
@@ -26,11 +30,17 @@ function open(protocol: Protocol | 'other', headers: Record<string, string> = {}
   });
 }
 
-async function ask(socket: WebSocket, protocol: Protocol, message: object): Promise<{ result?: Record<string, unknown>; error?: { code: number } }> {
+async function ask(
+  socket: WebSocket,
+  protocol: Protocol,
+  message: object,
+): Promise<{ result?: Record<string, unknown>; error?: { code: number } }> {
   const answer = new Promise<Buffer>((resolve) => socket.once('message', (data) => resolve(data as Buffer)));
   socket.send(protocol === 'ringfence.v1.json' ? JSON.stringify(message) : encode(message));
   const bytes = await answer;
-  return (protocol === 'ringfence.v1.json' ? JSON.parse(bytes.toString('utf8')) : decode(bytes, defaultLimits)) as never;
+  return (
+    protocol === 'ringfence.v1.json' ? JSON.parse(bytes.toString('utf8')) : decode(bytes, defaultLimits)
+  ) as never;
 }
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
@@ -57,7 +67,15 @@ describe.each(['ringfence.v1.msgpack', 'ringfence.v1.json'] as const)('%s', (pro
     await ask(socket, protocol, hello);
     const closed = new Promise<number>((resolve) => socket.once('close', resolve));
     const content = 'x'.repeat(70_000);
-    expect((await ask(socket, protocol, { id: 3, method: 'tools.call', params: { tool: 'file_write', input: { path: 'x', content } } })).error?.code).toBe(-32001);
+    expect(
+      (
+        await ask(socket, protocol, {
+          id: 3,
+          method: 'tools.call',
+          params: { tool: 'file_write', input: { path: 'x', content } },
+        })
+      ).error?.code,
+    ).toBe(-32001);
     expect(await closed).toBe(1009);
   });
 
@@ -67,7 +85,12 @@ describe.each(['ringfence.v1.msgpack', 'ringfence.v1.json'] as const)('%s', (pro
     const answer = new Promise((resolve) => socket.once('message', (data) => resolve(data)));
     socket.send(protocol === 'ringfence.v1.json' ? '{"id":' : Buffer.from([0xc1]));
     const bytes = (await answer) as Buffer;
-    expect(protocol === 'ringfence.v1.json' ? JSON.parse(`${bytes}`) : decode(bytes, defaultLimits)).toMatchObject({ id: null, error: { code: -32700 } });
+    expect(
+      protocol === 'ringfence.v1.json' ? JSON.parse(bytes.toString('utf8')) : decode(bytes, defaultLimits),
+    ).toMatchObject({
+      id: null,
+      error: { code: -32700 },
+    });
     await closed;
   });
 });

@@ -64,7 +64,11 @@ describe('a host that is killed', () => {
     const running = client.call('terminal_execute', { command });
     await until(() => processesWith('marker-of-a-killed-host').length > 0);
     process.kill(await pidOf('execute'), 'SIGKILL');
-    expect(await running).toMatchObject({ success: false, error: { code: 'HOST_CRASHED' }, metadata: { resources: { verdict: 'crashed' } } });
+    expect(await running).toMatchObject({
+      success: false,
+      error: { code: 'HOST_CRASHED' },
+      metadata: { resources: { verdict: 'crashed' } },
+    });
     await until(() => processesWith('marker-of-a-killed-host').length === 0, 1000);
     expect(readFileSync(join(daemon.workspace, 'runs'), 'utf8')).toBe('ran\n');
     expect(await dataOf(client.call('terminal_execute', { command: 'echo next' }))).toMatchObject({ stdout: 'next\n' });
@@ -74,12 +78,17 @@ describe('a host that is killed', () => {
 test('a daemon that is killed takes its hosts and commands with it within a second, and the next one starts', async () => {
   daemon = await startDaemon();
   const client = await daemon.connect();
-  const running = client.call('terminal_execute', { command: 'setsid -f sleep 61; exec -a marker-of-a-killed-daemon sleep 60' });
+  const running = client.call('terminal_execute', {
+    command: 'setsid -f sleep 61; exec -a marker-of-a-killed-daemon sleep 60',
+  });
   running.catch(() => {}); // The connection ends under it.
   await until(() => processesWith('marker-of-a-killed-daemon').length > 0);
   process.kill(daemon.pid, 'SIGKILL');
   await daemon.ended;
-  await until(() => processesWith(daemon.workspace).length === 0 && processesWith('marker-of-a-killed-daemon').length === 0, 1000);
+  await until(
+    () => processesWith(daemon.workspace).length === 0 && processesWith('marker-of-a-killed-daemon').length === 0,
+    1000,
+  );
   await client[Symbol.asyncDispose]();
 
   const { stateDir, workspace } = daemon;
@@ -102,7 +111,9 @@ test('a client whose daemon was restarted connects again by itself', async () =>
 
 test('a second daemon with the same state directory is refused, and the first goes on', async () => {
   daemon = await startDaemon();
-  await expect(startDaemon({ stateDir: daemon.stateDir, workspace: daemon.workspace })).rejects.toThrow(/another daemon uses/);
+  await expect(startDaemon({ stateDir: daemon.stateDir, workspace: daemon.workspace })).rejects.toThrow(
+    /another daemon uses/,
+  );
   await using client = await daemon.connect();
   expect(await client.call('file_list', {})).toMatchObject({ success: true });
 });

@@ -9,7 +9,9 @@ import { RawPeer } from '../support/raw-peer.ts';
 let daemon: TestDaemon;
 let peer: RawPeer;
 beforeAll(async () => {
-  daemon = await startDaemon({ limits: { frameIdleMs: 300, helloTimeoutMs: 400, writeBufferBytesMax: 256 * 1024, connectionsMax: 20 } });
+  daemon = await startDaemon({
+    limits: { frameIdleMs: 300, helloTimeoutMs: 400, writeBufferBytesMax: 256 * 1024, connectionsMax: 20 },
+  });
   writeFileSync(join(daemon.workspace, 'large.txt'), 'x'.repeat(1024 * 1024));
 });
 afterAll(() => daemon[Symbol.asyncDispose]());
@@ -83,7 +85,8 @@ test('one who never reads is not read from, and grows nothing', async () => {
   await peer.hello();
   peer.socket.pause();
   const before = rssMiB();
-  for (let i = 0; i < 500; i++) peer.send({ id: `r${i}`, method: 'tools.call', params: { tool: 'file_read', input: { path: 'large.txt' } } });
+  for (let i = 0; i < 500; i++)
+    peer.send({ id: `r${i}`, method: 'tools.call', params: { tool: 'file_read', input: { path: 'large.txt' } } });
   await using other = await daemon.connect();
   for (let i = 0; i < 50; i++) expect(await other.call('file_list', {})).toMatchObject({ success: true });
   expect(rssMiB() - before).toBeLessThan(256);
@@ -97,7 +100,10 @@ test('connections over the bound are not taken, and make room when they go', asy
   for (const it of many) it.socket.destroy();
   await until(async () => {
     const next = new RawPeer(daemon.socket);
-    const came = await next.hello().then(() => true, () => false);
+    const came = await next.hello().then(
+      () => true,
+      () => false,
+    );
     next.socket.destroy();
     return came;
   });

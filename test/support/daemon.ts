@@ -66,7 +66,11 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
   let notice = '';
   for await (const chunk of child.stdio[3] as NodeJS.ReadableStream) notice += chunk;
-  const parsed = JSON.parse(notice || JSON.stringify({ error: `it said nothing; ${log}` })) as { error?: string; listeners: string[]; confinement: TestDaemon['confinement'] };
+  const parsed = JSON.parse(notice || JSON.stringify({ error: `it said nothing; ${log}` })) as {
+    error?: string;
+    listeners: string[];
+    confinement: TestDaemon['confinement'];
+  };
   if (parsed.error) {
     await ended;
     throw new Error(`${parsed.error}\n${log}`);
@@ -107,13 +111,15 @@ export function processesWith(text: string): number[] {
 export async function until(condition: () => boolean | Promise<boolean>, withinMs = 5000): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`not so within ${withinMs} ms: ${condition}`);
+    if (performance.now() > deadline) throw new Error(`not so within ${withinMs} ms: ${condition.toString()}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 
 /** The data of a call that must succeed. */
-export async function dataOf<D>(call: PromiseLike<{ success: true; data: D } | { success: false; error: { code: string; message: string } }>): Promise<D> {
+export async function dataOf<D>(
+  call: PromiseLike<{ success: true; data: D } | { success: false; error: { code: string; message: string } }>,
+): Promise<D> {
   const result = await call;
   if (!result.success) throw new Error(`${result.error.code}: ${result.error.message}`);
   return result.data;

@@ -17,7 +17,10 @@ const input = z.strictObject({
     .max(1024)
     .optional()
     .describe('Glob that entries must match: * ? [a-z] {a,b} **; against the name, or with a / against the path.'),
-  sortBy: z.enum(['name', 'size', 'modified']).default('name').describe('size and modified put the largest and newest first.'),
+  sortBy: z
+    .enum(['name', 'size', 'modified'])
+    .default('name')
+    .describe('size and modified put the largest and newest first.'),
   sizes: z.boolean().default(true).describe('Whether size, mode and time of each entry are looked up.'),
 });
 
@@ -127,6 +130,10 @@ class Walk {
   }
 }
 
-const normal = (path: string): string => path.split('/').filter((part) => part !== '' && part !== '.').join('/');
+const normal = (path: string): string =>
+  path
+    .split('/')
+    .filter((part) => part !== '' && part !== '.')
+    .join('/');
 const join = (folder: string, name: string): string => (folder === '' ? name : `${folder}/${name}`);
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

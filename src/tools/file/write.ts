@@ -48,7 +48,10 @@ export default defineTool({
     hash: z.string().describe('sha256: and 64 hex digits, of what stands there now.'),
   }),
   examples: [
-    { input: { path: 'new/note.txt', content: 'hi\n' }, output: { path: 'new/note.txt', bytesWritten: 3, created: true } },
+    {
+      input: { path: 'new/note.txt', content: 'hi\n' },
+      output: { path: 'new/note.txt', bytesWritten: 3, created: true },
+    },
     { input: { path: 'notes.txt', content: '', overwrite: false }, error: 'ALREADY_EXISTS' },
     { input: { path: '../note.txt', content: '' }, error: 'ACCESS_DENIED' },
     { input: { path: '.git/hooks/pre-commit', content: '' }, error: 'ACCESS_DENIED' },
@@ -66,9 +69,13 @@ export default defineTool({
     const bytes = toBytes(content, encoding);
     const { fileBytesMax } = ctx.limits;
     if (bytes.length > fileBytesMax) {
-      throw new ToolError('FILE_LIMIT', `\`${path}\` would be ${bytes.length} bytes; at most ${fileBytesMax} are written`, {
-        details: { limit: fileBytesMax, used: bytes.length, enforcedBy: 'tool' },
-      });
+      throw new ToolError(
+        'FILE_LIMIT',
+        `\`${path}\` would be ${bytes.length} bytes; at most ${fileBytesMax} are written`,
+        {
+          details: { limit: fileBytesMax, used: bytes.length, enforcedBy: 'tool' },
+        },
+      );
     }
     using target = ctx.target(path, { createDirs });
     if (ifHash !== undefined) {
@@ -97,7 +104,10 @@ function toBytes(content: string, encoding: 'utf-8' | 'ascii' | 'latin1' | 'base
   }
   if (encoding !== 'base64') return Buffer.from(content, encoding === 'utf-8' ? 'utf8' : 'latin1');
   if (content.length % 4 !== 0 || !BASE64.test(content)) {
-    throw new ToolError('INPUT_INVALID', 'content is not base64: whole groups of four of A–Z a–z 0–9 + / and = are wanted');
+    throw new ToolError(
+      'INPUT_INVALID',
+      'content is not base64: whole groups of four of A–Z a–z 0–9 + / and = are wanted',
+    );
   }
   return Buffer.from(content, 'base64');
 }

@@ -17,7 +17,12 @@ const input = z.strictObject({
     .default({})
     .refine((it) => Object.keys(it).length <= 64, 'must hold at most 64 variables')
     .describe('Environment variables set beside PATH, HOME, LANG and TERM.'),
-  timeout: z.int().min(1).max(3_600_000).default(120_000).describe('Time limit in milliseconds; the policy may allow less.'),
+  timeout: z
+    .int()
+    .min(1)
+    .max(3_600_000)
+    .default(120_000)
+    .describe('Time limit in milliseconds; the policy may allow less.'),
   stdin: z.string().max(STDIN_CHARS_MAX).optional().describe('Text given on standard input, which is empty otherwise.'),
 });
 
@@ -50,7 +55,9 @@ export default defineTool({
   aliases: [
     {
       name: 'bash',
-      input: input.extend({ description: z.string().max(4096).optional().describe('What the command is for; not used.') }),
+      input: input.extend({
+        description: z.string().max(4096).optional().describe('What the command is for; not used.'),
+      }),
       toInput: ({ description: _, ...rest }) => input.parse(rest),
     },
     { name: 'execute_command', input, toInput: (it) => input.parse(it) },

@@ -1,0 +1,167 @@
+/** What holds the layout together: who may import whom, what may not be imported at all, sizes, names, generated files. */
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { CODES, RPC_CODES } from '../src/errors.ts';
+import { defaultLimits } from '../src/limits.ts';
+import { builtinTools } from '../src/tools/builtin.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const files = ['src', 'workers'].flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((it) => it.endsWith('.ts'))
+    .map((it) => join(folder, it)),
+);
+const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
+
+/** Which parts (a file of src, or a folder) a part may import; itself always. docs/architecture.md says why. */
+const MAY_IMPORT: Record<string, string> = {
+  errors: '',
+  limits: '',
+  paths: '',
+  powers: '',
+  runtime: '',
+  call: 'errors',
+  config: 'limits paths',
+  transport: 'errors limits powers',
+  protocol: 'call errors limits powers transport',
+  policy: 'call errors tools/tool',
+  store: 'call errors limits redact powers',
+  sandbox: 'call errors limits paths powers',
+  hosts: 'call sandbox protocol errors limits powers',
+  pipeline: 'call tools/tool policy store hosts errors limits powers',
+  session: 'pipeline tools/registry call errors limits powers policy protocol hosts transport',
+  'tools/tool': 'call errors limits',
+  'tools/glob': 'errors',
+  'tools/builtin': 'tools',
+  'tools/registry': 'call pipeline tools',
+  'tools/file': 'tools/tool tools/glob errors',
+  'tools/terminal': 'tools/tool errors',
+  workers: 'call tools sandbox hosts protocol errors limits paths powers',
+  client: 'call protocol transport errors limits powers tools',
+  cli: 'call client config errors runtime transport tools',
+  daemon: '*',
+  main: 'config daemon policy powers transport workers',
+};
+
+/** `tools` has parts of its own; of other folders the folder is the part. */
+function partOf(file: string): string {
+  const [top, ...rest] = file.replace(/\.ts$/, '').split('/') as [string, ...string[]];
+  if (top === 'workers') return 'workers';
+  const [first = '', second] = rest;
+  return first === 'tools' && second ? `tools/${second}` : first;
+}
+
+function importsOf(file: string): { specifier: string; target: string | undefined }[] {
+  const found = [...(texts.get(file) as string).matchAll(/(?:from|import\() ?'([^']+)'/g)].map((it) => it[1] as string);
+  return found.map((specifier) => ({
+    specifier,
+    target: specifier.startsWith('.') ? relative(root, join(root, dirname(file), specifier)) : undefined,
+  }));
+}
+
+test.each(files)('%s imports only what its part may', (file) => {
+  const part = partOf(file);
+  const allowed = MAY_IMPORT[part];
+  expect(allowed, `${part} has no row in the table`).toBeDefined();
+  if (allowed === '*') return;
+  const wrong = importsOf(file)
+    .map(({ target }) => target && partOf(target))
+    .filter((it): it is string => it !== undefined && it !== part)
+    .filter((it) => !(allowed as string).split(' ').some((may) => it === may || it.startsWith(`${may}/`)));
+  expect(wrong).toEqual([]);
+});
+
+const MACHINE = /^node:(fs|child_process|net|http|https|worker_threads|vm|dgram|tls)/;
+test.each(files.filter((it) => it.startsWith('src/tools/')))(
+  '%s reaches the machine only through ToolContext',
+  (file) => {
+    expect(importsOf(file).filter(({ specifier }) => MACHINE.test(specifier))).toEqual([]);
+    expect(texts.get(file)).not.toMatch(/as (unknown as )?Checked|process\./);
+  },
+);
+
+describe('what is read in one place only', () => {
+  const occurrences = (pattern: RegExp, except: string[]) =>
+    files.filter((it) => it.startsWith('src/') && !except.includes(it) && pattern.test(texts.get(it) as string));
+
+  test('the environment: the entries, which hand it to config', () => {
+    expect(occurrences(/process\.env/, ['src/cli.ts'])).toEqual([]);
+  });
+  test('the clock, timers and randomness: powers', () => {
+    expect(
+      occurrences(/Date\.now\(|new Date\(\)|performance\.now|setTimeout\(|Math\.random|randomBytes/, ['src/powers.ts']),
+    ).toEqual([]);
+  });
+  test('MessagePack: the codec', () => {
+    expect(occurrences(/from 'msgpackr'/, ['src/protocol/codec.ts'])).toEqual([]);
+  });
+});
+
+test.each([...files, 'test/tidy.test.ts'])('%s has at most 400 lines', (file) => {
+  expect(readFileSync(join(root, file), 'utf8').split('\n').length).toBeLessThanOrEqual(401);
+});
+
+test('no function is longer than 70 lines', () => {
+  const long = files.flatMap((file) => {
+    const lines = (texts.get(file) as string).split('\n');
+    return lines.flatMap((line, at) => {
+      const indent = /^(\s*)(export )?(default )?(async )?(function\b|[#\w[\].]+\([^;]*\)(: [^;=]+)? \{$)/.exec(
+        line,
+      )?.[1];
+      if (indent === undefined) return [];
+      const end = lines.findIndex((it, i) => i > at && it.startsWith(`${indent}}`));
+      return end - at > 70 ? [`${file}:${at + 1}: ${end - at} lines`] : [];
+    });
+  });
+  expect(long).toEqual([]);
+});
+
+test('names say what a file is for', () => {
+  expect(files.filter((it) => /(utils?|helpers?|common|misc|manager|service|handler|index)\.ts$/.test(it))).toEqual([]);
+  expect(files.filter((it) => !/^[a-z0-9/.-]+$/.test(it))).toEqual([]);
+});
+
+test('a tool is called as its file', () => {
+  for (const name of Object.keys(builtinTools))
+    expect(files).toContain(`src/tools/${name.replace('_', '/').replaceAll('_', '-')}.ts`);
+});
+
+test('src/tools/builtin.ts is what `npm run gen` writes', () => {
+  const generated = execFileSync(process.execPath, ['script/gen-tools.ts', '--print'], { cwd: root, encoding: 'utf8' });
+  const squeeze = (text: string) => text.replaceAll(/[\s,]+/g, ' ').trim();
+  expect(squeeze(texts.get('src/tools/builtin.ts') as string)).toBe(squeeze(generated));
+});
+
+test('every limit is read somewhere', () => {
+  const all = [...texts]
+    .filter(([file]) => file !== 'src/limits.ts')
+    .map(([, text]) => text)
+    .join('\n');
+  expect(Object.keys(defaultLimits).filter((it) => !all.includes(it))).toEqual([]);
+});
+
+describe('docs/errors.md', () => {
+  const rows = readFileSync(join(root, 'docs/errors.md'), 'utf8')
+    .split('\n')
+    .map((line) => line.split('|').map((it) => it.trim()));
+
+  test('has every code of errors.ts with its category, layer and whether it is recoverable', () => {
+    const told = rows.filter((it) => it.length === 7 && Object.hasOwn(CODES, it[1] ?? '')).map((it) => it.slice(1, 5));
+    const meant = Object.entries(CODES).map(([code, row]) => [
+      code,
+      row.category,
+      row.layer,
+      row.recoverable ? 'yes' : 'no',
+    ]);
+    expect(told).toEqual(meant);
+  });
+  test('has every JSON-RPC code with its number', () => {
+    const told = rows
+      .filter((it) => it.length === 5 && Object.hasOwn(RPC_CODES, it[1] ?? ''))
+      .map((it) => [it[1], Number(it[2])]);
+    expect(Object.fromEntries(told)).toEqual(RPC_CODES);
+  });
+});
