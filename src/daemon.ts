@@ -10,7 +10,7 @@ import { createPipeline } from './pipeline/pipeline.ts';
 import { BUILT_IN, loadPolicy } from './policy/load.ts';
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
-import { hostProgram, runtimePaths, version } from './runtime.ts';
+import { hostProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
 import { Gateway } from './session/gateway.ts';
 import { AuditLog } from './store/audit-log.ts';
@@ -47,7 +47,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
 
   const sandbox = await createSandbox(
     {
-      runtime: { paths: runtimePaths() },
+      runtime,
       stateDir,
       workspaces,
       limits,

@@ -22,17 +22,33 @@ export const hostProgram: readonly string[] = [
   join(base, 'workers', `host${extension}`),
 ];
 
-/** What a host must be able to read: Node, our code, and the packages that it loads, wherever they were installed. */
-export function runtimePaths(): string[] {
+/** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
+function neededPaths(): string[] {
   const modules = ['zod', 'piscina', 'msgpackr', 'mime'].map((name) => {
     const path = fileURLToPath(import.meta.resolve(name));
     return path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length);
   });
-  const ours = extension === '.ts' ? [join(base, 'src'), join(base, 'workers')] : [base];
-  const paths = [...ours, join(packageDir, 'package.json'), ...modules, realpathSync(process.execPath)];
-  const unique = [...new Set(paths.map((path) => realpathSync(path)))];
-  // Inside /usr it is there already.
-  return unique.filter(
-    (path) => !path.startsWith('/usr/') && !unique.some((it) => it !== path && path.startsWith(`${it}/`)),
-  );
+  const code = [join(base, 'src'), join(base, 'workers'), join(packageDir, 'package.json')];
+  const paths = [...code, ...modules, realpathSync(process.execPath)].map((path) => realpathSync(path));
+  const unique = [...new Set(paths)];
+  // Inside /usr it is there already, inside another one too.
+  return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => path.startsWith(`${it}/`)));
 }
+
+/** Everything of the package that is run, or decides what is run. */
+const OWN = [
+  'bin',
+  'dist',
+  'src',
+  'workers',
+  'script',
+  'node_modules',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+];
+
+export const runtime = {
+  needed: neededPaths(),
+  guarded: OWN.map((name) => join(packageDir, name)).filter((path) => existsSync(path)),
+} as const;

@@ -81,10 +81,9 @@ class Reader {
 
   #skipSpace(): void {
     const text = this.#text;
-    for (; this.#at < text.length; this.#at++) {
-      const char = text.charCodeAt(this.#at);
-      if (char !== 0x20 && char !== 0x0a && char !== 0x0d && char !== 0x09) return;
-    }
+    let at = this.#at;
+    while (at < text.length && isSpace(text.charCodeAt(at))) at += 1;
+    this.#at = at;
   }
 
   /** The next character that is not space, and whether it was `char`; only then it is taken. */
@@ -135,20 +134,24 @@ class Reader {
 
   #string(): string {
     const text = this.#text;
-    let end = this.#at + 1;
-    let char = text.charCodeAt(end);
-    let escaped = false;
-    for (; char !== QUOTE; char = text.charCodeAt(++end)) {
-      if (Number.isNaN(char)) this.#refuse('a string without an end');
-      if (char < 0x20) this.#refuse('a control character in a string');
-      if (char !== BACKSLASH) continue;
-      escaped = true;
-      end += 1;
-    }
-    const short = !escaped && end - this.#at - 1 <= COPIED_CHARS_MAX;
-    const string = short ? text.slice(this.#at + 1, end) : this.#unescaped(text.slice(this.#at, end + 1));
+    const end = this.#endOfString(this.#at + 1);
+    const plain = end - this.#at - 1 <= COPIED_CHARS_MAX && isPlain(text, this.#at + 1, end);
+    const string = plain ? text.slice(this.#at + 1, end) : this.#unescaped(text.slice(this.#at, end + 1));
     this.#at = end + 1;
     return string;
+  }
+
+  /** Where the quote is that ends the string whose first character is at `start`. */
+  #endOfString(start: number): number {
+    const text = this.#text;
+    let end = text.indexOf('"', start);
+    if (text.charCodeAt(end - 1) === BACKSLASH) {
+      end = start;
+      for (let char = text.charCodeAt(end); char !== QUOTE && end < text.length; char = text.charCodeAt(end)) {
+        end += char === BACKSLASH ? 2 : 1;
+      }
+    }
+    return end >= 0 && end < text.length ? end : this.#refuse('a string without an end');
   }
 
   #unescaped(token: string): string {
@@ -156,7 +159,7 @@ class Reader {
     try {
       string = JSON.parse(token) as string;
     } catch {
-      return this.#refuse('an escape that JSON does not have'); // A SyntaxError, which quotes what the peer sent.
+      return this.#refuse('a string with what JSON has not in it'); // A SyntaxError, which quotes what the peer sent.
     }
     return string.isWellFormed() ? string : this.#refuse('half a surrogate pair');
   }
@@ -195,6 +198,17 @@ class Reader {
   }
 }
 
+const isSpace = (char: number): boolean => char === 0x20 || char === 0x0a || char === 0x0d || char === 0x09;
+
 /** Whether a character can be part of a number: a digit, or one of `+-.eE`. */
 const isOfNumber = (char: number): boolean =>
   (char >= 0x30 && char <= 0x39) || char === 0x2b || char === 0x2d || char === 0x2e || (char | 0x20) === 0x65;
+
+/** Whether there is nothing from `start` to `end` that JSON.parse would change or refuse in a string. */
+function isPlain(text: string, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const char = text.charCodeAt(at);
+    if (char < 0x20 || char === BACKSLASH) return false;
+  }
+  return true;
+}

@@ -84,10 +84,12 @@ function systemMounts(): Mount[] {
   return [{ kind: 'ro', path: '/usr' }, ...top, ...etc.map((path): Mount => ({ kind: 'ro', path }))];
 }
 
-/** Our own code and Node, which hosts run from, and which an agent may not change even where its workspace holds them. */
+/** Where our own code lies; absolute paths of files and folders. */
 export interface Runtime {
-  /** Absolute paths of files and folders. */
-  readonly paths: readonly string[];
+  /** What hosts run from: code, packages, Node. */
+  readonly needed: readonly string[];
+  /** What this or the next daemon runs: read-only where a workspace holds it, or an agent would write its own guard. */
+  readonly guarded: readonly string[];
 }
 
 export interface ProfileRequest {
@@ -97,6 +99,9 @@ export interface ProfileRequest {
   readonly tmpBytes: number;
 }
 
+const readOnly = (path: string): Mount => ({ kind: 'ro', path });
+const guardedIn = (workspace: string, { guarded }: Runtime): Mount[] =>
+  guarded.filter((path) => isInside(workspace, path)).map(readOnly);
 const tmp = (bytes: number): Mount => ({ kind: 'tmpfs', at: '/tmp', bytes });
 
 /** The profile of a tier host that runs tools in its own threads. */
@@ -107,7 +112,8 @@ export function hostProfile(tier: 'read_only' | 'write' | 'external_api', reques
     mounts: [
       tmp(request.tmpBytes),
       ...(sees ? [{ kind: tier === 'write' ? 'rw' : 'ro', path: workspace } as const] : []),
-      ...runtime.paths.map((path): Mount => ({ kind: 'ro', path })),
+      ...runtime.needed.map(readOnly),
+      ...(sees ? guardedIn(workspace, runtime) : []),
     ],
     ...(shownId !== undefined && { shownId }),
     nests: false,
@@ -128,9 +134,8 @@ export function executeHostProfile(request: ProfileRequest & { workspace: string
 /** The profile of one command. Protected paths are added when it starts, since they come and go. */
 export function commandProfile(request: ProfileRequest & { workspace: string }): Profile {
   const { workspace, runtime, shownId, tmpBytes } = request;
-  const ours = runtime.paths.filter((path) => isInside(workspace, path));
   return {
-    mounts: [tmp(tmpBytes), { kind: 'rw', path: workspace }, ...ours.map((path): Mount => ({ kind: 'ro', path }))],
+    mounts: [tmp(tmpBytes), { kind: 'rw', path: workspace }, ...guardedIn(workspace, runtime)],
     ...(shownId !== undefined && { shownId }),
     nests: false,
     proc: 'own',
