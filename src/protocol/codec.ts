@@ -106,7 +106,7 @@ export function decode(bytes: Uint8Array, limits: DecodeLimits): unknown {
 
 /** Strings up to this many bytes are built byte by byte; beyond, the call into native code is cheaper. */
 const SHORT_STRING_BYTES = 12;
-/** From here on looking before decoding costs nothing, and spares 16 MiB of invalid bytes their 0.14 s. */
+/** Longer strings are looked at before they are decoded: 16 MiB of invalid bytes decode in 0.14 s. */
 const LONG_STRING_BYTES = 4096;
 
 class Reader {
@@ -170,8 +170,7 @@ class Reader {
     if (head >= 0xd9) return this.#string(this.#size(head - 0xd9));
     if (head >= 0xc4 && head <= 0xc6) return this.#bin(this.#size(head - 0xc4));
     if (head === 0xc0) return null;
-    if (head === 0xc2) return false;
-    if (head === 0xc3) return true;
+    if (head === 0xc2 || head === 0xc3) return head === 0xc3;
     return this.#number(head);
   }
 
@@ -204,10 +203,8 @@ class Reader {
         return bytes.readInt32BE(this.#take(4));
       case 0xd3:
         return this.#integer64(bytes.readInt32BE(this.#take(4)));
-      default: {
-        const kind = head === 0xc1 ? 'the unused type' : 'extension type';
-        return this.#refuse(`${kind} 0x${head.toString(16)}`, this.#at - 1);
-      }
+      default:
+        return this.#refuse(head === 0xc1 ? 'type 0xc1' : `extension type 0x${head.toString(16)}`, this.#at - 1);
     }
   }
 
@@ -232,11 +229,10 @@ class Reader {
       for (; i < end && (bytes[i] as number) < 0x80; i++) text += String.fromCharCode(bytes[i] as number);
       if (i === end) return text;
     }
-    const long = length > LONG_STRING_BYTES;
-    if (long && !isUtf8(bytes.subarray(at, end))) this.#refuse('invalid UTF-8', at);
+    if (length > LONG_STRING_BYTES && !isUtf8(bytes.subarray(at, end))) this.#refuse('invalid UTF-8', at);
     const text = bytes.toString('utf8', at, end);
     // What is invalid decodes to U+FFFD, so only a text that has one needs the second look.
-    if (!long && text.includes('\ufffd') && !isUtf8(bytes.subarray(at, end))) this.#refuse('invalid UTF-8', at);
+    if (text.includes('\ufffd') && !isUtf8(bytes.subarray(at, end))) this.#refuse('invalid UTF-8', at);
     return text;
   }
 
