@@ -55,8 +55,8 @@ export const limitsSchema = z.strictObject({
   hostThreadsMax: count().default(2),
   /** Commands at once in an execute host; each is a process tree of its own. */
   hostCommandsMax: count().default(16),
-  /** Jobs handed to a host before its threads are free, so that the socket hop is hidden; more wait in the fair queue. */
-  hostJobsMax: count().default(32),
+  /** Jobs that one thread of a read_only host takes at once; a slow one delays those behind it, and its end ends them all. */
+  threadJobsMax: count().default(8),
   /** Tier hosts at once, over all workspaces; each costs about 60 MiB. The idlest makes room. */
   hostsMax: count().default(32),
   /** From spawn to the first frame of a host. */

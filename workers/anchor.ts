@@ -17,6 +17,12 @@ export const codeOf = (error: unknown): string | undefined => (error as NodeJS.E
 /** The name of `name` in an opened directory; the kernel resolves only the last component anew. */
 export const below = (fd: number, name: string): string => `/proc/self/fd/${fd}/${name}`;
 
+/** Something opened, which the caller closes, and its absolute path without links. */
+export interface Opened {
+  readonly fd: number;
+  readonly realPath: string;
+}
+
 /** A name in an opened directory; the caller closes `fd`. */
 export interface Place {
   readonly fd: number;
@@ -40,9 +46,10 @@ export class Anchor {
    * The opened file or directory at `path`. Links that stay inside the workspace are followed.
    * Throws ACCESS_DENIED outside of it, NOT_FOUND, UNSUPPORTED for what is neither file nor directory.
    */
-  open(path: string): number {
+  open(path: string): Opened {
     const fd = this.#walk(path).follow(openAny);
-    if (isInside(this.#root, fs.readlinkSync(`/proc/self/fd/${fd}`))) return fd;
+    const realPath = fs.readlinkSync(`/proc/self/fd/${fd}`);
+    if (isInside(this.#root, realPath)) return { fd, realPath };
     // The directory was moved out of the workspace while we held it.
     fs.closeSync(fd);
     throw outside(path);

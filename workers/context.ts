@@ -68,7 +68,7 @@ export class WorkerContext implements ToolContext {
     const { anchor } = this.#options;
     anchor.assertInside(path);
     refuseSensitive(path);
-    const fd = anchor.open(path);
+    const { fd, realPath } = anchor.open(path);
     const stat = fs.fstatSync(fd);
     if (!stat.isFile()) {
       fs.closeSync(fd);
@@ -80,20 +80,20 @@ export class WorkerContext implements ToolContext {
       );
     }
     // A link may have led to a name that says more than its own.
-    refuseSensitive(fs.readlinkSync(`/proc/self/fd/${fd}`), path);
+    refuseSensitive(realPath, path);
     const { fileBytesMax } = this.limits;
     return {
       path,
       size: stat.size,
       mode: modeOf(stat.mode),
       modifiedAt: stat.mtime.toISOString(),
-      bytes: () => readAll(fd, path, fileBytesMax),
+      bytes: () => readAll({ fd, path, size: stat.size }, fileBytesMax),
       [Symbol.dispose]: () => fs.closeSync(fd),
     } as CheckedFile;
   }
 
   openDirectory(path: string): CheckedDirectory {
-    const fd = this.#options.anchor.open(path);
+    const { fd } = this.#options.anchor.open(path);
     if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path);
     fs.closeSync(fd);
     throw new ToolError('UNSUPPORTED', `\`${path}\` is not a directory`, { suggestion: 'Read it with file_read.' });
@@ -122,11 +122,10 @@ export class WorkerContext implements ToolContext {
 
   command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
     const { workspace, anchor, signal, onOutput } = this.#options;
-    const fd = anchor.open(request.cwd);
+    const { fd, realPath: cwd } = anchor.open(request.cwd);
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      const cwd = fs.readlinkSync(`/proc/self/fd/${fd}`);
       return { ...request, cwd, workspace, signal, ...(onOutput && { onOutput }) } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
@@ -176,8 +175,7 @@ function refuseSensitive(path: string, shown = path): void {
 }
 
 /** The whole content as it is at one time, as far as the file system lets one see that; a file that grows is cut off by the bound. */
-function readAll(fd: number, path: string, bytesMax: number): Buffer {
-  const { size } = fs.fstatSync(fd);
+function readAll({ fd, path, size }: { fd: number; path: string; size: number }, bytesMax: number): Buffer {
   const tooLarge = (used: number) =>
     new ToolError('FILE_LIMIT', `\`${path}\` is ${used} bytes; at most ${bytesMax} are read`, {
       suggestion: 'Search it, or take a part of it with a command.',
@@ -255,7 +253,7 @@ function hashAt(fd: number, name: string, path: string, bytesMax: number): strin
     throw codeOf(error) === 'ELOOP' ? outside(path) : toAccessError(error, path);
   }
   try {
-    return hashOf(readAll(file, path, bytesMax));
+    return hashOf(readAll({ fd: file, path, size: fs.fstatSync(file).size }, bytesMax));
   } finally {
     fs.closeSync(file);
   }

@@ -3,11 +3,12 @@ import { Socket } from 'node:net';
 import { extname } from 'node:path';
 import { BroadcastChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
-import type { FromHost, HostOutput, HostSetup, Job, JobResult, ToHost } from '../src/hosts/job.ts';
+import { ToolError } from '../src/errors.ts';
+import type { FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { defaultLimits } from '../src/limits.ts';
 import { decode, encode } from '../src/protocol/codec.ts';
 import { encodeFrame, FrameReader } from '../src/protocol/frame.ts';
-import { ABORTS } from './host-channel.ts';
+import { ABORTS, type Heard } from './host-channel.ts';
 import { establishPerimeter } from './perimeter.ts';
 
 const GATEWAY_FD = 3;
@@ -20,7 +21,17 @@ const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
 const aborts = new BroadcastChannel(ABORTS);
 let limits = defaultLimits;
 let pool: Piscina | undefined;
-const running = new Map<number, { kill: AbortController; stop: () => void }>();
+/** Threads that heard of the last abort. */
+const heard = new Set<number>();
+
+interface Running {
+  /** Cancels what an abort has begun. */
+  stop: () => void;
+  /** Outputs passed on so far. */
+  outputs: number;
+  onOutput: () => void;
+}
+const running = new Map<number, Running>();
 
 let corked = false;
 
@@ -45,13 +56,21 @@ async function begin(setup: HostSetup): Promise<void> {
     minThreads: 1,
     maxThreads: setup.threads,
     concurrentTasksPerWorker: setup.jobsPerThread,
-    maxQueue: limits.hostJobsMax,
+    // The gateway sends no more than there are places; these wait for a thread to start.
+    maxQueue: setup.threads * setup.jobsPerThread,
     idleTimeout: limits.hostIdleMs,
     // Waiting threads that still have to hear of output and aborts may not sleep in Atomics.wait.
     atomics: setup.command ? 'disabled' : 'sync',
     resourceLimits: { maxOldGenerationSizeMb: limits.threadHeapMb },
   });
-  pool.on('message', (output: HostOutput) => send({ output }));
+  pool.on('message', (message: HostOutput | Heard) => {
+    if ('heard' in message) return heard.add(message.heard);
+    const output = message;
+    send({ output });
+    const job = running.get(output.id);
+    if (job) job.outputs += 1;
+    return job?.onOutput();
+  });
   pool.on('error', (error) => {
     console.error(error);
     process.exit(1);
@@ -60,62 +79,56 @@ async function begin(setup: HostSetup): Promise<void> {
 }
 
 async function run(job: Job): Promise<void> {
-  const kill = new AbortController();
-  running.set(job.id, { kill, stop: () => {} });
+  running.set(job.id, { outputs: 0, onOutput() {}, stop() {} });
   try {
-    const result = (await pool?.run(job, { signal: kill.signal })) as JobResult;
+    // Without Piscina's abort signal, which would give each job a thread of its own: half as many jobs a second.
+    const { result, outputs } = (await (pool as Piscina).run(job)) as JobReturn;
+    await outputsCame(job.id, outputs);
     send({ done: { id: job.id, result } });
   } catch (error) {
-    send({ done: { id: job.id, result: ended(error, kill.signal.aborted) } });
+    send({ done: { id: job.id, result: ended(error) } });
   } finally {
     running.get(job.id)?.stop();
     running.delete(job.id);
   }
 }
 
-/** A thread that ended under its job: by us, by its heap limit, or by a thread-mate's end. */
-function ended(error: unknown, byUs: boolean): JobResult {
-  const usage = { cpuMs: 0, outputBytes: 0, enforcedBy: 'worker thread' };
-  const wire = { recoverable: false, details: {} };
-  if (byUs) {
-    const message = 'the job did not stop when asked, so its thread was ended';
-    return {
-      ok: false,
-      error: { code: 'CANCELLED', category: 'CANCELLED', layer: 'daemon', message, ...wire },
-      usage: { ...usage, verdict: 'cancelled' },
+/** Until the worker's outputs have come, so that no output follows its result. */
+function outputsCame(id: number, outputs: number): Promise<void> {
+  const job = running.get(id);
+  return new Promise((resolve) => {
+    if (!job || job.outputs >= outputs) return resolve();
+    job.onOutput = () => {
+      if (job.outputs >= outputs) resolve();
     };
-  }
+  });
+}
+
+/** A thread that ended under its job: by its heap limit, or because a job in it had to be ended. */
+function ended(error: unknown): JobResult {
+  const usage = { cpuMs: 0, outputBytes: 0, enforcedBy: 'worker thread' };
   if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
     const limit = limits.threadHeapMb * 1024 * 1024;
     const message = `the tool needed more than ${limits.threadHeapMb} MiB of memory`;
-    return {
-      ok: false,
-      error: {
-        code: 'MEMORY_LIMIT',
-        category: 'RESOURCE',
-        layer: 'limit',
-        message,
-        ...wire,
-        details: { limit, enforcedBy: 'worker thread' },
-      },
-      usage: { ...usage, verdict: 'memory' },
-    };
+    const memory = new ToolError('MEMORY_LIMIT', message, { details: { limit, enforcedBy: 'worker thread' } });
+    return { ok: false, error: memory.toWire(), usage: { ...usage, verdict: 'memory' } };
   }
-  console.error(error);
-  const message = 'the worker thread of this call ended under it';
-  return {
-    ok: false,
-    error: { code: 'HOST_CRASHED', category: 'SYSTEM', layer: 'daemon', message, ...wire, recoverable: true },
-    usage: { ...usage, verdict: 'crashed' },
-  };
+  const crash = new ToolError('HOST_CRASHED', 'the worker thread of this call ended under it');
+  return { ok: false, error: crash.toWire(), usage: { ...usage, verdict: 'crashed' } };
 }
 
-/** First the job is told; if it doesn't end, its thread is ended. If that doesn't return, the gateway ends this process. */
+/**
+ * The job is told. If it has not ended by then, the threads that did not even hear of it are: the one it keeps busy, and
+ * idle ones, which nobody misses. One that heard and does not end is for the gateway, which ends this process.
+ */
 function abort(id: number): void {
   const job = running.get(id);
   if (!job) return;
+  heard.clear();
   aborts.postMessage(id);
-  const timer = setTimeout(() => job.kill.abort(), limits.abortGraceMs);
+  const timer = setTimeout(() => {
+    for (const thread of pool?.threads ?? []) if (!heard.has(thread.threadId)) void thread.terminate();
+  }, limits.abortGraceMs);
   job.stop = () => clearTimeout(timer);
 }
 

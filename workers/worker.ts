@@ -2,16 +2,16 @@
 import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { BroadcastChannel, parentPort, workerData } from 'node:worker_threads';
+import { BroadcastChannel, parentPort, threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/errors.ts';
-import type { HostOutput, HostSetup, Job, JobResult } from '../src/hosts/job.ts';
+import type { HostOutput, HostSetup, Job, JobResult, JobReturn } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
-import type { CommandSetup } from '../src/sandbox/command.ts';
+import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
 import type { Tool } from '../src/tools/tool.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
-import { ABORTS } from './host-channel.ts';
+import { ABORTS, type Heard } from './host-channel.ts';
 
 const setup = workerData as HostSetup;
 const powers = systemPowers(silentLog);
@@ -20,20 +20,27 @@ const command = setup.command && prepare(setup.command);
 const running = new Map<number, AbortController>();
 
 const aborts = new BroadcastChannel(ABORTS);
-aborts.onmessage = (event) =>
+aborts.onmessage = (event) => {
+  parentPort?.postMessage({ heard: threadId } satisfies Heard);
   running.get((event as MessageEvent).data as number)?.abort(new ToolError('CANCELLED', 'aborted'));
+};
 aborts.unref();
 
-export default async function run(job: Job): Promise<JobResult> {
+export default async function run(job: Job): Promise<JobReturn> {
+  let outputs = 0;
+  const onOutput: CommandRequest['onOutput'] = (stream, data) => {
+    outputs += 1;
+    parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput);
+  };
+  return { result: await toResult(job, onOutput), outputs };
+}
+
+async function toResult(job: Job, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   const controller = new AbortController();
   running.set(job.id, controller);
-  const context = contextOf(job, controller.signal);
-  const startedAt = process.threadCpuUsage();
-  const usage = () => {
-    const { user, system } = process.threadCpuUsage(startedAt);
-    // Jobs that only wait share their thread, so that its clock is not theirs.
-    return context.usage(setup.jobsPerThread > 1 ? 0 : (user + system) / 1000);
-  };
+  const context = contextOf(controller.signal, job.stream ? onOutput : undefined);
+  // Jobs that only wait share their thread, so that its clock is not theirs.
+  const usage = () => context.usage(setup.command ? 0 : cpuSinceLastMs());
   try {
     const tool = (builtinTools as Record<string, Tool>)[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
@@ -49,7 +56,17 @@ export default async function run(job: Job): Promise<JobResult> {
   }
 }
 
-function contextOf(job: Job, signal: AbortSignal): WorkerContext {
+let accountedUs = 0;
+
+/** CPU time of this thread since the job before: the job's own and what it cost to hand it over. */
+function cpuSinceLastMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  const sinceUs = user + system - accountedUs;
+  accountedUs = user + system;
+  return sinceUs / 1000;
+}
+
+function contextOf(signal: AbortSignal, onOutput: CommandRequest['onOutput']): WorkerContext {
   if (!anchor || setup.workspace === undefined) throw new ToolError('INTERNAL', `tier ${setup.tier} has no workspace`);
   return new WorkerContext({
     workspace: setup.workspace,
@@ -58,9 +75,7 @@ function contextOf(job: Job, signal: AbortSignal): WorkerContext {
     powers,
     signal,
     ...(command && { command }),
-    ...(job.stream && {
-      onOutput: (stream, data) => parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput),
-    }),
+    ...(onOutput && { onOutput }),
   });
 }
 

@@ -201,7 +201,7 @@ export class Host {
 
   #take(message: FromHost): void {
     if ('ready' in message) this.#onReady();
-    else if ('done' in message) this.#pending.get(message.done.id)?.end({ result: message.done.result });
+    else if ('done' in message) this.#pending.get(message.done.id)?.end(toEnd(message.done.result));
     else this.#pending.get(message.output.id)?.options.onOutput?.(message.output.stream, message.output.data);
   }
 
@@ -216,6 +216,11 @@ export class Host {
     this.#line.destroy();
     for (const { end } of [...this.#pending.values()]) end({ crashed: true });
   }
+}
+
+/** A thread that died under a job is to its caller what a host that died is. */
+function toEnd(result: JobResult): JobEnd {
+  return !result.ok && result.error.code === 'HOST_CRASHED' ? { crashed: true } : { result };
 }
 
 /** The innermost process below a chain of launchers, each of which has one child; the launcher itself where /proc doesn't say. */

@@ -41,6 +41,19 @@ interface Slot {
   alone: Promise<unknown>;
 }
 
+/** Threads of a host and the jobs that each takes at once. */
+function shapeOf(tier: Tier, limits: Limits): { threads: number; jobsPerThread: number } {
+  // Commands are waited for, and one thread waits for many. Reading is short: a thread that has its next job need not be woken.
+  if (tier === 'execute') return { threads: 1, jobsPerThread: limits.hostCommandsMax };
+  return { threads: limits.hostThreadsMax, jobsPerThread: tier === 'read_only' ? limits.threadJobsMax : 1 };
+}
+
+/** Jobs that a host of this tier takes at once. */
+export function placesOf(tier: Tier, limits: Limits): number {
+  const { threads, jobsPerThread } = shapeOf(tier, limits);
+  return threads * jobsPerThread;
+}
+
 const REAP_EVERY_MS = 10_000;
 
 export class Hosts implements AsyncDisposable {
@@ -158,13 +171,11 @@ export class Hosts implements AsyncDisposable {
   #setup(tier: Tier, workspace: string): HostSetup {
     const { sandbox, limits } = this.#options;
     const common = { tier, limits, ...(tier !== 'external_api' && { workspace }) };
-    if (tier !== 'execute') return { ...common, jobsPerThread: 1, threads: limits.hostThreadsMax };
+    if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {
       ...common,
       command: { ...sandbox.commandSandbox(workspace), environment: { ...BARE_ENVIRONMENT, TERM: 'dumb' } },
-      // Its tools wait for processes, and one thread waits for many.
-      jobsPerThread: limits.hostCommandsMax,
-      threads: 1,
+      ...shapeOf(tier, limits),
     };
   }
 

@@ -29,6 +29,12 @@ export type JobResult =
   | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage }
   | { readonly ok: false; readonly error: WireError; readonly usage: JobUsage };
 
+/** What a worker gives back, and how many HostOutputs it sent before: they come by another port, and may come later. */
+export interface JobReturn {
+  readonly result: JobResult;
+  readonly outputs: number;
+}
+
 /** How a command of an execute host is put in its sandbox: all of bwrap's arguments but cwd, environment and command. */
 export interface CommandSandbox {
   readonly bwrap: string;

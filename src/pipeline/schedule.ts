@@ -1,3 +1,4 @@
+import { placesOf } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { FairQueue } from './fair-queue.ts';
@@ -12,7 +13,7 @@ export const schedule =
     const arrivedAt = powers.monotonicMs();
     const { signal } = call.controller;
     signal.throwIfAborted();
-    const places = tier === 'execute' ? limits.hostCommandsMax : limits.hostJobsMax;
+    const places = placesOf(tier, limits);
     const leave = await queue.enter({
       line: `${tier}\0${call.workspace}`,
       places,

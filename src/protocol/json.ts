@@ -124,10 +124,12 @@ class Reader {
     while (isOfNumber(text.charCodeAt(end)) && end - this.#at <= NUMBER_CHARS_MAX) end += 1;
     const token = text.slice(this.#at, end);
     if (token.length > NUMBER_CHARS_MAX) this.#refuse(`a number of more than ${NUMBER_CHARS_MAX} characters`);
-    if (!NUMBER.test(token)) this.#refuse(end < text.length ? 'not JSON' : 'it ends too early');
+    if (!NUMBER.test(token)) this.#refuse(this.#at < text.length ? 'not JSON' : 'it ends too early');
     const value = Number(token);
     if (!Number.isFinite(value)) this.#refuse('a number beyond a double');
-    if (!Number.isSafeInteger(value) && INTEGER.test(token)) this.#refuse('an integer beyond 2^53 - 1');
+    // JavaScript writes large doubles as integers too; those come back as they were.
+    const exact = Number.isSafeInteger(value) || !INTEGER.test(token) || String(value) === token;
+    if (!exact) this.#refuse('an integer that a double would change');
     this.#at = end;
     return value;
   }

@@ -162,6 +162,12 @@ describe('what a command is given', () => {
   });
 });
 
+test('commands run beside each other: one can wait for another', async () => {
+  const waiting = run('until [ -e flag ]; do sleep 0.01; done; echo seen', { timeout: 10_000 });
+  expect(await dataOf(run('touch flag'))).toMatchObject({ exitCode: 0 });
+  expect(await dataOf(waiting)).toMatchObject({ stdout: 'seen\n' });
+});
+
 test('a hundred commands at once all run, sixteen at a time', async () => {
   const results = await Promise.all(Array.from({ length: 100 }, (_, i) => dataOf(run(`echo ${i}`))));
   expect(results.map((it) => it.stdout)).toEqual(Array.from({ length: 100 }, (_, i) => `${i}\n`));

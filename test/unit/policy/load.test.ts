@@ -28,7 +28,7 @@ test('a tier that the file does not name is as in default', () => {
 });
 
 describe('is refused whole, with the place of each problem:', () => {
-  test.each([
+  const cases: [string, RegExp][] = [
     ...[
       'extends: default',
       'tools: {}',
@@ -38,7 +38,9 @@ describe('is refused whole, with the place of each problem:', () => {
       'approvals: {}',
       'environment: []',
       'secrets: {}',
-    ].map((line) => [line, new RegExp(`^p\\.yaml:2:\\d+: ${line.split(':')[0]} is not supported yet`)] as const),
+    ].map(
+      (line) => [line, new RegExp(`^p\\.yaml:2:\\d+: ${line.split(':')[0]} is not supported yet`)] as [string, RegExp],
+    ),
     [
       'tiers: { execute: { decision: allow, timeoutMs: 1 } }',
       /p\.yaml:2:\d+: tiers\.execute\.timeoutMs is not supported yet/,
@@ -48,7 +50,8 @@ describe('is refused whole, with the place of each problem:', () => {
     ['version: 1', /p\.yaml:2:\d+: Map keys must be unique/],
     ['tiers: [', /p\.yaml:\d+:\d+: /],
     ['- a list', /p\.yaml:2:/],
-  ])('%s', (line, said) => {
+  ];
+  test.each(cases)('%s', (line, said) => {
     expect(problem(`version: 1\n${line}\n`)).toMatch(said);
   });
 
