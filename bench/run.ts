@@ -1,6 +1,6 @@
 // What does each layer cost? Every figure stands beside its floor, measured in the same run. `--small` for the tests.
 import { spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
@@ -19,23 +19,37 @@ interface Figure {
 }
 const figures: Figure[] = [];
 
-/** Latency of `times` runs one after the other, after a tenth as many to warm up. */
-async function latency(name: string, times: number, run: () => Promise<unknown>): Promise<Figure> {
-  for (let i = 0; i < times / 10; i++) await run();
-  const took: number[] = [];
-  for (let i = 0; i < times; i++) {
-    const from = performance.now();
-    await run();
-    took.push(performance.now() - from);
+type Run = () => Promise<unknown>;
+
+/**
+ * Latency of each subject, one run after the other. They take turns in blocks, since the machine's mood changes by the second
+ * and a floor measured in another one would say nothing.
+ */
+async function latencies<Name extends string>(
+  times: number,
+  subjects: Record<Name, Run>,
+): Promise<Record<Name, Figure>> {
+  const blocks = 10;
+  const names = Object.keys(subjects) as Name[];
+  const took = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>;
+  for (const name of names) for (let i = 0; i < times / 5; i++) await subjects[name]();
+  for (let block = 0; block < blocks; block++) {
+    for (const name of names) {
+      for (let i = 0; i < times / blocks; i++) {
+        const from = performance.now();
+        await subjects[name]();
+        took[name].push(performance.now() - from);
+      }
+    }
   }
-  took.sort((a, b) => a - b);
-  const figure = {
-    name,
-    p50Ms: took[Math.floor(times / 2)] as number,
-    p99Ms: took[Math.floor(times * 0.99)] as number,
+  const toFigure = (name: Name): Figure => {
+    const sorted = took[name].sort((a, b) => a - b);
+    const at = (share: number) => sorted[Math.floor(sorted.length * share)] as number;
+    return { name, p50Ms: at(0.5), p99Ms: at(0.99) };
   };
-  figures.push(figure);
-  return figure;
+  const all = Object.fromEntries(names.map((name) => [name, toFigure(name)])) as Record<Name, Figure>;
+  figures.push(...(Object.values(all) as Figure[]));
+  return all;
 }
 
 /** Calls per second with `inFlight` of them under way all the time. */
@@ -57,26 +71,22 @@ async function throughput(
 }
 
 /** A Unix socket that sends back what it gets, in a process of its own: the least that any daemon costs. */
-async function echoFloor(): Promise<Figure> {
-  const path = join(temporaryDir('echo'), 's');
-  const server = spawn(
-    process.execPath,
-    ['-e', `require('net').createServer((s) => s.pipe(s)).listen(${JSON.stringify(path)}, () => console.log('up'))`],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
-  );
+async function createEcho(): Promise<{ run: Run } & Disposable> {
+  const folder = temporaryDir('echo');
+  const path = join(folder, 's');
+  const script = `require('net').createServer((s) => s.pipe(s)).listen(${JSON.stringify(path)}, () => console.log('up'))`;
+  const server = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
   await new Promise((resolve) => server.stdout.once('data', resolve));
   const socket = createConnection(path);
   const message = Buffer.alloc(128);
-  const floor = await latency(
-    'socket echo (floor)',
-    rounds,
-    () => new Promise((resolve) => socket.once('data', resolve) && socket.write(message)),
-  );
-  socket.destroy();
-  server.kill();
-  return floor;
+  return {
+    run: () => new Promise((resolve) => socket.once('data', resolve) && socket.write(message)),
+    [Symbol.dispose]() {
+      socket.destroy();
+      server.kill();
+      rmSync(folder, { recursive: true });
+    },
+  };
 }
 
 const ratio = (a: Figure, b: Figure) => (a.p50Ms / b.p50Ms).toFixed(2);
@@ -104,19 +114,27 @@ await dataOf(client.call('terminal_execute', { command: 'true' }));
 await dataOf(client.call('file_write', { path: 'note', content: '' }));
 const idle = await memory(daemon);
 
-const echo = await echoFloor();
-const unknown = await latency('refused in the gateway', rounds, () => client.call('no_such_tool', {}));
-const noop = await latency('through a host (empty file)', rounds, () => client.call('file_read', { path: 'empty' }));
-const read = await latency('file_read 4 KiB', rounds, () => client.call('file_read', { path: 'four-kib.txt' }));
-const many = await throughput('file_read 4 KiB, 32 in flight', { inFlight: 32, times: rounds * 4 }, () =>
-  client.call('file_read', { path: 'four-kib.txt' }),
+using echoes = await createEcho();
+const file = (path: string) => () => client.call('file_read', { path });
+const calls = await latencies(rounds, {
+  'socket echo (floor)': echoes.run,
+  'refused in the gateway': () => client.call('no_such_tool', {}),
+  'through a host (empty file)': file('empty'),
+  'file_read 4 KiB': file('four-kib.txt'),
+});
+const many = await throughput(
+  'file_read 4 KiB, 32 in flight',
+  { inFlight: 32, times: rounds * 4 },
+  file('four-kib.txt'),
 );
 const floor = commandFloor(daemon.workspace);
-const bare = await latency('spawn true (floor)', commands, () => floor.bare());
-const bwrap = await latency('bare bubblewrap true (floor)', commands, () => floor.bubblewrap());
-const command = await latency('terminal_execute true', commands, () =>
-  client.call('terminal_execute', { command: 'true' }),
-);
+const commandCalls = await latencies(commands, {
+  'spawn true (floor)': floor.bare,
+  'bare bubblewrap true (floor)': floor.bubblewrap,
+  'terminal_execute true': () => client.call('terminal_execute', { command: 'true' }),
+});
+const echo = calls['socket echo (floor)'];
+const command = commandCalls['terminal_execute true'];
 
 console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, level ${daemon.confinement.level}\n`);
 for (const it of figures) {
@@ -126,11 +144,11 @@ for (const it of figures) {
   console.log(`${it.name.padEnd(32)} ${rate}`);
 }
 const claims = {
-  'gateway alone / echo': ratio(unknown, echo),
-  'dispatch through a host / echo': ratio(noop, echo),
-  'file_read 4 KiB / echo': ratio(read, echo),
-  'terminal_execute true / bare bubblewrap': ratio(command, bwrap),
-  'terminal_execute true / bare spawn': ratio(command, bare),
+  'gateway alone / echo': ratio(calls['refused in the gateway'], echo),
+  'dispatch through a host / echo': ratio(calls['through a host (empty file)'], echo),
+  'file_read 4 KiB / echo': ratio(calls['file_read 4 KiB'], echo),
+  'terminal_execute true / bare bubblewrap': ratio(command, commandCalls['bare bubblewrap true (floor)']),
+  'terminal_execute true / bare spawn': ratio(command, commandCalls['spawn true (floor)']),
   'file_read per second, 32 in flight': Math.round(many.perSecond ?? 0),
   'idle daemon and three hosts, MiB (Pss)': Math.round(idle.Pss),
   'idle daemon and three hosts, MiB (sum of Rss)': Math.round(idle.Rss),

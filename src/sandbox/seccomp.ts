@@ -105,8 +105,8 @@ const CLONE_NEW = 0x7e020000;
 /** O_CREAT and the bit of O_TMPFILE that is not O_DIRECTORY: without either the mode argument is whatever was there. */
 const OPEN_CREATES = 0x40 | 0x400000;
 const SET_ID_BITS = 0o6000;
-/** Set in S_IFCHR and S_IFBLK, and in no other type that mknod takes. */
-const DEVICE_BIT = 0o020000;
+/** For mknod also the bit of S_IFCHR and S_IFBLK, and of no other type that it takes; CAP_MKNOD is the first lock. */
+const NODE_BITS = SET_ID_BITS | 0o020000;
 
 const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
@@ -178,20 +178,14 @@ function assemble(program: Block): Buffer {
 
 // The rules. Each expects the call's number in the accumulator and leaves it there where it falls through.
 
-const refuseSetIdMode = (argument: number): Block => [
+const refuseMode = (argument: number, mask = SET_ID_BITS): Block => [
   ...loadArg(argument),
-  ...ifAnyBit(SET_ID_BITS, fail(EPERM)),
+  ...ifAnyBit(mask, fail(EPERM)),
   ...ALLOW,
 ];
-const refuseSetIdOpen = (flags: number): Block => [
+const refuseOpenMode = (flags: number): Block => [
   ...loadArg(flags),
-  ...ifAnyBit(OPEN_CREATES, refuseSetIdMode(flags + 1)),
-  ...ALLOW,
-];
-/** A device node needs CAP_MKNOD, which nobody inside has; refusing it too costs one more bit of the mask. */
-const refuseSetIdNode = (mode: number): Block => [
-  ...loadArg(mode),
-  ...ifAnyBit(SET_ID_BITS | DEVICE_BIT, fail(EPERM)),
+  ...ifAnyBit(OPEN_CREATES, refuseMode(flags + 1)),
   ...ALLOW,
 ];
 
@@ -200,12 +194,12 @@ const refuseSetIdNode = (mode: number): Block => [
  * nosuid mounts end at its door. openat comes first, being the only frequent call whose arguments count.
  */
 const setIdRules: Block = [
-  ...ifOneOf([CALL.openat], refuseSetIdOpen(2)),
-  ...ifOneOf([CALL.open], refuseSetIdOpen(1)),
-  ...ifOneOf([CALL.creat, CALL.mkdir, CALL.chmod, CALL.fchmod], refuseSetIdMode(1)),
-  ...ifOneOf([CALL.mkdirat, CALL.fchmodat, CALL.fchmodat2], refuseSetIdMode(2)),
-  ...ifOneOf([CALL.mknod], refuseSetIdNode(1)),
-  ...ifOneOf([CALL.mknodat], refuseSetIdNode(2)),
+  ...ifOneOf([CALL.openat], refuseOpenMode(2)),
+  ...ifOneOf([CALL.open], refuseOpenMode(1)),
+  ...ifOneOf([CALL.creat, CALL.mkdir, CALL.chmod, CALL.fchmod], refuseMode(1)),
+  ...ifOneOf([CALL.mkdirat, CALL.fchmodat, CALL.fchmodat2], refuseMode(2)),
+  ...ifOneOf([CALL.mknod], refuseMode(1, NODE_BITS)),
+  ...ifOneOf([CALL.mknodat], refuseMode(2, NODE_BITS)),
 ];
 
 /** Both type into a terminal: a command could leave a line for the shell that started the daemon. */
