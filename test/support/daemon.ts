@@ -64,6 +64,10 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   let log = '';
   child.stderr?.on('data', (chunk) => (log += chunk));
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const cleanUp = () => {
+    if (!options.stateDir) rmSync(stateDir, { recursive: true, force: true });
+    if (!options.workspace) rmSync(workspace, { recursive: true, force: true });
+  };
   let notice = '';
   for await (const chunk of child.stdio[3] as NodeJS.ReadableStream) notice += chunk;
   const parsed = JSON.parse(notice || JSON.stringify({ error: `it said nothing; ${log}` })) as {
@@ -73,6 +77,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   };
   if (parsed.error) {
     await ended;
+    cleanUp();
     throw new Error(`${parsed.error}\n${log}`);
   }
   const token = (role: 'agent' | 'operator') => readFileSync(join(stateDir, `${role}.token`), 'utf8').trim();
@@ -87,8 +92,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
     async [Symbol.asyncDispose]() {
       child.kill('SIGTERM');
       await ended;
-      if (!options.stateDir) rmSync(stateDir, { recursive: true, force: true });
-      if (!options.workspace) rmSync(workspace, { recursive: true, force: true });
+      cleanUp();
     },
   };
 }
