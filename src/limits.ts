@@ -88,8 +88,8 @@ export const limitsSchema = z.strictObject({
   openFilesMax: count().default(1024),
   /** Largest file that a tool reads or writes. */
   fileBytesMax: bytes().default(10 * MiB),
-  /** Entries of a directory listing that reach the caller; at about 6 values each they stay within one message. */
-  listEntriesMax: count().default(10_000),
+  /** Entries of a directory listing that reach the caller; at 11 keys and values each they stay within one message. */
+  listEntriesMax: count().default(5_000),
   /** Directory entries looked at by one listing, so that a tree of millions ends in time. */
   listScanMax: count().default(1_000_000),
   /** Symbolic links followed in one path, as in the kernel. */

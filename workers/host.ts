@@ -5,7 +5,6 @@ import { BroadcastChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { ToolError } from '../src/errors.ts';
 import type { FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
-import { defaultLimits } from '../src/limits.ts';
 import { decode, encode } from '../src/protocol/codec.ts';
 import { encodeFrame, FrameReader } from '../src/protocol/frame.ts';
 import { ABORTS, type Heard } from './host-channel.ts';
@@ -19,7 +18,8 @@ process.umask(0o022);
 
 const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
 const aborts = new BroadcastChannel(ABORTS);
-let limits = defaultLimits;
+/** The first frame. zod and the default limits are not loaded here: 12 MiB less in each host. */
+let setup: HostSetup | undefined;
 let pool: Piscina | undefined;
 /** Threads that heard of the last abort. */
 const heard = new Set<number>();
@@ -45,22 +45,23 @@ function send(message: FromHost): void {
       gateway.uncork();
     });
   }
-  gateway.write(encodeFrame(encode(message), limits.frameBytesMax));
+  gateway.write(encodeFrame(encode(message), (setup as HostSetup).limits.frameBytesMax));
 }
 
-async function begin(setup: HostSetup): Promise<void> {
-  limits = setup.limits;
+function begin(given: HostSetup): void {
+  setup = given;
+  const { limits } = given;
   pool = new Piscina({
     filename: new URL(`./worker${extname(import.meta.url)}`, import.meta.url).href,
-    workerData: setup,
+    workerData: given,
     minThreads: 1,
-    maxThreads: setup.threads,
-    concurrentTasksPerWorker: setup.jobsPerThread,
+    maxThreads: given.threads,
+    concurrentTasksPerWorker: given.jobsPerThread,
     // The gateway sends no more than there are places; these wait for a thread to start.
-    maxQueue: setup.threads * setup.jobsPerThread,
+    maxQueue: given.threads * given.jobsPerThread,
     idleTimeout: limits.hostIdleMs,
     // Waiting threads that still have to hear of output and aborts may not sleep in Atomics.wait.
-    atomics: setup.command ? 'disabled' : 'sync',
+    atomics: given.command ? 'disabled' : 'sync',
     resourceLimits: { maxOldGenerationSizeMb: limits.threadHeapMb },
   });
   pool.on('message', (message: HostOutput | Heard) => {
@@ -108,8 +109,9 @@ function outputsCame(id: number, outputs: number): Promise<void> {
 function ended(error: unknown): JobResult {
   const usage = { cpuMs: 0, outputBytes: 0, enforcedBy: 'worker thread' };
   if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
-    const limit = limits.threadHeapMb * 1024 * 1024;
-    const message = `the tool needed more than ${limits.threadHeapMb} MiB of memory`;
+    const { threadHeapMb } = (setup as HostSetup).limits;
+    const limit = threadHeapMb * 1024 * 1024;
+    const message = `the tool needed more than ${threadHeapMb} MiB of memory`;
     const memory = new ToolError('MEMORY_LIMIT', message, { details: { limit, enforcedBy: 'worker thread' } });
     return { ok: false, error: memory.toWire(), usage: { ...usage, verdict: 'memory' } };
   }
@@ -128,19 +130,21 @@ function abort(id: number): void {
   aborts.postMessage(id);
   const timer = setTimeout(() => {
     for (const thread of pool?.threads ?? []) if (!heard.has(thread.threadId)) void thread.terminate();
-  }, limits.abortGraceMs);
+  }, setup?.limits.abortGraceMs);
   job.stop = () => clearTimeout(timer);
 }
 
 function receive(message: ToHost): void {
-  if ('setup' in message) void begin(message.setup);
+  if ('setup' in message) begin(message.setup);
   else if ('run' in message) void run(message.run);
   else abort(message.abort);
 }
 
-const reader = new FrameReader(defaultLimits.frameBytesMax);
+/** Until the setup says more; the gateway, which sends it, bounds its own frames. */
+const BEFORE_SETUP = { messageDepthMax: 16, messageElementsMax: 10_000 };
+const reader = new FrameReader(2 ** 32 - 1);
 gateway.on('data', (chunk: Buffer) => {
-  for (const payload of reader.push(chunk)) receive(decode(payload, limits) as ToHost);
+  for (const payload of reader.push(chunk)) receive(decode(payload, setup?.limits ?? BEFORE_SETUP) as ToHost);
 });
 // The gateway is gone, and with it whoever wanted our work.
 gateway.on('close', () => process.exit(0));

@@ -1,5 +1,5 @@
 /** The wire contract, request by request, against a real daemon. */
-import { statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient, type RemoteError } from '../../src/client.ts';
@@ -191,6 +191,15 @@ describe('a call', () => {
     await expect(other.record(callId)).rejects.toMatchObject({ code: -32602 });
     expect(await other.request('calls.cancel', { callId })).toEqual({ cancelled: false });
   });
+});
+
+test('a directory with more entries than a listing holds is cut, in the order of names, and says so', async () => {
+  const many = join(daemon.workspace, 'many');
+  mkdirSync(many);
+  for (let i = 0; i < 6000; i++) writeFileSync(join(many, `${i}`.padStart(4, '0')), '');
+  const data = await dataOf(client.call('file_list', { path: 'many' }));
+  expect(data).toMatchObject({ count: 5000, truncated: true });
+  expect(data.entries.at(-1)?.path).toBe('many/4999');
 });
 
 test('a subscriber is told of its own calls, numbered, and catches up on those before', async () => {

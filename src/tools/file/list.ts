@@ -38,7 +38,7 @@ export default defineTool({
   title: 'List a directory',
   summary:
     'List the entries of a workspace directory with type, size, mode and time; recursively and by glob where asked. ' +
-    'Symbolic links are named, not followed. At most 10 000 entries; truncated says whether there were more.',
+    'Symbolic links are named, not followed. At most 5 000 entries; truncated says whether there were more.',
   version: '1.0.0',
   category: 'filesystem',
   tier: 'read_only',
