@@ -95,11 +95,11 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     assertHolds: (tier) => assertHolds(confinement, tier),
     startHost(tier, workspace, program, stdio) {
       assertHolds(confinement, tier);
-      const { plain, nesting } = launcher.filters;
+      const { host, nesting } = launcher.filters;
       const launch = launcher.host(tier, workspace, program, confinement.nests);
-      return launcher.start(launch, stdio, [tier === 'execute' ? nesting : plain]);
+      return launcher.start(launch, stdio, [tier === 'execute' ? nesting : host]);
     },
-    commandSandbox: (workspace) => ({ bwrap, args: launcher.commandArgs(workspace), filter: launcher.plainFilter }),
+    commandSandbox: (workspace) => ({ bwrap, args: launcher.commandArgs(workspace), filter: launcher.commandFilter }),
   };
 }
 
@@ -107,8 +107,8 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
 interface Launcher {
   readonly bwrap: string;
   /** Files with the seccomp programs. */
-  readonly filters: { readonly plain: string; readonly nesting: string };
-  readonly plainFilter: Uint8Array;
+  readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
+  readonly commandFilter: Uint8Array;
   host(tier: Tier, workspace: string, program: readonly string[], nests: boolean): Launch;
   commandArgs(workspace: string, seccompFd?: number): string[];
   /** `filters` become the descriptors after those of `stdio`. */
@@ -117,12 +117,18 @@ interface Launcher {
 
 function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers): Launcher {
   const { runtime, limits, stateDir, arch } = options;
-  const plainFilter = seccompFilter({ arch, sockets: ['inet', 'unix'] });
-  const filters = { plain: join(stateDir, 'seccomp-plain.bpf'), nesting: join(stateDir, 'seccomp-nesting.bpf') };
-  writeFileSync(filters.plain, plainFilter, { mode: 0o600 });
-  writeFileSync(filters.nesting, seccompFilter({ arch, sockets: ['inet', 'unix'], allowNamespaces: true }), {
-    mode: 0o600,
-  });
+  // Commands may use sockets inside their own network namespace; Unix sockets in the workspace may be somebody else's.
+  const commandFilter = seccompFilter({ arch, sockets: ['inet'] });
+  const filters = {
+    host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
+    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: [], allowNamespaces: true })),
+    command: toFile('seccomp-command.bpf', commandFilter),
+  };
+  function toFile(name: string, program: Buffer): string {
+    const path = join(stateDir, name);
+    writeFileSync(path, program, { mode: 0o600 });
+    return path;
+  }
   const request = (workspace: string) => {
     const { shownId } = identity(workspace);
     return { runtime, workspace, tmpBytes: limits.commandTmpBytes, ...(shownId !== undefined && { shownId }) };
@@ -130,7 +136,7 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
   return {
     bwrap,
     filters,
-    plainFilter,
+    commandFilter,
     host(tier, workspace, program, nests) {
       const { shownId: _, ...ids } = identity(workspace);
       if (tier === 'execute' && !nests) return { ...toLaunch([...dying(), ...program]), ...ids };
@@ -168,11 +174,11 @@ async function tryOut(launcher: Launcher, options: SandboxOptions, powers: Power
   const direct = { ...nested, command: bwrap, args: [...launcher.commandArgs(workspace), ...bash] };
   const [within, without] = await Promise.all([
     readProbe(
-      launcher.start(nested, ['ignore', 'pipe', 'pipe', 'ignore'], [filters.nesting, filters.plain]),
+      launcher.start(nested, ['ignore', 'pipe', 'pipe', 'ignore'], [filters.nesting, filters.command]),
       limits,
       powers,
     ),
-    readProbe(launcher.start(direct, ['ignore', 'pipe', 'pipe'], [filters.plain]), limits, powers),
+    readProbe(launcher.start(direct, ['ignore', 'pipe', 'pipe'], [filters.command]), limits, powers),
   ]);
   const best = within.ok ? within : without;
   const rootOwned = identity(workspace).shownId !== undefined;
