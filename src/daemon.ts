@@ -100,12 +100,17 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
 
 type RoleOf = (token: string) => 'agent' | 'operator' | undefined;
 
-function webSocketOptions(listen: { host: string; port: number }, { frameBytesMax }: Limits, roleOf: RoleOf) {
+function webSocketOptions(
+  listen: { host: string; port: number },
+  { frameBytesMax, connectionsMax }: Limits,
+  roleOf: RoleOf,
+) {
   const message = `a message over the bound of ${frameBytesMax} bytes`;
   const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
   return {
     ...listen,
     frameBytesMax,
+    connectionsMax,
     isToken: (it: string) => roleOf(it) !== undefined,
     tooLarge: (encoding: 'msgpack' | 'json') =>
       toBytes({ id: null, error }, { framing: 'message', encoding }, frameBytesMax),

@@ -67,6 +67,8 @@ export const limitsSchema = z.strictObject({
   abortGraceMs: ms().default(200),
   /** From the end of a thread that does not come to the SIGKILL of its host. */
   terminateGraceMs: ms().default(200),
+  /** From the abort of a command to the SIGKILL of its host, and of the commands beside it; a command that is killed is gone in 50 ms. */
+  commandAbortMs: ms().default(2_000),
   /** JS heap of one worker thread, in MiB; a larger one ends the thread, not the host. */
   threadHeapMb: count().default(256),
 

@@ -128,6 +128,8 @@ function abort(id: number): void {
   if (!job) return;
   heard.clear();
   aborts.postMessage(id);
+  // A thread that waits for commands is shared by many and never busy for long; a slow machine must not cost the others their lives.
+  if (setup?.command) return;
   const timer = setTimeout(() => {
     for (const thread of pool?.threads ?? []) if (!heard.has(thread.threadId)) void thread.terminate();
   }, setup?.limits.abortGraceMs);

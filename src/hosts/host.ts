@@ -160,7 +160,9 @@ export class Host {
     if (!pending) return;
     this.#send({ abort: id });
     // The host's own two steps come first; this is for one that can't take them.
-    pending.kill = powers.after(2 * limits.abortGraceMs + limits.terminateGraceMs, () => this.kill());
+    const ownSteps = limits.abortGraceMs + limits.terminateGraceMs;
+    const patienceMs = this.tier === 'execute' ? limits.commandAbortMs : ownSteps + limits.abortGraceMs;
+    pending.kill = powers.after(patienceMs, () => this.kill());
   }
 
   #send(message: ToHost): void {

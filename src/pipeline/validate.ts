@@ -29,11 +29,14 @@ function parse(named: NamedTool, input: unknown): unknown {
   }
 }
 
+/** Problems told of one input; naming the nearest parameter for each of 50 000 wrong ones would hold up everybody. */
+const PROBLEMS_TOLD_MAX = 16;
+
 function invalid({ tool, parameters }: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolError {
-  const issues = problems.flatMap((issue) => {
+  const issues = problems.slice(0, PROBLEMS_TOLD_MAX).flatMap((issue) => {
     const path = issue.path.join('.');
     if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }];
-    return issue.keys.map((key) => {
+    return issue.keys.slice(0, PROBLEMS_TOLD_MAX).map((key) => {
       const close = nearest(key, parameters);
       const hint = close === undefined ? `there are: ${parameters.join(', ')}` : `did you mean ${close}?`;
       return { path: path === '' ? key : `${path}.${key}`, message: `no such parameter; ${hint}` };

@@ -288,10 +288,15 @@ export class Gateway {
   }
 }
 
+/** Problems told of one request. */
+const ISSUES_TOLD_MAX = 16;
+
 function parseParams(method: Method, raw: unknown): unknown {
   const parsed = schemas[method].safeParse(raw);
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map(({ path, message }) => ({ path: path.join('.'), message }));
+  const issues = parsed.error.issues
+    .slice(0, ISSUES_TOLD_MAX)
+    .map(({ path, message }) => ({ path: path.join('.'), message }));
   const told = issues.map(({ path, message }) => `${path || 'params'}: ${message}`).join('; ');
   throw new RpcError('INVALID_PARAMS', `params of ${method} are not right: ${told}`, { issues });
 }

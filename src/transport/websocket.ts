@@ -16,6 +16,8 @@ const WRONG_KIND = 1003;
 export interface WebSocketOptions {
   /** A loopback name or address; anything else is refused. */
   readonly host: string;
+  /** TCP connections at once, upgraded or not. */
+  readonly connectionsMax: number;
   /** 0 lets the system choose. */
   readonly port: number;
   readonly frameBytesMax: number;
@@ -40,6 +42,7 @@ export async function listenWebSocket(
   if (!LOOPBACK.has(host))
     throw new Error(`--listen takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
   const server = createServer((_, response) => response.writeHead(426).end('This is a WebSocket.\n'));
+  server.maxConnections = options.connectionsMax;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, resolve);

@@ -149,6 +149,7 @@ describe('a call', () => {
   test('with an id that was used runs no second time: the same again gets the first result, another CONFLICT', async () => {
     const input = { command: 'echo x >> once; wc -l < once' };
     const first = await client.call('terminal_execute', input, { callId: 'once' });
+    expect(first).toMatchObject({ success: true });
     expect(await client.call('terminal_execute', input, { callId: 'once' })).toEqual(first);
     expect(await client.call('terminal_execute', { command: 'true' }, { callId: 'once' })).toMatchObject({
       error: { code: 'CONFLICT' },

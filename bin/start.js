@@ -1,0 +1,37 @@
+// Plain JavaScript that any Node parses, so that an old one gets a sentence and not a stack trace.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+
+/** Runs `main` or `cli` on a Node that is new enough: this one, or the one that a checkout brings. `bin` is the URL of the caller. */
+export async function start(name, bin) {
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  if (major > 24 || (major === 24 && minor >= 15)) return import(findEntry(name));
+  const ownNode = at('node_modules/.bin/node');
+  if (existsSync(ownNode)) {
+    const { status } = spawnSync(ownNode, [fileURLToPath(bin), ...process.argv.slice(2)], { stdio: 'inherit' });
+    process.exitCode = status ?? 1;
+  } else {
+    console.error(`ringfence needs Node.js 24.15 or newer; this is ${process.version} (${process.execPath}).`);
+    process.exitCode = 78;
+  }
+}
+
+/** The built form, which takes 40 MiB less in each process, unless a checkout's sources are newer than it. */
+function findEntry(name) {
+  const built = at(`dist/src/${name}.js`);
+  if (!existsSync(at('src'))) return `file://${built}`;
+  const isFresh = existsSync(built) && newest(['src', 'workers']) < statSync(built).mtimeMs;
+  return `file://${isFresh ? built : at(`src/${name}.ts`)}`;
+}
+
+function newest(folders) {
+  const files = folders.flatMap((folder) =>
+    readdirSync(at(folder), { recursive: true, withFileTypes: true })
+      .filter((it) => it.name.endsWith('.ts'))
+      .map((it) => `${it.parentPath ?? it.path}/${it.name}`),
+  );
+  return Math.max(...files.map((file) => statSync(file).mtimeMs));
+}
