@@ -75,6 +75,8 @@ export async function runCommand(
     await within(closed, limits.commandDrainMs, powers);
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
 
+    // bwrap's own word on how it went may come after 100 ms on a slow machine, and nobody else can hold that pipe.
+    await within(status.ended, STATUS_WAIT_MS, powers);
     const killed = request.signal.aborted ? 'aborted' : output.overflowed ? 'output' : undefined;
     const { exitCode } = status;
     if (exitCode === undefined && killed === undefined) throw notBuilt(output.stderr.text());
@@ -169,10 +171,13 @@ function feed(child: ChildProcess, stdin: string | undefined): void {
 
 /** What bwrap says of its command: the pid of its init, then how it ended; nothing when it never began. */
 class Status {
+  /** Settles when bwrap has nothing more to say. */
+  readonly ended: Promise<void>;
   #text = '';
   #kill: (() => void) | undefined;
 
   constructor(stream: Readable) {
+    this.ended = new Promise((resolve) => stream.once('close', () => resolve()));
     stream
       .on('error', () => {})
       .on('data', (chunk) => {
@@ -235,6 +240,9 @@ function notBuilt(stderr: string): ToolError {
     suggestion: 'Run `ringfence status`; bubblewrap may have been removed or changed since the daemon started.',
   });
 }
+
+/** For a bwrap that was killed while its init lived on for a moment. */
+const STATUS_WAIT_MS = 1000;
 
 const TICKS_PER_SECOND = 100;
 let accountedTicks = 0;

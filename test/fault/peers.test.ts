@@ -85,11 +85,11 @@ test('an input with 40 000 unknown parameters is refused without holding up othe
   await peer.hello();
   await using other = await daemon.connect();
   const input = Object.fromEntries(Array.from({ length: 40_000 }, (_, i) => [`parameter${i}`, 0]));
-  for (let i = 0; i < 3; i++) peer.send({ id: i + 100, method: 'tools.call', params: { tool: 'file_read', input } });
+  peer.send({ id: 100, method: 'tools.call', params: { tool: 'file_read', input } });
   const from = performance.now();
   expect(await other.call('file_list', {})).toMatchObject({ success: true });
   expect(performance.now() - from).toBeLessThan(1000);
-  expect((await peer.answer((it) => it.id === 102)).result).toMatchObject({ error: { code: 'INPUT_INVALID' } });
+  expect((await peer.answer((it) => it.id === 100)).result).toMatchObject({ error: { code: 'INPUT_INVALID' } });
 });
 
 test('one who never reads is not read from, and grows nothing', async () => {

@@ -1,6 +1,6 @@
 /** What goes over the wire, byte by byte: a change here breaks clients that are already out there. */
 import { describe, expect, test } from 'vitest';
-import { RpcError } from '../../src/errors.ts';
+import { RPC_CODES, RpcError, ToolError } from '../../src/errors.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import { decode, encode } from '../../src/protocol/codec.ts';
 import { encodeFrame } from '../../src/protocol/frame.ts';
@@ -91,9 +91,32 @@ test('a frame is four bytes of length, then the payload', () => {
   );
 });
 
-test.each([
+const rpcCodes = [
   ['PARSE', -32700],
+  ['INVALID_REQUEST', -32600],
+  ['METHOD_NOT_FOUND', -32601],
+  ['INVALID_PARAMS', -32602],
+  ['INTERNAL', -32603],
   ['FRAME_TOO_LARGE', -32001],
-] as const)('the error %s is answered with its number', (code, number) => {
+  ['NOT_READY', -32002],
+  ['UNAUTHENTICATED', -32003],
+  ['FORBIDDEN', -32004],
+  ['VERSION_UNSUPPORTED', -32005],
+  ['OVERLOADED', -32006],
+] as const;
+
+test.each(rpcCodes)('the error %s is answered with its number', (code, number) => {
   expect(new RpcError(code, 'why').toWire()).toEqual({ code: number, message: 'why', data: { code } });
+});
+
+test('no other JSON-RPC error is there', () => {
+  expect(RPC_CODES).toEqual(Object.fromEntries(rpcCodes));
+});
+
+test('an error of a call has these members and no others', () => {
+  const extras = { suggestion: 's', rule: 'r', details: { retryAfterMs: 1 } };
+  expect(encodeJson(new ToolError('QUEUE_FULL', 'full', extras).toWire()).toString()).toBe(
+    '{"code":"QUEUE_FULL","category":"RESOURCE","message":"full","recoverable":true,"layer":"limit",' +
+      '"suggestion":"s","rule":"r","details":{"retryAfterMs":1}}',
+  );
 });

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { matchGlob, parseGlob } from '../../../src/tools/glob.ts';
 
 const matches = (pattern: string, path: string) =>
@@ -22,6 +22,53 @@ test.each([
   ['{a,b{c,d}}', 'bd', true],
   ['\\*', '*', true],
   ['\\*', 'x', false],
+  ['*', 'a', true],
+  ['*', '.a', true],
+  ['a*', 'a', true],
+  ['*a*', 'bab', true],
+  ['*a', 'ab', false],
+  ['a*b*c', 'a-b-b-c', true],
+  ['a*b*c', 'a-c-b', false],
+  ['?', 'é', true],
+  ['?', 'ab', false],
+  ['A', 'a', false],
+  ['[abc]', 'b', true],
+  ['[abc]', 'd', false],
+  ['[^a-c]x', 'bx', false],
+  ['[!a-c]x', 'dx', true],
+  ['[a-cx-z]', 'y', true],
+  ['[a-]', '-', true],
+  ['[-a]', '-', true],
+  ['[]]', ']', true],
+  ['[!]]', ']', false],
+  ['[!]]', 'a', true],
+  ['[*]', '*', true],
+  ['[*]', 'a', false],
+  ['[z-a]', 'm', false],
+  ['a[', 'a[', true],
+  ['a{b', 'a{b', true],
+  ['a}', 'a}', true],
+  ['a\\?', 'a?', true],
+  ['a\\?', 'ab', false],
+  ['a{,b}', 'a', true],
+  ['a{,b}', 'ab', true],
+  ['{a,b}{c,d}', 'bc', true],
+  ['{a,b}{c,d}', 'ab', false],
+  ['{src,test}/**/*.ts', 'test/x/a.ts', true],
+  ['{src,test}/**/*.ts', 'docs/a.ts', false],
+  ['a.b', 'axb', false],
+  ['a+', 'aa', false],
+  ['(a|b)', 'a', false],
+  ['src/**', 'src/a/b', true],
+  ['src/**', 'srcs/a', false],
+  ['**/a', 'a', true],
+  ['**/a', 'x/y/a', true],
+  ['**/a', 'x/ba', false],
+  ['a/**/**/b', 'a/b', true],
+  ['a/*/b', 'a/x/y/b', false],
+  ['a/**/b/**/c', 'a/1/b/2/3/c', true],
+  ['a/**/b/**/c', 'a/1/c/2/b', false],
+  ['a/*', 'a', false],
 ])('%s and %s: %s', (pattern, path, expected) => {
   expect(matches(pattern, path)).toBe(expected);
 });
@@ -40,6 +87,77 @@ test('patterns that hang other matchers end at once', () => {
   expect(matches(`${'**/'.repeat(50)}b`, Array(200).fill('a').join('/'))).toBe(false);
 });
 
-test('braces that unfold without end are refused', () => {
-  expect(() => parseGlob('{a,b}'.repeat(30))).toThrow(/more than 64 alternatives/);
+/** A glob of letters, `?` and `*` as the regular expression that it means; small ones only, since these go back. */
+const oracle = (glob: string): RegExp => new RegExp(`^${glob.replaceAll('?', '.').replaceAll(/\*+/g, '.*')}$`);
+
+test('a segment of letters, ? and * matches what the same regular expression does', () => {
+  const segment = fc.string({ unit: fc.constantFrom('a', 'b', '?', '*'), minLength: 1, maxLength: 8 });
+  const name = fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 1, maxLength: 8 });
+  fc.assert(
+    fc.property(segment, name, (glob, it) => {
+      fc.pre(glob !== '**'); // Any number of segments.
+      expect(matches(glob, it)).toBe(oracle(glob).test(it));
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('** matches as many segments as the same expression over segments does', () => {
+  const glob = fc.array(fc.constantFrom('a', 'b', '**'), { minLength: 2, maxLength: 6 });
+  const path = fc.array(fc.constantFrom('a', 'b'), { minLength: 1, maxLength: 6 });
+  fc.assert(
+    fc.property(glob, path, (segments, it) => {
+      const expression = segments.map((segment) => (segment === '**' ? '(?:[ab]/)*' : `${segment}/`)).join('');
+      expect(matches(segments.join('/'), it.join('/'))).toBe(new RegExp(`^${expression}$`).test(`${it.join('/')}/`));
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('a name whose special characters are escaped matches itself', () => {
+  const special = fc.string({ unit: fc.constantFrom('a', '*', '?', '[', ']', '\\', '!', '-'), minLength: 1 });
+  fc.assert(
+    fc.property(special, (name) => {
+      expect(matches(name.replaceAll(/[*?[\]\\]/g, '\\$&'), name)).toBe(true);
+    }),
+  );
+});
+
+test('four times as long a hostile name takes about four times as long, not exponentially longer', () => {
+  const glob = parseGlob(`${'*a'.repeat(20)}b`);
+  const timeOf = (length: number): number => {
+    const name = 'a'.repeat(length);
+    const runs = Array.from({ length: 5 }, () => {
+      const start = process.hrtime.bigint();
+      for (let i = 0; i < 20; i++) matchGlob(glob, name, name);
+      return Number(process.hrtime.bigint() - start);
+    });
+    return Math.min(...runs);
+  };
+  timeOf(20_000);
+  expect(timeOf(80_000) / timeOf(20_000)).toBeLessThan(16);
+});
+
+describe('braces', () => {
+  test('that unfold without end are refused as INPUT_INVALID', () => {
+    expect(() => parseGlob('{a,b}'.repeat(30))).toThrow(
+      expect.objectContaining({ code: 'INPUT_INVALID', message: 'pattern unfolds to more than 64 alternatives' }),
+    );
+  });
+
+  test('may unfold to 64 alternatives, written flat, beside or inside each other, and not to 65', () => {
+    const flat = (count: number) => `{${Array.from({ length: count }, (_, i) => i).join(',')}}`;
+    expect(parseGlob(flat(64))).toHaveLength(64);
+    expect(parseGlob('{a,b}'.repeat(6))).toHaveLength(64);
+    expect(parseGlob(`{${flat(32)},x${flat(32)}}`).length).toBeLessThanOrEqual(64 + 32);
+    expect(() => parseGlob(flat(65))).toThrow(/more than 64/);
+    expect(() => parseGlob('{a,b}'.repeat(7))).toThrow(/more than 64/);
+  });
+
+  test.each(['{'.repeat(1024), '}'.repeat(1024), '{,'.repeat(512), `${'{'.repeat(512)}${'}'.repeat(512)}`])(
+    'without a partner, or with nothing in them, end at once (%#)',
+    (pattern) => {
+      expect(parseGlob(pattern)).toHaveLength(1);
+    },
+  );
 });

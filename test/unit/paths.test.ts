@@ -1,0 +1,90 @@
+import { resolve } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { isInside, isProtected, isSensitive, PROTECTED_PATHS } from '../../src/paths.ts';
+
+describe('isInside', () => {
+  test.each([
+    ['/ws', '/ws'],
+    ['/ws', '/ws/'],
+    ['/ws/', '/ws/a'],
+    ['/ws', '/ws/a/../b'],
+    ['/ws', '/ws/..a'],
+    ['/ws', '/ws/...'],
+    ['/ws', '/other/../ws/a'],
+    ['/', '/anything'],
+  ])('of %s is %s', (folder, path) => {
+    expect(isInside(folder, path)).toBe(true);
+  });
+
+  test.each([
+    ['/ws', '/ws-evil'],
+    ['/ws', '/ws-evil/x'],
+    ['/ws', '/'],
+    ['/ws', '/w'],
+    ['/ws', '/ws/..'],
+    ['/ws', '/ws/../etc'],
+    ['/ws', '/ws/a/../../ws-evil'],
+    ['/ws/a', '/ws'],
+    ['/ws', '/WS/a'],
+  ])('of %s is not %s', (folder, path) => {
+    expect(isInside(folder, path)).toBe(false);
+  });
+
+  test('is whatever a name without .. is appended to, and never a sibling that begins alike', () => {
+    const name = fc.stringMatching(/^[a-z.-]{1,8}$/).filter((it) => it !== '.' && it !== '..');
+    fc.assert(
+      fc.property(fc.array(name, { minLength: 1, maxLength: 4 }), fc.array(name, { maxLength: 4 }), name, (a, b, c) => {
+        const folder = `/${a.join('/')}`;
+        expect(isInside(folder, [folder, ...b].join('/'))).toBe(true);
+        expect(isInside(folder, `${folder}${c}`)).toBe(false);
+        expect(isInside(`${folder}/${c}`, folder)).toBe(false);
+      }),
+    );
+  });
+
+  test('says as the segments of both resolved paths do', () => {
+    const path = fc
+      .array(fc.constantFrom('a', 'b', '..', '.', 'ab', ''), { maxLength: 8 })
+      .map((it) => `/${it.join('/')}`);
+    const segments = (it: string): string[] => resolve(it).split('/').filter(Boolean);
+    fc.assert(
+      fc.property(path, path, (folder, inner) => {
+        const [outer, below] = [segments(folder), segments(inner)];
+        expect(isInside(folder, inner)).toBe(outer.every((it, i) => below[i] === it));
+      }),
+    );
+  });
+});
+
+describe('isSensitive', () => {
+  test.each([
+    ...['.env', '.env.local', '.ENV', 'a/b/.env', '.envrc', '.netrc', '.npmrc', '.pgpass', '.git-credentials'],
+    ...['id_rsa', 'keys/ID_ED25519', 'server.pem', 'x.KEY', 'store.p12', 'a.kdbx', 'my-secret.txt', 'Passwords.csv'],
+    ...['.ssh/config', 'home/.SSH/known_hosts', '.aws/config', '.kube/cache/x', '.docker/config.json', '.gnupg/a'],
+    'db-credentials.json',
+  ])('is %s', (path) => {
+    expect(isSensitive(path)).toBe(true);
+  });
+
+  test.each([
+    ...['environment.ts', 'env', 'src/.envelope/a', 'id_rsa.pub', 'my_id_rsa', 'pem', 'x.pem.md', 'keyboard.ts'],
+    ...['monkey', 'ssh/config', 'a.ssh/config', 'npmrc', '.npmrc.md', 'docs/passport.md', ''],
+  ])('is not "%s"', (path) => {
+    expect(isSensitive(path)).toBe(false);
+  });
+});
+
+describe('isProtected', () => {
+  test.each(PROTECTED_PATHS)('is %s, what lies below it, in any case and in a nested folder', (path) => {
+    for (const it of [path, `${path}/a`, `${path}/a/b`, path.toUpperCase(), `sub/${path}`, `a/b/${path}/c`])
+      expect([it, isProtected(it)]).toEqual([it, true]);
+  });
+
+  test.each([
+    ...['.gitignore', '.github/workflows/ci.yml', '.git-hooks', 'git/hooks/a', '.git/hooksome', '.git/configs'],
+    ...['.mcp.json.md', 'x.mcp.json', '.vscode-test/a', 'my.idea', '.envrc.example', '.ringfenced', 'ringfence', ''],
+  ])('is not "%s"', (path) => {
+    expect(isProtected(path)).toBe(false);
+  });
+});
