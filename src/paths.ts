@@ -40,8 +40,12 @@ export const PROTECTED_PATHS: readonly string[] = [
   '.ringfence',
 ];
 
-/** Whether writing `path` would change a protected path, in the root of the workspace or in a repository nested in it. */
+/**
+ * Whether a file tool writing `path` (normal, without links) would change a protected path, or anything of a repository's
+ * `.git`, in the root of the workspace or below: a `.git` file, `commondir` or a submodule's config make git run programs too.
+ */
 export function isProtected(path: string): boolean {
   const wrapped = `/${path.toLowerCase()}/`;
+  if (wrapped.includes('/.git/')) return true;
   return PROTECTED_PATHS.some((it) => wrapped.includes(`/${it}/`));
 }

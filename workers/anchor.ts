@@ -26,8 +26,9 @@ export interface Opened {
 /** A name in an opened directory; the caller closes `fd`. */
 export interface Place {
   readonly fd: number;
-  /** Empty for the directory itself. */
   readonly name: string;
+  /** Relative to the root, without links and dots: what the place is really called. */
+  readonly realPath: string;
 }
 
 export class Anchor {
@@ -64,7 +65,11 @@ export class Anchor {
     const name = walk.queue.pop();
     if (name === undefined || name === '..')
       throw new ToolError('UNSUPPORTED', `\`${path}\` names a directory, not a file`);
-    return { fd: walk.follow(openDirectory), name };
+    const fd = walk.follow(openDirectory);
+    const parent = fs.readlinkSync(`/proc/self/fd/${fd}`);
+    if (isInside(this.#root, parent)) return { fd, name, realPath: relative(this.#root, `${parent}/${name}`) };
+    fs.closeSync(fd);
+    throw outside(path);
   }
 
   /** What the text of a path alone says; links are for `open`. Throws ACCESS_DENIED. */

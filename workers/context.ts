@@ -1,6 +1,7 @@
 /** Builds the ToolContext of one job. Architecture invariant: the only maker of Checked values. */
 import { hash, randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
+import { normalize } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { FileChange, Verdict } from '../src/call.ts';
 import { ToolError } from '../src/errors.ts';
@@ -102,11 +103,18 @@ export class WorkerContext implements ToolContext {
   target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
     const { anchor } = this.#options;
     anchor.assertInside(path);
-    if (isProtected(path)) {
-      throw new ToolError('ACCESS_DENIED', `\`${path}\` is protected: programs outside the sandbox run or trust it`);
+    const plain = normalize(path);
+    refuseProtected(plain, path);
+    refuseSensitive(plain, path);
+    const { fd, name, realPath } = anchor.place(path, createDirs);
+    try {
+      // A link on the way may have led to a place that says more than its own name.
+      refuseProtected(realPath, path);
+      refuseSensitive(realPath, path);
+    } catch (error) {
+      fs.closeSync(fd);
+      throw error;
     }
-    refuseSensitive(path);
-    const { fd, name } = anchor.place(path, createDirs);
     const { fileBytesMax } = this.limits;
     return {
       path,
@@ -165,6 +173,11 @@ export class WorkerContext implements ToolContext {
     await setImmediate();
     this.signal.throwIfAborted();
   }
+}
+
+function refuseProtected(path: string, shown: string): void {
+  if (!isProtected(path)) return;
+  throw new ToolError('ACCESS_DENIED', `\`${shown}\` is protected: programs outside the sandbox run or trust it`);
 }
 
 function refuseSensitive(path: string, shown = path): void {

@@ -1,6 +1,6 @@
 /** Policy files from disk to a Policy, or a complaint with its place. A file is refused whole when anything in it is wrong. */
 import { lstatSync, readFileSync } from 'node:fs';
-import { isNode, LineCounter, parseDocument } from 'yaml';
+import { type Document, isNode, LineCounter, parseDocument, visit } from 'yaml';
 import { type Decision, TIERS, type Tier } from '../call.ts';
 import { type Policy, policyFile, type TierRule } from './schema.ts';
 
@@ -58,6 +58,7 @@ export function parsePolicy(text: string, file: string): Policy {
   if (document.errors.length > 0) {
     throw new PolicyError(document.errors.map((it) => `${at(it.pos[0])}: ${it.message.split('\n')[0]}`).join('\n'));
   }
+  refuseOddities(document, text, at);
   const offsetOf = (path: readonly PropertyKey[]): number => {
     const node = document.getIn(path as string[], true);
     return isNode(node) ? (node.range?.[0] ?? 0) : 0;
@@ -84,6 +85,20 @@ export function parsePolicy(text: string, file: string): Policy {
       return { decision, id: ruleId(tier), reason: `the policy says ${decision}`, source: `${file}:${line}` };
     }),
   };
+}
+
+/** Tags and directives change what a value is: a `!!omap` has no keys that a schema could see, and would pass as empty. */
+function refuseOddities(document: Document, text: string, at: (offset: number) => string): void {
+  const problems = document.warnings.map((it) => `${at(it.pos[0])}: ${it.message.split('\n')[0]}`);
+  const directive = /^%/m.exec(text);
+  if (directive) problems.push(`${at(directive.index)}: YAML directives are not taken`);
+  visit(document, {
+    Node(_, node) {
+      if (isNode(node) && 'tag' in node && node.tag)
+        problems.push(`${at(node.range?.[0] ?? 0)}: the tag ${node.tag} is not taken; write plain values`);
+    },
+  });
+  if (problems.length > 0) throw new PolicyError(problems.join('\n'));
 }
 
 /** Aliases that multiply are refused by the library with a throw. */

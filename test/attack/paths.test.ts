@@ -132,6 +132,29 @@ describe('file_write', () => {
   );
 });
 
+test.each([
+  ...[
+    '.git//hooks/pre-commit',
+    '.git/./hooks/x',
+    '.git/info/../hooks/x',
+    'sub/.git',
+    '.git/commondir',
+    '.git/modules/m/config',
+  ],
+  ...['g/config', 'h/post-checkout', 'v/tasks.json'],
+])('file_write to %s, a protected path by another spelling or a link, is ACCESS_DENIED', async (path) => {
+  for (const folder of ['.git/hooks', '.git/info', '.vscode']) mkdirSync(join(workspace, folder), { recursive: true });
+  for (const [link, target] of [
+    ['g', '.git'],
+    ['h', '.git/hooks'],
+    ['v', '.vscode'],
+  ] as const) {
+    rmSync(join(workspace, link), { force: true });
+    symlinkSync(target, join(workspace, link));
+  }
+  expect(await client.call('file_write', { path, content: 'x' })).toMatchObject({ error: { code: 'ACCESS_DENIED' } });
+});
+
 test('a directory that is swapped for a link out of the workspace while it is used is never followed', async () => {
   const [real, aside] = [join(workspace, 'swap'), join(workspace, 'aside')];
   mkdirSync(real);

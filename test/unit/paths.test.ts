@@ -82,7 +82,7 @@ describe('isProtected', () => {
   });
 
   test.each([
-    ...['.gitignore', '.github/workflows/ci.yml', '.git-hooks', 'git/hooks/a', '.git/hooksome', '.git/configs'],
+    ...['.gitignore', '.github/workflows/ci.yml', '.git-hooks', 'git/hooks/a', '.github/hooks', '.gitconfigs/config'],
     ...['.mcp.json.md', 'x.mcp.json', '.vscode-test/a', 'my.idea', '.envrc.example', '.ringfenced', 'ringfence', ''],
   ])('is not "%s"', (path) => {
     expect(isProtected(path)).toBe(false);

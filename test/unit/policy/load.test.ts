@@ -55,6 +55,16 @@ describe('is refused whole, with the place of each problem:', () => {
     expect(problem(`version: 1\n${line}\n`)).toMatch(said);
   });
 
+  test.each([
+    'tiers: !!omap [ {read_only: {decision: deny}} ]',
+    '!!set { extends }',
+    'tiers: !!timestamp 2001-01-01',
+    '%YAML 1.1\n---\ntiers: 2001-01-01',
+    'tiers: { write: { decision: !foo deny } }',
+  ])('tags and directives: %s', (text) => {
+    expect(problem(text)).toMatch(/^p\.yaml:\d+:\d+: /);
+  });
+
   test('another version', () => {
     expect(problem('version: 2\n')).toMatch(/^p\.yaml:1:10: version/);
   });
