@@ -4,4 +4,6 @@ export const ABORTS = 'ringfence-aborts';
 /** A thread's answer to an abort, whosever it was: it is not stuck. */
 export interface Heard {
   readonly heard: number;
+  /** The job that the abort was for: another abort's answer says nothing of this one. */
+  readonly job: number;
 }

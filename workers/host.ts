@@ -21,10 +21,10 @@ const aborts = new BroadcastChannel(ABORTS);
 /** The first frame. zod and the default limits are not loaded here: 12 MiB less in each host. */
 let setup: HostSetup | undefined;
 let pool: Piscina | undefined;
-/** Threads that heard of the last abort. */
-const heard = new Set<number>();
 
 interface Running {
+  /** Threads that heard of its abort. */
+  readonly heard: Set<number>;
   /** Cancels what an abort has begun. */
   stop: () => void;
   /** Outputs passed on so far. */
@@ -65,7 +65,7 @@ function begin(given: HostSetup): void {
     resourceLimits: { maxOldGenerationSizeMb: limits.threadHeapMb },
   });
   pool.on('message', (message: HostOutput | Heard) => {
-    if ('heard' in message) return heard.add(message.heard);
+    if ('heard' in message) return running.get(message.job)?.heard.add(message.heard);
     const output = message;
     send({ output });
     const job = running.get(output.id);
@@ -80,7 +80,7 @@ function begin(given: HostSetup): void {
 }
 
 async function run(job: Job): Promise<void> {
-  running.set(job.id, { outputs: 0, onOutput() {}, stop() {} });
+  running.set(job.id, { heard: new Set(), outputs: 0, onOutput() {}, stop() {} });
   try {
     // Without Piscina's abort signal, which would give each job a thread of its own: half as many jobs a second.
     const { result, outputs } = (await (pool as Piscina).run(job)) as JobReturn;
@@ -126,12 +126,11 @@ function ended(error: unknown): JobResult {
 function abort(id: number): void {
   const job = running.get(id);
   if (!job) return;
-  heard.clear();
   aborts.postMessage(id);
   // A thread that waits for commands is shared by many and never busy for long; a slow machine must not cost the others their lives.
   if (setup?.command) return;
   const timer = setTimeout(() => {
-    for (const thread of pool?.threads ?? []) if (!heard.has(thread.threadId)) void thread.terminate();
+    for (const thread of pool?.threads ?? []) if (!job.heard.has(thread.threadId)) void thread.terminate();
   }, setup?.limits.abortGraceMs);
   job.stop = () => clearTimeout(timer);
 }

@@ -21,8 +21,9 @@ const running = new Map<number, AbortController>();
 
 const aborts = new BroadcastChannel(ABORTS);
 aborts.onmessage = (event) => {
-  parentPort?.postMessage({ heard: threadId } satisfies Heard);
-  running.get((event as MessageEvent).data as number)?.abort(new ToolError('CANCELLED', 'aborted'));
+  const job = (event as MessageEvent).data as number;
+  parentPort?.postMessage({ heard: threadId, job } satisfies Heard);
+  running.get(job)?.abort(new ToolError('CANCELLED', 'aborted'));
 };
 aborts.unref();
 
