@@ -5,6 +5,7 @@ import { createConnection } from 'node:net';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../test/support/daemon.ts';
+import { createChain } from './chain-floor.ts';
 import { commandFloor } from './command-floor.ts';
 
 const small = process.argv.includes('--small');
@@ -115,9 +116,11 @@ await dataOf(client.call('file_write', { path: 'note', content: '' }));
 const idle = await memory(daemon);
 
 using echoes = await createEcho();
+using chain = await createChain();
 const file = (path: string) => () => client.call('file_read', { path });
 const calls = await latencies(rounds, {
   'socket echo (floor)': echoes.run,
+  'the same hops, empty (floor)': chain.run,
   'refused in the gateway': () => client.call('no_such_tool', {}),
   'through a host (empty file)': file('empty'),
   'file_read 4 KiB': file('four-kib.txt'),
@@ -134,6 +137,7 @@ const commandCalls = await latencies(commands, {
   'terminal_execute true': () => client.call('terminal_execute', { command: 'true' }),
 });
 const echo = calls['socket echo (floor)'];
+const hops = calls['the same hops, empty (floor)'];
 const command = commandCalls['terminal_execute true'];
 
 console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, level ${daemon.confinement.level}\n`);
@@ -146,6 +150,8 @@ for (const it of figures) {
 const claims = {
   'gateway alone / echo': ratio(calls['refused in the gateway'], echo),
   'dispatch through a host / echo': ratio(calls['through a host (empty file)'], echo),
+  'the same hops, empty / echo': ratio(hops, echo),
+  'dispatch through a host / the same hops, empty': ratio(calls['through a host (empty file)'], hops),
   'file_read 4 KiB / echo': ratio(calls['file_read 4 KiB'], echo),
   'terminal_execute true / bare bubblewrap': ratio(command, commandCalls['bare bubblewrap true (floor)']),
   'terminal_execute true / bare spawn': ratio(command, commandCalls['spawn true (floor)']),

@@ -47,6 +47,8 @@ export interface ResultMetadata {
   queuedMs: number;
   cached: boolean;
   retriesAttempted: number;
+  /** Whether a person said yes to it; absent where nobody was asked. */
+  approvalGranted?: boolean;
   /** ISO 8601, when the call arrived. */
   timestamp: string;
   tier?: Tier;
@@ -56,6 +58,9 @@ export interface ResultMetadata {
   filesChanged?: FileChange[];
   undo: 'full' | 'partial' | 'none';
   resources: Resources;
+  costUsd?: number;
+  /** What the caller should know although the call succeeded. */
+  warnings?: string[];
 }
 
 interface ResultBase {
@@ -77,6 +82,8 @@ export interface CallOptions {
   cache?: boolean;
   /** Whether the caller wants `call.update` and `call.output`. */
   progress?: boolean;
+  /** Tells what the call would do, and does nothing. */
+  preview?: boolean;
 }
 
 export type CallState =

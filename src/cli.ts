@@ -1,15 +1,20 @@
 /** `ringfence`: the command line, a thin client. Verbs are in cli/, one file each. */
 import { Command, CommanderError, Option } from 'commander';
+import { approvalsApprove, approvalsDeny, approvalsList, approvalsWatch } from './cli/approvals.ts';
+import { type AuditQueryFlags, auditExport, auditQuery, auditVerify } from './cli/audit.ts';
+import type { BacktestFlags } from './cli/backtest.ts';
 import { call } from './cli/call.ts';
 import { type Caller, type ConnectFlags, connect } from './cli/connect.ts';
+import { policyExplain, policyReload } from './cli/explain.ts';
 import { CliError, EXIT, say } from './cli/output.ts';
 import { serve } from './cli/serve.ts';
 import { status } from './cli/status.ts';
 import { stop } from './cli/stop.ts';
 import { tools } from './cli/tools.ts';
-import { RemoteError } from './client.ts';
+import { type Client, RemoteError } from './client.ts';
 import { ConfigError, findPlaces } from './config.ts';
 import { RPC_CODES } from './errors.ts';
+import { PolicyError } from './policy/policy-error.ts';
 import { version } from './runtime.ts';
 import { pipeStdio } from './transport/stdio.ts';
 import { connectUnix, SocketError } from './transport/unix-socket.ts';
@@ -43,9 +48,15 @@ const ending =
     exitCode = await action(...args);
   };
 
+/** What a person who runs the daemon does in it, over a connection with the operator's role. */
+async function asOperator(flags: ConnectFlags, action: (client: Client) => Promise<number>): Promise<number> {
+  await using client = await connect({ ...callerOf({ ...flags, autostart: false }), role: 'operator' });
+  return await action(client); // Before the connection is closed.
+}
+
 /** A verb that talks to a daemon. */
-const verb = (name: string, description: string) =>
-  program
+const verb = (name: string, description: string, parent = program) =>
+  parent
     .command(name)
     .description(description)
     .option('--socket <path>', "the daemon's socket")
@@ -76,6 +87,91 @@ verb('tools [name]', 'list the tools, or tell about one')
   .option('--json', 'print JSON')
   .action(ending(async (name, flags) => tools(name, flags, callerOf(flags))));
 
+const approvals = program.command('approvals').description('what waits for your answer, and your answers');
+verb('list', 'what waits', approvals)
+  .option('--json', 'print JSON')
+  .action(ending(async (flags) => asOperator(flags, (client) => approvalsList(client, flags))));
+verb('watch', 'be asked, here, until Ctrl-C', approvals).action(
+  ending(async (flags) =>
+    asOperator(flags, (client) => {
+      const { stdin: input, stdout: output } = process;
+      return approvalsWatch(client, { input, output, isTTY: output.isTTY, noColor: env.NO_COLOR !== undefined });
+    }),
+  ),
+);
+verb('approve <id>', 'say yes, once', approvals).action(
+  ending(async (id, flags) => asOperator(flags, (client) => approvalsApprove(client, id))),
+);
+verb('deny <id>', 'say no', approvals)
+  .option('--feedback <text>', 'why; it reaches the agent')
+  .action(ending(async (id, flags) => asOperator(flags, (client) => approvalsDeny(client, id, flags))));
+
+const audit = program.command('audit').description('the record of what was asked and what came of it');
+const filtered = (command: Command) =>
+  command
+    .option('--tool <name>', 'calls of this tool')
+    .option('--session <id>', 'of this session')
+    .option('--call-id <id>', 'of this call')
+    .option('--kind <kind>', 'session, intent, outcome, refusal, approval or policy')
+    .option('--since <time>', 'ISO 8601, or an age such as 30d or 12h')
+    .option('--until <time>', 'ISO 8601, or an age');
+filtered(verb('query', 'the newest entries', audit))
+  .option('--success', 'calls that succeeded')
+  .option('--failed', 'calls that failed or were refused')
+  .option('--limit <n>', 'entries wanted', Number)
+  .option('--json', 'print JSON')
+  .action(ending(async (flags) => asOperator(flags, (client) => auditQuery(toQuery(flags), client))));
+verb('verify', 'whether the record is whole and in order', audit)
+  .option('--json', 'print JSON')
+  .action(ending(async (flags) => asOperator(flags, (client) => auditVerify(client, flags))));
+filtered(verb('export', 'all entries, a line each', audit))
+  .addOption(new Option('--format <format>', 'of the lines').choices(['jsonl', 'ocsf']).default('jsonl'))
+  .action(ending(async (flags) => asOperator(flags, (client) => auditExport(flags.format, toQuery(flags), client))));
+
+/** Flags as the query takes them: nothing of the connection's. */
+function toQuery(flags: AuditQueryFlags & { failed?: boolean }): AuditQueryFlags {
+  const { tool, session, callId, kind, since, until, limit, json, success, failed } = flags;
+  const all = { tool, session, callId, kind, since, until, limit, json, success: failed ? false : success };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+}
+
+// Reading policies takes the YAML library and the built-in ones; verbs that don't are quicker without.
+const policy = program.command('policy').description('what calls may do: check, explain, test, compare');
+policy
+  .command('check <file>')
+  .description('whether a policy file would be taken, and every reason why not')
+  .action(ending(async (file) => (await import('./cli/policy.ts')).policyCheck(file)));
+policy
+  .command('test <file>')
+  .description('how each example of its rules comes out')
+  .action(ending(async (file) => (await import('./cli/policy.ts')).policyTest(file)));
+policy
+  .command('diff <old> <new>')
+  .description('what one says and the other does not')
+  .action(ending(async (old, fresh) => (await import('./cli/policy.ts')).policyDiff(old, fresh)));
+verb('explain <tool> [json]', 'how a call would be decided, and by which rules', policy)
+  .option('--workspace <dir>', 'the folder to work in (default: this one)')
+  .option('--json', 'print JSON')
+  .action(
+    ending(async (tool, json, flags) => {
+      await using client = await connect(callerOf(flags));
+      return await policyExplain({ tool, json }, flags, client);
+    }),
+  );
+verb('reload', 'read the policy anew', policy).action(
+  ending(async (flags) => asOperator(flags, (client) => policyReload(client))),
+);
+verb('backtest <old> <new>', 'recorded calls that the two would decide differently', policy)
+  .option('--since <time>', 'ISO 8601, or an age (default: 30d)')
+  .option('--json', 'print JSON')
+  .action(
+    ending(async (old, fresh, flags: BacktestFlags & ConnectFlags) => {
+      const { policyBacktest } = await import('./cli/backtest.ts');
+      const { home } = findPlaces(flags, env);
+      return asOperator(flags, (client) => policyBacktest({ old, new: fresh }, flags, { client, home }));
+    }),
+  );
+
 verb('status', 'what the daemon is doing')
   .option('--json', 'print JSON')
   .action(ending(async (flags) => status(flags, callerOf({ ...flags, autostart: false }))));
@@ -89,6 +185,12 @@ verb('stdio', 'speak the protocol on standard input and output').action(async (f
   await pipeStdio(socket, process.stdin, process.stdout);
 });
 
+// Whoever reads has enough: `ringfence audit query | head`.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(EXIT.OK);
+  throw error;
+});
+
 try {
   await program.parseAsync();
 } catch (error) {
@@ -100,7 +202,7 @@ function explain(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.OK : EXIT.USAGE;
   say((error as Error).message);
   if (error instanceof CliError) return error.exitCode;
-  if (error instanceof ConfigError || error instanceof SocketError) return EXIT.USAGE;
+  if ([ConfigError, SocketError, PolicyError].some((it) => error instanceof it)) return EXIT.USAGE;
   if (error instanceof RemoteError)
     return error.code === RPC_CODES.FORBIDDEN || error.code === RPC_CODES.UNAUTHENTICATED ? EXIT.DENIED : EXIT.FAILED;
   return EXIT.UNREACHABLE;

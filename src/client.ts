@@ -62,12 +62,19 @@ export async function createClient(options: ClientOptions): Promise<Client> {
   return client;
 }
 
+/** What the daemon tells a subscriber: `approval.requested`, `call.update` … with their params. */
+export interface Notification {
+  readonly method: string;
+  readonly params: Record<string, unknown>;
+}
+
 type Listener = (progress: Progress) => void;
 
 export class Client implements AsyncDisposable {
   readonly #options: ClientOptions;
   readonly #powers: Powers;
   readonly #listeners = new Map<string, Listener>();
+  readonly #subscribers = new Set<(it: Notification) => void>();
   #connection: Promise<{ peer: Peer; hello: Hello }>;
   #peer: Peer | undefined;
   #closed = false;
@@ -91,7 +98,7 @@ export class Client implements AsyncDisposable {
   call(tool: string, input: unknown, settings: CallSettings = {}): RunningCall<unknown> {
     const { signal, ...options } = settings;
     const callId = options.callId ?? this.#powers.uuid();
-    const progress = new ProgressQueue();
+    const progress = new Queue<Progress>();
     if (options.progress) this.#listeners.set(callId, (it) => progress.push(it));
     const cancel = () => void this.request('calls.cancel', { callId }).catch(() => {}); // The connection is gone, and the call with it.
     const result = this.request('tools.call', { tool, input, options: { ...options, callId } }).finally(() => {
@@ -102,6 +109,30 @@ export class Client implements AsyncDisposable {
     signal?.addEventListener('abort', cancel);
     if (signal?.aborted) cancel();
     return Object.assign(result, { callId, [Symbol.asyncIterator]: () => progress }) as RunningCall<unknown>;
+  }
+
+  /**
+   * Notifications of these topics from now on, until the iteration is left or the connection ends; nobody reading them, the
+   * oldest of too many are lost. Rejects with RemoteError when the session may not have them.
+   */
+  async *notifications(
+    topics: readonly string[],
+    settings: { signal?: AbortSignal } = {},
+  ): AsyncGenerator<Notification> {
+    const queue = new Queue<Notification>();
+    const listener = (it: Notification) => queue.push(it);
+    this.#subscribers.add(listener);
+    const end = () => queue.end();
+    settings.signal?.addEventListener('abort', end);
+    try {
+      await this.request('events.subscribe', { topics });
+      void this.ended.then(end);
+      if (settings.signal?.aborted) end();
+      yield* { [Symbol.asyncIterator]: () => queue };
+    } finally {
+      settings.signal?.removeEventListener('abort', end);
+      this.#subscribers.delete(listener);
+    }
   }
 
   async tools(): Promise<ToolInfo[]> {
@@ -162,6 +193,7 @@ export class Client implements AsyncDisposable {
   }
 
   #hear(method: string, params: Record<string, unknown>): void {
+    for (const tell of this.#subscribers) tell({ method, params });
     const listener = this.#listeners.get(params.callId as string);
     const { seq } = params as { seq: number };
     if (method === 'call.update') listener?.({ kind: 'state', seq, state: params.state as CallState });
@@ -172,16 +204,17 @@ export class Client implements AsyncDisposable {
   }
 }
 
-/** Progress that nobody has asked for yet; the oldest goes when there is too much of it. */
-class ProgressQueue implements AsyncIterator<Progress> {
+/** What nobody has asked for yet; the oldest goes when there is too much of it. */
+class Queue<Item> implements AsyncIterator<Item> {
   static readonly max = 1024;
-  readonly #items: Progress[] = [];
+  readonly #items: Item[] = [];
   #ended = false;
   #wake: (() => void) | undefined;
 
-  push(item: Progress): void {
+  push(item: Item): void {
+    if (this.#ended) return;
     this.#items.push(item);
-    if (this.#items.length > ProgressQueue.max) this.#items.shift();
+    if (this.#items.length > Queue.max) this.#items.shift();
     this.#wake?.();
   }
 
@@ -190,7 +223,7 @@ class ProgressQueue implements AsyncIterator<Progress> {
     this.#wake?.();
   }
 
-  async next(): Promise<IteratorResult<Progress>> {
+  async next(): Promise<IteratorResult<Item>> {
     while (this.#items.length === 0 && !this.#ended) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;

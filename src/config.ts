@@ -43,11 +43,20 @@ export function findPlaces(
   };
 }
 
+/** A name that is also a file's: `<state dir>/tokens/<name>.token`. */
+const principalName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'takes up to 32 lower-case letters, digits and dashes');
+
 const configFile = z.strictObject({
   workspaces: z.array(z.string().min(1)).max(64).optional(),
   policy: z.string().min(1).optional(),
   listen: z.string().optional(),
   limits: limitsSchema.partial().optional(),
+  principals: z
+    .record(principalName, z.strictObject({ policy: z.string().min(1).max(128).optional() }))
+    .refine((it) => Object.keys(it).length <= 64, 'must name at most 64 principals')
+    .optional(),
 });
 
 export interface ServeFlags {
@@ -66,6 +75,8 @@ export interface Config {
   readonly policy: string;
   readonly listen?: { readonly host: string; readonly port: number };
   readonly limits: Limits;
+  /** Agents with a token of their own, and the built-in policy that narrows each. */
+  readonly principals: readonly { readonly name: string; readonly policy?: string }[];
 }
 
 /** Everything a daemon needs to know. Throws ConfigError. */
@@ -94,6 +105,10 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
     policy: policyPath,
     ...(listen !== undefined && { listen: toAddress(listen) }),
     limits: Object.freeze(limitsSchema.parse(file.limits ?? {})),
+    principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
+      name,
+      ...(narrowedBy !== undefined && { policy: narrowedBy }),
+    })),
   });
 }
 

@@ -1,24 +1,33 @@
 /** The composition root: the only file that knows every part. */
-import { chmodSync, existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
-import { isAbsolute, join } from 'node:path';
+import { chmodSync, realpathSync } from 'node:fs';
+import { dirname, isAbsolute, join } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Hosts } from './hosts/hosts.ts';
 import type { Limits } from './limits.ts';
 import { isInside } from './paths.ts';
-import { createPipeline } from './pipeline/pipeline.ts';
-import { BUILT_IN, loadPolicy } from './policy/load.ts';
+import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
+import { BUILT_IN, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
+import { createProgramResolver } from './policy/programs.ts';
+import type { Policy } from './policy/schema.ts';
+import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts';
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
+import { createRecords, type Records } from './records.ts';
 import { hostProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
-import { Gateway } from './session/gateway.ts';
-import { AuditLog } from './store/audit-log.ts';
+import { createCredentials } from './session/credentials.ts';
+import { Events } from './session/events.ts';
+import { Gateway, type Identity } from './session/gateway.ts';
+import { Oversight } from './session/oversight.ts';
+import { Policies } from './session/policies.ts';
+import type { Session } from './session/session.ts';
+import type { AuditEntry } from './store/audit-log.ts';
 import { acquireLock } from './store/database.ts';
-import { builtinToolset, toolsOf } from './tools/registry.ts';
+import { builtinToolset, effectsOfBuiltin, toolsOf } from './tools/registry.ts';
 import type { Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
-import { listenWebSocket, sameSecret } from './transport/websocket.ts';
+import { listenWebSocket } from './transport/websocket.ts';
 
 /** A daemon that can't start, in words for who started it. */
 export class DaemonError extends Error {}
@@ -36,53 +45,57 @@ export interface Daemon {
 /** Starts everything. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
   const { places, limits, workspaces } = config;
-  const { stateDir } = places;
+  const { stateDir, home } = places;
   chmodSync(stateDir, 0o700);
-  const policy = loadPolicy(config.policy);
   await using parts = new AsyncDisposableStack();
   const lock = acquireLock(join(stateDir, 'daemon.lock'));
   if (!lock)
     throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
   parts.use(lock);
 
-  const sandbox = await createSandbox(
-    {
-      runtime,
-      stateDir,
-      workspaces,
-      limits,
-      arch: process.arch,
-      platform: process.platform,
-    },
-    powers,
-  );
+  const events = new Events(limits.eventsKept);
+  const records = createRecords({ stateDir, limits, powers, events });
+  parts.use(records);
+  const source = parts.use(createPolicySource(policySource(config, { powers, events, records })));
+  const policies = new Policies({
+    base: () => source.current,
+    builtIn: BUILT_IN,
+    ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
+    home,
+  });
+  const { arch, platform } = process;
+  const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform }, powers);
   const { confinement } = sandbox;
-  const auditLog = parts.use(new AuditLog(join(stateDir, 'audit.db'), limits, powers));
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
-  const pipeline = createPipeline({ auditLog, hosts, limits, powers });
-  const roleOf = credentials(stateDir, powers);
+  const permission = { home, resolve: createProgramResolver() };
+  const pipeline = createPipeline({
+    ...{ ...records, hosts, limits, powers, permission },
+    viewOf: (call) => policies.viewOf(call),
+    approvers: () => gateway.approvers,
+  });
+  const identify = createCredentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
   const toolset = builtinToolset();
-  const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
-    ...{ version, pipeline, toolset, policy, policies: BUILT_IN, limits, powers, workspaces, roleOf },
+    ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
+    oversight: new Oversight({ ...records, permission, reloadPolicy: () => source.reload() }),
     confinement: toShown(confinement),
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
-    warm: (workspace) => {
-      for (const tier of tiers) if (policy.tiers[tier].decision === 'allow') hosts.warm(tier, workspace);
-    },
+    warm: (session) => warm(session, { hosts, policies, toolset }),
     hostStatus: () => hosts.status(),
-    auditEntries: () => auditLog.entries,
+    auditStatus: () => ({ entries: records.auditLog.entries, writable: records.auditLog.writable }),
+    approvalsPending: () => records.approvals.pendingCount,
     listeners: () => listeners.map((it) => it.address),
-    recordSession: ({ options: { id, principal } }) => auditLog.append({ kind: 'session', sessionId: id, principal }),
+    recordSession: (session) => records.auditLog.append(sessionEntry(session)),
+    sessionEnded: ({ options }) => records.approvals.endSession(options.id),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
   listeners.push(await listenUnix(places.socket, (channel) => gateway.accept(channel)));
   if (config.listen)
     listeners.push(
-      await listenWebSocket(webSocketOptions(config.listen, limits, roleOf), (channel) => gateway.accept(channel)),
+      await listenWebSocket(webSocketOptions(config.listen, limits, identify), (channel) => gateway.accept(channel)),
     );
 
   const whole = parts.move();
@@ -98,12 +111,72 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
 }
 
-type RoleOf = (token: string) => 'agent' | 'operator' | undefined;
+/** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
+function policySource(
+  { policy, workspaces, limits }: Config,
+  { powers, events, records }: { powers: Powers; events: Events; records: Records },
+): PolicySourceOptions {
+  return {
+    load: () => {
+      const loaded = readPolicy(policy, { limits, effectsOf: effectsOfBuiltin });
+      const inside = loaded.files.find((file) => workspaces.some((it) => isInside(it, realpathSync(file))));
+      if (inside !== undefined)
+        throw new PolicyError(
+          [`${inside} lies in a workspace, where agents could change it; put it elsewhere`],
+          loaded.files,
+        );
+      return loaded;
+    },
+    powers,
+    log: powers.log,
+    onChange: ({ name, version }, before) => {
+      const detail = { policy: name, version, before: before.version };
+      records.auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail });
+      events.publish({ topic: 'policy', sessionId: '', method: 'policy.changed', params: { policy: name, version } });
+    },
+  };
+}
+
+/** Files of the folders from the daemon's workspace down to the session's: each may only narrow. Throws PolicyError. */
+function projectPolicies(workspace: string, workspaces: readonly string[], limits: Limits): Policy[] {
+  const roots = workspaces.filter((it) => isInside(it, workspace));
+  const folders = new Set(roots.flatMap((root) => foldersBetween(root, workspace)));
+  return [...folders].flatMap((folder) => projectPolicy(folder, { limits, effectsOf: effectsOfBuiltin }) ?? []);
+}
+
+function foldersBetween(root: string, folder: string): string[] {
+  return folder === root ? [root] : [...foldersBetween(root, dirname(folder)), folder];
+}
+
+/** Starts the hosts of a new session whose tools may run without being asked about. */
+function warm(
+  { options }: Session,
+  { hosts, policies, toolset }: { hosts: Hosts; policies: Policies; toolset: Toolset },
+): void {
+  const policy = options.policy();
+  const { id: sessionId, principal, workspace } = options;
+  const view = policies.viewOf({ policy, principal, sessionId, workspace });
+  const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
+  for (const tier of tiers)
+    if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
+      hosts.warm({ tier, workspace, view });
+}
+
+function sessionEntry({ options }: Session): AuditEntry {
+  const { id, principal, role, client, workspace } = options;
+  const { name, version: policyVersion } = options.policy();
+  return {
+    kind: 'session',
+    sessionId: id,
+    principal,
+    detail: { role, client, workspace, policy: name, policyVersion },
+  };
+}
 
 function webSocketOptions(
   listen: { host: string; port: number },
   { frameBytesMax, connectionsMax }: Limits,
-  roleOf: RoleOf,
+  identify: (token: string) => Identity | undefined,
 ) {
   const message = `a message over the bound of ${frameBytesMax} bytes`;
   const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
@@ -111,26 +184,13 @@ function webSocketOptions(
     ...listen,
     frameBytesMax,
     connectionsMax,
-    isToken: (it: string) => roleOf(it) !== undefined,
+    isToken: (it: string) => identify(it) !== undefined,
     tooLarge: (encoding: 'msgpack' | 'json') =>
       toBytes({ id: null, error }, { framing: 'message', encoding }, frameBytesMax),
   };
 }
 
 const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({ level, backend, cgroup, missing });
-
-/** Whose a token is, by the two that this daemon keeps in its state directory. */
-function credentials(stateDir: string, powers: Powers): RoleOf {
-  const operator = token(join(stateDir, 'operator.token'), powers);
-  const agent = token(join(stateDir, 'agent.token'), powers);
-  return (it) => (sameSecret(it, operator) ? 'operator' : sameSecret(it, agent) ? 'agent' : undefined);
-}
-
-/** A credential that stays the same over restarts, readable by its owner only. */
-function token(path: string, powers: Powers): string {
-  if (!existsSync(path)) writeFileSync(path, `${powers.secret()}\n`, { mode: 0o600 });
-  return readFileSync(path, 'utf8').trim();
-}
 
 function resolveWorkspace(path: string, workspaces: readonly string[]): string {
   const refused = new RpcError(

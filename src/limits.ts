@@ -48,6 +48,10 @@ export const limitsSchema = z.strictObject({
   subscriptionsMax: count().default(16),
   /** Largest encoded result of a call; must fit a frame with its envelope. */
   resultBytesMax: bytes().default(14 * MiB),
+  /** Counts of rate limits kept at once, about 300 bytes each; beyond it new sessions are counted together, by rule. */
+  rateKeysMax: count().default(10_000),
+  /** Most that one call may be estimated at, or say that it cost, in USD: a host that lies can't use up more at once. */
+  callCostUsdMax: z.number().positive().default(1_000),
 
   // Tier hosts
 
@@ -94,15 +98,102 @@ export const limitsSchema = z.strictObject({
   listEntriesMax: count().default(5_000),
   /** Directory entries looked at by one listing, so that a tree of millions ends in time. */
   listScanMax: count().default(1_000_000),
+  /** Characters of the diff that a person is shown before a file is changed; files four times as large are not compared. */
+  previewDiffBytes: bytes().default(64 * KiB),
   /** Symbolic links followed in one path, as in the kernel. */
   symlinksMax: count().default(40),
   /** How long the start-up probe of the sandbox may take. */
   probeMs: ms().default(5_000),
+  /** Names of a workspace that are held in memory to know what to mask in it, at about 100 bytes; with more, commands are refused. */
+  indexEntriesMax: count().default(1_000_000),
+  /** Longest that a change which the kernel did not tell of may go unnoticed by new commands; 15 000 directories are looked over in 60 ms. */
+  indexSweepMs: ms().default(10_000),
+  /** The same where the workspace can't be watched. */
+  indexUnwatchedMs: ms().default(1_000),
+  /** Mounts by which one command or host is kept from paths; bubblewrap takes 30 ms for 100 and 1.2 s for 1 000. */
+  masksMax: count().default(1_000),
+  /** Shortest time between two replacements of a host whose masks are out of date, so that files that come and go can't keep it starting. */
+  hostMasksMs: ms().default(1_000),
+
+  // Approvals
+
+  /** Questions that one session may have before a person; a flood of them makes people say yes to everything. */
+  approvalsPendingMax: count().default(16),
+  /** Questions over all sessions, restarts included; each costs a row, a timer and a place in everybody's list. */
+  approvalsPendingAllMax: count().default(256),
+  /** Questions that one session may ask in a minute, so that an agent can't tire a person into a yes. */
+  approvalsPerMinute: count().default(30),
+  /** Questions of one principal in a minute, so that opening session after session does not get around the bound of one. */
+  approvalsPerMinutePrincipal: count().default(120),
+  /** How long the very call that a person denied is denied again without asking. */
+  approvalDeniedMs: ms().default(60_000),
+  /** Characters of a call's input shown to a person, and of its diff; what is left out is said. 256 of both fit a frame. */
+  approvalShownChars: count().default(16 * KiB),
+  /** Answered approvals kept for reading; the audit has them all. */
+  approvalsKept: count().default(4096),
+  /** Remembered answers in force at once; each question looks at all of them. */
+  grantsMax: count().default(256),
+
+  // Command lines
+
+  /** Longest command line that is read before it runs; bash takes no longer one. A longer one is unknown. */
+  commandCharsMax: count().default(128 * KiB),
+  /** Characters looked at in reading one, each once per brace, bracket and nested text that it may belong to: at most about 200 ms. */
+  commandStepsMax: count().default(16_000_000),
+  /** Nodes above a node of its syntax tree; each costs stack. */
+  commandDepthMax: count().default(1_500),
+  /** Commands and texts within commands (`sh -c 'sh -c …'`, `env env …`) that are read. */
+  commandTextsMax: count().default(8),
+  /** Simple commands that are read of one command line; each is judged by every rule on commands. */
+  commandPartsMax: count().default(1_000),
+  /** Their words, braces unfolded. */
+  commandWordsMax: count().default(10_000),
+  /** Paths that their words may name; each is judged by every rule on paths. */
+  commandMentionsMax: count().default(4_096),
+  /** Directories that `cd` may have led to, from each of which relative paths are judged. */
+  commandFoldersMax: count().default(16),
+
+  // Policies
+
+  /** Largest policy file; a parse takes about 1 ms per KiB at worst and holds up the daemon. */
+  policyFileBytesMax: bytes().default(256 * KiB),
+  /** Largest policy file of a workspace: whoever wrote the repository wrote it. */
+  policyProjectBytesMax: bytes().default(32 * KiB),
+  /** Values in a policy file with every alias written out, so that aliases of aliases can't multiply. */
+  policyValuesMax: count().default(50_000),
+  /** Deepest nesting of a policy file; each level of `all any not` costs stack in every decision. */
+  policyDepthMax: count().default(32),
+  /** Files from one that extends to the last that is extended; each is read anew on every load. */
+  policyExtendsMax: count().default(8),
+  /** Characters of a rule times characters of its examples, over a file: what trying them costs, 50 ms as measured. */
+  policyExampleWorkMax: count().default(50_000_000),
+  /** From a change of a policy file to its reload: an editor that saves makes several. */
+  policyReloadMs: ms().default(100),
 
   // The store and the end
 
   /** Audit entries held in memory before they are written; a full one is written at once. */
   auditBatchMax: count().default(512),
+  /** Characters of an entry's input, effects or detail, each, as JSON; more is cut, so that a call can't fill the log with one write. */
+  auditFieldCharsMax: count().default(16 * KiB),
+  /** Nesting of the same; with what is around it, it stays within messageDepthMax. */
+  auditDepthMax: z.int().min(1).max(48).default(32),
+  /** Characters of a name or id in an entry; a tool's name comes from the caller. */
+  auditNameCharsMax: count().default(512),
+  /** Entries between two signed checkpoints; a signature costs as much as ten entries. */
+  auditCheckpointEntries: count().default(1000),
+  /** From an entry to the checkpoint that signs it, at the latest; the file of checkpoints grows by 230 bytes each time. */
+  auditCheckpointMs: ms().default(1000),
+  /** Age at which audit entries are dropped: 90 days. */
+  auditRetentionMs: ms().default(90 * 86_400_000),
+  /** Size of the audit log, beyond which its oldest entries are dropped, so that calls can't fill the disk. */
+  auditBytesMax: bytes().default(1024 * MiB),
+  /** Entries in one answer to audit.query. */
+  auditQueryMax: count().default(1000),
+  /** Characters of inputs, effects and details in one such answer; each two may be an element, of which messageElementsMax are read. */
+  auditQueryCharsMax: count().default(128 * KiB),
+  /** Days for which costs are remembered; each has a row for each session that paid for something. */
+  costDaysKept: count().default(400),
   /** How long running calls may go on after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
 });

@@ -49,3 +49,27 @@ export function isProtected(path: string): boolean {
   if (wrapped.includes('/.git/')) return true;
   return PROTECTED_PATHS.some((it) => wrapped.includes(`/${it}/`));
 }
+
+/** In a repository's directory: what makes git run programs, or look for such things elsewhere. */
+const GIT_TRUSTS = new Set(['config', 'config.worktree', 'commondir', 'gitdir', 'hooks']);
+
+/**
+ * Whether an existing path is read-only to commands whatever the policy says: the protected paths, at any depth, and of
+ * each repository, submodule and worktree what git trusts. The rest of `.git` stays writable, or nothing could be committed.
+ * A name that does not exist can't be held: a mount needs something to lie on, and an empty `commondir` would break git.
+ * So a command can still give a repository without hooks its first one, or a `commondir`; the file tools can not.
+ */
+export function isTrusted(path: string, type: 'file' | 'directory'): boolean {
+  const wrapped = `/${path.toLowerCase()}`;
+  if (PROTECTED_PATHS.some((it) => wrapped.endsWith(`/${it}`))) return true;
+  const slash = wrapped.lastIndexOf('/');
+  const name = wrapped.slice(slash + 1);
+  // A submodule's or worktree's pointer to its repository.
+  if (name === '.git') return type === 'file';
+  if (!GIT_TRUSTS.has(name)) return false;
+  const folder = wrapped.slice(0, slash);
+  if (folder.endsWith('/.git')) return true;
+  const inner = /\/\.git\/(?:modules|worktrees)(\/.*)$/.exec(folder)?.[1];
+  // A branch may be called `hooks`.
+  return inner !== undefined && !inner.includes('/refs/');
+}

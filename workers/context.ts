@@ -5,11 +5,12 @@ import { normalize } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { FileChange, Verdict } from '../src/call.ts';
 import { ToolError } from '../src/errors.ts';
-import type { JobUsage } from '../src/hosts/job.ts';
+import type { JobUsage, PathView } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
-import { isProtected, isSensitive } from '../src/paths.ts';
+import { isProtected } from '../src/paths.ts';
 import type { Powers } from '../src/powers.ts';
 import { type CommandRequest, type CommandSetup, runCommand } from '../src/sandbox/command.ts';
+import type { Masks } from '../src/sandbox/masks.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
@@ -20,12 +21,17 @@ import type {
   ToolContext,
 } from '../src/tools/tool.ts';
 import { type Anchor, below, codeOf, outside, toAccessError } from './anchor.ts';
+import { PathRules } from './path-rules.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
 
 export interface ContextOptions {
   readonly workspace: string;
   readonly anchor: Anchor;
+  /** The rules on paths that the job is held to. */
+  readonly view: PathView;
+  /** What its commands may not see or change. */
+  readonly masks: Masks;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
@@ -42,12 +48,14 @@ export class WorkerContext implements ToolContext {
   readonly limits: Limits;
   readonly hashOf = hashOf;
   readonly #options: ContextOptions;
+  readonly #rules: PathRules;
   readonly #changed: FileChange[] = [];
   readonly #commands = { cpuMs: 0, outputBytes: 0, verdict: 'ok' as Verdict };
   #truncatedBytes = 0;
 
   constructor(options: ContextOptions) {
     this.#options = options;
+    this.#rules = new PathRules(options.view, options.workspace);
     this.signal = options.signal;
     this.limits = options.limits;
   }
@@ -68,8 +76,7 @@ export class WorkerContext implements ToolContext {
   open(path: string): CheckedFile {
     const { anchor } = this.#options;
     anchor.assertInside(path);
-    refuseSensitive(path);
-    const { fd, realPath } = anchor.open(path);
+    const { fd } = this.#rules.open(path, () => anchor.open(path));
     const stat = fs.fstatSync(fd);
     if (!stat.isFile()) {
       fs.closeSync(fd);
@@ -80,8 +87,6 @@ export class WorkerContext implements ToolContext {
         stat.isDirectory() ? { suggestion: 'List it with file_list.' } : {},
       );
     }
-    // A link may have led to a name that says more than its own.
-    refuseSensitive(realPath, path);
     const { fileBytesMax } = this.limits;
     return {
       path,
@@ -94,8 +99,10 @@ export class WorkerContext implements ToolContext {
   }
 
   openDirectory(path: string): CheckedDirectory {
-    const { fd } = this.#options.anchor.open(path);
-    if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path);
+    const { anchor } = this.#options;
+    anchor.assertInside(path);
+    const { fd } = this.#rules.open(path, () => anchor.open(path));
+    if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path, this.#rules.refusedBelow(path));
     fs.closeSync(fd);
     throw new ToolError('UNSUPPORTED', `\`${path}\` is not a directory`, { suggestion: 'Read it with file_read.' });
   }
@@ -105,12 +112,12 @@ export class WorkerContext implements ToolContext {
     anchor.assertInside(path);
     const plain = normalize(path);
     refuseProtected(plain, path);
-    refuseSensitive(plain, path);
+    this.#rules.check('write', path);
     const { fd, name, realPath } = anchor.place(path, createDirs);
     try {
       // A link on the way may have led to a place that says more than its own name.
       refuseProtected(realPath, path);
-      refuseSensitive(realPath, path);
+      this.#rules.check('write', path, realPath);
     } catch (error) {
       fs.closeSync(fd);
       throw error;
@@ -129,12 +136,13 @@ export class WorkerContext implements ToolContext {
   }
 
   command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
-    const { workspace, anchor, signal, onOutput } = this.#options;
-    const { fd, realPath: cwd } = anchor.open(request.cwd);
+    const { workspace, anchor, masks, signal, onOutput } = this.#options;
+    anchor.assertInside(request.cwd);
+    const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      return { ...request, cwd, workspace, signal, ...(onOutput && { onOutput }) } as unknown as CheckedCommand;
+      return { ...request, cwd, workspace, masks, signal, ...(onOutput && { onOutput }) } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
     }
@@ -180,13 +188,6 @@ function refuseProtected(path: string, shown: string): void {
   throw new ToolError('ACCESS_DENIED', `\`${shown}\` is protected: programs outside the sandbox run or trust it`);
 }
 
-function refuseSensitive(path: string, shown = path): void {
-  if (!isSensitive(path)) return;
-  throw new ToolError('SENSITIVE_FILE', `\`${shown}\` is refused: its name says that it holds secrets`, {
-    suggestion: 'Ask the person for what you need from it.',
-  });
-}
-
 /** The whole content as it is at one time, as far as the file system lets one see that; a file that grows is cut off by the bound. */
 function readAll({ fd, path, size }: { fd: number; path: string; size: number }, bytesMax: number): Buffer {
   const tooLarge = (used: number) =>
@@ -216,7 +217,7 @@ const TYPES: [EntryType, (entry: fs.Dirent) => boolean][] = [
   ['symlink', (it) => it.isSymbolicLink()],
 ];
 
-function directoryAt(fd: number, path: string): CheckedDirectory {
+function directoryAt(fd: number, path: string, isRefused: (path: string) => boolean): CheckedDirectory {
   return {
     path,
     entries: () =>
@@ -228,11 +229,13 @@ function directoryAt(fd: number, path: string): CheckedDirectory {
       return stat && { size: stat.size, mode: modeOf(stat.mode), modifiedAt: stat.mtime.toISOString() };
     },
     directory: (name: string) => {
+      const at = `${path}/${name}`;
+      if (isRefused(at)) return undefined;
       try {
-        return directoryAt(fs.openSync(below(fd, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW), `${path}/${name}`);
+        return directoryAt(fs.openSync(below(fd, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW), at, isRefused);
       } catch (error) {
         if (['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].includes(codeOf(error) ?? '')) return undefined;
-        throw toAccessError(error, `${path}/${name}`);
+        throw toAccessError(error, at);
       }
     },
     [Symbol.dispose]: () => fs.closeSync(fd),
@@ -288,6 +291,8 @@ function replaceAt(spot: Spot, content: Uint8Array, options: { mode?: number; ov
     }
   } catch (error) {
     fs.rmSync(temporary, { force: true });
+    // A mount stands there: the policy holds the name itself.
+    if (codeOf(error) === 'EBUSY') throw new ToolError('SANDBOX_DENIED', `\`${path}\` is held in this sandbox`);
     throw codeOf(error) === 'EEXIST' ? exists() : toAccessError(error, path);
   }
   return old === undefined;

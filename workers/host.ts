@@ -5,8 +5,8 @@ import { BroadcastChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { ToolError } from '../src/errors.ts';
 import type { FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
-import { decode, encode } from '../src/protocol/codec.ts';
-import { encodeFrame, FrameReader } from '../src/protocol/frame.ts';
+import { decode } from '../src/protocol/codec.ts';
+import { FrameReader, toFrame } from '../src/protocol/frame.ts';
 import { ABORTS, type Heard } from './host-channel.ts';
 import { establishPerimeter } from './perimeter.ts';
 
@@ -45,7 +45,30 @@ function send(message: FromHost): void {
       gateway.uncork();
     });
   }
-  gateway.write(encodeFrame(encode(message), (setup as HostSetup).limits.frameBytesMax));
+  gateway.write(frameOf(message));
+}
+
+/** Levels and values that the gateway's own messages add around a result. */
+const ENVELOPE = { depth: 8, elements: 1000 };
+
+/** A result that no message can hold ends its call, not this process. */
+function frameOf(message: FromHost): Buffer {
+  const { frameBytesMax, messageDepthMax, messageElementsMax } = (setup as HostSetup).limits;
+  const bounds = {
+    messageDepthMax: messageDepthMax - ENVELOPE.depth,
+    messageElementsMax: messageElementsMax - ENVELOPE.elements,
+  };
+  try {
+    return toFrame(message, frameBytesMax, bounds);
+  } catch (error) {
+    if (!('done' in message)) throw error;
+    const { id, result } = message.done;
+    const limit = new ToolError('OUTPUT_LIMIT', `the result does not fit a message: ${(error as Error).message}`, {
+      suggestion: 'Ask for a part of it.',
+    });
+    const usage = { ...result.usage, verdict: 'output' } as const;
+    return toFrame({ done: { id, result: { ok: false, error: limit.toWire(), usage } } }, frameBytesMax);
+  }
 }
 
 function begin(given: HostSetup): void {
@@ -142,7 +165,7 @@ function receive(message: ToHost): void {
 }
 
 /** Until the setup says more; the gateway, which sends it, bounds its own frames. */
-const BEFORE_SETUP = { messageDepthMax: 16, messageElementsMax: 10_000 };
+const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
 const reader = new FrameReader(2 ** 32 - 1);
 gateway.on('data', (chunk: Buffer) => {
   for (const payload of reader.push(chunk)) receive(decode(payload, setup?.limits ?? BEFORE_SETUP) as ToHost);

@@ -7,8 +7,9 @@ import { ToolError, toToolError } from '../src/errors.ts';
 import type { HostOutput, HostSetup, Job, JobResult, JobReturn } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
+import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
-import type { Tool } from '../src/tools/tool.ts';
+import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
 import { ABORTS, type Heard } from './host-channel.ts';
@@ -39,13 +40,13 @@ export default async function run(job: Job): Promise<JobReturn> {
 async function toResult(job: Job, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   const controller = new AbortController();
   running.set(job.id, controller);
-  const context = contextOf(controller.signal, job.stream ? onOutput : undefined);
+  const context = contextOf(job, controller.signal, onOutput);
   // Jobs that only wait share their thread, so that its clock is not theirs.
   const usage = () => context.usage(setup.command ? 0 : cpuSinceLastMs());
   try {
     const tool = (builtinTools as Record<string, Tool>)[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
-    const data = await tool.run(job.input as never, context);
+    const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
     return { ok: true, data, usage: usage() };
   } catch (thrown) {
     // The only catch-all on this side: what a tool did not mean to throw is INTERNAL to the caller and whole in the log.
@@ -55,6 +56,11 @@ async function toResult(job: Job, onOutput: CommandRequest['onOutput']): Promise
   } finally {
     running.delete(job.id);
   }
+}
+
+async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Preview> {
+  if (!tool.preview) throw new ToolError('UNSUPPORTED', `${job.tool} can't tell what it would do`);
+  return tool.preview(job.input as never, context);
 }
 
 let accountedUs = 0;
@@ -67,16 +73,18 @@ function cpuSinceLastMs(): number {
   return sinceUs / 1000;
 }
 
-function contextOf(signal: AbortSignal, onOutput: CommandRequest['onOutput']): WorkerContext {
+function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): WorkerContext {
   if (!anchor || setup.workspace === undefined) throw new ToolError('INTERNAL', `tier ${setup.tier} has no workspace`);
   return new WorkerContext({
     workspace: setup.workspace,
     anchor,
+    view: setup.view,
+    masks: job.masks ?? NO_MASKS,
     limits: setup.limits,
     powers,
     signal,
     ...(command && { command }),
-    ...(onOutput && { onOutput }),
+    ...(job.stream && onOutput && { onOutput }),
   });
 }
 

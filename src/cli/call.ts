@@ -1,6 +1,8 @@
 import type { Client, RunningCall } from '../client.ts';
+import type { Approval } from '../store/approval.ts';
+import { askInline } from './approvals.ts';
 import { type Caller, connect } from './connect.ts';
-import { CliError, EXIT, exitCodeOf, harmless, printJson, printResult } from './output.ts';
+import { CliError, EXIT, exitCodeOf, harmless, printJson, printResult, say } from './output.ts';
 
 export interface CallFlags {
   readonly timeout?: string;
@@ -11,7 +13,6 @@ export interface CallFlags {
 
 /** `ringfence call TOOL [JSON | key=value …]`; gives the exit code. */
 export async function call(tool: string, words: readonly string[], flags: CallFlags, caller: Caller): Promise<number> {
-  if (flags.preview) throw new CliError(EXIT.USAGE, '--preview is not supported yet');
   const timeoutMs = flags.timeout === undefined ? undefined : parseDuration(flags.timeout);
   await using client = await connect(caller);
   const input = await parseInput(client, tool, words);
@@ -19,21 +20,66 @@ export async function call(tool: string, words: readonly string[], flags: CallFl
   process.once('SIGINT', () => interrupt.abort());
   const running = client.call(tool, input, {
     ...(timeoutMs !== undefined && { timeoutMs }),
-    ...(flags.progress && { progress: true }),
+    ...(flags.preview && { preview: true }),
+    // Whether it waits for a person is told by its states.
+    progress: true,
     signal: interrupt.signal,
   });
-  if (flags.progress) await showProgress(running);
+  const asked = await follow(running, { flags, caller, interrupt });
   const result = await running;
   if (flags.json) printJson(result);
   else printResult(result);
+  if (asked === 'nobody') return EXIT.DENIED;
   return interrupt.signal.aborted ? EXIT.INTERRUPTED : exitCodeOf(result);
 }
 
-async function showProgress(running: RunningCall<unknown>): Promise<void> {
+interface Following {
+  readonly flags: CallFlags;
+  readonly caller: Caller;
+  /** Ends the call. */
+  readonly interrupt: AbortController;
+}
+
+/** Shows how it goes where that is wanted, and asks the person who sits here when the policy wants one asked. */
+async function follow(
+  running: RunningCall<unknown>,
+  { flags, caller, interrupt }: Following,
+): Promise<'nobody' | undefined> {
+  let asked: 'nobody' | undefined;
   for await (const it of running) {
+    if (it.kind === 'state' && it.state.status === 'blocked-on-user') {
+      asked = await askPerson(it.state.approvalId, caller);
+      if (asked === 'nobody') interrupt.abort();
+    }
+    if (!flags.progress) continue;
     if (it.kind === 'output') process.stderr.write(harmless(Buffer.from(it.data).toString('utf8')));
     else process.stderr.write(`ringfence: ${it.state.status}\n`);
   }
+  return asked;
+}
+
+/** On a terminal, its own person; elsewhere whoever watches approvals, and when there is nobody, nobody is waited for. */
+async function askPerson(approvalId: string, caller: Caller): Promise<'nobody' | undefined> {
+  await using operator = await connect({ ...caller, role: 'operator' });
+  if (process.stdin.isTTY && process.stderr.isTTY) {
+    const { approvals } = (await operator.request('approvals.list', {})) as { approvals: Approval[] };
+    const approval = approvals.find((it) => it.approvalId === approvalId);
+    if (!approval) return undefined; // Answered meanwhile, elsewhere.
+    const { NO_COLOR } = caller.env;
+    const io = { input: process.stdin, output: process.stderr, isTTY: true, noColor: NO_COLOR !== undefined };
+    const answer = await askInline(approval, io);
+    if (answer) await operator.request('approvals.resolve', { approvalId, ...answer });
+    return answer ? undefined : 'nobody';
+  }
+  const { approvers } = (await operator.request('status', {})) as { approvers: number };
+  if (approvers > 0) {
+    say(`waits for approval ${approvalId}`);
+    return undefined;
+  }
+  say(
+    'the policy asks a person about this call, and nobody is there: run it on a terminal, or `ringfence approvals watch` in another one',
+  );
+  return 'nobody';
 }
 
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };

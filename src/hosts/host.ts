@@ -9,8 +9,8 @@ import type { Tier } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import { decode, encode } from '../protocol/codec.ts';
-import { encodeFrame, FrameReader } from '../protocol/frame.ts';
+import { decode } from '../protocol/codec.ts';
+import { FrameReader, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { type FromHost, type HostSetup, type Job, type JobResult, parseFromHost, type ToHost } from './job.ts';
@@ -130,6 +130,10 @@ export class Host {
   }
 
   kill(): void {
+    // A launcher that dies before its child asked to die with it would leave that running.
+    const { pid, exitCode, signalCode } = this.#child;
+    const leaf = this.#pid || (pid === undefined || exitCode !== null || signalCode !== null ? 0 : leafOf(pid));
+    if (this.#alive && leaf !== 0 && leaf !== pid) killQuietly(leaf);
     this.#child.kill('SIGKILL');
     this.#end();
   }
@@ -169,7 +173,7 @@ export class Host {
     if (!this.#alive) return;
     this.#cork();
     try {
-      this.#line.write(encodeFrame(encode(message), this.#options.limits.frameBytesMax));
+      this.#line.write(toFrame(message, this.#options.limits.frameBytesMax));
     } catch (error) {
       this.#options.powers.log.error({ error, tier: this.tier }, 'a job could not be sent to its host');
       this.kill();
@@ -223,6 +227,14 @@ export class Host {
 /** A thread that died under a job is to its caller what a host that died is. */
 function toEnd(result: JobResult): JobEnd {
   return !result.ok && result.error.code === 'HOST_CRASHED' ? { crashed: true } : { result };
+}
+
+function killQuietly(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // ESRCH: it is gone.
+  }
 }
 
 /** The innermost process below a chain of launchers, each of which has one child; the launcher itself where /proc doesn't say. */

@@ -4,9 +4,14 @@ import type { Tier } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
+import type { Masks } from '../sandbox/masks.ts';
 import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
 import { Host, type JobEnd, type JobRequest, type RunOptions } from './host.ts';
+import { HostMasks, type Place } from './host-masks.ts';
 import type { HostSetup, JobResult } from './job.ts';
+
+export type { Place } from './host-masks.ts';
+export type { PathView } from './job.ts';
 
 export interface HostStatus {
   tier: Tier;
@@ -32,11 +37,22 @@ export interface Ran {
   readonly pid: number;
 }
 
+export interface RunRequest extends Omit<JobRequest, 'masks'> {
+  /** Targets that a person approved for this very call: rules that only ask about them do not hold for it. */
+  readonly lifted?: readonly string[];
+}
+
 interface Slot {
-  readonly tier: Tier;
-  readonly workspace: string;
+  readonly place: Place;
   host?: Host;
+  /** Of the masks that `host` was started with. */
+  print: string;
+  startedAt: number;
+  /** Settles with the host that is being started. */
+  starting?: Promise<Host>;
   restarts: number;
+  /** Calls that will ask for its host, or have. */
+  runs: number;
   /** The end of the line of calls that run again alone, after a host died under them. */
   alone: Promise<unknown>;
 }
@@ -58,7 +74,9 @@ const REAP_EVERY_MS = 10_000;
 
 export class Hosts implements AsyncDisposable {
   readonly #slots = new Map<string, Slot>();
-  readonly #lone = new Set<Host>();
+  /** Hosts that take no new jobs: of one call only, or with masks that are out of date. */
+  readonly #leaving = new Set<Host>();
+  readonly #masks: HostMasks;
   readonly #options: HostsOptions;
   readonly #powers: Powers;
   #closed = false;
@@ -66,31 +84,33 @@ export class Hosts implements AsyncDisposable {
   constructor(options: HostsOptions, powers: Powers) {
     this.#options = options;
     this.#powers = powers;
+    this.#masks = new HostMasks(options.limits, powers);
     this.#reapLater();
   }
 
-  /** Starts the host of a tier for a workspace, so that its first call need not wait; failures show at that call. */
-  warm(tier: Tier, workspace: string): void {
-    try {
-      this.#hostOf(this.#slot(tier, workspace));
-    } catch (error) {
-      this.#powers.log.warn({ tier, error }, 'tier host not warmed');
-    }
+  /** Starts the host of a place, so that its first call need not wait; failures show at that call. */
+  warm(place: Place): void {
+    const slot = this.#slot(place);
+    this.#hostOf(slot).catch((error: unknown) =>
+      this.#powers.log.warn({ tier: place.tier, error }, 'tier host not warmed'),
+    );
   }
 
   /**
-   * Runs a job in the host of its tier and workspace.
-   * Throws SANDBOX_UNAVAILABLE when there can be none, HOST_CRASHED when it died under the job: at once, or for
-   * read_only after a second run alone, so that the call that kills hosts is found and those beside it never notice.
+   * Runs a job in the host of its place, which holds to the place's view; a command is held to it as the workspace is now.
+   * Throws SANDBOX_UNAVAILABLE when there can be no host, or no masks for a command; HOST_CRASHED when it died under the
+   * job: at once, or for read_only after a second run alone, so that the call that kills hosts is found and those beside
+   * it never notice. Throws the signal's reason when that comes before the job could start.
    */
-  async run(tier: Tier, workspace: string, request: JobRequest, options: RunOptions): Promise<Ran> {
-    const slot = this.#slot(tier, workspace);
-    const host = await this.#readyHost(slot);
-    const pid = host.pid;
-    const end = await host.run(request, options);
-    if ('result' in end) return { result: end.result, pid };
-    if (tier !== 'read_only' || options.signal.aborted || this.#closed) throw crashed(pid);
-    return this.#runAlone(slot, request, options);
+  async run(place: Place, request: RunRequest, options: RunOptions): Promise<Ran> {
+    const slot = this.#slot(place);
+    slot.runs += 1;
+    try {
+      const run = place.tier === 'execute' ? this.#runCommand : this.#runTool;
+      return await run.call(this, slot, request, options);
+    } finally {
+      slot.runs -= 1;
+    }
   }
 
   async status(): Promise<HostStatus[]> {
@@ -100,8 +120,8 @@ export class Hosts implements AsyncDisposable {
     const usage: Record<number, { memory: number; ctime: number }> =
       pids.length === 0 ? {} : await pidusage(pids).catch(() => ({}));
     return live.map(({ slot, host }) => ({
-      tier: slot.tier,
-      workspace: slot.workspace,
+      tier: slot.place.tier,
+      workspace: slot.place.workspace,
       pid: host.pid,
       threads: host.threads,
       busy: Math.min(host.jobs, host.threads),
@@ -113,48 +133,101 @@ export class Hosts implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    const hosts = [...this.#lone, ...[...this.#slots.values()].flatMap(({ host }) => host ?? [])];
-    for (const host of hosts) host.kill();
-    await Promise.all(hosts.map((host) => host.gone));
+    const starting = [...this.#slots.values()].flatMap((slot) => slot.starting ?? []);
+    await Promise.all([this.#masks[Symbol.asyncDispose](), Promise.allSettled(starting)]);
+    const hosts = [...this.#leaving, ...[...this.#slots.values()].flatMap(({ host }) => host ?? [])];
+    await Promise.all(hosts.map(end));
   }
 
-  #slot(tier: Tier, workspace: string): Slot {
-    const key = `${tier}\0${workspace}`;
+  #slot(place: Place): Slot {
+    const key = [place.tier, place.workspace, place.view.key].join('\0');
     const known = this.#slots.get(key);
     if (known) return known;
-    const slot: Slot = { tier, workspace, restarts: 0, alone: Promise.resolve() };
+    const slot: Slot = { place, print: '', startedAt: -Infinity, restarts: 0, runs: 0, alone: Promise.resolve() };
     this.#slots.set(key, slot);
     return slot;
   }
 
+  async #runTool(slot: Slot, { lifted: _, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+    const { end, pid } = await this.#runIn(slot, request, options);
+    if ('result' in end) return { result: end.result, pid };
+    if (slot.place.tier !== 'read_only' || options.signal.aborted || this.#closed) throw crashed(pid);
+    return this.#runAlone(slot, request, options);
+  }
+
+  async #runCommand(slot: Slot, { lifted = [], ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+    await unlessAborted(this.#readyHost(slot), options.signal);
+    // Last, so that they are what the command meets.
+    const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
+    const { end, pid } = await this.#runIn(slot, { ...request, masks }, options);
+    if ('result' in end) return { result: end.result, pid };
+    throw crashed(pid);
+  }
+
+  async #runIn(slot: Slot, request: JobRequest, options: RunOptions): Promise<{ end: JobEnd; pid: number }> {
+    let host = await unlessAborted(this.#readyHost(slot), options.signal);
+    // One that was idle may have been ended meanwhile, to make room or for its masks; nothing has begun yet.
+    if (!host.alive) host = await unlessAborted(this.#readyHost(slot), options.signal);
+    const { pid } = host;
+    const end = await host.run(request, options);
+    if (host.jobs === 0 && this.#leaving.has(host)) host.kill();
+    return { end, pid };
+  }
+
   /** One that takes jobs. A host that died while it started has begun nothing, so that another is tried, once. */
   async #readyHost(slot: Slot): Promise<Host> {
-    const first = this.#hostOf(slot);
     try {
+      const first = await this.#hostOf(slot);
       await first.ready;
       return first;
-    } catch {
+    } catch (error) {
+      if (error instanceof ToolError && error.code !== 'SANDBOX_UNAVAILABLE') throw error;
       // The second one's failure is told.
-      const second = this.#hostOf(slot);
+      const second = await this.#hostOf(slot);
       await second.ready;
       return second;
     }
   }
 
-  #hostOf(slot: Slot): Host {
+  async #hostOf(slot: Slot): Promise<Host> {
+    if (slot.starting) return slot.starting;
+    slot.starting = this.#current(slot).finally(() => {
+      delete slot.starting;
+    });
+    return slot.starting;
+  }
+
+  /** The slot's host, unless it is dead or was started with other masks than it would be now. */
+  async #current(slot: Slot): Promise<Host> {
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
-    if (slot.host?.alive) return slot.host;
-    if (slot.host) slot.restarts += 1;
+    const { masks, print } = await this.#masks.of(slot.place);
+    if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
+    const { host } = slot;
+    const isYoung = this.#powers.monotonicMs() - slot.startedAt < this.#options.limits.hostMasksMs;
+    if (host?.alive && (isYoung || slot.print === print)) return host;
+    if (host?.alive) this.#leave(host);
+    else if (host) slot.restarts += 1;
     this.#makeRoom();
-    slot.host = this.#start(slot);
+    slot.host = this.#start(slot.place, masks);
+    slot.print = print;
+    slot.startedAt = this.#powers.monotonicMs();
     return slot.host;
   }
 
-  #start({ tier, workspace }: Slot): Host {
+  /** Takes no more jobs; ended when it has none. */
+  #leave(host: Host): void {
+    this.#leaving.add(host);
+    void host.gone.then(() => this.#leaving.delete(host));
+    if (host.jobs === 0) void end(host);
+  }
+
+  #start(place: Place, masks: Masks): Host {
+    const { tier, workspace } = place;
     const { sandbox, program, limits } = this.#options;
     const host = new Host({
-      ...{ tier, workspace, program, sandbox, limits, powers: this.#powers },
-      setup: this.#setup(tier, workspace),
+      ...{ tier, workspace, program, limits, powers: this.#powers },
+      sandbox: { ...sandbox, startHost: (...args) => sandbox.startHost(args[0], args[1], args[2], args[3], masks) },
+      setup: this.#setup(place),
     });
     const startedAt = this.#powers.monotonicMs();
     host.ready.then(
@@ -168,9 +241,9 @@ export class Hosts implements AsyncDisposable {
     return host;
   }
 
-  #setup(tier: Tier, workspace: string): HostSetup {
+  #setup({ tier, workspace, view }: Place): HostSetup {
     const { sandbox, limits } = this.#options;
-    const common = { tier, limits, ...(tier !== 'external_api' && { workspace }) };
+    const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
     if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {
       ...common,
@@ -179,10 +252,10 @@ export class Hosts implements AsyncDisposable {
     };
   }
 
-  /** Ends the host that has been idle longest, so that many workspaces can't fill the machine. */
+  /** Ends the host that has been idle longest, so that many workspaces and policies can't fill the machine. */
   #makeRoom(): void {
     const live = [...this.#slots.values()].filter(({ host }) => host?.alive);
-    if (live.length < this.#options.limits.hostsMax) return;
+    if (live.length + this.#leaving.size < this.#options.limits.hostsMax) return;
     const idle = live.filter(({ host }) => host?.jobs === 0);
     const idlest = idle.sort((a, b) => (a.host?.idleSince ?? 0) - (b.host?.idleSince ?? 0))[0];
     if (!idlest)
@@ -191,7 +264,7 @@ export class Hosts implements AsyncDisposable {
   }
 
   #drop(slot: Slot): void {
-    slot.host?.kill();
+    if (slot.host) this.#leave(slot.host);
     delete slot.host;
   }
 
@@ -199,24 +272,38 @@ export class Hosts implements AsyncDisposable {
     this.#powers.after(REAP_EVERY_MS, () => {
       if (this.#closed) return;
       const { hostIdleMs } = this.#options.limits;
+      const nowMs = this.#powers.monotonicMs();
       for (const [key, slot] of this.#slots) {
         const { host } = slot;
-        if (!host || host.jobs > 0 || this.#powers.monotonicMs() - host.idleSince < hostIdleMs) continue;
+        if (slot.runs > 0 || slot.starting || (host?.alive && nowMs - host.idleSince < hostIdleMs)) continue;
         this.#drop(slot);
         this.#slots.delete(key);
       }
+      this.#masks.reap(new Set([...this.#slots.values()].map(({ place }) => place.workspace)));
       this.#reapLater();
     });
   }
 
-  /** One call at a time on a host of its own, which the next one takes over if it lives. */
+  /** One call at a time on a host of its own, as the one before died under it. */
   async #runAlone(slot: Slot, request: JobRequest, options: RunOptions): Promise<Ran> {
     const before = slot.alone;
     const { promise, resolve } = Promise.withResolvers<void>();
     slot.alone = promise;
-    await before;
-    const host = this.#start(slot);
-    this.#lone.add(host);
+    try {
+      await before;
+      const { masks } = await this.#masks.of(slot.place);
+      return await this.#runApart(slot, masks, request, options);
+    } finally {
+      resolve();
+    }
+  }
+
+  /** On a host for this call only. */
+  async #runApart(slot: Slot, masks: Masks, request: JobRequest, options: RunOptions): Promise<Ran> {
+    if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
+    const host = this.#start(slot.place, masks);
+    this.#leaving.add(host);
+    void host.gone.then(() => this.#leaving.delete(host));
     try {
       await host.ready;
       const pid = host.pid;
@@ -224,10 +311,29 @@ export class Hosts implements AsyncDisposable {
       if ('crashed' in end) throw crashed(pid);
       return { result: end.result, pid };
     } finally {
-      host.kill();
-      this.#lone.delete(host);
-      resolve();
+      void end(host);
     }
+  }
+}
+
+/** A bwrap that is killed while it builds its sandbox leaves an init behind that waits for ever, so it may come up first. */
+async function end(host: Host): Promise<void> {
+  await host.ready.catch(() => {}); // Then it is gone.
+  host.kill();
+  await host.gone;
+}
+
+/** Rejects with the signal's reason when that comes first; what is waited for goes on. */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  promise.catch(() => {}); // Told below, unless the abort came first.
+  if (signal.aborted) throw signal.reason;
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener('abort', abort);
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
   }
 }
 

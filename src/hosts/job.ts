@@ -2,6 +2,8 @@
 import type { FileChange, Tier, Verdict } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { Rule } from '../policy/schema.ts';
+import type { Masks } from '../sandbox/masks.ts';
 
 /** One call for a worker. */
 export interface Job {
@@ -12,6 +14,19 @@ export interface Job {
   readonly input: unknown;
   /** Whether output is wanted while it runs. */
   readonly stream: boolean;
+  /** Whether only what it would do is wanted. */
+  readonly preview?: boolean;
+  /** What a command of it may not see or change; for execute hosts. */
+  readonly masks?: Masks;
+}
+
+/** The rules on paths that a session's policy holds its hosts and commands to. Plain data. */
+export interface PathView {
+  /** The same for the same rules; '' for none. */
+  readonly key: string;
+  readonly rules: readonly Rule[];
+  /** What `~/` in a rule stands for; absolute, or '' where there are no rules. */
+  readonly home: string;
 }
 
 export interface JobUsage {
@@ -22,6 +37,8 @@ export interface JobUsage {
   verdict: Verdict;
   enforcedBy: string;
   truncatedBytes?: number;
+  /** What it really cost, where the tool knows. */
+  costUsd?: number;
   filesChanged?: FileChange[];
 }
 
@@ -39,6 +56,8 @@ export interface JobReturn {
 export interface CommandSandbox {
   readonly bwrap: string;
   readonly args: readonly string[];
+  /** Absolute paths, read-only whatever the policy says. */
+  readonly guarded: readonly string[];
   /** Bytes of the seccomp program. */
   readonly filter: Uint8Array;
   readonly environment: Record<string, string>;
@@ -49,6 +68,7 @@ export interface HostSetup {
   readonly tier: Tier;
   /** Absolute; absent where the tier sees no workspace. */
   readonly workspace?: string;
+  readonly view: PathView;
   readonly limits: Limits;
   readonly command?: CommandSandbox;
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */

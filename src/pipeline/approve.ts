@@ -1,4 +1,230 @@
-import type { Stage } from './stage.ts';
+/** Calls that the policy asks about wait for a person. Takes no places: other calls go on meanwhile. */
+import type { Effect } from '../call.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Question } from '../policy/question.ts';
+import type { ApprovalSettings, Policy, RuleFacts } from '../policy/schema.ts';
+import type { Answer, Draft, Facts } from '../store/approval.ts';
+import type { Approvals } from '../store/approvals.ts';
+import type { Preview } from '../tools/tool.ts';
+import { type Binding, bindingHash, differencesOf, type Fingerprint, type PreImage, subjectHash } from './binding.ts';
+import { impactOf, warned } from './impact.ts';
+import { cutText, shown } from './shown.ts';
+import { type Call, checkedOf, type Stage } from './stage.ts';
 
-/** Issue 3: calls that the policy asks about wait for a person; until then permission denies them. Passes on until then. */
-export const approve: Stage = (next) => next;
+export interface ApproveDeps {
+  readonly limits: Limits;
+  /** Who listens for approvals. */
+  approvers(): number;
+  /** Hides secrets in plain data. */
+  redact<T>(value: T): T;
+  /** Hashes of what the call would change, and what it would change there. */
+  preview(call: Call, wants: { diff: boolean }): Promise<Preview>;
+  /** The call as it would be decided about now: its programs are looked up anew. */
+  questionNow(call: Call): Question;
+  /** Of a program by its real path; undefined when it is gone. */
+  fingerprint(path: string): Fingerprint | undefined;
+  /** Text of a rule that would allow such calls for good. */
+  proposeRule(question: Question): string;
+}
+
+/** Throws APPROVAL_DENIED, APPROVAL_TIMEOUT, RATE_LIMITED, STORE_FAILED, and the reason of an abort while it waits. */
+export const approve =
+  (approvals: Approvals, deps: ApproveDeps): Stage =>
+  (next) =>
+  async (call: Call) => {
+    // What a call would do may be looked at without a yes: nothing is changed, and reading is judged by its own rules.
+    if (call.decision === 'allow' || call.options.preview) return next(call);
+    const view = viewOf(call, deps);
+    const grant = approvals.remembered(view.facts, call.id);
+    if (grant?.decision === 'approve') {
+      call.approvalGranted = true;
+      return next(call);
+    }
+    const denial = grant ?? approvals.deniedLately(view.facts);
+    if (denial) throw denied(call, denial, grant ? 'remembered' : 'repeated');
+    assertSomebodyIsThere(call, { approvals, deps, facts: view.facts });
+
+    const { signal } = call.controller;
+    const { preImages, diff } = await deps.preview(call, { diff: true });
+    signal.throwIfAborted();
+    const binding = bindingOf(call, { preImages, deps });
+    const draft = draftOf(call, { view, diff, binding, deps });
+    const answer = await approvals.request(draft, {
+      signal,
+      onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
+    });
+    try {
+      if (answer.decision === 'deny') throw denied(call, answer, 'asked');
+      signal.throwIfAborted();
+      call.approvalGranted = true;
+      call.confirm = () => confirm(call, { answer, binding, approvals, deps });
+      call.announce({ status: 'queued', position: 0 });
+      return await next(call);
+    } finally {
+      const reason = signal.aborted ? (signal.reason as ToolError).code : undefined;
+      approvals.release(answer.approvalId, { withdraw: reason !== undefined && reason !== 'SHUTTING_DOWN' });
+    }
+  };
+
+interface Asked {
+  readonly question: Question;
+  /** The rule that is told of. */
+  readonly by: Pick<RuleFacts, 'id' | 'reason'>;
+  /** Ids of all rules that ask. */
+  readonly askingRules: readonly string[];
+}
+
+function askedOf({ decision, decided, question, costAsk, checked }: Call): Asked {
+  if (!decided || !question || decision !== 'ask') throw new Error('only what permission asks about comes here');
+  const rules = decided.rules.filter((it) => it.decision === 'ask').map((it) => it.id);
+  const ofCost = { id: `tiers.${checked?.tier}.costUsdAskAbove`, reason: 'Its cost passes the soft limit of the day.' };
+  const by = decided.decision === 'ask' ? decided.by : ofCost;
+  return { question, by, askingRules: [...new Set([by.id, ...rules, ...(costAsk ? [ofCost.id] : [])])] };
+}
+
+/** What is shown of the call, and what remembered answers are compared by. */
+interface View {
+  readonly facts: Facts;
+  readonly shown: Pick<Draft, 'input' | 'effects' | 'impact'>;
+}
+
+/** Effects shown of one call. */
+const EFFECTS_MAX = 64;
+
+function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
+  const { tool, input, tier } = checkedOf(call);
+  const { by, askingRules, question } = askedOf(call);
+  const { command, destructive, effects: declared } = question;
+  const effects = command ? [...declared, ...command.redirects] : declared;
+  const impact = impactOf({
+    ...{ tool: tool.name, tier, effects: declared, command, destructive, unknown: [] },
+    costUsd: call.costUsd,
+  });
+  const part = shown(redact(input), limits.approvalShownChars);
+  const cut = part.cut || effects.length > EFFECTS_MAX;
+  const seen = cut ? warned(impact, 'medium', 'Only part of it is shown here') : impact;
+  const { sessionId, principal, workspace } = call;
+  return {
+    facts: {
+      ...{ sessionId, principal, workspace, tool: tool.name, subjectHash: subjectHash(tool.name, input) },
+      ...{ rule: by.id, askingRules, level: seen.level, policyVersion: call.policy.version },
+      unknown: command !== undefined && isUnknown(command),
+    },
+    shown: { input: part.value, effects: redact(effects.slice(0, EFFECTS_MAX).map(cutEffect)), impact: redact(seen) },
+  };
+}
+
+const isUnknown = ({ commands, unknown }: NonNullable<Question['command']>): boolean =>
+  unknown.length > 0 || commands.some((it) => it.unknown !== undefined);
+
+const TARGET_CHARS_MAX = 1024;
+
+const cutEffect = ({ kind, target }: Effect): Effect => ({ kind, target: cutText(target, TARGET_CHARS_MAX) });
+
+interface Drafting {
+  readonly view: View;
+  readonly diff: string | undefined;
+  readonly binding: Binding;
+  readonly deps: ApproveDeps;
+}
+
+function draftOf(call: Call, { view, diff, binding, deps }: Drafting): Draft {
+  const { by, question } = askedOf(call);
+  const { timeoutMs, rememberMaxMs } = settingsOf(call.policy);
+  const { level: _, ...facts } = view.facts;
+  return {
+    ...facts,
+    ...view.shown,
+    ...(call.costUsd !== undefined && { costUsd: call.costUsd }),
+    ...(diff !== undefined && { diff: cutText(deps.redact(diff), deps.limits.approvalShownChars) }),
+    ...{ callId: call.id, reason: by.reason, bindingHash: bindingHash(binding), timeoutMs, rememberMaxMs },
+    proposedRule: deps.proposeRule(question),
+  };
+}
+
+/** The strictest of all policies that must agree. */
+function settingsOf(policy: Policy): ApprovalSettings {
+  return policy.and.map(settingsOf).reduce(
+    (a, b) => ({
+      timeoutMs: Math.min(a.timeoutMs, b.timeoutMs),
+      headless: a.headless === 'deny' || b.headless === 'deny' ? 'deny' : 'wait',
+      rememberMaxMs: Math.min(a.rememberMaxMs, b.rememberMaxMs),
+    }),
+    policy.approvals,
+  );
+}
+
+function bindingOf(call: Call, { preImages, deps }: { preImages: readonly PreImage[]; deps: ApproveDeps }): Binding {
+  const { tool, input } = checkedOf(call);
+  const paths = new Set(deps.questionNow(call).command?.commands.flatMap((it) => it.programPath ?? []));
+  const line = tool.commandOf?.(input as never);
+  return {
+    tool: { name: tool.name, version: tool.version },
+    input,
+    programs: [...paths].map((path) => deps.fingerprint(path) ?? gone(path)),
+    cwd: line?.cwd ?? '.',
+    environment: line?.env ?? {},
+    policyVersion: call.policyNow().version,
+    preImages,
+  };
+}
+
+const gone = (path: string): Fingerprint => ({ path, dev: 0, ino: 0, size: -1, mtimeNs: 0, ctimeNs: 0 });
+
+interface Confirming {
+  readonly answer: Answer;
+  readonly binding: Binding;
+  readonly approvals: Approvals;
+  readonly deps: ApproveDeps;
+}
+
+async function confirm(call: Call, { answer, binding, approvals, deps }: Confirming): Promise<void> {
+  const { preImages } = await deps.preview(call, { diff: false });
+  call.controller.signal.throwIfAborted();
+  const now = bindingOf(call, { preImages, deps });
+  const changed = differencesOf(binding, now);
+  // Nothing is awaited from here on: what was looked at is what is used up.
+  if (changed.length === 0) return approvals.use(answer.approvalId, bindingHash(now));
+  approvals.release(answer.approvalId, { withdraw: true });
+  const { tool } = checkedOf(call);
+  const message = `\`${tool.name}\` was approved, but since then this has changed: ${changed.join(', ')}`;
+  throw new ToolError('APPROVAL_STALE', message, {
+    suggestion: 'Look at what changed and call again; the person is asked again.',
+    details: { approvalId: answer.approvalId, changed },
+  });
+}
+
+function assertSomebodyIsThere(
+  call: Call,
+  { approvals, deps, facts }: { approvals: Approvals; deps: ApproveDeps; facts: Facts },
+): void {
+  if (settingsOf(call.policy).headless !== 'deny' || deps.approvers() > 0 || approvals.isAnswered(facts)) return;
+  const { by } = askedOf(call);
+  const message = `rule \`${by.id}\` asks a person about \`${facts.tool}\` (${by.reason}), and nobody is there to ask`;
+  throw new ToolError('APPROVAL_DENIED', message, {
+    rule: by.id,
+    suggestion: 'Have the person run `ringfence approvals watch`, or allow it in the policy, then call again.',
+    details: { headless: true },
+  });
+}
+
+type Denial = Pick<Answer, 'approvalId' | 'by' | 'feedback'>;
+
+const WHY = {
+  asked: 'the person said no to',
+  remembered: 'the person said no for good to calls such as',
+  repeated: 'the person said no a moment ago to this very call of',
+} as const;
+
+function denied(call: Call, denial: Denial, how: keyof typeof WHY): ToolError {
+  const { approvalId, by, feedback } = denial;
+  const { tool } = checkedOf(call);
+  call.announce({ status: 'rejected-by-user' });
+  const said = feedback === undefined ? '' : `: ${feedback}`;
+  return new ToolError('APPROVAL_DENIED', `${WHY[how]} \`${tool.name}\`${said}`, {
+    rule: askedOf(call).by.id,
+    suggestion: 'Do something else, or ask the person what they want; the same call is denied again.',
+    details: { approvalId, by, ...(feedback !== undefined && { feedback }) },
+  });
+}

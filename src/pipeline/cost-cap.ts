@@ -1,4 +1,62 @@
-import type { Stage } from './stage.ts';
+import type { Tier } from '../call.ts';
+import type { Policy } from '../policy/schema.ts';
+import type { CostLedger, CostLimits } from '../store/cost-ledger.ts';
+import type { Call, Handler, NamedTool, Stage } from './stage.ts';
 
-/** Issue 3: cost reserved before and settled after, COST_LIMIT beyond. Passes on until then. */
-export const costCap: Stage = (next) => next;
+/**
+ * Sets aside what a call is estimated to cost, and books what it did cost when it is over; a call that never started
+ * costs nothing. Tools without an estimate pass at once. Sets `costUsd` and, where a soft limit is passed, `costAsk`.
+ * Throws COST_LIMIT, STORE_FAILED.
+ */
+export const costCap =
+  (ledger: CostLedger): Stage =>
+  (next) =>
+  (call) => {
+    const named = call.toolset.get(call.name);
+    return named?.tool.estimateCostUsd ? payFor(call, named, { ledger, next }) : next(call);
+  };
+
+async function payFor(call: Call, named: NamedTool, { ledger, next }: { ledger: CostLedger; next: Handler }) {
+  const estimate = estimateOf(call, named);
+  if (estimate === undefined) return next(call);
+  const { tier } = named.tool;
+  const { principal, sessionId, id: callId, policy } = call;
+  const reservation = ledger.reserve(estimate, { tier, principal, sessionId, callId, limits: limitsOf(policy, tier) });
+  call.costUsd = reservation.usd;
+  if (reservation.ask) call.costAsk = true;
+  try {
+    return await next(call);
+  } finally {
+    if (call.started) {
+      call.costUsd = reservation.settle(call.usage?.costUsd);
+    } else {
+      reservation.release();
+      delete call.costUsd;
+    }
+  }
+}
+
+/** This stage stands before validate, and what that will refuse costs nothing. */
+function estimateOf({ rawInput }: Call, named: NamedTool): number | undefined {
+  let input: unknown;
+  try {
+    input = named.parse(rawInput ?? {});
+  } catch {
+    // ZodError: validate parses it again and tells what is wrong.
+    return undefined;
+  }
+  return named.tool.estimateCostUsd?.(input as never);
+}
+
+/** The strictest limits of all layers. */
+function limitsOf(policy: Policy, tier: Tier): CostLimits {
+  const rules = layersOf(policy).map((it) => it.tiers[tier]);
+  const strictest = (of: (rule: (typeof rules)[number]) => number | undefined) =>
+    Math.min(...rules.map((rule) => of(rule) ?? Infinity));
+  return {
+    max: { day: strictest((it) => it.costUsdPerDay), session: strictest((it) => it.costUsdPerSession) },
+    dayAskAbove: strictest((it) => it.costUsdAskAbove),
+  };
+}
+
+const layersOf = (policy: Policy): Policy[] => [policy, ...policy.and.flatMap(layersOf)];

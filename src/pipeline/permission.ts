@@ -1,23 +1,125 @@
 import { ToolError } from '../errors.ts';
-import { decide } from '../policy/decide.ts';
-import { checkedOf, type Stage } from './stage.ts';
+import type { CommandPlace } from '../policy/command.ts';
+import { parseCommand } from '../policy/command.ts';
+import { type Decided, decide } from '../policy/decide.ts';
+import { suggest } from '../policy/explain.ts';
+import type { Question } from '../policy/question.ts';
+import type { Policy } from '../policy/schema.ts';
+import { toTarget } from '../policy/target.ts';
+import type { Tool } from '../tools/tool.ts';
+import { type Call, checkedOf, type Stage } from './stage.ts';
 
-/** The policy's answer for the call's tier and effects. `ask` is a denial until there are approvals, and says so. */
-export const permission: Stage = (next) => (call) => {
-  const { tool, tier, effects } = checkedOf(call);
-  const { decision, rule } = decide(call.policy, { tier, effects });
-  call.decision = decision;
-  call.rule = rule.id;
-  if (decision === 'allow') return next(call);
+/** What of the machine a decision needs to know. */
+export interface PermissionParts {
+  /** The person's home directory, absolute: what `~/` in a rule stands for. */
+  readonly home: string;
+  /** The absolute real path of a program as a command in this workspace would find it; `path` is the PATH that its caller set. */
+  resolve(name: string, where: { workspace: string; cwd: string; path?: string | undefined }): string | undefined;
+}
 
-  const name = call.policy.name;
-  const asks = decision === 'ask';
-  const message = asks
-    ? `\`${tool.name}\` is in tier ${tier}, which policy \`${name}\` asks a person about; approvals aren't there yet, so it is denied`
-    : `\`${tool.name}\` is in tier ${tier}, which policy \`${name}\` denies (${rule.reason})`;
-  throw new ToolError('POLICY_DENIED', message, {
-    rule: rule.id,
-    suggestion: `The person who runs the daemon can allow it: \`ringfence serve --policy FILE\` with \`tiers: {${tier}: {decision: allow}}\`.`,
-    details: { decision, source: rule.source },
+/** Who asks, and where. */
+export interface Asker {
+  readonly principal: string;
+  readonly session: string;
+  readonly workspace: string;
+}
+
+/** The policy's decision on the call's effects. Denials end here; what a person must be asked about goes on to `approve`. */
+export const permission =
+  (parts: PermissionParts): Stage =>
+  (next) =>
+  (call) => {
+    const { tool, input } = checkedOf(call);
+    const question = questionOf(call, parts);
+    call.question = question;
+    call.checked = { ...checkedOf(call), effects: question.effects };
+    assertEnvironment(call.policy, tool.commandOf?.(input as never).env ?? {});
+    const decided = decide(call.policy, question);
+    call.decided = decided;
+    call.decision = decided.decision === 'allow' && call.costAsk ? 'ask' : decided.decision;
+    call.rule = decided.by.id;
+    if (decided.decision === 'deny') throw denied(call, decided, question);
+    return next(call);
+  };
+
+/** The call as the policy is asked about it: its programs are those that are found at this moment. */
+export function questionOf(call: Call, parts: PermissionParts): Question {
+  const { tool, input } = checkedOf(call);
+  const { principal, sessionId: session, workspace } = call;
+  return toQuestion(tool, input, { asker: { principal, session, workspace }, parts });
+}
+
+/** A call in the terms that policies are written in. */
+export function toQuestion(
+  tool: Tool,
+  input: unknown,
+  { asker, parts }: { asker: Asker; parts: PermissionParts },
+): Question {
+  const { workspace } = asker;
+  const line = tool.commandOf?.(input as never);
+  const effects = tool
+    .effects(input as never)
+    // A command line is judged by what stands in it.
+    .filter((it) => !(line && it.kind === 'exec'))
+    .map((it) =>
+      isPath(it.kind) ? { kind: it.kind, target: toTarget(it.target, { workspace, cwd: workspace }) } : it,
+    );
+  return {
+    ...{ tool: tool.name, tier: tool.tier, category: tool.category, effects },
+    aliases: tool.aliases.map((it) => it.name),
+    destructive: effects.some((it) => it.kind === 'delete'),
+    ...(line && { command: parseCommand(line.command, placeOf(line, workspace, parts)) }),
+    ...{ principal: asker.principal, session: asker.session, home: parts.home, workspace },
+  };
+}
+
+const isPath = (kind: string): boolean => kind === 'read' || kind === 'write' || kind === 'delete';
+
+function placeOf(
+  line: { cwd: string; env: Readonly<Record<string, string>> },
+  workspace: string,
+  parts: PermissionParts,
+): CommandPlace {
+  const cwd = `${workspace}/${line.cwd}`;
+  const path = line.env.PATH;
+  return {
+    ...{ workspace, cwd, home: parts.home },
+    resolve: (name) => parts.resolve(name, { workspace, cwd, path }),
+    // A variable can make any program run another (LD_PRELOAD, GIT_EXTERNAL_DIFF …).
+    exported: Object.keys(line.env),
+  };
+}
+
+/** Variables that a caller sets reach its command only where every policy says so. Throws POLICY_DENIED. */
+function assertEnvironment(policy: Policy, env: Readonly<Record<string, string>>): void {
+  for (const { name, environment } of [policy, ...policy.and]) {
+    if (environment === undefined) continue;
+    const refused = Object.keys(env).filter((it) => !environment.some((allowed) => covers(allowed, it)));
+    if (refused.length === 0) continue;
+    throw new ToolError('POLICY_DENIED', `policy \`${name}\` lets no caller set ${refused.slice(0, 8).join(', ')}`, {
+      rule: 'environment',
+      suggestion: `Its \`environment\` allows: ${environment.join(', ')}.`,
+    });
+  }
+}
+
+const covers = (allowed: string, name: string): boolean =>
+  allowed.endsWith('*') ? name.startsWith(allowed.slice(0, -1)) : name === allowed;
+
+function denied({ policy }: Call, decided: Decided, question: Question): ToolError {
+  const { by, unknown } = decided;
+  const { code = 'POLICY_DENIED', id, reason, source } = by;
+  const target = question.effects[0]?.target ?? question.command?.commands[0]?.text ?? question.tool;
+  const what = code === 'SENSITIVE_FILE' ? 'is refused: it may hold secrets' : `is denied by rule \`${id}\``;
+  const message = `\`${question.tool}\` on \`${short(target)}\` ${what} (policy \`${policy.name}\`): ${reason}`;
+  const suggestion =
+    code === 'SENSITIVE_FILE' ? 'Ask the person for what you need from it.' : suggest(decided, policy, question);
+  return new ToolError(code, message, {
+    rule: id,
+    ...(suggestion !== undefined && { suggestion }),
+    details: { decision: 'deny', source, ...(unknown.length > 0 && { unknown: unknown.slice(0, 8) }) },
   });
-};
+}
+
+const SHOWN_CHARS = 120;
+const short = (text: string): string => (text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text);

@@ -3,29 +3,42 @@ import type { Hosts } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditLog } from '../store/audit-log.ts';
-import { approve } from './approve.ts';
+import { type ApproveDeps, approve } from './approve.ts';
 import { audit } from './audit.ts';
 import { cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
-import { execute } from './execute.ts';
 import { FairQueue } from './fair-queue.ts';
 import { lock } from './lock.ts';
-import { permission } from './permission.ts';
 import { rateLimit } from './rate-limit.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
 import { schedule } from './schedule.ts';
-import type { Handler, Stage } from './stage.ts';
+import { type Call, checkedOf, type Handler, type Stage } from './stage.ts';
 
 export type { Call, Toolset } from './stage.ts';
 
+import type { PathView } from '../hosts/hosts.ts';
+import { proposeRule } from '../policy/explain.ts';
+import { fingerprint } from '../policy/programs.ts';
+import type { Approvals } from '../store/approvals.ts';
+import type { CostLedger } from '../store/cost-ledger.ts';
+import { type ExecuteParts, execute, previewOf } from './execute.ts';
+import { fileStates } from './file-states.ts';
+import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { validate } from './validate.ts';
 
 export interface PipelineParts {
   readonly auditLog: AuditLog;
+  readonly approvals: Approvals;
+  readonly ledger: CostLedger;
   readonly hosts: Hosts;
   readonly limits: Limits;
   readonly powers: Powers;
+  readonly permission: PermissionParts;
+  viewOf(call: Call): PathView;
+  /** How many listen for approvals now. */
+  approvers(): number;
+  redact<T>(value: T): T;
 }
 
 export interface Pipeline {
@@ -38,20 +51,35 @@ export interface Pipeline {
  * are bounded; policy sees checked input only; permission comes before the cache; a person is asked only on a miss; the
  * sanitizer is inside the cache, so that secrets are never stored.
  */
-export function createPipeline({ auditLog, hosts, limits, powers }: PipelineParts): Pipeline {
+export function createPipeline(parts: PipelineParts): Pipeline {
+  const { auditLog, approvals, ledger, limits, powers } = parts;
   const queue = new FairQueue(limits);
   const order: Stage[] = [
     audit(auditLog, powers),
-    rateLimit,
-    costCap,
+    rateLimit(powers, limits),
+    costCap(ledger),
     validate,
-    permission,
+    permission(parts.permission),
     cache,
-    approve,
+    approve(approvals, approveDeps(parts)),
     retry,
     lock,
     schedule(queue, limits, powers),
     sanitize(limits),
   ];
-  return { queue, run: order.reduceRight((next, stage) => stage(next), execute(hosts, limits, powers)) };
+  return { queue, run: order.reduceRight((next, stage) => stage(next), execute(parts)) };
+}
+
+/** What a person is shown and what their yes is bound to. */
+function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
+  const { limits, approvers, redact } = parts;
+  return {
+    ...{ limits, approvers, redact, fingerprint, proposeRule },
+    questionNow: (call) => questionOf(call, parts.permission),
+    preview: async (call) => {
+      const { tool } = checkedOf(call);
+      if (tool.preview) return previewOf(call, parts);
+      return { preImages: await fileStates(call.workspace, call.question?.command?.mentions ?? []) };
+    },
+  };
 }

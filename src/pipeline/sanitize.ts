@@ -1,21 +1,95 @@
+/** What reaches a caller, and is remembered or recorded of it: bounded in size, and without secrets. */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Stage } from './stage.ts';
+import { type OnSecret, RedactingStream, redactText, redactValue } from '../redact.ts';
+import type { Call, Stage } from './stage.ts';
 
-/** Results that reach a caller: bounded in size. Secrets are issue 3's. */
+export interface SanitizedCall extends Call {
+  /** Secrets hidden in the result, or in the error; those of its output while it ran are not counted again. */
+  redactions?: number;
+}
+
+type Output = Call['output'];
+
+/** Throws OUTPUT_LIMIT for results that are too large; errors of the stages within come out without secrets. */
 export const sanitize =
   (limits: Limits): Stage =>
   (next) =>
-  async (call) => {
-    const data = await next(call);
-    const used = sizeOf(data);
-    call.resultBytes = used;
-    if (used <= limits.resultBytesMax) return data;
-    throw new ToolError('OUTPUT_LIMIT', `the result is ${used} bytes; at most ${limits.resultBytesMax} are returned`, {
-      suggestion: 'Ask for a part of it.',
-      details: { limit: limits.resultBytesMax, used, enforcedBy: 'daemon' },
-    });
+  async (call: SanitizedCall) => {
+    const output = call.output;
+    const redacted = redactOutput((stream, data) => output.call(call, stream, data));
+    call.output = redacted.output;
+    call.redactions = 0;
+    const onSecret = () => {
+      call.redactions = (call.redactions ?? 0) + 1;
+    };
+    let data: unknown;
+    try {
+      data = await next(call);
+    } catch (thrown) {
+      throw redactError(thrown, onSecret);
+    } finally {
+      redacted.end();
+      call.output = output;
+    }
+    call.resultBytes = assertSize(data, limits);
+    const shown = redactResult(data, onSecret);
+    if (shown !== data) call.resultBytes = assertSize(shown, limits);
+    return shown;
   };
+
+/**
+ * An output callback whose bytes have no secrets, each stream for itself. `flush` gives out the beginning of a line that waits
+ * for its end, for when nothing more comes for a while; `end` gives what is left, and nothing comes after it.
+ */
+export function redactOutput(output: Output): { output: Output; flush(): void; end(): void } {
+  const streams = { stdout: new RedactingStream(), stderr: new RedactingStream() };
+  let ended = false;
+  const give = (stream: 'stdout' | 'stderr', data: Uint8Array) => {
+    if (data.length > 0) output(stream, data);
+  };
+  const each = (bytesOf: (stream: RedactingStream) => Uint8Array) => {
+    for (const stream of ['stdout', 'stderr'] as const) give(stream, bytesOf(streams[stream]));
+  };
+  return {
+    output(stream, data) {
+      if (!ended) give(stream, streams[stream].push(data));
+    },
+    flush: () => each((it) => it.flush()),
+    end() {
+      ended = true;
+      each((it) => it.end());
+    },
+  };
+}
+
+/** Secrets in a result. The content of a binary file is left: a replacement would make other bytes of it. */
+function redactResult(data: unknown, onSecret: OnSecret): unknown {
+  if (typeof data !== 'object' || data === null || !('encoding' in data) || data.encoding !== 'base64')
+    return redactValue(data, { onSecret });
+  const { content, ...rest } = data as Record<string, unknown>;
+  const redacted = redactValue(rest, { onSecret });
+  return redacted === rest ? data : { ...(redacted as object), content };
+}
+
+/** The same failure without secrets; itself where it has none, and where it is none that a caller sees. */
+function redactError(thrown: unknown, onSecret: OnSecret): unknown {
+  if (!(thrown instanceof ToolError)) return thrown;
+  const { cause, ...extras } = thrown.extras;
+  const message = redactText(thrown.message, onSecret);
+  const redacted = redactValue(extras, { onSecret }) as typeof extras;
+  if (message === thrown.message && redacted === extras) return thrown;
+  return new ToolError(thrown.code, message, { ...redacted, cause });
+}
+
+function assertSize(data: unknown, { resultBytesMax: limit }: Limits): number {
+  const used = sizeOf(data);
+  if (used <= limit) return used;
+  throw new ToolError('OUTPUT_LIMIT', `the result is ${used} bytes; at most ${limit} are returned`, {
+    suggestion: 'Ask for a part of it.',
+    details: { limit, used, enforcedBy: 'daemon' },
+  });
+}
 
 /** About what it takes on the wire: strings and bytes whole, 8 bytes for everything else. */
 function sizeOf(value: unknown): number {

@@ -1,6 +1,8 @@
 /** What passes through the pipeline: one call, whose facts each stage may read and add to. */
 import type { CallOptions, CallState, Decision, Effect, Tier, Verdict } from '../call.ts';
 import type { JobUsage } from '../hosts/job.ts';
+import type { Decided } from '../policy/decide.ts';
+import type { Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Tool } from '../tools/tool.ts';
 
@@ -29,7 +31,9 @@ export interface Call {
   readonly sessionId: string;
   readonly principal: string;
   readonly workspace: string;
+  /** In force when the call came; `policyNow` is asked again just before it starts. */
   readonly policy: Policy;
+  policyNow(): Policy;
   readonly toolset: Toolset;
   /** As the caller wrote it. */
   readonly name: string;
@@ -44,9 +48,22 @@ export interface Call {
   output(stream: 'stdout' | 'stderr', data: Uint8Array): void;
 
   checked?: Checked;
+  question?: Question;
+  decided?: Decided;
   decision?: Decision;
   rule?: string;
+  /** Whether its cost passes the soft limit, so that a person is asked. */
+  costAsk?: boolean;
+  costUsd?: number;
+  /** Set by a person's yes. */
+  approvalGranted?: boolean;
+  /** Called right before the job starts. Throws APPROVAL_STALE when what was approved is not what would run. */
+  confirm?: () => Promise<void>;
+  /** What the caller should know although the call succeeded. */
+  warnings?: string[];
   queuedMs: number;
+  /** Whether its job was handed to a host: from then on it may have cost something. */
+  started?: boolean;
   hostPid?: number;
   usage?: JobUsage;
   /** About what the result takes on the wire. */

@@ -1,115 +1,223 @@
-/** Policy files from disk to a Policy, or a complaint with its place. A file is refused whole when anything in it is wrong. */
-import { lstatSync, readFileSync } from 'node:fs';
-import { type Document, isNode, LineCounter, parseDocument, visit } from 'yaml';
-import { type Decision, TIERS, type Tier } from '../call.ts';
-import { type Policy, policyFile, type TierRule } from './schema.ts';
+/** Policy files from disk to a Policy, or complaints with their places. A file is refused whole when anything in it is wrong. */
+import { readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { defaultLimits, type Limits } from '../limits.ts';
+import { complaintsOf } from './complaint.ts';
+import { compose, NEUTRAL, type PlacedRule, ROOT, rulesOf } from './compose.ts';
+import { type EffectsOf, type ExampleOutcome, exampleWork, tryExamples } from './examples.ts';
+import { builtInFolder, FileRefusal, readBelow, readTrusted } from './file.ts';
+import { compileMatch } from './match.ts';
+import { PolicyError } from './policy-error.ts';
+import { firstOf, type Positioned, readYaml, shown } from './position.ts';
+import { type Policy, type PolicyFile, policyFile } from './schema.ts';
 
-/** A policy that is not taken; the message names file, line and column of each problem. */
-export class PolicyError extends Error {}
+export { PolicyError } from './policy-error.ts';
 
-const FILE_BYTES_MAX = 1024 * 1024;
+export interface LoadOptions {
+  /** What a file extends that does not say; `default` when absent. */
+  readonly parent?: Policy;
+  /** What calls of known tools would touch, for examples written `tool {json}`. */
+  readonly effectsOf?: EffectsOf | undefined;
+  readonly limits?: Limits | undefined;
+}
 
-const DEFAULT: Record<Tier, [Decision, string]> = {
-  read_only: ['allow', 'Reading inside the workspace changes nothing.'],
-  write: ['allow', 'Files of the workspace are what the agent is there to change.'],
-  execute: ['ask', 'A command can do anything that its sandbox lets it; a person should see it first.'],
-  external_api: ['ask', 'What leaves the machine can not be taken back.'],
-};
+export interface LoadedPolicy {
+  readonly policy: Policy;
+  /** Absolute paths of the files that it was made of; none for a built-in. */
+  readonly files: readonly string[];
+}
 
-const ruleId = (tier: Tier) => `tiers.${tier}.decision`;
+/** A file that was looked at whole, whether or not it is taken. */
+export interface ExaminedPolicy extends LoadedPolicy {
+  /** One for each example of its own rules, in order. */
+  readonly outcomes: readonly (ExampleOutcome & { readonly at: string })[];
+  /** Why it is not taken; empty when it is. */
+  readonly problems: readonly string[];
+}
 
-/** The policy that is in force when none is named. */
-export const defaultPolicy: Policy = {
-  name: 'default',
-  tiers: byTier((tier) => {
-    const [decision, reason] = DEFAULT[tier];
-    return { decision, id: ruleId(tier), reason, source: 'built-in:default' };
-  }),
-};
+/** One load: what it was told, and what it has opened so far. */
+interface Loading extends LoadOptions {
+  readonly limits: Limits;
+  /** From the first file to the one that is being read. */
+  readonly chain: readonly string[];
+  readonly files: Set<string>;
+  /** Whether examples are tried; those of built-in policies are by our tests. */
+  readonly tries: boolean;
+  /** Those that may be extended by name. */
+  readonly builtIns: ReadonlyMap<string, Policy>;
+  /** Keys that this file may not use, and why. */
+  readonly refused?: Readonly<Record<string, string>>;
+}
+
+const BUILT_IN_NAMES = ['default', 'strict', 'unattended', 'read-only', 'subagent'] as const;
 
 /** The built-in policies by name. */
-export const BUILT_IN: ReadonlyMap<string, Policy> = new Map([['default', defaultPolicy]]);
+export const BUILT_IN: ReadonlyMap<string, Policy> = readBuiltIns();
 
-/** A built-in name or the path of a file. Throws PolicyError. */
-export function loadPolicy(nameOrPath: string): Policy {
-  const known = BUILT_IN.get(nameOrPath);
-  if (known) return known;
-  const stat = lstatSync(nameOrPath, { throwIfNoEntry: false });
-  if (!stat?.isFile()) {
-    throw new PolicyError(
-      `policy ${nameOrPath}: no such file, and no built-in policy (${[...BUILT_IN.keys()].join(', ')}) has that name`,
-    );
-  }
-  if (stat.size > FILE_BYTES_MAX)
-    throw new PolicyError(`policy ${nameOrPath}: ${stat.size} bytes; at most ${FILE_BYTES_MAX} are read`);
-  if ((stat.mode & 0o022) !== 0)
-    throw new PolicyError(`policy ${nameOrPath}: others may write it; run: chmod go-w ${nameOrPath}`);
-  return parsePolicy(readFileSync(nameOrPath, 'utf8'), nameOrPath);
+/** The policy that is in force when none is named, and that files extend when they don't say what. */
+export const defaultPolicy: Policy = BUILT_IN.get('default') as Policy;
+
+/** A built-in name or the path of a file. Throws PolicyError with every problem. */
+export function loadPolicy(nameOrPath: string, options: LoadOptions = {}): Policy {
+  return readPolicy(nameOrPath, options).policy;
 }
 
-/** The text of a policy file; tiers that it doesn't name are as in `default`. Throws PolicyError. */
-export function parsePolicy(text: string, file: string): Policy {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true, strict: true });
-  const at = (offset: number) => {
-    const { line, col } = lines.linePos(offset);
-    return `${file}:${line}:${col}`;
-  };
-  if (document.errors.length > 0) {
-    throw new PolicyError(document.errors.map((it) => `${at(it.pos[0])}: ${it.message.split('\n')[0]}`).join('\n'));
-  }
-  refuseOddities(document, text, at);
-  const offsetOf = (path: readonly PropertyKey[]): number => {
-    const node = document.getIn(path as string[], true);
-    return isNode(node) ? (node.range?.[0] ?? 0) : 0;
-  };
-  const parsed = policyFile.safeParse(toPlain(() => document.toJS({ maxAliasCount: 100 }), file) ?? {});
-  if (!parsed.success) {
-    const problems = parsed.error.issues.flatMap((issue) =>
-      issue.code === 'unrecognized_keys'
-        ? issue.keys.map(
-            (key) =>
-              `${at(offsetOf([...issue.path, key]))}: ${[...issue.path, key].join('.')} is not supported yet; this version takes version and tiers.<tier>.decision`,
-          )
-        : [`${at(offsetOf(issue.path))}: ${issue.path.join('.') || 'the file'}: ${issue.message}`],
-    );
-    throw new PolicyError(problems.join('\n'));
-  }
-  const { tiers } = parsed.data;
-  return {
-    name: file,
-    tiers: byTier((tier) => {
-      const decision = tiers?.[tier]?.decision;
-      if (decision === undefined) return defaultPolicy.tiers[tier];
-      const { line } = lines.linePos(offsetOf(['tiers', tier, 'decision']));
-      return { decision, id: ruleId(tier), reason: `the policy says ${decision}`, source: `${file}:${line}` };
-    }),
-  };
+/** As `loadPolicy`, with the files that went into it. Throws PolicyError with every problem. */
+export function readPolicy(nameOrPath: string, options: LoadOptions = {}): LoadedPolicy {
+  const { policy, files, problems } = examinePolicy(nameOrPath, options);
+  if (problems.length > 0) throw new PolicyError(problems, files);
+  return { policy, files };
 }
 
-/** Tags and directives change what a value is: a `!!omap` has no keys that a schema could see, and would pass as empty. */
-function refuseOddities(document: Document, text: string, at: (offset: number) => string): void {
-  const problems = document.warnings.map((it) => `${at(it.pos[0])}: ${it.message.split('\n')[0]}`);
-  const directive = /^%/m.exec(text);
-  if (directive) problems.push(`${at(directive.index)}: YAML directives are not taken`);
-  visit(document, {
-    Node(_, node) {
-      if (isNode(node) && 'tag' in node && node.tag)
-        problems.push(`${at(node.range?.[0] ?? 0)}: the tag ${node.tag} is not taken; write plain values`);
-    },
-  });
-  if (problems.length > 0) throw new PolicyError(problems.join('\n'));
-}
-
-/** Aliases that multiply are refused by the library with a throw. */
-function toPlain(convert: () => unknown, file: string): unknown {
+/** As `readPolicy`, but says how each example came out. Throws PolicyError only where nothing can be tried. */
+export function examinePolicy(nameOrPath: string, options: LoadOptions = {}): ExaminedPolicy {
+  if (BUILT_IN.has(nameOrPath)) {
+    const loading = startLoading(options, nameOrPath === 'default' ? ROOT : defaultPolicy);
+    return examine(builtInText(nameOrPath), `built-in:${nameOrPath}`, loading);
+  }
+  const loading = startLoading(options);
+  const path = resolve(nameOrPath);
   try {
-    return convert();
+    return examine(readFor(path, loading, `policy ${nameOrPath}`), nameOrPath, { ...loading, chain: [path] });
   } catch (error) {
-    throw new PolicyError(`${file}:1:1: ${(error as Error).message}`);
+    throw error instanceof PolicyError ? new PolicyError(error.problems, [...loading.files]) : error;
   }
 }
 
-function byTier(rule: (tier: Tier) => TierRule): Policy['tiers'] {
-  return Object.fromEntries(TIERS.map((tier) => [tier, rule(tier)])) as unknown as Policy['tiers'];
+/** The text of a policy file, called `file` in complaints; what it extends is looked for beside it. Throws PolicyError. */
+export function parsePolicy(text: string, file: string, options: LoadOptions = {}): Policy {
+  const { policy, problems } = examine(text, file, { ...startLoading(options), chain: [resolve(file)] });
+  if (problems.length > 0) throw new PolicyError(problems);
+  return policy;
+}
+
+/**
+ * What a repository says of itself in `.ringfence/policy.yaml`, as a layer that can only narrow; undefined where it says
+ * nothing. Whoever can write the workspace can write this. Throws PolicyError.
+ */
+export function projectPolicy(workspace: string, options: Omit<LoadOptions, 'parent'> = {}): Policy | undefined {
+  const loading = startLoading(options, NEUTRAL);
+  const narrows = 'a policy of a workspace can only narrow what is in force';
+  const path = join(workspace, '.ringfence', 'policy.yaml');
+  const text = refusedAs('policy', () =>
+    readBelow(workspace, ['.ringfence', 'policy.yaml'], loading.limits.policyProjectBytesMax),
+  );
+  if (text === undefined) return undefined;
+  const refused = { extends: narrows, open: narrows };
+  const { policy, problems } = examine(text, path, { ...loading, chain: [path], refused });
+  if (problems.length > 0) throw new PolicyError(problems, [path]);
+  return policy;
+}
+
+function startLoading({ limits, ...options }: LoadOptions, parent = options.parent, builtIns = BUILT_IN): Loading {
+  return {
+    ...options,
+    ...(parent && { parent }),
+    ...{ limits: limits ?? defaultLimits, chain: [], files: new Set(), tries: true, builtIns },
+  };
+}
+
+/** Whoever can change the package can change the code that reads it, so that its policies are as trusted. */
+function builtInText(name: string): string {
+  return readFileSync(join(builtInFolder(), `${name}.yaml`), 'utf8');
+}
+
+function readBuiltIns(): ReadonlyMap<string, Policy> {
+  const policies = new Map<string, Policy>();
+  for (const name of BUILT_IN_NAMES) {
+    const loading = { ...startLoading({}, policies.get('default') ?? ROOT, policies), tries: false };
+    const { policy, problems } = examine(builtInText(name), `built-in:${name}`, loading);
+    if (problems.length > 0) throw new PolicyError(problems);
+    policies.set(name, policy);
+  }
+  return policies;
+}
+
+/** Everything of one file but its own reading. Throws PolicyError where its shape, or what it extends, is not taken. */
+function examine(text: string, file: string, loading: Loading): ExaminedPolicy {
+  const where = readYaml(text, file, loading.limits);
+  const data = shapeOf(where, loading);
+  const parent = parentOf(data, where, loading);
+  const rules = rulesOf(data, where);
+  const name = file.replace(/^built-in:/, '');
+  const { policy, problems } = compose(parent, { name, data, where, rules });
+  problems.push(...uncompilable(rules, where));
+  const tried = loading.tries && problems.length === 0 ? tryAll(rules, where, loading) : { outcomes: [], problems: [] };
+  const all = firstOf([...problems, ...tried.problems]);
+  return { policy, outcomes: tried.outcomes, problems: all, files: [...loading.files] };
+}
+
+function shapeOf(where: Positioned, { refused = {} }: Loading): PolicyFile {
+  const value = where.value ?? {};
+  const problems = Object.entries(refused)
+    .filter(([key]) => Object.hasOwn(value, key))
+    .map(([key, why]) => `${where.atKey([key])}: ${key}: ${why}`);
+  const parsed = policyFile.safeParse(value);
+  if (!parsed.success) problems.push(...complaintsOf(parsed.error.issues, where));
+  if (!parsed.success || problems.length > 0) throw new PolicyError(firstOf(problems));
+  return parsed.data;
+}
+
+function parentOf({ extends: named }: PolicyFile, where: Positioned, loading: Loading): Policy {
+  if (named === undefined) return loading.parent ?? defaultPolicy;
+  const known = loading.builtIns.get(named);
+  if (known) return known;
+  const { chain, limits } = loading;
+  const here = `${where.at(['extends'])}: extends`;
+  const path = resolve(dirname(chain.at(-1) ?? '.'), named);
+  const way = [...chain.slice(chain.indexOf(path)), path].map((it) => shown(it)).join(' → ');
+  if (chain.includes(path)) throw new PolicyError([`${here}: goes in a circle: ${way}`]);
+  if (chain.length >= limits.policyExtendsMax)
+    throw new PolicyError([`${here}: more than ${limits.policyExtendsMax} files extend one another`]);
+  const text = readFor(path, loading, here);
+  const { policy, problems } = examine(text, path, { ...loading, chain: [...chain, path] });
+  if (problems.length > 0) throw new PolicyError(problems);
+  return policy;
+}
+
+/** Patterns are compiled now, so that none is found wanting by the call that it should have refused. */
+function uncompilable(rules: readonly PlacedRule[], where: Positioned): string[] {
+  return rules.flatMap(({ rule, path }) => {
+    try {
+      compileMatch(rule.match);
+      return [];
+    } catch (error) {
+      return [`${where.at([...path, 'match'])}: ${rule.id}: ${(error as Error).message}`];
+    }
+  });
+}
+
+function tryAll(rules: readonly PlacedRule[], where: Positioned, { limits, effectsOf }: Loading) {
+  const work = rules.reduce((sum, { rule }) => sum + exampleWork(rule), 0);
+  if (work > limits.policyExampleWorkMax) {
+    const place = where.at(['rules']);
+    const why = `rules times their examples are ${work} characters; at most ${limits.policyExampleWorkMax} are tried`;
+    return { outcomes: [], problems: [`${place}: ${why}`] };
+  }
+  const outcomes = rules.flatMap(({ rule, path }) =>
+    tryExamples(rule, effectsOf).map((it) => ({ ...it, at: where.at([...path, 'examples', it.kind, it.index]) })),
+  );
+  const failed = outcomes.filter((it) => it.problem !== undefined);
+  return {
+    outcomes,
+    problems: failed.map((it) => `${it.at}: ${it.rule}: example \`${shown(it.text)}\`: ${it.problem}`),
+  };
+}
+
+/** The text at `path`, of which the load takes note; refusals begin with `label`. */
+function readFor(path: string, { files, limits }: Loading, label: string): string {
+  files.add(path);
+  return refusedAs(label, () => readTrusted(path, limits.policyFileBytesMax));
+}
+
+/** What can't be read, as a policy that is not taken. */
+function refusedAs<T>(label: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof FileRefusal)) throw error;
+    const hint =
+      error.cause === 'ENOENT' ? `, and no built-in policy (${BUILT_IN_NAMES.join(', ')}) has that name` : '';
+    throw new PolicyError([`${label}: ${error.message}${hint}`]);
+  }
 }

@@ -1,26 +1,232 @@
-/** The shape of a policy file, as far as this version enforces it; docs/policy.md says what more there will be. */
+/**
+ * The shape of a policy file (`policyFile`, from which policies/policy.schema.json is made) and of a policy that was read.
+ * Keys that this version does not enforce yet are refused, never ignored.
+ */
 import * as z from 'zod';
-import type { Decision, Tier } from '../call.ts';
+import { type Decision, TIERS, type Tier } from '../call.ts';
 
 const decision = z.enum(['allow', 'ask', 'deny']);
-const tier = z.strictObject({ decision }).optional();
+const tierName = z.enum(TIERS);
+const text = (max: number) => z.string().min(1).max(max);
+const ruleId = text(64).regex(/^[a-z0-9][a-z0-9-]*$/, 'takes lower-case letters, digits and dashes');
+const glob = text(512);
+/** One or several of something. */
+const oneOrMany = <T extends z.ZodType>(item: T) => z.union([item, z.array(item).min(1).max(64)]);
+const globs = oneOrMany(glob);
+
+/** One position of a command's argv: a token or its alternatives; `*` inside a token stands for any characters. */
+const token = oneOrMany(text(256));
+
+interface MatchInput {
+  tool?: string | string[] | undefined;
+  tier?: Tier | Tier[] | undefined;
+  category?: string | string[] | undefined;
+  path?: string | string[] | undefined;
+  read?: string | string[] | undefined;
+  write?: string | string[] | undefined;
+  delete?: string | string[] | undefined;
+  command?: (string | string[])[] | undefined;
+  host?: string | string[] | undefined;
+  principal?: string | string[] | undefined;
+  session?: string | string[] | undefined;
+  when?: { principal?: string | string[] | undefined; session?: string | string[] | undefined } | undefined;
+  all?: MatchInput[] | undefined;
+  any?: MatchInput[] | undefined;
+  not?: MatchInput | undefined;
+}
+
+const when = z.strictObject({ principal: globs.optional(), session: globs.optional() });
+
+/** All keys given must hold; an empty one is refused, since it would match everything. */
+const match: z.ZodType<MatchInput> = z
+  .strictObject({
+    tool: globs.optional().describe('Tool names, aliases included; `*` stands for any characters.'),
+    tier: oneOrMany(tierName).optional(),
+    category: globs.optional(),
+    path: globs
+      .optional()
+      .describe(
+        'Any effect on such a path: read, write or delete. Relative to the workspace, `/` absolute, `~/` in the home directory.',
+      ),
+    read: globs.optional(),
+    write: globs.optional().describe('Creates, changes or replaces such a path.'),
+    delete: globs.optional(),
+    command: z
+      .array(token)
+      .min(1)
+      .max(32)
+      .optional()
+      .describe(
+        'The first words of a simple command, after its program was resolved; `$` as the last one means: no more words.',
+      ),
+    host: globs.optional().describe('host or host:port of a connection.'),
+    principal: globs.optional(),
+    session: globs.optional(),
+    when: when.optional(),
+    get all() {
+      return z.array(match).min(1).max(32).optional();
+    },
+    get any() {
+      return z.array(match).min(1).max(32).optional();
+    },
+    get not() {
+      return match.optional();
+    },
+  })
+  .refine((it) => Object.values(it).some((value) => value !== undefined), 'must name at least one thing to match');
+
+/** A command line, or a call as `tool {json}`. */
+const example = text(1024);
+
+const rule = z.strictObject({
+  id: ruleId,
+  match,
+  decision,
+  reason: text(512),
+  sensitive: z.boolean().optional().describe('Whether what it denies are secrets: refusals are SENSITIVE_FILE.'),
+  examples: z
+    .strictObject({ match: z.array(example).max(64).optional(), no_match: z.array(example).max(64).optional() })
+    .optional()
+    .describe('Commands, or calls written `tool {"json": …}`; run whenever the file is loaded.'),
+});
+
+/** A key of docs/policy.md that is not enforced yet, except for the values that are always in force. */
+const tier = z.strictObject({
+  decision: decision.optional(),
+  reason: text(512).optional().describe('Why the decision is what it is, for whoever is asked or refused.'),
+  approve: z
+    .array(z.literal('destructive'))
+    .max(1)
+    .optional()
+    .describe('What a person is asked about although the tier is allowed.'),
+  timeoutMs: z.int().min(1).max(86_400_000).optional(),
+  costUsdPerDay: z
+    .number()
+    .min(0)
+    .max(1_000_000)
+    .optional()
+    .describe('Hard limit of what calls of this tier may cost in a day (UTC); more is COST_LIMIT.'),
+  costUsdPerSession: z.number().min(0).max(1_000_000).optional(),
+  costUsdAskAbove: z
+    .number()
+    .min(0)
+    .max(1_000_000)
+    .optional()
+    .describe('Soft limit a day: beyond it a person is asked.'),
+  sandbox: z.literal('required', { error: 'only `required` is supported yet, and always in force' }).optional(),
+  network: z.literal('none', { error: 'only `none` is supported yet, and always in force' }).optional(),
+});
+
+const rateLimit = z.strictObject({
+  tool: globs,
+  calls: z.int().min(1).max(1_000_000),
+  perMs: z
+    .int()
+    .min(1)
+    .max(86_400_000 * 31),
+  per: z.enum(['session', 'principal', 'daemon']).default('principal').describe('Whose calls are counted together.'),
+});
+
+const tools = z.strictObject({ disable: z.array(glob).max(256).optional() }).catchall(z.strictObject({ decision }));
+
+/** Names of what a child may widen: `tiers`, `tiers.<tier>`, `rules` (adding allow rules), `rules.<id>`, `approvals`, `rateLimits`, `environment`, `secrets`. */
+const openName = text(80).regex(/^(tiers|rules)(\.[a-z0-9_-]+)?$|^(approvals|rateLimits|environment|secrets)$/);
 
 export const policyFile = z.strictObject({
   version: z.literal(1).optional(),
-  tiers: z.strictObject({ read_only: tier, write: tier, execute: tier, external_api: tier }).optional(),
+  extends: text(512).optional().describe('A built-in policy or a file beside this one; `default` when absent.'),
+  open: z.array(openName).max(64).optional().describe('What policies that extend this one may widen.'),
+  tiers: z
+    .strictObject({
+      read_only: tier.optional(),
+      write: tier.optional(),
+      execute: tier.optional(),
+      external_api: tier.optional(),
+    })
+    .optional(),
+  tools: tools.optional(),
+  rules: z.array(rule).max(1000).optional(),
+  rateLimits: z.array(rateLimit).max(256).optional(),
+  approvals: z
+    .strictObject({
+      timeoutMs: z.int().min(1000).max(86_400_000).optional(),
+      headless: z
+        .enum(['deny', 'wait'])
+        .optional()
+        .describe('When nobody listens for approvals: deny at once, or wait for somebody.'),
+      rememberMaxMs: z.int().min(0).max(28_800_000).optional(),
+    })
+    .optional(),
+  environment: z
+    .array(text(128).regex(/^[A-Za-z_][A-Za-z0-9_]*\*?$/))
+    .max(64)
+    .optional()
+    .describe(
+      'Variables that commands may be given by their callers; `*` at the end stands for any ending. All when absent.',
+    ),
+  secrets: z.strictObject({ redact: z.literal('default').optional() }).optional(),
 });
 
-export interface TierRule {
-  readonly decision: Decision;
-  /** `tiers.<tier>.decision`. */
+export type PolicyFile = z.output<typeof policyFile>;
+export type MatchSpec = MatchInput;
+
+/** Where a decision stands and why; what explanations and audit entries show. */
+export interface RuleFacts {
+  /** A rule's own, or `tiers.<tier>.decision`, `tiers.<tier>.approve`, `tools.disable`, `tools.<name>.decision`. */
   readonly id: string;
+  readonly decision: Decision;
   readonly reason: string;
   /** `file:line`. */
   readonly source: string;
 }
 
+/** A rule of a policy; `match` is plain data, so that it can cross to hosts. */
+export interface Rule extends RuleFacts {
+  readonly match: MatchSpec;
+  /** The code of a refusal by it; POLICY_DENIED unless said otherwise. */
+  readonly code?: 'TOOL_DISABLED' | 'SENSITIVE_FILE';
+  readonly examples?: {
+    readonly match?: readonly string[] | undefined;
+    readonly no_match?: readonly string[] | undefined;
+  };
+}
+
+export interface TierRule extends RuleFacts {
+  /** The question for destructive calls of an allowed tier, where the policy has one. */
+  readonly approveDestructive?: RuleFacts;
+  readonly timeoutMs?: number;
+  readonly costUsdPerDay?: number;
+  readonly costUsdPerSession?: number;
+  readonly costUsdAskAbove?: number;
+}
+
+export interface RateLimit {
+  readonly tool: readonly string[];
+  readonly calls: number;
+  readonly perMs: number;
+  readonly per: 'session' | 'principal' | 'daemon';
+  readonly source: string;
+}
+
+export interface ApprovalSettings {
+  readonly timeoutMs: number;
+  readonly headless: 'deny' | 'wait';
+  readonly rememberMaxMs: number;
+}
+
+/** One policy, parents included. */
 export interface Policy {
   /** Built-in name, or the file's path. */
   readonly name: string;
+  /** Hash of everything in it that decides, parents included: another version may decide differently. `sha256:<hex>`. */
+  readonly version: string;
   readonly tiers: Readonly<Record<Tier, TierRule>>;
+  readonly rules: readonly Rule[];
+  readonly rateLimits: readonly RateLimit[];
+  readonly approvals: ApprovalSettings;
+  /** Undefined: all. */
+  readonly environment?: readonly string[];
+  readonly open: readonly string[];
+  /** Further policies that must agree: a session's own, a project's. The strictest of all decides. */
+  readonly and: readonly Policy[];
 }

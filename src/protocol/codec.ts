@@ -3,49 +3,18 @@
  * Decoding is our own and one pass: what checks is what builds, so that the two can't disagree about a message.
  */
 import { isUtf8 } from 'node:buffer';
-import { Packr } from 'msgpackr';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+
+export { encode } from './encoder.ts';
 
 export type DecodeLimits = Pick<Limits, 'messageDepthMax' | 'messageElementsMax'>;
 type Fields = Record<string, unknown>;
 type Scalar = (value: string | number | Uint8Array) => unknown;
 
-const packr = new Packr({
-  useRecords: false,
-  variableMapSize: true,
-  encodeUndefinedAsNil: true,
-  // A member that is called toJSON is data here, and null-prototype objects would have it called.
-  useToJSON: false,
-  ...{ skipValues: [undefined] },
-});
-
-/** msgpackr writes into one buffer till it is full; one grown for a large message would be pinned by small ones after it. */
-const PACK_BUFFER_BYTES = 8192;
-const PACK_BUFFER_BYTES_KEPT = 256 * 1024;
-
-/**
- * One message as MessagePack. Members that are undefined are left out, in an array they become nil; half a surrogate pair becomes
- * U+FFFD. Throws TypeError for what has no plain form (Date, Map, Set, Error, bigint, function, other instances),
- * RangeError for a cycle. Depth and element count are the caller's to keep within the peer's limits.
- */
-export function encode(value: unknown): Buffer {
-  const bytes = packr.pack(toPlain(value, plainScalar));
-  if (bytes.buffer.byteLength > PACK_BUFFER_BYTES_KEPT) packr.useBuffer(Buffer.allocUnsafeSlow(PACK_BUFFER_BYTES));
-  return bytes;
-}
-
-/** What msgpackr would get wrong: it writes half surrogate pairs as invalid UTF-8, and integers above 32 bits as floats. */
-function plainScalar(value: string | number | Uint8Array): unknown {
-  if (typeof value === 'string') return value.toWellFormed();
-  if (typeof value !== 'number' || value >>> 0 === value || value >> 0 === value) return value;
-  return Number.isSafeInteger(value) ? BigInt(value) : value;
-}
-
 /**
  * `value` with `scalar` applied to its strings, keys, numbers and bytes. Copies only objects in which something changes.
- * Throws TypeError for anything but null, booleans, undefined, those, arrays and plain objects: msgpackr has extension
- * types or silent conversions for the rest, and pads other typed arrays with whatever memory held before.
+ * Throws TypeError for anything but null, booleans, undefined, those, arrays and plain objects.
  */
 export function toPlain(value: unknown, scalar: Scalar): unknown {
   switch (typeof value) {

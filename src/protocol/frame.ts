@@ -1,10 +1,20 @@
 /** Frames of a byte stream: the payload's length as a big-endian `u32`, then the payload. */
 import { RpcError } from '../errors.ts';
+import { type EncodeLimits, encode } from './encoder.ts';
 
 const HEADER_BYTES = 4;
 /** First room for a payload that comes in pieces. */
 const ROOM_BYTES_MIN = 4096;
 const NO_ROOM = Buffer.alloc(0);
+
+/** A message and its header in one buffer. Throws what `encode` throws, and RpcError FRAME_TOO_LARGE for more than `frameBytesMax` bytes. */
+export function toFrame(message: unknown, frameBytesMax: number, bounds?: EncodeLimits): Buffer {
+  const frame = encode(message, HEADER_BYTES, bounds);
+  const length = frame.length - HEADER_BYTES;
+  assertLength(length, frameBytesMax);
+  frame.writeUInt32BE(length);
+  return frame;
+}
 
 /** Header and payload in one buffer. Throws RpcError FRAME_TOO_LARGE for a payload of more than `frameBytesMax` bytes. */
 export function encodeFrame(payload: Uint8Array, frameBytesMax: number): Buffer {

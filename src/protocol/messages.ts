@@ -14,10 +14,14 @@ const callOptions = z
     cache: z.boolean().optional(),
     progress: z.boolean().optional(),
     retries: z.int().min(0).max(100).optional(),
-    preview: notYet(false),
+    preview: z.boolean().optional(),
     detached: notYet(false),
   })
   .default({});
+
+const nothing = () => z.strictObject({}).prefault({});
+/** ISO 8601, or an age such as `30d`, `12h`. */
+const time = () => z.string().min(1).max(64);
 
 const status = z.enum(['queued', 'blocked-on-user', 'in-progress', 'done', 'error', 'cancelled', 'rejected-by-user']);
 
@@ -56,7 +60,38 @@ export const params = {
     topics: z.array(z.enum(TOPICS)).min(1).max(TOPICS.length),
     afterSeq: z.int().min(0).optional(),
   }),
-  status: z.strictObject({}).prefault({}),
+  'approvals.list': nothing(),
+  'approvals.resolve': z.strictObject({
+    approvalId: id(),
+    decision: z.enum(['approve', 'deny']),
+    feedback: z.string().max(4096).optional(),
+    remember: z
+      .strictObject({
+        scope: z.enum(['session', 'always']),
+        match: z.enum(['exact', 'tool', 'rule']),
+        expiresMs: z.int().min(1).max(28_800_000).optional(),
+      })
+      .optional(),
+  }),
+  'audit.query': z
+    .strictObject({
+      tool: z.string().max(128).optional(),
+      session: id().optional(),
+      callId: id().optional(),
+      kind: z.enum(['session', 'intent', 'outcome', 'refusal', 'approval', 'policy']).optional(),
+      success: z.boolean().optional(),
+      since: time().optional(),
+      until: time().optional(),
+      order: z.enum(['newest', 'oldest']).optional(),
+      limit: z.int().min(1).max(1000).default(100),
+      cursor: z.string().max(64).optional(),
+    })
+    .prefault({}),
+  'audit.verify': nothing(),
+  'policy.get': nothing(),
+  'policy.explain': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown() }),
+  'policy.reload': nothing(),
+  status: nothing(),
   shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
 } as const;
 
@@ -65,6 +100,10 @@ export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
 /** Methods of protocol 1 that a later version serves; an honest answer to who asks for them already. */
 export const METHODS_TO_COME: ReadonlySet<string> = new Set([
-  ...['tools.batch', 'calls.undo', 'results.read', 'approvals.list', 'approvals.resolve', 'audit.query'],
-  ...['audit.verify', 'policy.get', 'policy.explain', 'policy.reload', 'providers.list'],
+  ...['tools.batch', 'calls.undo', 'results.read', 'providers.list'],
+]);
+
+/** Methods that only an operator may use; an agent is told no more than that. */
+export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
+  ...['approvals.list', 'approvals.resolve', 'audit.query', 'audit.verify', 'policy.reload', 'shutdown'],
 ]);

@@ -7,7 +7,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import type { Channel } from '../transport/transport.ts';
 import { decode, encode } from './codec.ts';
-import { encodeFrame, FrameReader } from './frame.ts';
+import { encodeFrame, FrameReader, toFrame } from './frame.ts';
 import { decodeJson, encodeJson } from './json.ts';
 
 type Id = string | number;
@@ -49,6 +49,7 @@ export function toBytes(
   { framing, encoding }: Pick<Channel, 'framing' | 'encoding'>,
   max: number,
 ): Buffer {
+  if (framing === 'length' && encoding === 'msgpack') return toFrame(message, max);
   const payload = encoding === 'json' ? encodeJson(message) : encode(message);
   if (framing === 'length') return encodeFrame(payload, max);
   if (payload.length > max)

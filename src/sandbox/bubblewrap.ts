@@ -3,10 +3,14 @@
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
-import { isInside } from '../paths.ts';
+import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 
 export type Mount =
   | { readonly kind: 'ro' | 'rw'; readonly path: string }
+  /** Left out where there is no such path. */
+  | { readonly kind: 'ro-try' | 'rw-try'; readonly path: string }
+  /** Covers a path that exists: neither opened, changed, removed nor moved by anybody inside, its owner included. */
+  | { readonly kind: 'hidden'; readonly type: 'file' | 'directory'; readonly path: string }
   | { readonly kind: 'tmpfs'; readonly at: string; readonly bytes: number }
   | { readonly kind: 'symlink'; readonly to: string; readonly at: string };
 
@@ -52,12 +56,21 @@ export function toBwrapArgs(profile: Profile): string[] {
   ];
 }
 
-function toArgs(mount: Mount): string[] {
+/** One mount as bwrap's arguments. */
+export function toArgs(mount: Mount): string[] {
   switch (mount.kind) {
     case 'ro':
       return ['--ro-bind', mount.path, mount.path];
     case 'rw':
       return ['--bind', mount.path, mount.path];
+    case 'ro-try':
+      return ['--ro-bind-try', mount.path, mount.path];
+    case 'rw-try':
+      return ['--bind-try', mount.path, mount.path];
+    case 'hidden':
+      // A device on a mount without devices can't be opened by anybody, and it needs no file of ours that every uid could reach.
+      if (mount.type === 'file') return ['--ro-bind', '/dev/null', mount.path];
+      return ['--perms', '0000', '--tmpfs', mount.path, '--remount-ro', mount.path];
     case 'tmpfs':
       return ['--size', `${mount.bytes}`, '--tmpfs', mount.at];
     case 'symlink':
@@ -97,12 +110,17 @@ export interface ProfileRequest {
   readonly workspace?: string;
   readonly shownId?: number;
   readonly tmpBytes: number;
+  /** What a policy keeps from this host; nothing when absent. */
+  readonly masks?: Masks;
 }
 
 const readOnly = (path: string): Mount => ({ kind: 'ro', path });
-const guardedIn = (workspace: string, { guarded }: Runtime): Mount[] =>
-  guarded.filter((path) => isInside(workspace, path)).map(readOnly);
 const tmp = (bytes: number): Mount => ({ kind: 'tmpfs', at: '/tmp', bytes });
+
+function workspaceMounts(workspace: string, writable: boolean, { masks = NO_MASKS, runtime }: ProfileRequest): Mount[] {
+  const guarded = guard(masks, workspace, runtime.guarded);
+  return [{ kind: writable ? 'rw' : 'ro', path: workspace }, ...maskMounts(guarded, workspace, writable)];
+}
 
 /** The profile of a tier host that runs tools in its own threads. */
 export function hostProfile(tier: 'read_only' | 'write' | 'external_api', request: ProfileRequest): Profile {
@@ -111,9 +129,9 @@ export function hostProfile(tier: 'read_only' | 'write' | 'external_api', reques
   return {
     mounts: [
       tmp(request.tmpBytes),
-      ...(sees ? [{ kind: tier === 'write' ? 'rw' : 'ro', path: workspace } as const] : []),
+      ...(sees ? workspaceMounts(workspace, tier === 'write', request) : []),
+      // Last, so that a policy that hides Ringfence's own files does not keep its hosts from starting.
       ...runtime.needed.map(readOnly),
-      ...(sees ? guardedIn(workspace, runtime) : []),
     ],
     ...(shownId !== undefined && { shownId }),
     nests: false,
@@ -124,18 +142,21 @@ export function hostProfile(tier: 'read_only' | 'write' | 'external_api', reques
   };
 }
 
-/** The profile of an execute host: what its commands may see, and the right to start sandboxes within. */
+/**
+ * The profile of an execute host: what its commands may see, and the right to start sandboxes within. It has no masks of
+ * its own: its commands would inherit them, those that are out of date and those that a person lifted for one call included.
+ */
 export function executeHostProfile(request: ProfileRequest & { workspace: string }): Profile {
-  const base = hostProfile('write', request);
+  const base = hostProfile('write', { ...request, masks: NO_MASKS });
   // A covered /proc forbids fresh ones below it, and bubblewrap run by root covers parts of the one it mounts.
   return { ...base, nests: true, asInit: false, proc: request.shownId === undefined ? 'own' : 'bound' };
 }
 
-/** The profile of one command. Protected paths are added when it starts, since they come and go. */
+/** The profile of one command, without what is masked in it: that is found out when it starts, since files come and go. */
 export function commandProfile(request: ProfileRequest & { workspace: string }): Profile {
-  const { workspace, runtime, shownId, tmpBytes } = request;
+  const { workspace, shownId, tmpBytes } = request;
   return {
-    mounts: [tmp(tmpBytes), { kind: 'rw', path: workspace }, ...guardedIn(workspace, runtime)],
+    mounts: [tmp(tmpBytes), { kind: 'rw', path: workspace }],
     ...(shownId !== undefined && { shownId }),
     nests: false,
     proc: 'own',

@@ -3,15 +3,15 @@
  * Everything that a command starts lives in its pid namespace and dies with it, `setsid` or not.
  */
 import type { ChildProcess } from 'node:child_process';
-import { closeSync, lstatSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import { PROTECTED_PATHS } from '../paths.ts';
 import type { Powers } from '../powers.ts';
-import { COMMAND_STATUS_FD } from './bubblewrap.ts';
+import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
 import { HeadAndTail } from './head-and-tail.ts';
+import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
 
 export interface CommandRequest {
   readonly command: string;
@@ -20,6 +20,8 @@ export interface CommandRequest {
   readonly env: Record<string, string>;
   readonly stdin?: string;
   readonly workspace: string;
+  /** What this very command may not see or change, as the policy stands now. */
+  readonly masks: Masks;
   /** Called with each chunk, up to the point where the output is cut. */
   readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => void;
   readonly signal: AbortSignal;
@@ -29,6 +31,8 @@ export interface CommandSetup {
   readonly bwrap: string;
   /** Of bubblewrap.ts, without directory and environment. */
   readonly args: readonly string[];
+  /** Absolute paths, read-only whatever the masks say. */
+  readonly guarded: readonly string[];
   /** The seccomp program; a file, since its descriptor is read to its end by each bwrap. */
   readonly filterFile: string;
   readonly environment: Record<string, string>;
@@ -111,7 +115,7 @@ function start(request: CommandRequest, setup: CommandSetup, powers: Powers): Ch
       setup.bwrap,
       [
         ...setup.args,
-        ...protectedPaths(request.workspace),
+        ...maskArgs(request, setup),
         ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
         ...['--', '/bin/bash', '--norc', '--noprofile', '-c', request.command],
       ],
@@ -126,11 +130,10 @@ function start(request: CommandRequest, setup: CommandSetup, powers: Powers): Ch
   }
 }
 
-/** Looked up for each command, since the last one may have made them; links are left alone, they are not what programs trust. */
-function protectedPaths(workspace: string): string[] {
-  return PROTECTED_PATHS.map((path) => `${workspace}/${path}`)
-    .filter((path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === false)
-    .flatMap((path) => ['--ro-bind', path, path]);
+/** The masks hold what is there as the command starts; the gateway's word on it may be some milliseconds old. */
+function maskArgs({ workspace, masks }: CommandRequest, { guarded }: CommandSetup): string[] {
+  const all = guard(masks, workspace, guarded);
+  return maskMounts(onDisk(all, workspace), workspace, true).flatMap(toArgs);
 }
 
 interface Output {

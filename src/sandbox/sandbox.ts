@@ -19,6 +19,7 @@ import {
   type Runtime,
   toBwrapArgs,
 } from './bubblewrap.ts';
+import { type Masks, NO_MASKS, onDisk } from './masks.ts';
 import { probeCommand, readProbe } from './probe.ts';
 import { seccompFilter } from './seccomp.ts';
 
@@ -49,10 +50,18 @@ export interface Sandbox {
   readonly confinement: Confinement;
   /** Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier, with the fix. */
   assertHolds(tier: Tier): void;
-  /** Starts `program` as the tier host; `stdio` is for descriptors 0 to 3. */
-  startHost(tier: Tier, workspace: string, program: readonly string[], stdio: Stdio): ChildProcess;
-  /** bwrap's arguments for a command of this workspace, and its seccomp program. */
-  commandSandbox(workspace: string): { bwrap: string; args: string[]; filter: Uint8Array };
+  /** Starts `program` as the tier host; `stdio` is for descriptors 0 to 3. An execute host has no masks, its commands have. */
+  startHost(tier: Tier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
+  /** bwrap's arguments for a command of this workspace, to which its masks are added; its seccomp program. */
+  commandSandbox(workspace: string): CommandParts;
+}
+
+export interface CommandParts {
+  readonly bwrap: string;
+  readonly args: string[];
+  readonly filter: Uint8Array;
+  /** Absolute paths that are read-only whatever the policy says; those outside the workspace do not matter. */
+  readonly guarded: readonly string[];
 }
 
 /** Descriptors 0, 1, 2 and 3. */
@@ -93,14 +102,28 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   return {
     confinement,
     assertHolds: (tier) => assertHolds(confinement, tier),
-    startHost(tier, workspace, program, stdio) {
+    startHost(tier, workspace, program, stdio, masks = NO_MASKS) {
       assertHolds(confinement, tier);
       const { host, nesting } = launcher.filters;
-      const launch = launcher.host(tier, workspace, program, confinement.nests);
+      const launch = launcher.host({ tier, workspace, masks, program, nests: confinement.nests });
       return launcher.start(launch, stdio, [tier === 'execute' ? nesting : host]);
     },
-    commandSandbox: (workspace) => ({ bwrap, args: launcher.commandArgs(workspace), filter: launcher.commandFilter }),
+    commandSandbox: (workspace) => ({
+      bwrap,
+      args: launcher.commandArgs(workspace),
+      filter: launcher.commandFilter,
+      guarded: options.runtime.guarded,
+    }),
   };
+}
+
+interface HostRequest {
+  readonly tier: Tier;
+  readonly workspace: string;
+  readonly program: readonly string[];
+  readonly masks: Masks;
+  /** Whether a sandbox within a sandbox works here. */
+  readonly nests: boolean;
 }
 
 /** Starts confined processes, whether or not the confinement was proven. */
@@ -109,7 +132,7 @@ interface Launcher {
   /** Files with the seccomp programs. */
   readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
   readonly commandFilter: Uint8Array;
-  host(tier: Tier, workspace: string, program: readonly string[], nests: boolean): Launch;
+  host(request: HostRequest): Launch;
   commandArgs(workspace: string, seccompFd?: number): string[];
   /** `filters` become the descriptors after those of `stdio`. */
   start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
@@ -137,10 +160,10 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
     bwrap,
     filters,
     commandFilter,
-    host(tier, workspace, program, nests) {
+    host({ tier, workspace, program, masks, nests }) {
       const { shownId: _, ...ids } = identity(workspace);
       if (tier === 'execute' && !nests) return { ...toLaunch([...dying(), ...program]), ...ids };
-      const asked = request(workspace);
+      const asked = { ...request(workspace), masks: onDisk(masks, workspace) };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace() : [];
       return {
@@ -170,7 +193,7 @@ async function tryOut(launcher: Launcher, options: SandboxOptions, powers: Power
   const script = probeCommand({ stateDir, daemonPid: process.pid });
   const bash = ['--', '/bin/bash', '--norc', '--noprofile', '-c', script];
   const command = [bwrap, ...launcher.commandArgs(workspace, HOST_SECCOMP_FD + 1), ...bash];
-  const nested = launcher.host('execute', workspace, command, true);
+  const nested = launcher.host({ tier: 'execute', workspace, program: command, masks: NO_MASKS, nests: true });
   const direct = { ...nested, command: bwrap, args: [...launcher.commandArgs(workspace), ...bash] };
   const [within, without] = await Promise.all([
     readProbe(

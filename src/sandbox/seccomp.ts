@@ -28,13 +28,11 @@ const CALL = {
   socket: 41,
   socketpair: 53,
   clone: 56,
-  mkdir: 83,
   creat: 85,
   chmod: 90,
   fchmod: 91,
   mknod: 133,
   openat: 257,
-  mkdirat: 258,
   mknodat: 259,
   fchmodat: 268,
   fchmodat2: 452,
@@ -191,13 +189,14 @@ const refuseOpenMode = (flags: number): Block => [
 
 /**
  * A file left in the workspace with a setuid bit runs as its owner for every other user of the machine: the sandbox's
- * nosuid mounts end at its door. openat comes first, being the only frequent call whose arguments count.
+ * nosuid mounts end at its door. openat comes first, being the only frequent call whose arguments count. mkdir is left
+ * alone: the kernel itself drops these bits from its mode, and `cp -r` hands it those of a setgid directory.
  */
 const setIdRules: Block = [
   ...ifOneOf([CALL.openat], refuseOpenMode(2)),
   ...ifOneOf([CALL.open], refuseOpenMode(1)),
-  ...ifOneOf([CALL.creat, CALL.mkdir, CALL.chmod, CALL.fchmod], refuseMode(1)),
-  ...ifOneOf([CALL.mkdirat, CALL.fchmodat, CALL.fchmodat2], refuseMode(2)),
+  ...ifOneOf([CALL.creat, CALL.chmod, CALL.fchmod], refuseMode(1)),
+  ...ifOneOf([CALL.fchmodat, CALL.fchmodat2], refuseMode(2)),
   ...ifOneOf([CALL.mknod], refuseMode(1, NODE_BITS)),
   ...ifOneOf([CALL.mknodat], refuseMode(2, NODE_BITS)),
 ];

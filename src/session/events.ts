@@ -40,7 +40,7 @@ export class Events {
     return this.#kept.filter((it) => it.seq > seq);
   }
 
-  listen(listener: Listener): Disposable {
+  listen(listener: Listener): { [Symbol.dispose](): void } {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => this.#listeners.delete(listener) };
   }

@@ -4,14 +4,22 @@ import { RpcError, ToolError } from '../errors.ts';
 import type { HostStatus } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Pipeline, Toolset } from '../pipeline/pipeline.ts';
-import { narrow } from '../policy/decide.ts';
-import type { Policy } from '../policy/schema.ts';
+import { couldAllow, decideTool } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
-import { METHODS_TO_COME, type Method, type Params, params as schemas, type Topic } from '../protocol/messages.ts';
+import {
+  METHODS_TO_COME,
+  type Method,
+  OPERATOR_METHODS,
+  type Params,
+  params as schemas,
+  type Topic,
+} from '../protocol/messages.ts';
 import { Peer } from '../protocol/peer.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
 import type { Channel } from '../transport/transport.ts';
-import { Events } from './events.ts';
+import type { Events } from './events.ts';
+import type { Oversight } from './oversight.ts';
+import type { Policies } from './policies.ts';
 import { Session } from './session.ts';
 
 const PROTOCOL = 1;
@@ -20,9 +28,9 @@ export interface GatewayOptions {
   readonly version: string;
   readonly pipeline: Pipeline;
   readonly toolset: Toolset;
-  readonly policy: Policy;
-  /** Built-in policies that a hello may name. */
-  readonly policies: ReadonlyMap<string, Policy>;
+  readonly policies: Policies;
+  readonly oversight: Oversight;
+  readonly events: Events;
   readonly confinement: { level: string; backend: string; cgroup: string; missing: readonly string[] };
   readonly limits: Limits;
   readonly powers: Powers;
@@ -31,21 +39,31 @@ export interface GatewayOptions {
   /** The real path of a directory that lies in one of them. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): string;
   /** Whose token it is, if anybody's. */
-  roleOf(token: string): 'agent' | 'operator' | undefined;
-  warm(workspace: string): void;
+  identify(token: string): Identity | undefined;
+  warm(session: Session): void;
   hostStatus(): Promise<HostStatus[]>;
-  auditEntries(): number;
+  auditStatus(): { entries: number; writable: boolean };
+  approvalsPending(): number;
   listeners(): string[];
   recordSession(session: Session): void;
+  sessionEnded(session: Session): void;
   /** Begins the daemon's end; the answer is sent before it. */
   shutdown(graceMs: number): void;
+}
+
+/** Who a token says that its bearer is. */
+export interface Identity {
+  readonly role: 'agent' | 'operator';
+  readonly principal: string;
+  /** Built-in policies that narrow what this principal may do. */
+  readonly policies: readonly string[];
 }
 
 interface Connection {
   readonly channel: Channel;
   peer: Peer;
   session?: Session;
-  subscriptions: Disposable[];
+  subscriptions: (Disposable & { readonly topics: ReadonlySet<Topic> })[];
 }
 
 export class Gateway {
@@ -57,7 +75,7 @@ export class Gateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options;
-    this.#events = new Events(options.limits.eventsKept);
+    this.#events = options.events;
     this.#startedAt = options.powers.monotonicMs();
   }
 
@@ -78,10 +96,24 @@ export class Gateway {
         silent.cancel();
         this.#connections.delete(connection);
         for (const subscription of connection.subscriptions) subscription[Symbol.dispose]();
-        void connection.session?.end(new ToolError('CANCELLED', 'the connection of this call ended'));
+        void this.#end(connection.session);
       },
     });
     this.#connections.add(connection);
+  }
+
+  async #end(session: Session | undefined): Promise<void> {
+    if (!session) return;
+    await session.end(new ToolError('CANCELLED', 'the connection of this call ended'));
+    this.#options.sessionEnded(session);
+  }
+
+  /** Operators who listen for approvals now. */
+  get approvers(): number {
+    let count = 0;
+    for (const { subscriptions } of this.#connections)
+      if (subscriptions.some((it) => it.topics.has('approvals'))) count += 1;
+    return count;
   }
 
   /** Refuses new calls, lets running ones go on for `graceMs`, ends the rest, then the connections. */
@@ -111,12 +143,15 @@ export class Gateway {
         : `there is no method ${method.slice(0, 64)}`;
       throw new RpcError('METHOD_NOT_FOUND', known);
     }
+    if (OPERATOR_METHODS.has(method) && connection.session?.options.role !== 'operator')
+      throw new RpcError('FORBIDDEN', `${method} is for operators`);
     return this.#answer(connection, method as Method, parseParams(method as Method, raw));
   }
 
   #answer(connection: Connection, method: Method, params: unknown): unknown {
     if (method === 'hello') return this.#hello(connection, params as Params<'hello'>);
     const session = connection.session as Session;
+    const { oversight } = this.#options;
     switch (method) {
       case 'tools.list':
         return this.#tools(session, params as Params<'tools.list'>);
@@ -130,10 +165,26 @@ export class Gateway {
         return session.list(params as Params<'calls.list'>);
       case 'events.subscribe':
         return this.#subscribe(connection, params as Params<'events.subscribe'>);
+      case 'approvals.list':
+        return oversight.approvals();
+      case 'approvals.resolve':
+        return oversight.resolve(params as Params<'approvals.resolve'>, session.options.principal, (id, callId) =>
+          this.#sessionOf(id)?.get(callId),
+        );
+      case 'audit.query':
+        return oversight.audit(params as Params<'audit.query'>);
+      case 'audit.verify':
+        return oversight.verify();
+      case 'policy.get':
+        return oversight.policy(session);
+      case 'policy.explain':
+        return oversight.explain(session, params as Params<'policy.explain'>);
+      case 'policy.reload':
+        return oversight.reload();
       case 'status':
         return this.#status(session);
       case 'shutdown':
-        return this.#shutdown(session, params as Params<'shutdown'>);
+        return this.#shutdown(params as Params<'shutdown'>);
       default:
         return method satisfies never;
     }
@@ -145,17 +196,18 @@ export class Gateway {
     if (params.protocol !== PROTOCOL) {
       throw new RpcError('VERSION_UNSUPPORTED', `protocol ${params.protocol} is not served`, { supported: [PROTOCOL] });
     }
-    this.#authenticate(connection, params);
+    const identity = this.#authenticate(connection, params);
     const { limits, powers, confinement, version, workspaces } = this.#options;
     const workspace =
       params.workspace === undefined ? (workspaces[0] as string) : this.#options.resolveWorkspace(params.workspace);
-    const session = this.#newSession(connection, params, workspace);
+    const session = this.#newSession(connection, params, { workspace, identity });
     connection.session = session;
     this.#options.recordSession(session);
-    this.#options.warm(workspace);
-    const { id, secret, role, policy } = session.options;
+    this.#options.warm(session);
+    const { id, secret, role } = session.options;
+    const policy = session.options.policy();
     powers.log.info({ sessionId: id, client: session.options.client, workspace }, 'session opened');
-    const toolset = toolsOf(session.options.toolset).filter((it) => policy.tiers[it.tier].decision !== 'deny');
+    const toolset = toolsOf(session.options.toolset).filter((it) => couldAllow(policy, it));
     return {
       protocol: PROTOCOL,
       server: { name: 'ringfence', version },
@@ -170,37 +222,43 @@ export class Gateway {
     };
   }
 
-  #authenticate({ channel }: Connection, { token, role }: Params<'hello'>): void {
-    const owner = token === undefined ? undefined : this.#options.roleOf(token);
-    if (token !== undefined && owner === undefined)
+  /** Throws UNAUTHENTICATED for a token that is nobody's, and for a role that the token does not give. */
+  #authenticate({ channel }: Connection, { token, role }: Params<'hello'>): Identity {
+    const identity = token === undefined ? undefined : this.#options.identify(token);
+    if (token !== undefined && identity === undefined)
       throw new RpcError('UNAUTHENTICATED', 'this token is not one of this daemon');
-    if (!channel.authenticated && owner === undefined) {
+    if (!channel.authenticated && identity === undefined) {
       throw new RpcError('UNAUTHENTICATED', 'a WebSocket needs a token: as Authorization: Bearer, or as hello.token');
     }
-    if (role === 'operator' && owner !== 'operator') {
+    if (role === 'operator' && identity?.role !== 'operator') {
       throw new RpcError(
         'UNAUTHENTICATED',
         'role operator needs the operator token as hello.token; the CLI reads it from the state directory',
       );
     }
+    return identity ?? { role: 'agent', principal: this.#principalOf(channel), policies: [] };
   }
 
-  #newSession(connection: Connection, params: Params<'hello'>, workspace: string): Session {
-    const { powers, limits, pipeline, toolset, policy, policies } = this.#options;
-    const asked = params.policy === undefined ? policy : policies.get(params.policy);
-    if (!asked)
-      throw new RpcError(
-        'INVALID_PARAMS',
-        `there is no policy ${params.policy}; there are: ${[...policies.keys()].join(', ')}`,
-      );
+  #principalOf(channel: Channel): string {
+    if (channel.kind !== 'unix') return 'token';
+    return `uid:${channel.credentials?.uid ?? process.getuid?.() ?? '?'}`;
+  }
+
+  #newSession(
+    connection: Connection,
+    params: Params<'hello'>,
+    { workspace, identity }: { workspace: string; identity: Identity },
+  ): Session {
+    const { powers, limits, pipeline, toolset, policies } = this.#options;
+    const names = [...identity.policies, ...(params.policy === undefined ? [] : [params.policy])];
     return new Session({
       id: powers.uuid(),
       secret: powers.secret(),
       role: params.role,
-      principal: connection.channel.kind === 'unix' ? `uid:${process.getuid?.() ?? '?'}` : 'token',
+      principal: identity.principal,
       client: `${params.client.name} ${params.client.version}`,
       workspace,
-      policy: narrow(policy, asked),
+      policy: policies.of(workspace, names),
       toolset,
       run: pipeline.run,
       limits,
@@ -213,12 +271,17 @@ export class Gateway {
     });
   }
 
+  #sessionOf(id: string): Session | undefined {
+    for (const { session } of this.#connections) if (session?.options.id === id) return session;
+    return undefined;
+  }
+
   #tools({ options }: Session, { tier, category, format }: Params<'tools.list'>): object {
+    const policy = options.policy();
     const infos = toolsOf(options.toolset)
-      .map((tool) => toToolInfo(tool, options.policy.tiers[tool.tier].decision))
-      .filter(
-        (it) => it.decision !== 'deny' && (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category,
-      );
+      .filter((it) => couldAllow(policy, it))
+      .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
+      .map((it) => toToolInfo(it, decideTool(policy, it)));
     return { tools: infos.map((it) => toFormat(it, format)) };
   }
 
@@ -254,7 +317,7 @@ export class Gateway {
       if (topics.includes(topic) && (role === 'operator' || sessionId === id))
         connection.peer.notify(method, { ...params, seq });
     };
-    connection.subscriptions.push(this.#events.listen(tell));
+    connection.subscriptions.push({ topics: new Set(topics), ...this.#events.listen(tell) });
     // After the answer, so that nothing of a subscription comes before its number.
     if (afterSeq !== undefined)
       for (const event of this.#events.after(afterSeq)) this.#options.powers.after(0, () => tell(event));
@@ -271,18 +334,18 @@ export class Gateway {
       pid: process.pid,
       rssBytes: process.memoryUsage.rss(),
       sessions: [...this.#connections].filter(({ session }) => session).length,
-      calls: { queued, running, blocked: 0 },
+      calls: { queued, running, blocked: this.#options.approvalsPending() },
+      approvers: this.approvers,
       // An agent learns nothing of other workspaces.
       hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
       cache: {},
-      audit: { entries: this.#options.auditEntries() },
+      audit: this.#options.auditStatus(),
       listeners: this.#options.listeners(),
       confinement: this.#options.confinement,
     };
   }
 
-  #shutdown({ options }: Session, { graceMs }: Params<'shutdown'>): object {
-    if (options.role !== 'operator') throw new RpcError('FORBIDDEN', 'shutdown is for operators');
+  #shutdown({ graceMs }: Params<'shutdown'>): object {
     this.#options.shutdown(graceMs ?? this.#options.limits.shutdownGraceMs);
     return {};
   }

@@ -14,7 +14,8 @@ export interface SessionOptions {
   readonly principal: string;
   readonly client: string;
   readonly workspace: string;
-  readonly policy: Policy;
+  /** In force now: it may be loaded anew while the session goes on. */
+  policy(): Policy;
   readonly toolset: Toolset;
   readonly run: Handler;
   readonly limits: Limits;
@@ -133,10 +134,12 @@ export class Session {
   }
 
   #newCall(id: string, name: string, rawInput: unknown, options: CallOptions): Call {
-    const { id: sessionId, principal, workspace, policy, toolset, onOutput, congested } = this.options;
+    const { id: sessionId, principal, workspace, toolset, onOutput, congested } = this.options;
+    const policyNow = () => this.options.policy();
     const call: Call = {
-      ...{ id, sessionId, principal, workspace, policy, toolset, rawInput, options, queuedMs: 0 },
-      name,
+      ...{ id, sessionId, principal, workspace, toolset, rawInput, options, queuedMs: 0, name },
+      policy: policyNow(),
+      policyNow,
       controller: new AbortController(),
       announce() {},
       congested,
@@ -166,7 +169,7 @@ export class Session {
     }
     kept.record.result = result;
     kept.record.tool = result.tool;
-    call.announce({ status: result.success ? 'done' : result.error.code === 'CANCELLED' ? 'cancelled' : 'error' });
+    call.announce(endOf(result));
     this.#remember(kept);
     return result;
   }
@@ -182,6 +185,7 @@ export class Session {
       queuedMs: round(call.queuedMs),
       cached: false,
       retriesAttempted: 0,
+      ...(call.approvalGranted && { approvalGranted: true }),
       timestamp: new Date(powers.now() - durationMs).toISOString(),
       ...(call.checked && { tier: call.checked.tier }),
       ...(hostPid !== undefined && { hostPid }),
@@ -194,6 +198,8 @@ export class Session {
         verdict,
         enforcedBy: usage?.enforcedBy ?? 'not started',
       },
+      ...(call.costUsd !== undefined && { costUsd: call.costUsd }),
+      ...(call.warnings && { warnings: call.warnings }),
     };
     const base = { callId: call.id, tool, metadata };
     return 'error' in end
@@ -216,6 +222,13 @@ export class Session {
       this.#ended -= 1;
     }
   }
+}
+
+function endOf(result: ToolResult): CallState {
+  if (result.success) return { status: 'done' };
+  const { code, details } = result.error;
+  if (code === 'CANCELLED') return { status: 'cancelled' };
+  return { status: code === 'APPROVAL_DENIED' && !details?.headless ? 'rejected-by-user' : 'error' };
 }
 
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;

@@ -1,90 +1,247 @@
-/** The record of what was asked and what came of it, in order. Chain, redaction and queries are issue 3's. */
-import type { DatabaseSync } from 'node:sqlite';
-import type { Decision, Effect, Resources } from '../call.ts';
-import type { Code } from '../errors.ts';
+/** The record of what was asked, what was decided and what came of it: in order, chained, signed. */
+import { existsSync, renameSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Powers, Timer } from '../powers.ts';
+import { createKey, GENESIS, type Place, readKey, type SigningKey } from './audit-chain.ts';
+import { CHECKPOINT_SCHEMA, Checkpoints } from './audit-checkpoints.ts';
+import { AUDIT_SCHEMA, type AuditEntry, COLUMNS, hashOf, type Row, toRecord, toRow } from './audit-entry.ts';
+import { type ExportFormat, toExportLine } from './audit-export.ts';
+import { type AuditFilter, type AuditPage, type AuditPageRequest, AuditQueries, type Extent } from './audit-query.ts';
+import { type Cut, dropOldest } from './audit-retention.ts';
+import { type LogDetail, readEnd, type Verification, verifyLog } from './audit-verify.ts';
 import { openDatabase } from './database.ts';
 
-/** Inputs are left out until they can be redacted. */
-export interface AuditEntry {
-  readonly kind: 'session' | 'intent' | 'outcome' | 'refusal';
-  readonly sessionId: string;
-  readonly principal: string;
-  readonly callId?: string;
-  readonly tool?: string;
-  readonly effects?: readonly Effect[];
-  readonly decision?: Decision;
-  readonly rule?: string;
-  readonly code?: Code;
-  readonly durationMs?: number;
-  readonly resources?: Resources;
+export type { AuditEntry, AuditRecord } from './audit-entry.ts';
+
+export interface AuditOptions {
+  /** Hides secrets in an input, the effects, a detail before they are stored. Without it, inputs are not stored. */
+  readonly redact?: (value: unknown) => unknown;
 }
 
-const SCHEMA = `CREATE TABLE IF NOT EXISTS audit (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, kind TEXT NOT NULL, session_id TEXT NOT NULL, principal TEXT NOT NULL,
-  call_id TEXT, tool TEXT, effects TEXT, decision TEXT, rule TEXT, code TEXT, duration_ms REAL, resources TEXT) STRICT`;
-const COLUMNS = 'at, kind, session_id, principal, call_id, tool, effects, decision, rule, code, duration_ms, resources';
+const HEAD_SCHEMA = `CREATE TABLE IF NOT EXISTS head (
+  id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL, seal TEXT NOT NULL) STRICT;`;
 
 /** One transaction costs as much as hundreds of rows, and would delay the answers of the turn it is made in. */
 const WRITE_EVERY_MS = 10;
-
-type Row = (string | number | null)[];
+/** Each attempt may wait a second for whoever has locked the database, and holds up everything else meanwhile. */
+const RETRY_EVERY_MS = 5000;
+const RETAIN_EVERY_MS = 3_600_000;
+/** Who speaks in entries about the log itself. */
+const SELF = { kind: 'policy', sessionId: 'daemon', principal: 'daemon' } as const;
 
 export class AuditLog implements Disposable {
   readonly #database: DatabaseSync;
-  readonly #insert: ReturnType<DatabaseSync['prepare']>;
   readonly #powers: Powers;
-  readonly #batchMax: number;
+  readonly #limits: Limits;
+  readonly #redact: AuditOptions['redact'];
+  readonly #keyPath: string;
+  readonly #key: SigningKey;
+  readonly #checkpoints: Checkpoints;
+  readonly #queries: AuditQueries;
+  readonly #statements: Record<'begin' | 'insert' | 'setHead' | 'commit', StatementSync>;
+  readonly #firstOfRun: number;
+  #head: Place;
+  #first: number;
   #waiting: Row[] = [];
-  #entries: number;
-  #scheduled = false;
+  #lost = 0;
+  #writable = true;
+  #write: Timer | undefined;
+  #sign: Timer | undefined;
+  #retain: Timer | undefined;
+  #retaining = false;
+  /** The walk or the drop under way; each waits for the one before it. */
+  #exclusive: Promise<unknown> = Promise.resolve();
 
-  constructor(path: string, limits: Limits, powers: Powers) {
-    this.#database = openDatabase(path);
-    this.#database.exec(SCHEMA);
-    this.#insert = this.#database.prepare(`INSERT INTO audit (${COLUMNS}) VALUES (${COLUMNS.replaceAll(/\w+/g, '?')})`);
-    this.#entries = (this.#database.prepare('SELECT count(*) AS n FROM audit').get() as { n: number }).n;
+  /** Opens or makes the log; its key and its checkpoints are beside it. Throws ToolError STORE_FAILED, and the system's errors. */
+  constructor(path: string, limits: Limits, powers: Powers, options: AuditOptions = {}) {
+    const former = putAside(path, powers);
+    const beside = (ending: string) => join(dirname(path), `${basename(path, '.db')}.${ending}`);
     this.#powers = powers;
-    this.#batchMax = limits.auditBatchMax;
+    this.#limits = limits;
+    this.#redact = options.redact;
+    this.#keyPath = beside('key');
+    this.#database = openDatabase(path);
+    this.#database.exec(AUDIT_SCHEMA + CHECKPOINT_SCHEMA + HEAD_SCHEMA);
+    this.#statements = prepare(this.#database);
+    const key = readKey(this.#keyPath);
+    this.#key = key ?? createKey(this.#keyPath, powers);
+    this.#checkpoints = new Checkpoints(this.#database, beside('checkpoints'));
+    this.#queries = new AuditQueries(this.#database, limits, powers);
+    this.#head = lastOf(this.#database);
+    this.#first = firstOf(this.#database);
+    this.#firstOfRun = this.#head.seq + 1;
+    const broken = this.#whatIsBroken(key === undefined);
+    if (broken !== undefined) powers.log.error({ broken }, 'the audit log is not as it was left');
+    if (broken !== undefined) this.#note({ broken });
+    if (former) this.#note({ former });
+    this.#tryFlush();
+    this.#trySign();
+    this.#retain = powers.after(0, () => this.#retainOften());
   }
 
   /** Entries written and waiting. */
   get entries(): number {
-    return this.#entries + this.#waiting.length;
+    return this.#head.seq - this.#first + 1 + this.#waiting.length;
+  }
+
+  /** False from a write that failed until one succeeds: what may change something must not happen meanwhile. */
+  get writable(): boolean {
+    return this.#writable;
   }
 
   /** Adds an entry, to be written with others within WRITE_EVERY_MS; `flush` writes it now. */
   append(entry: AuditEntry): void {
-    this.#waiting.push(this.#toRow(entry));
-    if (this.#waiting.length >= this.#batchMax) return this.#tryFlush();
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    this.#powers.after(WRITE_EVERY_MS, () => {
-      this.#scheduled = false;
-      this.#tryFlush();
-    });
+    const { kind, detail } = entry;
+    // What the log says of itself, nobody else says.
+    if (kind === 'policy' && detail && 'log' in detail) {
+      const { log: _, ...others } = detail;
+      return this.append({ ...entry, detail: others });
+    }
+    this.#add(entry);
   }
 
   /** Writes what waits, in order, in one transaction. Throws STORE_FAILED, and keeps it for the next time, up to the bound. */
   flush(): void {
     if (this.#waiting.length === 0) return;
+    const rows =
+      this.#lost > 0
+        ? [this.#toRow({ ...SELF, detail: { log: { lost: this.#lost } } }), ...this.#waiting]
+        : this.#waiting;
+    const { begin, insert, setHead, commit } = this.#statements;
+    let { seq, hash } = this.#head;
     try {
-      this.#database.exec('BEGIN');
-      for (const row of this.#waiting) this.#insert.run(...row);
-      this.#database.exec('COMMIT');
+      begin.run();
+      for (const row of rows) {
+        row.seq = ++seq;
+        row.previousHash = hash;
+        row.hash = hash = hashOf(row);
+        insert.run(...COLUMNS.map((it) => row[it]));
+      }
+      setHead.run(seq, hash, this.#key.seal({ seq, hash }));
+      commit.run();
     } catch (error) {
-      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      if (this.#database.isOpen && this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      this.#writable = false;
+      this.#writeAfter(RETRY_EVERY_MS);
       throw new ToolError('STORE_FAILED', 'the audit log could not be written', { cause: error });
     }
-    this.#entries += this.#waiting.length;
+    this.#head = { seq, hash };
     this.#waiting = [];
+    this.#lost = 0;
+    this.#writable = true;
+    this.#signSoon();
+  }
+
+  /** Entries that `request` asks for. Rejects with RpcError INVALID_PARAMS, ToolError SHUTTING_DOWN. */
+  async query(request: AuditPageRequest): Promise<AuditPage> {
+    this.#tryFlush();
+    return this.#queries.page(request, this.#extent);
+  }
+
+  /** All entries that `filter` lets through, the oldest first, as lines without newlines. Throws as `query`. */
+  async *exportEntries(format: ExportFormat, filter: AuditFilter = {}): AsyncGenerator<string> {
+    this.#tryFlush();
+    for await (const { row, isOpen } of this.#queries.rows({ ...filter, order: 'oldest' }, this.#extent))
+      yield toExportLine(format, toRecord(row, isOpen));
+  }
+
+  /** Looks at everything there is. Rejects for nothing that it finds; with SHUTTING_DOWN when the log is closed meanwhile. */
+  verify(): Promise<Verification> {
+    return this.#alone(async () => {
+      this.#tryFlush();
+      this.#trySign();
+      const { path } = this.#checkpoints;
+      const found = await verifyLog({
+        database: this.#database,
+        keyPath: this.#keyPath,
+        checkpointsPath: path,
+        checkpointBytes: statSync(path, { throwIfNoEntry: false })?.size,
+        head: this.#head,
+        powers: this.#powers,
+      });
+      if (!this.#database.isOpen) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
+      return found;
+    });
+  }
+
+  /** Drops entries beyond the age and the size allowed; done by itself at start and hourly. Gives how many. Throws what SQLite throws. */
+  dropOldest(): Promise<number> {
+    return this.#alone(async () => {
+      const dropped = await dropOldest({
+        ...{ database: this.#database, checkpoints: this.#checkpoints, limits: this.#limits, powers: this.#powers },
+        extent: () => this.#extent,
+        record: (cut) => this.#recordCut(cut),
+      });
+      if (this.#database.isOpen) this.#first = firstOf(this.#database);
+      return dropped;
+    });
   }
 
   [Symbol.dispose](): void {
     this.#tryFlush();
-    this.#database.close();
+    this.#trySign();
+    for (const timer of [this.#write, this.#sign, this.#retain]) timer?.cancel();
+    if (this.#database.isOpen) this.#database.close();
+  }
+
+  get #extent(): Extent {
+    return { first: this.#first, last: this.#head.seq, firstOfRun: this.#firstOfRun };
+  }
+
+  #alone<T>(run: () => T | Promise<T>): Promise<T> {
+    const isClosed = () => !this.#database.isOpen;
+    const mine = this.#exclusive.then(() => {
+      if (isClosed()) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
+      return run();
+    });
+    this.#exclusive = mine.catch(() => {}); // Whoever asked for it hears of it.
+    return mine;
+  }
+
+  #note(log: NonNullable<LogDetail['log']>): void {
+    this.#add({ ...SELF, detail: { log } });
+  }
+
+  #add(entry: AuditEntry): void {
+    this.#waiting.push(this.#toRow(entry));
+    const { auditBatchMax } = this.#limits;
+    if (this.#waiting.length < auditBatchMax) return this.#writeAfter(WRITE_EVERY_MS);
+    if (this.#writable) return this.#tryFlush();
+    // Calls with effects are refused meanwhile; of the others, the oldest entries make room.
+    this.#lost += this.#waiting.length - auditBatchMax;
+    this.#waiting = this.#waiting.slice(-auditBatchMax);
+    this.#writeAfter(RETRY_EVERY_MS);
+  }
+
+  #toRow(entry: AuditEntry): Row {
+    const at = new Date(this.#powers.now()).toISOString();
+    const { input, effects, detail, ...others } = entry;
+    const redacted = {
+      ...(this.#redact && { input: this.#redacted(input) }),
+      effects: this.#redacted(effects),
+      detail: this.#redacted(detail),
+    };
+    return toRow({ ...others, ...(redacted as Pick<AuditEntry, 'input' | 'effects' | 'detail'>) }, at, this.#limits);
+  }
+
+  #redacted(value: unknown): unknown {
+    if (value === undefined || !this.#redact) return value;
+    try {
+      return this.#redact(value);
+    } catch (error) {
+      this.#powers.log.error({ error }, 'a value could not be redacted and is left out of the audit log');
+      return '[left out: it could not be redacted]';
+    }
+  }
+
+  #writeAfter(delayMs: number): void {
+    this.#write ??= this.#powers.after(delayMs, () => {
+      this.#write = undefined;
+      this.#tryFlush();
+    });
   }
 
   #tryFlush(): void {
@@ -93,18 +250,103 @@ export class AuditLog implements Disposable {
       this.flush();
     } catch (error) {
       this.#powers.log.error({ error: (error as Error).cause }, 'the audit log could not be written');
-      // Calls with effects are refused meanwhile; of the others, the oldest entries make room.
-      this.#waiting = this.#waiting.slice(-this.#batchMax);
     }
   }
 
-  #toRow(entry: AuditEntry): Row {
-    const { kind, sessionId, principal, callId, tool, effects, decision, rule, code, durationMs, resources } = entry;
-    const at = new Date(this.#powers.now()).toISOString();
-    const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value));
-    return [
-      ...[at, kind, sessionId, principal, callId ?? null, tool ?? null, json(effects), decision ?? null],
-      ...[rule ?? null, code ?? null, durationMs ?? null, json(resources)],
-    ];
+  #signSoon(): void {
+    const { auditCheckpointEntries, auditCheckpointMs } = this.#limits;
+    if (this.#head.seq - (this.#checkpoints.last?.seq ?? 0) >= auditCheckpointEntries) {
+      this.#trySign();
+      return this.#retainOften(); // An hour of such a rate could fill the disk.
+    }
+    this.#sign ??= this.#powers.after(auditCheckpointMs, () => {
+      this.#sign = undefined;
+      this.#trySign();
+    });
   }
+
+  #trySign(): void {
+    if (!this.#database.isOpen) return;
+    try {
+      this.#signHead();
+    } catch (error) {
+      this.#powers.log.error({ error }, 'a checkpoint of the audit log could not be written');
+    }
+  }
+
+  #signHead(): void {
+    if (this.#checkpoints.last?.seq === this.#head.seq) return;
+    this.#checkpoints.add(this.#key.sign({ ...this.#head, at: new Date(this.#powers.now()).toISOString() }));
+  }
+
+  #recordCut(cut: Cut): void {
+    this.#note({ dropped: cut });
+    this.flush();
+    this.#signHead();
+  }
+
+  #retainOften(): void {
+    if (this.#retaining || !this.#database.isOpen) return;
+    this.#retaining = true;
+    this.#retain?.cancel();
+    this.dropOldest()
+      .catch((error: unknown) => this.#powers.log.error({ error }, 'old audit entries could not be dropped'))
+      .finally(() => {
+        this.#retaining = false;
+        if (this.#database.isOpen) this.#retain = this.#powers.after(RETAIN_EVERY_MS, () => this.#retainOften());
+      });
+  }
+
+  /** What was done to the log since it was closed, as far as that shows at once; `verify` looks at everything. */
+  #whatIsBroken(isNewKey: boolean): string | undefined {
+    const { seq } = this.#head;
+    const { last } = this.#checkpoints;
+    if (isNewKey && (seq > 0 || last)) return 'its signing key was missing';
+    if (!last) return seq > 0 ? 'its file of checkpoints was missing, empty or damaged' : undefined;
+    if (last.seq < this.#checkpoints.lastInTable) return 'its file of checkpoints was cut';
+    if (last.seq > seq) return `it ended at entry ${seq} and was signed up to entry ${last.seq}`;
+    const end = readEnd(this.#database);
+    if (seq > 0 && (end?.seq !== seq || end.hash !== this.#head.hash || !this.#key.isSealed(this.#head, end.seal)))
+      return 'the seal of its end was missing or not ours';
+    return undefined;
+  }
+}
+
+function prepare(database: DatabaseSync): Record<'begin' | 'insert' | 'setHead' | 'commit', StatementSync> {
+  const values = COLUMNS.map(() => '?').join(', ');
+  return {
+    begin: database.prepare('BEGIN IMMEDIATE'),
+    insert: database.prepare(`INSERT INTO audit (${COLUMNS.join(', ')}) VALUES (${values})`),
+    setHead: database.prepare('INSERT OR REPLACE INTO head (id, seq, hash, seal) VALUES (1, ?, ?, ?)'),
+    commit: database.prepare('COMMIT'),
+  };
+}
+
+const lastOf = (database: DatabaseSync): Place =>
+  (database.prepare('SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1').get() as Place | undefined) ?? {
+    seq: 0,
+    hash: GENESIS,
+  };
+
+const firstOf = (database: DatabaseSync): number =>
+  (database.prepare('SELECT min(seq) AS first FROM audit').get() as { first: number | null }).first ?? 1;
+
+/** A log from before the chain, moved to `audit-<date>.db`; undefined when there is none. */
+function putAside(path: string, powers: Powers): { file: string; entries: number } | undefined {
+  if (!existsSync(path)) return undefined;
+  const database = openDatabase(path);
+  let entries: number;
+  try {
+    const columns = database.prepare('SELECT name FROM pragma_table_info(?)').all('audit') as { name: string }[];
+    if (columns.length === 0 || columns.some(({ name }) => name === 'hash')) return undefined;
+    entries = (database.prepare('SELECT count(*) AS n FROM audit').get() as { n: number }).n;
+    // Into the one file that is moved.
+    database.exec('PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;');
+  } finally {
+    database.close();
+  }
+  const date = new Date(powers.now()).toISOString().replaceAll(/[:.]/g, '-');
+  const file = `${basename(path, '.db')}-${date}.db`;
+  renameSync(path, join(dirname(path), file));
+  return { file, entries };
 }

@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import type { Decision, Tier } from '../call.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
+import type { Question } from '../policy/question.ts';
 import { builtinTools } from './builtin.ts';
 import type { Tool } from './tool.ts';
 
@@ -27,6 +28,18 @@ export function builtinToolset(): Toolset {
 
 /** The tools themselves, in the order of their names, each once. */
 export const toolsOf = (toolset: Toolset): Tool[] => [...new Set([...toolset.values()].map(({ tool }) => tool))];
+
+const builtins = builtinToolset();
+
+/** What a call of a built-in tool would touch, for the examples of policies; undefined for other tools. Throws ZodError. */
+export function effectsOfBuiltin(name: string, input: unknown): Partial<Question> | undefined {
+  const named = builtins.get(name);
+  if (!named) return undefined;
+  const { tool } = named;
+  const { tier, category, aliases } = tool;
+  const effects = tool.effects(named.parse(input) as never);
+  return { tool: tool.name, tier, category, aliases: aliases.map((it) => it.name), effects };
+}
 
 export interface ToolInfo {
   name: string;

@@ -117,16 +117,31 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly tier: Tier;
   /** What the call would touch; the policy decides on this. */
   effects(input: z.output<I>): Effect[];
+  /** Whether it may change or remove what was there before; a hint for clients. What a policy asks about is a `delete` effect. */
   readonly destructive?: boolean;
   readonly idempotent?: boolean;
   readonly cacheable?: boolean;
   /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */
   timeoutMs?(input: z.output<I>): number | undefined;
+  /** The command line that a call runs, for tools that run one; policies judge it by its programs and paths. */
+  commandOf?(input: z.output<I>): { command: string; cwd: string; env: Readonly<Record<string, string>> };
+  /** What the call is expected to cost, in US dollars; reserved before it runs. */
+  estimateCostUsd?(input: z.output<I>): number;
+  /** What a run would do to files, without doing it: runs in the read_only host, before a person is asked. */
+  preview?(input: z.output<I>, context: ToolContext): Promise<Preview>;
   readonly input: I;
   readonly output: O;
   readonly examples: readonly Example<z.input<I>, z.output<O>>[];
   readonly aliases: readonly Alias<z.input<I>>[];
   run(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
+}
+
+/** What a call would change, and the content that it was judged by. */
+export interface Preview {
+  /** Unified diff; absent where none can be made. */
+  diff?: string;
+  /** Files that the call replaces or removes, as they are now; null where there is none. */
+  preImages: { path: string; hash: string | null }[];
 }
 
 /** A tool whose shapes are not known here. */

@@ -1,5 +1,7 @@
 /** Bytes in, bytes out; no transport knows what a message is. */
 
+import type { PeerCredentials } from './peer-credentials.ts';
+
 export interface ChannelEvents {
   /** A chunk of the stream, or one whole payload where the transport has messages of its own. */
   data(bytes: Buffer): void;
@@ -17,6 +19,8 @@ export interface Channel {
   readonly encoding: 'msgpack' | 'json';
   /** Whether whoever connects has shown who he is: by the mode of a file, or by a token. */
   readonly authenticated: boolean;
+  /** Who connected, where the kernel says; for the record, it grants nothing. */
+  readonly credentials?: PeerCredentials;
   /** Bytes handed over and not yet written. */
   readonly bufferedBytes: number;
   /** Called once, before anything else. */

@@ -2,6 +2,7 @@
 import { chmodSync, lstatSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import { dirname } from 'node:path';
+import { peerCredentials } from './peer-credentials.ts';
 import type { Channel, ChannelEvents, Listener } from './transport.ts';
 
 /** sun_path of Linux holds 108 bytes with its NUL; a longer one fails as EINVAL, which says nothing. */
@@ -37,7 +38,9 @@ export async function listenUnix(path: string, accept: (channel: Channel) => voi
     if (await answers(path))
       throw new SocketError(`a daemon already listens at ${path}; stop it with \`ringfence stop\``);
   }
-  const server = createServer({ allowHalfOpen: false }, (socket) => accept(socketChannel(socket)));
+  const server = createServer({ allowHalfOpen: false }, (socket) =>
+    accept(withCredentials(socketChannel(socket), socket)),
+  );
   // Bound under another name and renamed, so that the path never stands for a socket that refuses.
   const fresh = `${path.slice(0, PATH_BYTES_MAX - 4)}.new`;
   rmSync(fresh, { force: true });
@@ -59,6 +62,12 @@ export async function listenUnix(path: string, accept: (channel: Channel) => voi
       await closed;
     },
   };
+}
+
+/** Who connected, as the kernel says, where it does. */
+function withCredentials(channel: Channel, socket: Socket): Channel {
+  const credentials = peerCredentials(socket);
+  return credentials ? Object.assign(channel, { credentials }) : channel;
 }
 
 function listening(server: Server, path: string): Promise<void> {

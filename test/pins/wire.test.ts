@@ -71,7 +71,7 @@ describe('an output notification', () => {
         a6 6d6574686f64 ab 63616c6c2e6f7574707574
         a6 706172616d73 84
           a6 63616c6c4964 a1 63
-          a3 736571 d3 0000000200000000
+          a3 736571 cf 0000000200000000
           a6 73747265616d a6 7374646f7574
           a4 64617461 c4 02 00ff`);
     expect(encode(output).toString('hex')).toBe(hex);

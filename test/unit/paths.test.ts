@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isInside, isProtected, isSensitive, PROTECTED_PATHS } from '../../src/paths.ts';
+import { isInside, isProtected, isSensitive, isTrusted, PROTECTED_PATHS } from '../../src/paths.ts';
 
 describe('isInside', () => {
   test.each([
@@ -86,5 +86,41 @@ describe('isProtected', () => {
     ...['.mcp.json.md', 'x.mcp.json', '.vscode-test/a', 'my.idea', '.envrc.example', '.ringfenced', 'ringfence', ''],
   ])('is not "%s"', (path) => {
     expect(isProtected(path)).toBe(false);
+  });
+});
+
+describe('isTrusted', () => {
+  test.each([
+    ...[
+      '.git/config',
+      '.git/config.worktree',
+      '.git/commondir',
+      'sub/.git/config',
+      '.GIT/Config',
+      '.mcp.json',
+      'a/.envrc',
+    ],
+    ...[
+      '.git/modules/m/config',
+      '.git/modules/logs/config',
+      '.git/modules/a/b/modules/c/config',
+      '.git/worktrees/w/commondir',
+    ],
+    ...['.git/worktrees/w/gitdir', 'worktree/.git'],
+  ])('is the file %s', (path) => {
+    expect(isTrusted(path, 'file')).toBe(true);
+  });
+  test.each(['.git/hooks', 'sub/.git/hooks', '.git/modules/m/hooks', '.vscode', 'a/b/.idea', '.ringfence'])(
+    'is the directory %s',
+    (path) => {
+      expect(isTrusted(path, 'directory')).toBe(true);
+    },
+  );
+
+  test.each([
+    ...['.git', '.git/refs/heads/hooks', '.git/modules/m/refs/heads/config', '.git/modules/m/logs/refs/heads/hooks'],
+    ...['.git/objects', 'config', 'hooks', 'src/config', '.github/config', '.git/modules/m', '.git/worktrees'],
+  ])('is not the directory %s, which must stay writable', (path) => {
+    expect(isTrusted(path, 'directory')).toBe(false);
   });
 });

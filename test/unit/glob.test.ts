@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { matchGlob, parseGlob } from '../../../src/tools/glob.ts';
+import { compilePath, compileSegment, matchGlob, matchText, parseGlob, unfoldBraces } from '../../src/glob.ts';
 
 const matches = (pattern: string, path: string) =>
-  matchGlob(parseGlob(pattern), path.split('/').at(-1) as string, path);
+  matchGlob(parseGlob(pattern), path.replace(/\/$/, '').split('/').at(-1) as string, path);
 
 test.each([
   ['*.ts', 'src/a.ts', true],
@@ -69,6 +69,49 @@ test.each([
   ['a/**/b/**/c', 'a/1/b/2/3/c', true],
   ['a/**/b/**/c', 'a/1/c/2/b', false],
   ['a/*', 'a', false],
+  ['./a', 'a', true],
+  ['./a', 'x/a', false],
+  ['/a', 'a', true],
+  ['/a', 'x/a', false],
+  ['{./,x/}a', 'x/a', true],
+  ['{./,x/}a', 'y/a', false],
+  ['a', 'x/a', true],
+  ['a/', 'a', false],
+  ['a/', 'a/', true],
+  ['a/', 'x/a/', true],
+  ['/a/', 'x/a/', false],
+  ['a/b/', 'a/b/', true],
+  ['a/b/', 'a/b', false],
+  ['a', 'a/', true],
+  ['a/*', 'a/b/', true],
+  ['**/', 'a/', true],
+  ['**/', 'a', false],
+  ['?', '😀', true],
+  ['??', '😀', false],
+  ['😀', '😀', true],
+  ['*😀?', 'a😀b', true],
+  ['?*?', '😀', false],
+  ['*[!😀]', 'a😀', false],
+  ['?*?', '😀😀', true],
+  ['[😀-😎]', '😃', true],
+  ['[😀-😎]', '😏', false],
+  ['[!😀]', '😀', false],
+  ['\\{a,b\\}', '{a,b}', true],
+  ['\\{a,b\\}', 'a', false],
+  ['{a\\,b,c}', 'a,b', true],
+  ['{a\\,b,c}', 'b', false],
+  ['{a\\}b,c}', 'a}b', true],
+  ['{a,{b}', '{a,b', true],
+  ['a,b', 'a,b', true],
+  ['{a}', 'a', true],
+  ['a\\', 'a\\', true],
+  ['[a', '[a', true],
+  ['[]', '[]', true],
+  ['[!]', '[!]', true],
+  ['[a]]', 'a]', true],
+  ['*.*', 'a.b.c', true],
+  ['a*ab', 'ab', false],
+  ['a*b*b', 'ab', false],
 ])('%s and %s: %s', (pattern, path, expected) => {
   expect(matches(pattern, path)).toBe(expected);
 });
@@ -85,6 +128,72 @@ test('a name without special characters matches itself and nothing else', () => 
 test('patterns that hang other matchers end at once', () => {
   expect(matches(`${'*a'.repeat(200)}b`, 'a'.repeat(4000))).toBe(false);
   expect(matches(`${'**/'.repeat(50)}b`, Array(200).fill('a').join('/'))).toBe(false);
+});
+
+test('`**` costs no more than its segments times those of the path', () => {
+  const asked: string[] = [];
+  const path = Array.from({ length: 100 }, (_, at) => `${at}`);
+  const spied = new Proxy(path, {
+    get(target, key) {
+      if (typeof key === 'string' && /^\d+$/.test(key)) asked.push(key);
+      return Reflect.get(target, key);
+    },
+  });
+  const glob = Array.from({ length: 20 }, () => ['**', '*']).flat();
+  expect(compilePath([...glob, 'x'])(spied)).toBe(false);
+  expect(asked.length).toBeLessThan(100 * 41);
+});
+
+test('a glob says what it always ends with, and what it is alone', () => {
+  const told = ['*.tar.gz', 'a*', 'abc', 'a\\*b', '[a]b', '*'].map((it) => {
+    const { literal, ending } = compileSegment(it);
+    return [literal, ending];
+  });
+  expect(told).toEqual([
+    [undefined, '.tar.gz'],
+    [undefined, ''],
+    ['abc', 'abc'],
+    ['a*b', 'a*b'],
+    [undefined, 'b'],
+    [undefined, ''],
+  ]);
+});
+
+describe('plain texts', () => {
+  test.each([
+    ['file_*', 'file_read', true],
+    ['file_*', 'xfile_read', false],
+    ['*', '', true],
+    ['?', '', false],
+    ['?', '😀', true],
+    ['*', 'a/b', true],
+    ['a*c', 'a/b/c', true],
+    ['a?c', 'a/c', true],
+    ['*.org', 'a.b.org', true],
+    ['[a]', 'a', false],
+    ['[a]', '[a]', true],
+    ['{a,b}', 'a', false],
+    ['\\*', '*', true],
+    ['\\*', 'a', false],
+    ['\\$', '$', true],
+    ['\\\\', '\\', true],
+    ['\\.ts', '\\.ts', true],
+    ['a\\', 'a\\', true],
+    ['A', 'a', false],
+  ])('%s and %s: %s', (pattern, text, expected) => {
+    expect(matchText(pattern, text)).toBe(expected);
+  });
+
+  test('match themselves when what is special in them is escaped, and then nothing else', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', '*', '?', '$', '\\', '[', '😀') });
+    fc.assert(
+      fc.property(text, text, (a, b) => {
+        const escaped = a.replaceAll(/[*?$\\]/g, '\\$&');
+        expect(matchText(escaped, a)).toBe(true);
+        expect(matchText(escaped, b)).toBe(a === b);
+      }),
+    );
+  });
 });
 
 /** A glob of letters, `?` and `*` as the regular expression that it means; small ones only, since these go back. */
@@ -123,6 +232,23 @@ test('a name whose special characters are escaped matches itself', () => {
   );
 });
 
+test('a segment with emoji and brackets matches what the same regular expression does', () => {
+  const segment = fc.string({
+    unit: fc.constantFrom('a', '😀', '?', '*', '[a😎]', '[!a]'),
+    minLength: 1,
+    maxLength: 6,
+  });
+  const name = fc.string({ unit: fc.constantFrom('a', '😀', '😎'), minLength: 1, maxLength: 6 });
+  fc.assert(
+    fc.property(segment, name, (glob, it) => {
+      fc.pre(glob !== '**');
+      const expression = glob.replaceAll('?', '.').replaceAll('[!', '[^').replaceAll(/\*+/g, '.*');
+      expect(matches(glob, it)).toBe(new RegExp(`^${expression}$`, 'u').test(it));
+    }),
+    { numRuns: 2000 },
+  );
+});
+
 test('four times as long a hostile name takes about four times as long, not exponentially longer', () => {
   const glob = parseGlob(`${'*a'.repeat(20)}b`);
   const timeOf = (length: number): number => {
@@ -150,6 +276,22 @@ describe('braces', () => {
     expect(parseGlob(flat(64))).toHaveLength(64);
     expect(parseGlob('{a,b}'.repeat(6))).toHaveLength(64);
     expect(() => parseGlob('{a,b}'.repeat(7))).toThrow(/more than 64/);
+  });
+
+  test('inside braces are told apart each once, not multiplied by what is beside them', () => {
+    expect(unfoldBraces('{a,b{c,d}}')).toEqual(['a', 'bc', 'bd']);
+    expect(unfoldBraces('{a,a,{a,b}}x')).toEqual(['ax', 'bx']);
+    const nested = `${'{a,b'.repeat(30)}${'}'.repeat(30)}`;
+    expect(unfoldBraces(nested)).toHaveLength(31);
+  });
+
+  test('without an escape unfold as the shell does', () => {
+    expect(unfoldBraces('a{,b}c{d,{e,f}g}')).toEqual(['acd', 'aceg', 'acfg', 'abcd', 'abceg', 'abcfg']);
+  });
+
+  test('within braces cost no stack', () => {
+    expect(unfoldBraces(`${'{'.repeat(100_000)}a${'}'.repeat(100_000)}`)).toEqual(['a']);
+    expect(unfoldBraces(`${'{'.repeat(100_000)}a`)).toHaveLength(1);
   });
 
   test.each(['{'.repeat(1024), '}'.repeat(1024), '{,'.repeat(512), `${'{'.repeat(512)}${'}'.repeat(512)}`])(

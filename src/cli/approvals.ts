@@ -1,0 +1,276 @@
+/** `ringfence approvals`: a person's answers, one at a time, each after the whole question was shown. */
+import { createInterface, type Interface } from 'node:readline/promises';
+import type { Readable, Writable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import type { Approval, Remember } from '../store/approval.ts';
+import { EXIT, print, printJson, say } from './output.ts';
+import { showApproval, showLine } from './question.ts';
+
+/** As much of a client as approvals need. */
+export interface ApprovalsClient {
+  request(method: string, params: unknown): Promise<unknown>;
+  /** Ends when the connection does. */
+  notifications(topics: readonly string[]): AsyncIterable<{ method: string; params: unknown }>;
+}
+
+/** Where the person is. */
+export interface Terminal {
+  readonly input: Readable;
+  readonly output: Writable;
+  readonly isTTY: boolean;
+  /** Whether NO_COLOR is set. */
+  readonly noColor?: boolean;
+}
+
+/** What goes into `approvals.resolve` beside the id. */
+export interface PersonsAnswer {
+  readonly decision: 'approve' | 'deny';
+  readonly feedback?: string;
+  readonly remember?: Remember;
+}
+
+/** Lists what waits. Gives the exit code. */
+export async function approvalsList(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
+  const approvals = await listed(client);
+  if (flags.json) printJson(approvals);
+  else if (approvals.length === 0) say('nothing waits for an answer');
+  else
+    for (const { approvalId, impact, tool, reason, expiresAt } of approvals)
+      print(showLine(`${approvalId}  ${impact.level.padEnd(6)}  ${tool.padEnd(20)} until ${expiresAt}  ${reason}`));
+  return EXIT.OK;
+}
+
+/** Approves one, once. Rejects with RemoteError where it waits no longer. Gives the exit code. */
+export async function approvalsApprove(client: ApprovalsClient, approvalId: string): Promise<number> {
+  await client.request('approvals.resolve', { approvalId, decision: 'approve' });
+  say(`approved ${approvalId}`);
+  return EXIT.OK;
+}
+
+/** Denies one; the feedback reaches the agent. Rejects with RemoteError where it waits no longer. Gives the exit code. */
+export async function approvalsDeny(
+  client: ApprovalsClient,
+  approvalId: string,
+  { feedback }: { feedback?: string },
+): Promise<number> {
+  await client.request('approvals.resolve', { approvalId, decision: 'deny', ...(feedback && { feedback }) });
+  say(`denied ${approvalId}`);
+  return EXIT.OK;
+}
+
+/**
+ * Shows each question as it comes and asks for an answer, until the input or the connection ends, or Ctrl-C (or
+ * `signal`), which leaves the rest unanswered. Gives the exit code.
+ */
+export async function approvalsWatch(client: ApprovalsClient, io: Terminal, signal?: AbortSignal): Promise<number> {
+  using prompt = new Prompt(io, signal);
+  const queue = new Queue();
+  const notifications = client.notifications(['approvals']);
+  const hearing = hear(notifications, { queue, prompt }).finally(() => prompt.leave(EXIT.UNREACHABLE));
+  hearing.catch(() => {}); // The connection ended with an error; the exit code says so.
+  prompt.left.addEventListener('abort', () => queue.wake());
+  for (const approval of await listed(client)) queue.add(approval);
+  prompt.say(queue.size === 0 ? 'Waiting for questions; Ctrl-C leaves.' : `${queue.size} waiting; Ctrl-C leaves.`);
+  for (;;) {
+    const next = await queue.next(prompt.left);
+    if (!next) return prompt.exitCode;
+    if (queue.size > 1) prompt.say(`(${queue.size - 1} more after this one)`);
+    const answer = await prompt.ask(next.approval, next.gone);
+    if (!answer || next.gone.aborted) continue;
+    if (await resolve(client, { approval: next.approval, answer, prompt })) queue.remove(next.approval.approvalId);
+  }
+}
+
+/** Asks the person at this terminal about one call; undefined when they leave, or `signal` says it is over. */
+export async function askInline(
+  approval: Approval,
+  io: Terminal,
+  signal?: AbortSignal,
+): Promise<PersonsAnswer | undefined> {
+  using prompt = new Prompt(io);
+  // Awaited here, since the prompt closes on return.
+  return await prompt.ask(approval, signal ?? new AbortController().signal);
+}
+
+async function listed(client: ApprovalsClient): Promise<Approval[]> {
+  return ((await client.request('approvals.list', {})) as { approvals: Approval[] }).approvals;
+}
+
+/** Whether the question is over; an answer that the daemon refuses leaves it as it was. */
+async function resolve(
+  client: ApprovalsClient,
+  { approval: { approvalId }, answer, prompt }: { approval: Approval; answer: PersonsAnswer; prompt: Prompt },
+): Promise<boolean> {
+  try {
+    await client.request('approvals.resolve', { approvalId, ...answer });
+    prompt.say(`${answer.decision === 'approve' ? 'Approved' : 'Denied'}${answer.remember ? ' and remembered' : ''}.`);
+    return true;
+  } catch (error) {
+    prompt.answered.delete(approvalId);
+    prompt.say(`Not taken: ${showLine((error as Error).message)}`);
+    const still = await listed(client).catch(() => []); // The connection is over, and all questions with it.
+    return !still.some((it) => it.approvalId === approvalId);
+  }
+}
+
+async function hear(
+  notifications: AsyncIterable<{ method: string; params: unknown }>,
+  { queue, prompt }: { queue: Queue; prompt: Prompt },
+): Promise<void> {
+  for await (const { method, params } of notifications) {
+    if (method === 'approval.requested') queue.add((params as { approval: Approval }).approval);
+    if (method !== 'approval.resolved') continue;
+    const { approvalId, decision } = params as { approvalId: string; decision: string };
+    const was = queue.remove(approvalId);
+    if (was && !prompt.answered.has(approvalId))
+      prompt.say(`${showLine(approvalId)} (${showLine(was.tool)}) was settled elsewhere: ${showLine(decision)}.`);
+  }
+}
+
+interface Waiting {
+  readonly approval: Approval;
+  /** Aborted when it is answered elsewhere, or expired. */
+  readonly gone: AbortSignal;
+}
+
+/** Questions in the order in which they came, each once. */
+class Queue {
+  readonly #waiting = new Map<string, Waiting & { over: AbortController }>();
+  #woken: (() => void) | undefined;
+
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  add(approval: Approval): void {
+    if (this.#waiting.has(approval.approvalId)) return;
+    const over = new AbortController();
+    this.#waiting.set(approval.approvalId, { approval, gone: over.signal, over });
+    this.wake();
+  }
+
+  remove(approvalId: string): Approval | undefined {
+    const waiting = this.#waiting.get(approvalId);
+    this.#waiting.delete(approvalId);
+    waiting?.over.abort();
+    return waiting?.approval;
+  }
+
+  /** The oldest, when there is one; undefined when `left` is aborted, which is followed by `wake`. */
+  async next(left: AbortSignal): Promise<Waiting | undefined> {
+    while (!left.aborted) {
+      const [first] = this.#waiting.values();
+      if (first) return first;
+      await new Promise<void>((resolve) => {
+        this.#woken = resolve;
+      });
+    }
+    return undefined;
+  }
+
+  wake(): void {
+    this.#woken?.();
+  }
+}
+
+/** One line editor for all questions: what is typed while none is shown is nobody's answer. */
+class Prompt implements Disposable {
+  readonly #io: Terminal;
+  readonly #lines: Interface;
+  readonly #left = new AbortController();
+  /** Whether the cursor stands behind a prompt. */
+  #asking = false;
+  /** Answered here, so that their notices are no news. */
+  readonly answered = new Set<string>();
+  exitCode: number = EXIT.OK;
+
+  constructor(io: Terminal, signal?: AbortSignal) {
+    this.#io = io;
+    this.#lines = createInterface({
+      input: io.input,
+      output: io.output,
+      terminal: io.isTTY,
+      historySize: 0,
+      prompt: '',
+    });
+    this.#lines.on('SIGINT', () => this.leave(EXIT.INTERRUPTED));
+    this.#lines.on('close', () => this.leave(EXIT.OK));
+    signal?.addEventListener('abort', () => this.leave(EXIT.INTERRUPTED));
+  }
+
+  get left(): AbortSignal {
+    return this.#left.signal;
+  }
+
+  /** Ends all asking. The first reason counts. */
+  leave(exitCode: number): void {
+    if (this.#left.signal.aborted) return;
+    this.exitCode = exitCode;
+    this.#left.abort();
+  }
+
+  say(text: string): void {
+    this.#io.output.write(`${this.#asking ? '\n' : ''}${text}\n`);
+  }
+
+  async ask(approval: Approval, gone: AbortSignal): Promise<PersonsAnswer | undefined> {
+    const remember = rememberFor(approval);
+    if (this.#io.isTTY) await typedAhead();
+    this.say(showApproval(approval, { color: this.#io.isTTY && !this.#io.noColor, remembers: remember.match }));
+    const signal = AbortSignal.any([gone, this.#left.signal]);
+    while (!signal.aborted) {
+      // What was typed before this question was shown must not answer it.
+      if (this.#io.isTTY) for (const name of ['e', 'u']) this.#lines.write(null, { ctrl: true, name });
+      this.say('');
+      this.#asking = true;
+      const line = await this.#lines.question('Your choice: ', { signal }).catch(() => undefined); // Aborted.
+      this.#asking = false;
+      const answer = line === undefined ? undefined : parseAnswer(line, remember);
+      if (answer && !signal.aborted) {
+        this.answered.add(approval.approvalId);
+        return answer;
+      }
+      if (line !== undefined) this.say('Type y, n, ya or na; after n or na you may say why.');
+    }
+    return undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.#lines.close();
+  }
+}
+
+/** Lets what a terminal holds already come in, while no question is there that it could answer. */
+async function typedAhead(): Promise<void> {
+  for (let turns = 0; turns < 3; turns++) await setImmediate();
+}
+
+/** What `ya` and `na` remember: for what is dangerous no more than the very same call. */
+function rememberFor({ impact }: Approval): Remember {
+  return { scope: 'session', match: impact.level === 'high' ? 'exact' : 'tool' };
+}
+
+/** `y`, `n why`, `ya`, `na why`; undefined for anything else, which is no answer. */
+function parseAnswer(line: string, remember: Remember): PersonsAnswer | undefined {
+  const [, word = '', feedback = ''] = /^\s*(\S+)\s*(.*)$/s.exec(line) ?? [];
+  switch (word.toLowerCase()) {
+    case 'y':
+    case 'yes':
+      // `y but only …` is no yes.
+      return feedback.trim() === '' ? { decision: 'approve' } : undefined;
+    case 'ya':
+      return feedback.trim() === '' ? { decision: 'approve', remember } : undefined;
+    case 'n':
+    case 'no':
+      return { decision: 'deny', ...(feedback.trim() && { feedback: feedback.trim().slice(0, FEEDBACK_CHARS_MAX) }) };
+    case 'na':
+      return {
+        ...{ decision: 'deny', remember },
+        ...(feedback.trim() && { feedback: feedback.trim().slice(0, FEEDBACK_CHARS_MAX) }),
+      };
+    default:
+      return undefined;
+  }
+}
+
+const FEEDBACK_CHARS_MAX = 4096;

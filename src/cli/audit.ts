@@ -1,0 +1,116 @@
+import type { Client } from '../client.ts';
+import type { AuditRecord } from '../store/audit-entry.ts';
+import { type ExportFormat, toExportLine } from '../store/audit-export.ts';
+import type { AuditFilter, AuditPage } from '../store/audit-query.ts';
+import type { Verification } from '../store/audit-verify.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+
+/** A connection with the operator's role. */
+export type AuditClient = Pick<Client, 'request'>;
+
+export interface AuditQueryFlags extends Omit<AuditFilter, 'order'> {
+  /** Entries wanted, the newest of all; 50 when absent. */
+  readonly limit?: number;
+  readonly json?: boolean;
+}
+
+/** `ringfence audit query`: the newest entries, the last one below. Gives the exit code. */
+export async function auditQuery(
+  { limit = 50, json, ...filter }: AuditQueryFlags,
+  client: AuditClient,
+): Promise<number> {
+  if (!Number.isSafeInteger(limit) || limit < 1)
+    throw new CliError(EXIT.USAGE, `--limit takes a number from 1, not ${limit}`);
+  const entries: AuditRecord[] = [];
+  for await (const entry of allEntries({ ...filter, order: 'newest' }, client, limit)) entries.push(entry);
+  entries.reverse();
+  if (json) printJson(entries);
+  else if (entries.length === 0) say('no such entries');
+  else for (const line of toTable(entries)) print(line);
+  return EXIT.OK;
+}
+
+/** `ringfence audit verify`. Gives 0 when the log is whole, 1 when it is not. */
+export async function auditVerify(client: AuditClient, flags: { readonly json?: boolean } = {}): Promise<number> {
+  const it = (await client.request('audit.verify', {})) as Verification;
+  if (flags.json) printJson(it);
+  else if (it.ok) print(`${it.entries} entries, all of them whole and in order`);
+  else {
+    const from = it.firstBroken === undefined ? '' : ` from entry ${it.firstBroken}`;
+    say(
+      `the audit log is broken${from}: ${safe(it.reason ?? 'no reason given')} (${it.entries} entries before are whole)`,
+    );
+  }
+  return it.ok ? EXIT.OK : EXIT.FAILED;
+}
+
+/** `ringfence audit export`: all entries asked for, the oldest first, a line each. Gives the exit code. */
+export async function auditExport(
+  format: ExportFormat,
+  filter: Omit<AuditFilter, 'order'>,
+  client: AuditClient,
+): Promise<number> {
+  for await (const entry of allEntries({ ...filter, order: 'oldest' }, client)) print(toExportLine(format, entry));
+  return EXIT.OK;
+}
+
+const PAGE = 1000;
+
+async function* allEntries(filter: AuditFilter, client: AuditClient, limit = Number.MAX_SAFE_INTEGER) {
+  let cursor: string | undefined;
+  for (let left = limit; left > 0; ) {
+    const request = { ...filter, limit: Math.min(left, PAGE), ...(cursor !== undefined && { cursor }) };
+    const page = (await client.request('audit.query', request)) as AuditPage;
+    yield* page.entries;
+    left -= page.entries.length;
+    cursor = page.cursor;
+    if (cursor === undefined) return;
+  }
+}
+
+/** One line of one cell: other people's text, which must neither drive the terminal nor break the table. */
+const safe = (text: string): string =>
+  harmless(text)
+    .replaceAll(/[\n\t]/g, ' ')
+    .replaceAll(/[\p{Bidi_Control}\u2028\u2029]/gu, '?');
+
+const WIDEST = 48;
+
+const cell = (text: string): string => {
+  const shown = safe(text);
+  return shown.length > WIDEST ? `${shown.slice(0, WIDEST - 1)}…` : shown;
+};
+
+function toTable(entries: readonly AuditRecord[]): string[] {
+  const rows = [
+    ['SEQ', 'AT', 'KIND', 'SESSION', 'WHO', 'TOOL', 'DECISION', 'RESULT', 'MS', 'WHAT'],
+    ...entries.map((it) => [
+      ...[String(it.seq), it.at, it.kind, it.sessionId.slice(-8), it.principal, it.tool ?? '', it.decision ?? ''],
+      ...[resultOf(it), it.durationMs === undefined ? '' : it.durationMs.toFixed(1), whatOf(it)],
+    ]),
+  ].map((row) => row.map(cell));
+  const widths = rows.reduce(
+    (widest, row) => row.map((it, at) => Math.max(it.length, widest[at] ?? 0)),
+    [] as number[],
+  );
+  return rows.map((row) =>
+    row
+      .map((it, at) => it.padEnd(widths[at] as number))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+function resultOf({ code, kind, outcome, rule }: AuditRecord): string {
+  if (code !== undefined) return rule === undefined ? code : `${code} (${rule})`;
+  return outcome ?? (kind === 'outcome' ? 'ok' : '');
+}
+
+function whatOf({ effects, detail, input }: AuditRecord): string {
+  if (Array.isArray(effects) && effects.length > 0) {
+    const more = effects.length > 1 ? ` and ${effects.length - 1} more` : '';
+    return `${effects[0]?.kind} ${effects[0]?.target}${more}`;
+  }
+  const other = detail ?? input;
+  return other === undefined ? '' : JSON.stringify(other);
+}

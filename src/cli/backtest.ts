@@ -1,0 +1,103 @@
+import type { Client } from '../client.ts';
+import { toQuestion } from '../pipeline/permission.ts';
+import { decide } from '../policy/decide.ts';
+import { loadPolicy } from '../policy/load.ts';
+import { createProgramResolver } from '../policy/programs.ts';
+import type { Policy } from '../policy/schema.ts';
+import type { AuditRecord } from '../store/audit-log.ts';
+import { builtinToolset, effectsOfBuiltin } from '../tools/registry.ts';
+import { EXIT, harmless, print, printJson, say } from './output.ts';
+
+export interface BacktestFlags {
+  /** An age such as `30d`, or ISO 8601. */
+  readonly since?: string;
+  readonly json?: boolean;
+}
+
+/** A recorded call that the two policies see differently. */
+interface Difference {
+  at: string;
+  tool: string;
+  effects: string;
+  old: string;
+  new: string;
+  rule: string;
+  source: string;
+}
+
+/** What came of comparing two policies over recorded calls. */
+export interface Comparison {
+  differences: Difference[];
+  calls: number;
+  /** Calls that can't be judged again: their input was cut or redacted in the log, or their tool is not ours. */
+  skipped: number;
+}
+
+const PAGE = 1000;
+
+/** `ringfence policy backtest OLD NEW`: recorded calls that would be decided differently. 0: none, 1: some. */
+export async function policyBacktest(
+  files: { old: string; new: string },
+  flags: BacktestFlags,
+  { client, home }: { client: Pick<Client, 'request'>; home: string },
+): Promise<number> {
+  const [old, fresh] = [files.old, files.new].map((it) => loadPolicy(it, { effectsOf: effectsOfBuiltin })) as [
+    Policy,
+    Policy,
+  ];
+  const entries: AuditRecord[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = (await client.request('audit.query', {
+      ...{ since: flags.since ?? '30d', order: 'oldest', limit: PAGE },
+      ...(cursor !== undefined && { cursor }),
+    })) as { entries: AuditRecord[]; cursor?: string };
+    entries.push(...page.entries);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  const comparison = compare(entries, { old, new: fresh }, home);
+  if (flags.json) printJson(comparison);
+  else tell(comparison);
+  return comparison.differences.length === 0 ? EXIT.OK : EXIT.FAILED;
+}
+
+/** Decides each recorded call by both policies. Pure but for looking up programs. */
+export function compare(
+  entries: readonly AuditRecord[],
+  policies: { old: Policy; new: Policy },
+  home: string,
+): Comparison {
+  const toolset = builtinToolset();
+  const parts = { home, resolve: createProgramResolver() };
+  const workspaces = new Map<string, string>();
+  const comparison: Comparison = { differences: [], calls: 0, skipped: 0 };
+  for (const entry of entries) {
+    const { kind, sessionId, principal, tool: name, input, detail } = entry;
+    if (kind === 'session' && typeof detail?.workspace === 'string') workspaces.set(sessionId, detail.workspace);
+    if (input === undefined || name === undefined) continue;
+    const tool = toolset.get(name)?.tool;
+    const parsed = tool?.input.safeParse(input);
+    if (!tool || !parsed?.success) {
+      comparison.skipped += 1;
+      continue;
+    }
+    comparison.calls += 1;
+    const asker = { principal, session: sessionId, workspace: workspaces.get(sessionId) ?? '/' };
+    const question = toQuestion(tool, parsed.data, { asker, parts });
+    const [before, after] = [decide(policies.old, question), decide(policies.new, question)];
+    if (before.decision === after.decision) continue;
+    const effects = after.effects.map((it) => `${it.kind} ${it.target}`).join(', ');
+    comparison.differences.push({
+      ...{ at: entry.at, tool: name, effects, old: before.decision, new: after.decision },
+      ...{ rule: after.by.id, source: after.by.source },
+    });
+  }
+  return comparison;
+}
+
+function tell({ differences, calls, skipped }: Comparison): void {
+  for (const it of differences)
+    print(harmless(`${it.at}  ${it.old} -> ${it.new}  ${it.tool}  ${it.effects}  (${it.rule}, ${it.source})`));
+  const left = skipped === 0 ? '' : `; ${skipped} could not be judged again`;
+  say(`${differences.length} of ${calls} calls would be decided differently${left}`);
+}

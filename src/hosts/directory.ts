@@ -1,0 +1,134 @@
+/** Directories of a workspace as the index knows them, and the reading of their names. */
+import type { Dirent, PathLike } from 'node:fs';
+import { opendir, readdir } from 'node:fs/promises';
+
+/** What a directory holds beside directories and links; replaced as a whole when it changes. */
+export interface Listing {
+  readonly files: readonly string[];
+  /** Names that are not UTF-8, as if they were Latin-1: no mount can name them. */
+  readonly odd: readonly string[];
+}
+
+export interface Directory {
+  /** Relative to the workspace, '' for itself. */
+  readonly path: string;
+  /** Its name in its parent's `directories`. */
+  readonly key: string;
+  /** Absolute; bytes where a name on the way is not UTF-8. */
+  readonly at: Name;
+  readonly parent: Directory | undefined;
+  listing: Listing;
+  readonly directories: Map<string, Directory>;
+  /** Neither the daemon nor a command can look into it as it is. */
+  unreadable: boolean;
+  inode: bigint;
+  changedNs: bigint;
+}
+
+export const EMPTY: Listing = { files: [], odd: [] };
+
+/** Directories of more bytes are read in parts: one with 300 000 names would hold the loop for 200 ms. */
+const WHOLE_BYTES_MAX = 128 * 1024;
+const PART_ENTRIES = 1024;
+
+type Place = Pick<Directory, 'path' | 'key' | 'at' | 'parent'>;
+
+const unread = (place: Place): Directory => ({
+  ...place,
+  listing: EMPTY,
+  directories: new Map(),
+  unreadable: false,
+  inode: 0n,
+  changedNs: 0n,
+});
+
+/** The directory of a whole workspace, not read yet. */
+export const rootOf = (workspace: string): Directory => unread({ path: '', key: '', at: workspace, parent: undefined });
+
+/** A directory in another one, not read yet. */
+export function childOf(parent: Directory, name: Name): Directory {
+  const shown = typeof name === 'string' ? name : name.toString('latin1');
+  const path = parent.path === '' ? shown : `${parent.path}/${shown}`;
+  const plain = typeof name === 'string' && typeof parent.at === 'string';
+  const at = plain ? `${parent.at}/${name}` : Buffer.concat([toBytes(parent.at), SLASH, toBytes(name)]);
+  return unread({ path, key: keyOf(name), at, parent });
+}
+
+const SLASH = Buffer.from('/');
+const toBytes = (it: Name): Buffer => (typeof it === 'string' ? Buffer.from(it) : it);
+/** Names that are not UTF-8 get keys that no name has. */
+export const keyOf = (name: Name): string => (typeof name === 'string' ? name : `/${name.toString('hex')}`);
+/** Names in a listing. */
+export const countOf = ({ files, odd }: Listing): number => files.length + odd.length;
+
+/** Whether two listings say the same, in the same order. */
+export const sameNames = (a: Listing, b: Listing): boolean =>
+  a.files.length === b.files.length &&
+  a.odd.length === b.odd.length &&
+  a.files.every((name, at) => name === b.files[at]) &&
+  a.odd.every((name, at) => name === b.odd[at]);
+
+/** All of a tree, the outer before the inner. */
+export function* everyDirectory(root: Directory): Generator<Directory> {
+  const stack = [root];
+  for (let it = stack.pop(); it; it = stack.pop()) {
+    yield it;
+    stack.push(...it.directories.values());
+  }
+}
+
+/** A name; its bytes where it is not UTF-8. */
+export type Name = string | Buffer;
+
+interface Names {
+  readonly listing: Listing;
+  readonly directories: Name[];
+}
+
+/** The names in a directory; at most about `entriesMax`. Throws what the file system says. */
+export async function readNames(at: Name, bytes: number, entriesMax: number): Promise<Names> {
+  const found = await readWith(at, { bytes, entriesMax, encoding: typeof at === 'string' ? 'utf8' : 'buffer' });
+  // A name that is not UTF-8 comes with this character, which a real name may hold too.
+  const doubtful = [...found.listing.files, ...found.directories].some(
+    (it) => typeof it === 'string' && it.includes('\ufffd'),
+  );
+  return doubtful ? readWith(at, { bytes, entriesMax, encoding: 'buffer' }) : found;
+}
+
+interface ReadOptions {
+  readonly bytes: number;
+  readonly entriesMax: number;
+  readonly encoding: 'utf8' | 'buffer';
+}
+
+async function readWith(at: Name, { bytes, entriesMax, encoding }: ReadOptions): Promise<Names> {
+  const files: string[] = [];
+  const odd: string[] = [];
+  const directories: Name[] = [];
+  const take = (entry: Dirent<Name>) => {
+    const name = plainName(entry.name);
+    if (entry.isDirectory()) directories.push(name);
+    else if (entry.isSymbolicLink()) return;
+    else if (typeof name === 'string') files.push(name);
+    else odd.push(name.toString('latin1'));
+  };
+  if (bytes <= WHOLE_BYTES_MAX) {
+    const entries = await readdir(at, { withFileTypes: true, encoding: encoding as 'buffer' });
+    for (const entry of entries) take(entry);
+    return { listing: { files, odd }, directories };
+  }
+  const handle = await opendir(at as PathLike as string, { bufferSize: PART_ENTRIES, encoding: encoding as never });
+  let count = 0;
+  for await (const entry of handle) {
+    take(entry);
+    if (++count > entriesMax) break;
+  }
+  return { listing: { files, odd }, directories };
+}
+
+/** Text where the bytes are UTF-8. */
+function plainName(name: Name): Name {
+  if (typeof name === 'string') return name;
+  const text = name.toString('utf8');
+  return Buffer.from(text, 'utf8').equals(name) ? text : name;
+}

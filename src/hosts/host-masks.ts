@@ -1,0 +1,133 @@
+/** What the hosts and commands of a place are kept from, from one index for each workspace. */
+import { lstat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Tier } from '../call.ts';
+import { type ToolError, toToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
+import type { PathView } from './job.ts';
+import { WorkspaceIndex } from './workspace-index.ts';
+
+/** Which host: calls with the same place share one. */
+export interface Place {
+  readonly tier: Tier;
+  /** Absolute, without links. */
+  readonly workspace: string;
+  readonly view: PathView;
+}
+
+/** What a host is started with. */
+export interface HeldMasks {
+  readonly masks: Masks;
+  /** Which files and directories they lie on: another one means that a running host does not hold them any more. */
+  readonly print: string;
+}
+
+const NOTHING: HeldMasks = { masks: NO_MASKS, print: '' };
+
+export class HostMasks implements AsyncDisposable {
+  readonly #held = new WeakMap<Masks, { readonly reads: number; readonly held: Promise<HeldMasks> }>();
+  readonly #indexes = new Map<string, WorkspaceIndex>();
+  /** What was said of workspaces whose masks can't be known, so that it is said once. */
+  readonly #warned = new Map<string, string>();
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+
+  constructor(limits: Limits, powers: Powers) {
+    this.#limits = limits;
+    this.#powers = powers;
+  }
+
+  /** What a host of that place is started with. Its tools judge each path too, so that one without masks is not without a wall. */
+  async of({ tier, workspace, view }: Place): Promise<HeldMasks> {
+    if (tier === 'execute' || tier === 'external_api') return NOTHING;
+    const index = this.#indexOf(workspace);
+    try {
+      const masks = toHostMasks(await index.knownMasks(denying(view)), tier);
+      const { reads } = index;
+      const known = this.#held.get(masks);
+      if (known?.reads === reads) return await known.held;
+      const held = printOf(masks, workspace).then((print) => ({ masks, print }));
+      this.#held.set(masks, { reads, held });
+      return await held;
+    } catch (error) {
+      this.#warnOnce(workspace, toToolError(error));
+      return NOTHING;
+    }
+  }
+
+  /** What a command that starts now is kept from. Throws SANDBOX_UNAVAILABLE when that can't be known or held. */
+  ofCommand({ workspace, view }: Place, lifted: readonly string[]): Promise<Masks> {
+    return this.#indexOf(workspace).masks(view, lifted);
+  }
+
+  /** Ends the indexes of other workspaces than these, unless they were asked a short time ago. */
+  reap(needed: ReadonlySet<string>): void {
+    for (const [workspace, index] of this.#indexes) {
+      if (needed.has(workspace) || this.#powers.monotonicMs() - index.usedAt < this.#limits.hostIdleMs) continue;
+      this.#indexes.delete(workspace);
+      this.#warned.delete(workspace);
+      void index[Symbol.asyncDispose]();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#indexes.values()].map((it) => it[Symbol.asyncDispose]()));
+  }
+
+  #indexOf(workspace: string): WorkspaceIndex {
+    const index = this.#indexes.get(workspace) ?? new WorkspaceIndex(workspace, this.#limits, this.#powers);
+    this.#indexes.set(workspace, index);
+    return index;
+  }
+
+  #warnOnce(workspace: string, error: ToolError): void {
+    if (this.#warned.get(workspace) === error.message) return;
+    this.#warned.set(workspace, error.message);
+    const message = 'tier hosts without masks: paths are judged in their tools only, and commands are refused';
+    this.#powers.log.warn({ workspace, error }, message);
+  }
+}
+
+/** A file that is replaced by another one, as editors save it, leaves the mount that lay on it behind. */
+async function printOf({ hidden, readOnly, pinned }: Masks, workspace: string): Promise<string> {
+  const paths = [...hidden.map((it) => it.path), ...readOnly, ...pinned];
+  // An inode's number is used again at once; when it was made is not.
+  const files = await Promise.all(
+    paths.map((path) =>
+      lstat(join(workspace, path), { bigint: true }).then(
+        (it) => `${it.ino} ${it.birthtimeNs}`,
+        () => '',
+      ),
+    ),
+  );
+  return JSON.stringify([hidden, readOnly, pinned, files]);
+}
+
+const denyingViews = new WeakMap<PathView, PathView>();
+
+/**
+ * What a host's mounts hold: calls that a person said yes to run in it beside others, so that what is only asked about is
+ * left to the gateway, which asked, and to the host's own look at the real name. The same object for the same one.
+ */
+function denying(view: PathView): PathView {
+  if (view.rules.every((it) => it.decision === 'deny')) return view;
+  const known = denyingViews.get(view) ?? {
+    ...view,
+    key: `${view.key} deny`,
+    rules: view.rules.filter((it) => it.decision === 'deny'),
+  };
+  denyingViews.set(view, known);
+  return known;
+}
+
+const hiddenOnly = new WeakMap<Masks, Masks>();
+
+/** A host that sees the workspace read-only needs no mounts for what may not be written. The same object for the same one. */
+function toHostMasks(masks: Masks, tier: Tier): Masks {
+  if (tier !== 'read_only') return masks;
+  const known = hiddenOnly.get(masks) ?? { ...NO_MASKS, hidden: masks.hidden };
+  hiddenOnly.set(masks, known);
+  return known;
+}

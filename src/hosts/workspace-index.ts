@@ -1,0 +1,108 @@
+/**
+ * Which paths of one workspace the policies keep from its hosts and commands. One index for each workspace, shared by all
+ * views of it; a command never walks.
+ */
+import { setImmediate } from 'node:timers/promises';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import type { Masks } from '../sandbox/masks.ts';
+import type { PathView } from './job.ts';
+import { ViewMasks } from './view-masks.ts';
+import { WorkspaceTree } from './workspace-tree.ts';
+
+/** How long one step may hold the loop. */
+const SLICE_MS = 8;
+/** Views of one workspace that are remembered; another one is judged anew, name by name. */
+const VIEWS_MAX = 32;
+
+interface Known {
+  readonly judge: ViewMasks;
+  /** The newest masks, or the finding of them, and the state of the tree that they are of. */
+  masks?: { readonly version: number; readonly found: Promise<Masks> };
+}
+
+export class WorkspaceIndex implements AsyncDisposable {
+  readonly #tree: WorkspaceTree;
+  readonly #workspace: string;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #views = new Map<string, Known>();
+  /** Monotonic time of the last question, for reaping. */
+  usedAt: number;
+
+  /** `workspace` is absolute and without links; nothing is read before the first question. */
+  constructor(workspace: string, limits: Limits, powers: Powers) {
+    this.#workspace = workspace;
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#tree = new WorkspaceTree(workspace, limits, powers);
+    this.usedAt = powers.monotonicMs();
+  }
+
+  /** Whether the kernel tells of changes; else the workspace is looked over every `indexUnwatchedMs`. */
+  get watched(): boolean {
+    return this.#tree.watched;
+  }
+
+  /** Another number whenever something masked may have been replaced by another file of its name, which no running host masks. */
+  get reads(): number {
+    return this.#tree.reads;
+  }
+
+  /**
+   * What to mask as the workspace is now. `lifted` are targets that a person approved for one call: what only asks about
+   * them does not hold. Throws SANDBOX_UNAVAILABLE when that can't be known or is more than `masksMax` mounts.
+   */
+  async masks(view: PathView, lifted: readonly string[] = []): Promise<Masks> {
+    this.usedAt = this.#powers.monotonicMs();
+    await this.#tree.current();
+    const known = this.#known(view);
+    if (lifted.length === 0) return this.#newest(known);
+    return this.#inSlices(known.judge.collect(this.#tree.root, { lifted, masksMax: this.#limits.masksMax }));
+  }
+
+  /**
+   * As `masks`, from what is known without waiting for the disk once the workspace was walked; what changed meanwhile is
+   * looked for behind it. For tier hosts, whose tools judge each path themselves.
+   */
+  async knownMasks(view: PathView): Promise<Masks> {
+    this.usedAt = this.#powers.monotonicMs();
+    if (!this.#tree.walked) await this.#tree.current();
+    else if (this.#tree.behind) this.#tree.current().catch(() => {}); // Told to whoever needs it.
+    return this.#newest(this.#known(view));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#tree[Symbol.asyncDispose]();
+  }
+
+  #known(view: PathView): Known {
+    const known = this.#views.get(view.key) ?? { judge: new ViewMasks(this.#workspace, view) };
+    // The last used last, so that the first is the one to forget.
+    this.#views.delete(view.key);
+    this.#views.set(view.key, known);
+    const [oldest] = this.#views.keys();
+    if (this.#views.size > VIEWS_MAX && oldest !== undefined) this.#views.delete(oldest);
+    return known;
+  }
+
+  #newest(known: Known): Promise<Masks> {
+    const { version, root } = this.#tree;
+    if (known.masks?.version === version) return known.masks.found;
+    const found = this.#inSlices(known.judge.collect(root, { masksMax: this.#limits.masksMax }));
+    found.catch(() => {}); // Whoever waits for it is told; nobody may.
+    known.masks = { version, found };
+    return found;
+  }
+
+  async #inSlices(steps: Generator<void, Masks>): Promise<Masks> {
+    let until = this.#powers.monotonicMs() + SLICE_MS;
+    for (;;) {
+      const step = steps.next();
+      if (step.done) return step.value;
+      if (this.#powers.monotonicMs() < until) continue;
+      await setImmediate();
+      until = this.#powers.monotonicMs() + SLICE_MS;
+    }
+  }
+}

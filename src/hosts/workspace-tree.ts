@@ -1,0 +1,392 @@
+/**
+ * The names in a workspace, kept up to date: one walk, then what the kernel tells, then what it did not tell.
+ * Names only, links not followed. Everything is done when somebody asks, in steps that leave the loop free.
+ *
+ * The watcher alone is not enough: it does not look into directories that come with content (`mkdir -p`, a moved tree),
+ * and an overflow of the kernel's queue passes without a word (2.6.0). So a directory that it may not see is looked at
+ * whenever somebody asks, and all of them are looked over every `indexSweepMs`: a directory's ctime changes with its names.
+ */
+import { lstat } from 'node:fs/promises';
+import type { AsyncSubscription, Event } from '@parcel/watcher';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import {
+  childOf,
+  countOf,
+  type Directory,
+  EMPTY,
+  everyDirectory,
+  keyOf,
+  type Listing,
+  type Name,
+  readNames,
+  rootOf,
+  sameNames,
+} from './directory.ts';
+
+/** Reads at once, and looks at once; more would only wait for the thread pool. */
+const READERS = 8;
+const LOOKERS = 32;
+/** A directory that changed so shortly before it was read may have changed after it at the same tick of the kernel's clock. */
+const RACY_MS = 100;
+/** Directories that the watcher may not see, beyond which it is started anew. */
+const UNSEEN_MAX = 512;
+/** Dirty directories, beyond which all are looked at instead. */
+const DIRTY_MAX = 10_000;
+/** Longest path that the kernel takes; what an agent nests deeper, no path of ours names. */
+const PATH_BYTES_MAX = 4095;
+
+export class WorkspaceTree implements AsyncDisposable {
+  readonly #workspace: string;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  #root: Directory;
+  #version = 0;
+  #reads = 0;
+  #entries = 0;
+  /** Paths of directories in which something came or went. */
+  #dirty = new Set<string>();
+  readonly #racy = new Set<Directory>();
+  readonly #unseen = new Set<Directory>();
+  #walked = false;
+  #sweptAt = -Infinity;
+  #failure: { readonly error: ToolError; readonly at: number } | undefined;
+  #subscription: AsyncSubscription | undefined;
+  #subscribing: Promise<void> | undefined;
+  #subscribedAt = -Infinity;
+  #running: Promise<void> = Promise.resolve();
+  #queued: Promise<void> | undefined;
+  #closed = false;
+
+  /** `workspace` is absolute and without links; nothing is read before `current`. */
+  constructor(workspace: string, limits: Limits, powers: Powers) {
+    this.#workspace = workspace;
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#root = rootOf(workspace);
+  }
+
+  get root(): Directory {
+    return this.#root;
+  }
+
+  /** Another number whenever names came or went. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Another number whenever something may have come, gone or been replaced by another thing of its name. */
+  get reads(): number {
+    return this.#reads;
+  }
+
+  /** Whether it was read once, and not lost since. */
+  get walked(): boolean {
+    return this.#walked;
+  }
+
+  /** Whether the kernel tells of changes; else they are looked for. */
+  get watched(): boolean {
+    return this.#subscription !== undefined;
+  }
+
+  /** Whether `current` would find more than is known now, as far as can be told without looking. */
+  get behind(): boolean {
+    return this.#dirty.size > 0 || this.#racy.size > 0 || this.#unseen.size > 0 || this.#sweepDue;
+  }
+
+  /**
+   * Settles when every change that was known of at the call is in the tree. Throws SANDBOX_UNAVAILABLE for a workspace
+   * that has more than `indexEntriesMax` names or can't be read.
+   */
+  current(): Promise<void> {
+    if (this.#queued) return this.#queued;
+    const before = this.#running.catch(() => {}); // Told to those who waited for it.
+    this.#queued = before.then(() => {
+      this.#queued = undefined;
+      this.#running = this.#update();
+      return this.#running;
+    });
+    return this.#queued;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    await this.#subscribing;
+    await this.#unsubscribe();
+    await this.#running.catch(() => {});
+  }
+
+  get #sweepDue(): boolean {
+    const { indexSweepMs, indexUnwatchedMs } = this.#limits;
+    return this.#powers.monotonicMs() - this.#sweptAt >= (this.watched ? indexSweepMs : indexUnwatchedMs);
+  }
+
+  async #update(): Promise<void> {
+    const { indexSweepMs } = this.#limits;
+    if (this.#failure && this.#powers.monotonicMs() - this.#failure.at < indexSweepMs) throw this.#failure.error;
+    this.#failure = undefined;
+    try {
+      if (!this.#walked) await this.#walk();
+      else await this.#follow();
+    } catch (thrown) {
+      const error = thrown instanceof ToolError ? thrown : unreadable(thrown);
+      this.#failure = { error, at: this.#powers.monotonicMs() };
+      this.#forget();
+      throw error;
+    }
+    this.#resubscribe();
+  }
+
+  async #walk(): Promise<void> {
+    const startedAt = this.#powers.monotonicMs();
+    // Before the walk, so that what changes under it is told.
+    await this.#subscribe();
+    this.#dirty.clear();
+    const sweptAt = this.#powers.monotonicMs();
+    await lstat(this.#workspace);
+    await this.#refresh([this.#root]);
+    this.#unseen.clear();
+    this.#sweptAt = sweptAt;
+    this.#walked = true;
+    const ms = Math.round(this.#powers.monotonicMs() - startedAt);
+    this.#powers.log.info(
+      { workspace: this.#workspace, entries: this.#entries, watched: this.watched, ms },
+      'workspace indexed',
+    );
+  }
+
+  async #follow(): Promise<void> {
+    const dirty = this.#dirty;
+    this.#dirty = new Set();
+    // The root always: what people put there is what commands must not see the very next moment.
+    const doubtful = new Set([this.#root, ...this.#racy, ...this.#unseen]);
+    this.#racy.clear();
+    if (this.#sweepDue || dirty.size >= DIRTY_MAX) {
+      const sweptAt = this.#powers.monotonicMs();
+      for (const it of everyDirectory(this.#root)) doubtful.add(it);
+      this.#sweptAt = sweptAt;
+    }
+    const changed = new Set(await this.#changedOf(doubtful));
+    for (const path of dirty) changed.add(this.#nearest(path));
+    await this.#refresh([...changed].sort((a, b) => a.path.length - b.path.length));
+  }
+
+  /** Those whose names may have changed since they were read. */
+  async #changedOf(directories: Iterable<Directory>): Promise<Directory[]> {
+    const changed: Directory[] = [];
+    await inParallel(LOOKERS, [...directories], async (it) => {
+      const stat = await lstat(it.at, { bigint: true }).catch(() => undefined);
+      if (stat && stat.ino === it.inode && stat.ctimeNs === it.changedNs) this.#noteRacy(it);
+      else changed.push(it);
+    });
+    return changed;
+  }
+
+  /** Reads directories again, and those that came with them. */
+  async #refresh(directories: readonly Directory[]): Promise<void> {
+    const queue = [...directories];
+    await inParallel(READERS, queue, async (it) => {
+      if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
+      if (!this.#holds(it)) return;
+      for (const fresh of await this.#read(it)) queue.push(fresh);
+      if (this.#entries <= this.#limits.indexEntriesMax) return;
+      const { indexEntriesMax } = this.#limits;
+      throw new ToolError(
+        'SANDBOX_UNAVAILABLE',
+        `the workspace has more than ${indexEntriesMax} files and directories`,
+        {
+          suggestion: 'Work in a part of it, or raise limits.indexEntriesMax.',
+          details: { limit: indexEntriesMax },
+        },
+      );
+    });
+  }
+
+  /** One directory; gives those in it that were not known. */
+  async #read(it: Directory): Promise<Directory[]> {
+    this.#reads += 1;
+    try {
+      const stat = await lstat(it.at, { bigint: true });
+      if (!stat.isDirectory()) return this.#drop(it);
+      const kept = stat.ino === it.inode || it.inode === 0n;
+      if (!kept) for (const child of [...it.directories.values()]) this.#drop(child);
+      it.inode = stat.ino;
+      // As it was before it was read: what changes meanwhile shows at the next look.
+      it.changedNs = stat.ctimeNs;
+      this.#noteRacy(it);
+      const { listing, directories } = await readNames(it.at, Number(stat.size), this.#limits.indexEntriesMax);
+      it.unreadable = false;
+      return this.#replace(it, listing, directories);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (it === this.#root || !code) throw error;
+      if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG') return this.#drop(it);
+      for (const child of [...it.directories.values()]) this.#drop(child);
+      if (!it.unreadable) this.#version += 1;
+      it.unreadable = true;
+      return this.#replace(it, EMPTY, []);
+    }
+  }
+
+  #replace(it: Directory, listing: Listing, directories: readonly Name[]): Directory[] {
+    if (!sameNames(it.listing, listing)) {
+      this.#entries += countOf(listing) - countOf(it.listing);
+      it.listing = listing;
+      this.#version += 1;
+    }
+    const there = new Set(directories.map(keyOf));
+    for (const [key, child] of [...it.directories]) if (!there.has(key)) this.#drop(child);
+    return directories.flatMap((name) => {
+      const key = keyOf(name);
+      if (it.directories.has(key)) return [];
+      const child = childOf(it, name);
+      if (Buffer.byteLength(child.at) > PATH_BYTES_MAX) return [];
+      it.directories.set(key, child);
+      this.#entries += 1;
+      this.#version += 1;
+      this.#unseen.add(child);
+      return [child];
+    });
+  }
+
+  #drop(it: Directory): [] {
+    const { parent } = it;
+    if (!parent) return [];
+    if (parent.directories.get(it.key) !== it) return [];
+    parent.directories.delete(it.key);
+    for (const gone of everyDirectory(it)) {
+      this.#entries -= 1 + countOf(gone.listing);
+      this.#racy.delete(gone);
+      this.#unseen.delete(gone);
+    }
+    this.#version += 1;
+    return [];
+  }
+
+  /** Whether it was not dropped meanwhile. */
+  #holds(it: Directory): boolean {
+    let at = it;
+    for (; at.parent; at = at.parent) if (at.parent.directories.get(at.key) !== at) return false;
+    return at === this.#root;
+  }
+
+  #noteRacy(it: Directory): void {
+    if (Number(it.changedNs / 1_000_000n) > this.#powers.now() - RACY_MS) this.#racy.add(it);
+  }
+
+  /** The directory of that path, or the nearest one above it that is known. */
+  #nearest(path: string): Directory {
+    let at = this.#root;
+    for (const name of path.split('/')) {
+      const next = at.directories.get(name);
+      if (!next) return at;
+      at = next;
+    }
+    return at;
+  }
+
+  #forget(): void {
+    this.#root = rootOf(this.#workspace);
+    this.#entries = 0;
+    this.#version += 1;
+    this.#walked = false;
+    this.#racy.clear();
+    this.#unseen.clear();
+  }
+
+  #take(error: Error | null, events: readonly Event[]): void {
+    if (this.#closed) return;
+    if (error) {
+      this.#powers.log.warn(
+        { error, workspace: this.#workspace },
+        'the workspace is no longer watched; changes are looked for',
+      );
+      void this.#unsubscribe();
+      return;
+    }
+    const start = this.#workspace.length + 1;
+    for (const { path, type } of events) {
+      if (type === 'update' || this.#dirty.size >= DIRTY_MAX) continue;
+      this.#dirty.add(path.slice(start, Math.max(start, path.lastIndexOf('/'))));
+      // A directory that was replaced by another one of its name.
+      if (path.length > start) this.#dirty.add(path.slice(start));
+    }
+  }
+
+  /** Starts the watcher, or says in the log that there is none. */
+  async #subscribe(): Promise<void> {
+    if (this.#closed || this.watched) return;
+    this.#subscribedAt = this.#powers.monotonicMs();
+    try {
+      const { subscribe } = await import('@parcel/watcher');
+      const subscription = await subscribe(this.#workspace, (error, events) => this.#take(error, events));
+      if (this.#closed) await subscription.unsubscribe();
+      else this.#subscription = subscription;
+    } catch (error) {
+      const { indexUnwatchedMs } = this.#limits;
+      const message = `the workspace can't be watched; it is looked over before commands, every ${indexUnwatchedMs} ms at most`;
+      this.#powers.log.warn({ error, workspace: this.#workspace }, message);
+    }
+  }
+
+  async #unsubscribe(): Promise<void> {
+    const subscription = this.#subscription;
+    this.#subscription = undefined;
+    await subscription?.unsubscribe().catch(() => {}); // It ended by the error that was told.
+  }
+
+  /** In the background: the watcher anew, when there is none or too much came that it may not see. Until then sweeps do. */
+  #resubscribe(): void {
+    const { indexSweepMs } = this.#limits;
+    if (this.#subscribing || (this.watched && this.#unseen.size <= UNSEEN_MAX)) return;
+    if (this.#powers.monotonicMs() - this.#subscribedAt < indexSweepMs) return;
+    this.#subscribing = (async () => {
+      await this.#unsubscribe();
+      await this.#subscribe();
+      // What came before the new watches were there shows at a sweep after them.
+      if (this.watched) this.#unseen.clear();
+      this.#sweptAt = -Infinity;
+      this.#subscribing = undefined;
+    })();
+  }
+}
+
+/** Calls `work` for each item, also for those that are added meanwhile, `width` at once. After an error no more are begun. */
+async function inParallel<T>(width: number, items: T[], work: (item: T) => Promise<void>): Promise<void> {
+  let next = 0;
+  let busy = 0;
+  let failure: { error: unknown } | undefined;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const more = () => {
+    while (!failure && busy < width && next < items.length) {
+      busy += 1;
+      const item = items[next++] as T;
+      work(item)
+        .catch((error: unknown) => {
+          failure ??= { error };
+        })
+        .finally(() => {
+          busy -= 1;
+          more();
+        });
+    }
+    if (busy > 0) return;
+    if (failure) reject(failure.error);
+    else resolve();
+  };
+  more();
+  return promise;
+}
+
+function unreadable(error: unknown): ToolError {
+  const { code } = error as NodeJS.ErrnoException;
+  return new ToolError(
+    'SANDBOX_UNAVAILABLE',
+    `the workspace can't be read to find what the policy hides in it (${code ?? 'error'})`,
+    {
+      cause: error,
+    },
+  );
+}

@@ -1,0 +1,111 @@
+/** What a person's yes is bound to. Architecture invariant: pure; equal hashes mean that the same would happen. */
+import { createHash } from 'node:crypto';
+
+/** A program as it lies on disk; see policy/programs.ts. */
+export interface Fingerprint {
+  readonly path: string;
+  readonly dev: number | bigint | string;
+  readonly ino: number | bigint | string;
+  readonly size: number | bigint | string;
+  readonly mtimeNs: number | bigint | string;
+  readonly ctimeNs: number | bigint | string;
+}
+
+/** What a file held that the call would change, or read to decide what to change. */
+export interface PreImage {
+  readonly path: string;
+  /** Null: there was no such file. */
+  readonly hash: string | null;
+}
+
+export interface Binding {
+  readonly tool: { readonly name: string; readonly version: string };
+  readonly input: unknown;
+  readonly programs: readonly Fingerprint[];
+  readonly cwd: string;
+  readonly environment: Readonly<Record<string, string>>;
+  readonly policyVersion: string;
+  readonly preImages: readonly PreImage[];
+}
+
+/** `sha256:<hex>` of all of it; neither the order of keys nor that of programs and files matters. */
+export function bindingHash(binding: Binding): string {
+  const { tool, input, programs, cwd, environment, policyVersion, preImages } = binding;
+  return hashOf({
+    ...{ tool: { name: tool.name, version: tool.version }, input, cwd, environment, policyVersion },
+    programs: programs.map(canonical).toSorted(),
+    preImages: preImages.map(canonical).toSorted(),
+  });
+}
+
+/** `sha256:<hex>` of tool and canonical input: the same call, whatever surrounds it. */
+export function subjectHash(tool: string, input: unknown): string {
+  return hashOf({ tool, input });
+}
+
+/** Text of what a call asks for: the same for the same tool and input, however its keys are ordered. */
+export function subjectOf({ tool, input }: { tool: string; input: unknown }): string {
+  return canonical({ tool, input });
+}
+
+/** What is not the same, one line each, for the person and the agent; at most `DIFFERENCES_TOLD_MAX`. */
+export function differencesOf(before: Binding, after: Binding): string[] {
+  const changed = [
+    ...(canonical(before.tool) === canonical(after.tool) ? [] : ['the tool']),
+    ...(canonical(before.input) === canonical(after.input) ? [] : ['the input']),
+    ...(before.cwd === after.cwd ? [] : ['the directory']),
+    ...(canonical(before.environment) === canonical(after.environment) ? [] : ['the environment']),
+    ...(before.policyVersion === after.policyVersion ? [] : ['the policy']),
+    ...changedPaths(before.programs, after.programs).map((path) => `the program ${path}`),
+    ...changedPaths(before.preImages, after.preImages).map((path) => `the file ${path}`),
+  ];
+  const more = changed.length - DIFFERENCES_TOLD_MAX;
+  return more > 0 ? [...changed.slice(0, DIFFERENCES_TOLD_MAX), `${more} more`] : changed;
+}
+
+const DIFFERENCES_TOLD_MAX = 8;
+
+function changedPaths(before: readonly { path: string }[], after: readonly { path: string }[]): string[] {
+  const [was, is] = [before, after].map((them) => new Map(them.map((it) => [it.path, canonical(it)]))) as [
+    Map<string, string>,
+    Map<string, string>,
+  ];
+  return [...new Set([...was.keys(), ...is.keys()])].filter((path) => was.get(path) !== is.get(path));
+}
+
+const hashOf = (value: unknown): string => `sha256:${createHash('sha256').update(canonical(value)).digest('hex')}`;
+
+/**
+ * JSON with sorted keys and without undefined ones. Values that JSON has no form for are written bare, so that no
+ * string can look like them. Throws TypeError for functions, symbols and objects of other kinds, which can't be compared.
+ */
+function canonical(value: unknown): string {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return JSON.stringify(value);
+    case 'number':
+      return Object.is(value, -0) ? '-0' : String(value);
+    case 'bigint':
+      return `${value}n`;
+    case 'undefined':
+      return 'undefined';
+    case 'object':
+      return value === null ? 'null' : canonicalObject(value);
+    default:
+      throw new TypeError(`a ${typeof value} has no canonical form`);
+  }
+}
+
+function canonicalObject(value: object): string {
+  if (Array.isArray(value)) return `[${Array.from(value, canonical).join(',')}]`;
+  if (value instanceof Uint8Array) return `bytes(${createHash('sha256').update(value).digest('hex')})`;
+  if (value instanceof Date) return `date(${value.getTime()})`;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) throw new TypeError('this object has no canonical form');
+  const entries = Object.entries(value)
+    .filter(([, it]) => it !== undefined)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, it]) => `${JSON.stringify(key)}:${canonical(it)}`);
+  return `{${entries.join(',')}}`;
+}

@@ -1,0 +1,175 @@
+/** What well-known programs do, for a person who has to decide; never a permission. Architecture invariant: pure. */
+import type { SimpleCommand } from '../policy/question.ts';
+import type { ImpactLevel } from '../store/approval.ts';
+
+export interface CommandImpact {
+  readonly level: ImpactLevel;
+  readonly kind: 'reads' | 'modifies' | 'deletes' | 'remote' | 'installs' | 'privileged' | 'runs' | 'unclear';
+}
+
+const impact = (level: ImpactLevel, kind: CommandImpact['kind']): CommandImpact => ({ level, kind });
+const set = (words: string): ReadonlySet<string> => new Set(words.split(' '));
+
+const READING = set(
+  'ls cat head tail wc grep egrep fgrep pwd echo printf true false test [ date whoami id which file stat du df ' +
+    'cut tr diff cmp basename dirname realpath readlink seq sleep nl od hexdump strings md5sum sha1sum sha256sum sha512sum ' +
+    'cksum jq less more column fold comm join paste expr uname nproc ps free uptime groups locale type cd',
+);
+const DELETING = set('rm rmdir unlink shred dd truncate mkfs wipefs fdisk parted blkdiscard');
+const PRIVILEGED = set('sudo su doas pkexec run0 setpriv chroot');
+const REMOTE = set(
+  'curl wget ssh scp sftp rsync ftp lftp nc ncat netcat socat telnet gh glab aws gcloud az doctl heroku vercel netlify fly flyctl ' +
+    'kubectl helm terraform tofu pulumi ansible ansible-playbook docker podman mail sendmail mutt s3cmd rclone',
+);
+const SYSTEM = set(
+  'systemctl service reboot shutdown halt poweroff crontab at mount umount iptables nft useradd userdel passwd',
+);
+const SHELLS = set('sh bash dash zsh ksh fish');
+const INTERPRETERS = set(
+  'python python2 python3 node deno bun perl ruby php lua awk gawk mawk osascript tclsh Rscript make',
+);
+/** Fetch a package and run it. */
+const RUNNERS = set('npx bunx uvx pnpx');
+const FETCHERS = set('curl wget');
+/** Read, unless an option makes them write or run something: a word that is not known could be that option. */
+const READING_BY_OPTION: Readonly<Record<string, (args: readonly string[]) => CommandImpact>> = {
+  git: impactOfGit,
+  find: impactOfFind,
+  sort: (args) => impact(args.some((it) => /^-([a-zA-Z]*o|-[oc])/.test(it)) ? 'medium' : 'low', 'reads'),
+  rg: (args) => impact(args.some((it) => it.startsWith('--pre')) ? 'medium' : 'low', 'reads'),
+  tree: (args) => impact(args.some((it) => /^-[a-zA-Z]*o/.test(it)) ? 'medium' : 'low', 'reads'),
+  uniq: (args) => impact(args.filter((it) => !it.startsWith('-')).length > 1 ? 'medium' : 'low', 'reads'),
+};
+
+/** Package managers, and the words with which they change what is installed. */
+const INSTALLERS: Readonly<Record<string, ReadonlySet<string>>> = {
+  npm: set('install i ci add update up upgrade uninstall remove rm exec x link dedupe rebuild'),
+  pnpm: set('install i add update up remove rm dlx exec link'),
+  yarn: set('install add upgrade up remove dlx link'),
+  bun: set('install i add update remove x'),
+  pip: set('install uninstall download wheel'),
+  pip3: set('install uninstall download wheel'),
+  pipx: set('install uninstall upgrade run inject'),
+  uv: set('add remove sync pip tool run'),
+  poetry: set('install add update remove'),
+  apt: set('install remove purge upgrade full-upgrade autoremove'),
+  'apt-get': set('install remove purge upgrade dist-upgrade autoremove'),
+  dnf: set('install remove upgrade update erase'),
+  yum: set('install remove upgrade update erase'),
+  apk: set('add del upgrade'),
+  pacman: set('-S -Sy -Syu -R -Rs -U'),
+  brew: set('install uninstall upgrade reinstall remove'),
+  snap: set('install remove refresh'),
+  cargo: set('install uninstall add remove update'),
+  gem: set('install uninstall update'),
+  go: set('install get'),
+  composer: set('install require update remove'),
+};
+const PUBLISHING = set('publish unpublish deprecate push login adduser owner dist-tag deploy');
+/** Programs whose sub-commands of PUBLISHING reach others. */
+const PUBLISHERS = set('npm pnpm yarn bun cargo gem poetry twine uv mvn gradle');
+
+const GIT_READING = set(
+  'status diff log show blame grep ls-files ls-tree rev-parse describe shortlog cat-file rev-list version help',
+);
+const GIT_REMOTE = set('push send-email request-pull svn p4');
+const GIT_LOSING = set('clean restore rebase filter-branch filter-repo gc prune reflog update-ref replace');
+/** Options of git before its sub-command that take a word. */
+const GIT_TAKING = set('-C -c --git-dir --work-tree --namespace --exec-path --config-env');
+
+/** What one simple command does, as far as its words tell; of what can't be known the worst that is in sight. */
+export function impactOfCommand({ words, program, unknown }: SimpleCommand): CommandImpact {
+  if (unknown === undefined) return impactOfWords([program ?? words[0], ...words.slice(1)]);
+  // A wrapper, or an assignment, stands before what runs: `xargs rm -rf`, `env -i sh -c …`.
+  return words
+    .slice(0, WRAPPED_WORDS_MAX)
+    .map((_, at) => impactOfWords(words.slice(at, at + ARGUMENTS_MAX)))
+    .reduce((worst, it) => (it.level === 'high' && worst.level !== 'high' ? it : worst), impact('medium', 'unclear'));
+}
+
+const WRAPPED_WORDS_MAX = 16;
+
+type Words = readonly (string | undefined)[];
+
+function impactOfWords(words: Words): CommandImpact {
+  const name = baseName(words[0]);
+  if (name === undefined) return impact('medium', 'unclear');
+  const args = words.slice(1, ARGUMENTS_MAX);
+  const known = args.filter((it) => it !== undefined);
+  if (DELETING.has(name) || name.startsWith('mkfs.')) return impact('high', 'deletes');
+  if (PRIVILEGED.has(name) || SYSTEM.has(name)) return impact('high', 'privileged');
+  if (REMOTE.has(name)) return impact('high', 'remote');
+  if (PUBLISHERS.has(name) && known.some((it) => PUBLISHING.has(it))) return impact('high', 'remote');
+  if (INSTALLERS[name] && (known.some((it) => INSTALLERS[name]?.has(it)) || isBareYarn(name, args)))
+    return impact('high', 'installs');
+  if (RUNNERS.has(name)) return impact('high', 'installs');
+  if (name === 'chmod' || name === 'chown' || name === 'chgrp')
+    return impact(known.some((it) => it === '--recursive' || /^-[a-zA-Z]*R/.test(it)) ? 'high' : 'medium', 'modifies');
+  if (SHELLS.has(name) || INTERPRETERS.has(name)) return impact('medium', 'runs');
+  const byOption = READING_BY_OPTION[name];
+  if (byOption) {
+    const found = byOption(known);
+    return found.level === 'low' && known.length < args.length ? impact('medium', 'unclear') : found;
+  }
+  return READING.has(name) ? impact('low', 'reads') : impact('medium', 'modifies');
+}
+
+/** Words looked at; a command line of 128 KiB is judged by as many as a person would read. */
+const ARGUMENTS_MAX = 256;
+
+const isBareYarn = (name: string, args: Words): boolean => name === 'yarn' && args.length === 0;
+
+function impactOfGit(args: readonly string[]): CommandImpact {
+  let at = 0;
+  for (; args[at]?.startsWith('-'); at++) {
+    if (args[at] === '-c' || args[at]?.startsWith('--config-env') || args[at]?.startsWith('--exec-path'))
+      return impact('high', 'runs');
+    if (GIT_TAKING.has(args[at] as string)) at += 1;
+  }
+  const [verb, ...rest] = args.slice(at);
+  if (verb === undefined) return impact('low', 'reads');
+  const has = (...options: string[]) => rest.some((it) => options.includes(it.replace(/=.*/s, '')));
+  if (GIT_REMOTE.has(verb)) return impact('high', 'remote');
+  const loses =
+    GIT_LOSING.has(verb) ||
+    (verb === 'reset' && has('--hard', '--merge', '--keep')) ||
+    (verb === 'checkout' && has('-f', '--force', '--', '.')) ||
+    (verb === 'switch' && has('-f', '--force', '--discard-changes')) ||
+    (verb === 'branch' && has('-D', '-d', '--delete', '-f', '--force')) ||
+    (verb === 'tag' && has('-d', '--delete', '-f', '--force')) ||
+    (verb === 'stash' && has('drop', 'clear')) ||
+    (verb === 'worktree' && has('remove', 'prune')) ||
+    (verb === 'rm' && !has('--cached')) ||
+    (verb === 'commit' && has('--amend'));
+  if (loses) return impact('high', 'deletes');
+  if (GIT_READING.has(verb)) {
+    const more =
+      has('--output', '--ext-diff', '--textconv', '--open-files-in-pager') || rest.some((it) => it.startsWith('-O'));
+    return more ? impact('medium', 'runs') : impact('low', 'reads');
+  }
+  if (verb === 'fetch' || verb === 'pull' || verb === 'clone' || verb === 'submodule') return impact('high', 'remote');
+  return impact('medium', 'modifies');
+}
+
+function impactOfFind(args: readonly string[]): CommandImpact {
+  if (args.includes('-delete')) return impact('high', 'deletes');
+  const at = args.findIndex((it) => /^-(exec|execdir|ok|okdir)$/.test(it));
+  if (at >= 0) {
+    const { level, kind } = impactOfWords(args.slice(at + 1));
+    return impact(level === 'high' ? 'high' : 'medium', level === 'high' ? kind : 'runs');
+  }
+  return args.some((it) => it.startsWith('-fprint') || it === '-fls')
+    ? impact('medium', 'modifies')
+    : impact('low', 'reads');
+}
+
+/** Whether one command fetches what another one may run, as in `curl … | sh`. */
+export function runsWhatItFetches(commands: readonly SimpleCommand[]): boolean {
+  const names = new Set(commands.flatMap(({ program, words }) => [program ?? baseName(words[0])]));
+  const any = (of: ReadonlySet<string>) => [...of].some((it) => names.has(it));
+  return any(FETCHERS) && (any(SHELLS) || any(INTERPRETERS));
+}
+
+function baseName(word: string | undefined): string | undefined {
+  return word === undefined ? undefined : word.slice(word.lastIndexOf('/') + 1);
+}

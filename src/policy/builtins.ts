@@ -1,0 +1,133 @@
+/** What the shell does itself: its own commands, and what they change about the commands beside them. Pure. */
+import type { Field } from './words.ts';
+
+const BUILTINS = new Set(
+  (
+    '. : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo ' +
+    'enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf ' +
+    'pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit ' +
+    'umask unalias unset wait'
+  ).split(' '),
+);
+
+/** Whether bash runs `name` itself rather than look for a program. */
+export const isBuiltin = (name: string): boolean => BUILTINS.has(name);
+
+/** Variables that the shell or the loader acts on; setting one changes what later words mean. */
+const TELLING =
+  /^(PATH|HOME|PWD|OLDPWD|CDPATH|IFS|ENV|SHELL|PS4|PROMPT_COMMAND|POSIXLY_CORRECT|GLOBIGNORE|EXECIGNORE|SHELLOPTS|BASHOPTS|BASH_\w*|LD_\w*|DYLD_\w*|LANG|LANGUAGE|LC_\w*|TEXTDOMAIN\w*|TERM|TERMINFO\w*|TMP|TMPDIR|TZ|LOCPATH|GCONV_PATH)$/;
+
+/** Whether setting the variable `name` may change what other commands of the text do. `exported` are those that commands are given. */
+export const isTelling = (name: string, exported: ReadonlySet<string>): boolean =>
+  TELLING.test(name) || exported.has(name);
+
+/** What a builtin changes. */
+export interface Change {
+  /** Why no command of the same text can be told any more. */
+  readonly lookup?: string;
+  /** Why this very command does more than its words say. */
+  readonly own?: string;
+  /** Where it takes the shell; a path that only the shell knows is undefined. */
+  readonly goesTo?: { readonly path: string | undefined };
+}
+
+const NOTHING: Change = {};
+const HARMLESS_OPTIONS = new Set(
+  'errexit nounset pipefail xtrace noglob noclobber errtrace functrace verbose extglob globstar nullglob dotglob nocaseglob nocasematch failglob inherit_errexit lastpipe'.split(
+    ' ',
+  ),
+);
+
+/** Whether an option of the shell changes nothing of which commands a text runs. */
+export const isHarmlessOption = (name: string): boolean => HARMLESS_OPTIONS.has(name);
+
+/** What the builtin `fields[0]` changes by being run with these words. */
+export function changeBy(fields: readonly Field[], exported: ReadonlySet<string>): Change {
+  const name = fields[0]?.text as string;
+  const args = fields.slice(1);
+  switch (name) {
+    case 'cd':
+    case 'pushd':
+      return { goesTo: { path: destination(name, args) } };
+    case 'popd':
+      return { goesTo: { path: undefined } };
+    case 'alias':
+    case 'unalias':
+    case 'enable':
+    case 'hash':
+    case 'trap':
+    case 'source':
+    case '.':
+    case 'export':
+      return { lookup: `${name} changes what later commands are` };
+    case 'eval':
+      return args.some((it) => it.text === undefined) ? { lookup: 'eval may change what later commands are' } : NOTHING;
+    case 'set':
+    case 'shopt':
+      return setsOnly(args) ? NOTHING : { lookup: `${name} may change what later commands are` };
+    case 'declare':
+    case 'typeset':
+    case 'local':
+    case 'readonly':
+      return args.every((it) => !/^[-+]/.test(it.text ?? '') || /^[-+][aArgpfF]+$/.test(it.text ?? ''))
+        ? assigned(name, args, exported)
+        : { lookup: `${name} may change what later commands are` };
+    case 'read':
+    case 'mapfile':
+    case 'readarray':
+    case 'unset':
+    case 'let':
+      return assigned(name, args, exported);
+    case 'getopts':
+      return assigned(name, args.slice(1, 2), exported);
+    case 'printf':
+      return args.length > 1 && (args[0]?.text ?? '-v').startsWith('-v')
+        ? assigned(name, args.slice(0, 2), exported)
+        : NOTHING;
+    case 'test':
+    case '[':
+      return testsVariable(args) ? { own: `${name} -v may run what a subscript holds` } : NOTHING;
+    case 'bind':
+    case 'compgen':
+    case 'complete':
+    case 'compopt':
+    case 'fc':
+    case 'history':
+      return { own: `${name} may run text` };
+    case 'jobs':
+      return args.some((it) => it.text === undefined || it.text.startsWith('-x'))
+        ? { own: 'jobs -x runs a command' }
+        : NOTHING;
+    default:
+      return NOTHING;
+  }
+}
+
+function destination(name: string, args: readonly Field[]): string | undefined {
+  const target = args.find((it) => it.text === undefined || !/^-[LPe@]+$|^--$/.test(it.text));
+  if (target === undefined) return name === 'cd' ? '~' : undefined;
+  return /^[-+]\d*$/.test(target.text ?? '-') ? undefined : target.text;
+}
+
+/** Options and positional parameters; `set -a`, `set -k`, `shopt -s expand_aliases` and unknown ones are not. */
+function setsOnly(args: readonly Field[]): boolean {
+  const dashes = args.findIndex((it) => it.text === '--');
+  return args
+    .slice(0, dashes < 0 ? args.length : dashes)
+    .every(({ text }) => text !== undefined && (/^[-+][euxfvCETsuqo]+$/.test(text) || HARMLESS_OPTIONS.has(text)));
+}
+
+/** A subscript is evaluated, and what it holds may be run: `read 'a[$(rm x)]'`. */
+function assigned(name: string, args: readonly Field[], exported: ReadonlySet<string>): Change {
+  const isPlain = ({ text, sets }: Field) => {
+    const variable = sets ?? /^(?:-v)?(\w*)/.exec(text ?? '')?.[1] ?? '';
+    return (sets ?? text) !== undefined && !(text ?? '').includes('[') && !isTelling(variable, exported);
+  };
+  const runsText =
+    name === 'mapfile' || name === 'readarray' ? args.some((it) => /^-\w*C/.test(it.text ?? '')) : name === 'let';
+  return args.every(isPlain) && !runsText ? NOTHING : { lookup: `${name} sets something that only the shell knows` };
+}
+
+function testsVariable(args: readonly Field[]): boolean {
+  return args.some((it, at) => it.text === '-v' && at + 1 < args.length && !/^[^[]*$/.test(args[at + 1]?.text ?? '['));
+}

@@ -1,0 +1,62 @@
+/** What two policies say differently, and which examples of either they decide differently. Pure. */
+import type { Decision } from '../call.ts';
+import { decide } from './decide.ts';
+import { type EffectsOf, toQuestion } from './examples.ts';
+import type { Policy, Rule } from './schema.ts';
+
+/** One thing that only one of two policies says, or that they say differently; undefined where it is not said. */
+export interface Difference {
+  readonly what: string;
+  readonly old: string | undefined;
+  readonly new: string | undefined;
+}
+
+/** An example that the two decide differently. */
+export interface DecidedDifferently {
+  readonly example: string;
+  readonly old: Decision;
+  readonly new: Decision;
+}
+
+/** Tiers, rules and the rest by name, sorted; places and reasons are no differences. */
+export function differences(old: Policy, by: Policy): Difference[] {
+  const [before, after] = [factsOf(old), factsOf(by)];
+  const names = [...new Set([...before.keys(), ...after.keys()])].sort();
+  return names.map((what) => ({ what, old: before.get(what), new: after.get(what) })).filter((it) => it.old !== it.new);
+}
+
+/** All examples of both, each decided by both. Throws what `effectsOf` throws. */
+export function decidedDifferently(old: Policy, by: Policy, effectsOf?: EffectsOf): DecidedDifferently[] {
+  const examples = new Set([...old.rules, ...by.rules].flatMap(examplesOf));
+  return [...examples]
+    .map((example) => {
+      const question = toQuestion(example, effectsOf);
+      return { example, old: decide(old, question).decision, new: decide(by, question).decision };
+    })
+    .filter((it) => it.old !== it.new);
+}
+
+const examplesOf = ({ examples }: Rule): readonly string[] => [
+  ...(examples?.match ?? []),
+  ...(examples?.no_match ?? []),
+];
+
+function factsOf({ tiers, rules, rateLimits, approvals, environment }: Policy): Map<string, string> {
+  const facts = new Map<string, string>();
+  for (const [tier, { id: _, reason: __, source: ___, approveDestructive, ...said }] of Object.entries(tiers)) {
+    for (const [key, value] of Object.entries(said)) facts.set(`tiers.${tier}.${key}`, `${value}`);
+    if (approveDestructive) facts.set(`tiers.${tier}.approve`, 'destructive');
+  }
+  for (const { id, match, decision, code } of rules) {
+    const name = id.startsWith('tools.') ? id : `rules.${id}`;
+    // Several may bear one name: each file of a chain can disable tools.
+    const before = facts.get(name);
+    const said = `${decision} ${JSON.stringify(match)}${code ? ` ${code}` : ''}`;
+    facts.set(name, before === undefined ? said : `${before}, ${said}`);
+  }
+  for (const { tool, per, calls, perMs } of rateLimits)
+    facts.set(`rateLimits.${tool.join(',')} per ${per}`, `${calls} in ${perMs} ms`);
+  for (const [key, value] of Object.entries(approvals)) facts.set(`approvals.${key}`, `${value}`);
+  if (environment) facts.set('environment', environment.join(', '));
+  return facts;
+}

@@ -1,0 +1,111 @@
+/** What is wrong with the shape of a policy file, said with its place and what to write instead. */
+import * as z from 'zod';
+import { type Positioned, shown, type ValuePath } from './position.ts';
+import { policyFile } from './schema.ts';
+
+/** Keys of the design that this version does not enforce, by what holds them; to take them would be to promise it. */
+const NOT_YET: readonly { readonly holder: RegExp; readonly keys: readonly string[] }[] = [
+  { holder: /^$/, keys: ['network'] },
+  {
+    holder: /^tiers\.[a-z_]+$/,
+    keys: ['undo', 'cpuMs', 'memoryMb', 'processes', 'fileMb', 'outputBytes'],
+  },
+];
+
+type Issue = z.core.$ZodIssue;
+
+/** One complaint for each problem, `file:line:col: key: what`. */
+export function complaintsOf(issues: readonly Issue[], source: Positioned): string[] {
+  return issues.filter((it) => !isFollowing(it, issues)).flatMap((issue) => complain(issue, [], source));
+}
+
+/** Without its misspelt key an object may be empty; that is no second mistake. */
+const isFollowing = (issue: Issue, all: readonly Issue[]): boolean =>
+  issue.code === 'custom' &&
+  all.some((it) => it.code === 'unrecognized_keys' && it.path.join('.') === issue.path.join('.'));
+
+function complain(issue: Issue, above: ValuePath, source: Positioned): string[] {
+  const path = [...above, ...issue.path];
+  const label = nameOf(path);
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map(
+      (key) => `${source.atKey([...path, key])}: ${nameOf([...path, key])} ${unknownKey(path, key)}`,
+    );
+  }
+  if (issue.code === 'invalid_union') return complainOfUnion(issue, path, source);
+  if (issue.code === 'invalid_type' && valueAt(source.value, path) === undefined)
+    return [`${source.at(path)}: ${label} is missing`];
+  return [`${source.at(path)}: ${label}: ${issue.message}`];
+}
+
+/** Of `x or a list of x` the alternative that was meant is the one whose type fits at the top. */
+function complainOfUnion(issue: z.core.$ZodIssueInvalidUnion, path: ValuePath, source: Positioned): string[] {
+  const meant = issue.errors.filter((it) => !it.some(({ code, path }) => code === 'invalid_type' && path.length === 0));
+  if (meant.length === 1) return (meant[0] as Issue[]).flatMap((it) => complain(it, path, source));
+  return [`${source.at(path)}: ${nameOf(path)}: takes a text or a list of texts`];
+}
+
+function unknownKey(holder: ValuePath, key: string): string {
+  const label = holder.join('.');
+  if (NOT_YET.some((it) => it.holder.test(label) && it.keys.includes(key))) return 'is not supported yet';
+  const known = keysAt(holder);
+  const near = nearest(key, known);
+  return near ? `is unknown; did you mean ${near}?` : `is unknown; there are: ${known.join(', ')}`;
+}
+
+const nameOf = (path: ValuePath): string => (path.length === 0 ? 'the file' : shown(path.join('.')));
+
+function valueAt(value: unknown, path: ValuePath): unknown {
+  let at = value;
+  for (const step of path) {
+    if (typeof at !== 'object' || at === null) return undefined;
+    at = (at as Record<PropertyKey, unknown>)[step];
+  }
+  return at;
+}
+
+interface JsonSchema {
+  readonly $ref?: string;
+  readonly $defs?: Record<string, JsonSchema>;
+  readonly properties?: Record<string, JsonSchema>;
+  readonly additionalProperties?: JsonSchema | boolean;
+  readonly items?: JsonSchema;
+}
+
+let shape: JsonSchema | undefined;
+
+/** The keys that a place of a policy file takes. */
+function keysAt(path: ValuePath): string[] {
+  shape ??= z.toJSONSchema(policyFile, { io: 'input' }) as JsonSchema;
+  let at: JsonSchema | undefined = shape;
+  for (const step of path) {
+    const more: JsonSchema['additionalProperties'] = at?.additionalProperties;
+    const rest: JsonSchema | undefined = typeof more === 'object' ? more : undefined;
+    at = resolveRef(typeof step === 'number' ? at?.items : (at?.properties?.[String(step)] ?? rest), shape);
+  }
+  return Object.keys(at?.properties ?? {});
+}
+
+function resolveRef(schema: JsonSchema | undefined, top: JsonSchema): JsonSchema | undefined {
+  if (schema?.$ref === undefined) return schema;
+  return top.$defs?.[schema.$ref.replace('#/$defs/', '')];
+}
+
+/** The known name that shares most with a misspelt one: equal but for its case, a prefix, or at most two letters changed. */
+function nearest(name: string, known: readonly string[]): string | undefined {
+  const wanted = name.toLowerCase();
+  const close = (it: string) => {
+    const other = it.toLowerCase();
+    return other === wanted || (wanted.length > 2 && (other.startsWith(wanted) || wanted.startsWith(other)));
+  };
+  return known.find(close) ?? known.find((it) => isNear(wanted, it.toLowerCase()));
+}
+
+/** Whether two names are equal once what they share at both ends is gone, but for two letters. */
+function isNear(a: string, b: string): boolean {
+  const shortest = Math.min(a.length, b.length);
+  let [from, to] = [0, 0];
+  while (from < shortest && a[from] === b[from]) from += 1;
+  while (to < shortest - from && a.at(-1 - to) === b.at(-1 - to)) to += 1;
+  return Math.max(a.length, b.length) - from - to <= 2 && from + to >= 2;
+}

@@ -1,0 +1,305 @@
+/** How policies go together: a file with what it extends, and policies that must all agree. Pure. */
+import { createHash } from 'node:crypto';
+import { type Decision, TIERS, type Tier } from '../call.ts';
+import { defaultLimits } from '../limits.ts';
+import type { Positioned, ValuePath } from './position.ts';
+import type { ApprovalSettings, Policy, PolicyFile, RateLimit, Rule, RuleFacts, TierRule } from './schema.ts';
+
+const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };
+const isLessStrict = (a: Decision, b: Decision): boolean => STRICTNESS[a] < STRICTNESS[b];
+
+/** A file that was read: its data, and where each value of it stands. */
+export interface Said {
+  readonly name: string;
+  readonly data: PolicyFile;
+  readonly where: Positioned;
+  /** Its own rules, `tools` included; see `rulesOf`. */
+  readonly rules: readonly PlacedRule[];
+}
+
+/** A rule and the path to it in its file. */
+export interface PlacedRule {
+  readonly rule: Rule;
+  readonly path: ValuePath;
+}
+
+/** A child on its parent: widening is noted as a problem unless the parent is open for it. */
+interface Composing {
+  readonly parent: Policy;
+  readonly said: Said;
+  /** Notes that the value at `path` widens, unless the parent opens one of `needs`. */
+  widens(path: ValuePath, how: string, needs: string): void;
+  complain(place: string, problem: string): void;
+}
+
+/** One policy out of a file and what it extends, and every place where the file widens what its parent has not opened. */
+export function compose(parent: Policy, said: Said): { policy: Policy; problems: string[] } {
+  const problems: string[] = [];
+  const complain = (place: string, problem: string) => void problems.push(`${place}: ${problem}`);
+  const it: Composing = {
+    ...{ parent, said, complain },
+    widens(path, how, needs) {
+      if (isOpen(parent.open, needs)) return;
+      complain(said.where.at(path), `${path.join('.')}: ${how}, and ${parent.name} does not open \`${needs}\``);
+    },
+  };
+  refuseDuplicates(it);
+  const environment = composeEnvironment(it);
+  const policy = sealed({
+    name: said.name,
+    tiers: byTier((tier) => composeTier(it, tier)),
+    rules: composeRules(it),
+    rateLimits: composeRateLimits(it),
+    approvals: composeApprovals(it),
+    ...(environment && { environment }),
+    open: composeOpen(it),
+    and: [],
+  });
+  return { policy, problems };
+}
+
+/** Both at once: each decides for itself, and the strictest answer counts, so that neither can widen the other. */
+export function narrow(policy: Policy, by: Policy): Policy {
+  const known = new Set([policy, ...policy.and].map(versionOf));
+  const further = [by, ...by.and].filter((it) => !known.has(versionOf(it)));
+  if (further.length === 0) return policy;
+  const and = [...policy.and, ...further.map((it) => (it.and.length === 0 ? it : { ...it, and: [] }))];
+  const version = hashOf([versionOf(policy), ...and.map(versionOf)]);
+  return { ...policy, name: `${policy.name} + ${by.name}`, version, and };
+}
+
+function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule {
+  const before = parent.tiers[tier];
+  const own = said.data.tiers?.[tier];
+  if (!own) return before;
+  const path = ['tiers', tier];
+  const needs = `tiers.${tier}`;
+  const decision = own.decision ?? before.decision;
+  if (isLessStrict(decision, before.decision)) {
+    widens([...path, 'decision'], `${decision} is less strict than ${before.decision} (${before.source})`, needs);
+  }
+  const approve = approveOf({ parent, said, widens }, tier);
+  const bounds: Partial<Record<(typeof TIER_BOUNDS)[number], number>> = {};
+  for (const key of TIER_BOUNDS) {
+    const most = before[key] ?? (key === 'timeoutMs' ? defaultLimits.callTimeoutMs[tier] : Infinity);
+    const value = own[key] ?? before[key];
+    if (value !== undefined) bounds[key] = value;
+    if ((own[key] ?? 0) > most) widens([...path, key], `${own[key]} is more than ${most} (${before.source})`, needs);
+  }
+  const unchanged = own.decision === undefined || own.decision === before.decision;
+  return {
+    id: before.id,
+    decision,
+    reason: own.reason ?? (unchanged ? before.reason : `the policy says ${decision}`),
+    source: own.decision === undefined ? before.source : said.where.line([...path, 'decision']),
+    ...(approve && { approveDestructive: approve }),
+    ...bounds,
+  };
+}
+
+const TIER_BOUNDS = ['timeoutMs', 'costUsdPerDay', 'costUsdPerSession', 'costUsdAskAbove'] as const;
+
+function approveOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>, tier: Tier) {
+  const before = parent.tiers[tier].approveDestructive;
+  const own = said.data.tiers?.[tier]?.approve;
+  if (own === undefined) return before;
+  const path = ['tiers', tier, 'approve'];
+  if (own.length === 0) {
+    if (before) widens(path, `nobody would be asked about destructive calls (${before.source})`, `tiers.${tier}`);
+    return undefined;
+  }
+  const facts: RuleFacts = {
+    id: path.join('.'),
+    decision: 'ask',
+    reason: 'What it destroys may not come back.',
+    source: said.where.line(path),
+  };
+  return facts;
+}
+
+/** The rules of a file in its order: `tools` first. */
+export function rulesOf(data: PolicyFile, where: Positioned): PlacedRule[] {
+  const { disable, ...tools } = data.tools ?? {};
+  const disabled: PlacedRule[] = disable?.length
+    ? [
+        placed(where, ['tools', 'disable'], {
+          id: 'tools.disable',
+          match: { tool: disable },
+          decision: 'deny',
+          reason: 'The policy switches this tool off.',
+          code: 'TOOL_DISABLED',
+        }),
+      ]
+    : [];
+  const named = Object.entries(tools).map(([name, { decision }]) =>
+    placed(where, ['tools', name, 'decision'], {
+      id: `tools.${name}.decision`,
+      match: { tool: name },
+      decision,
+      reason: `The policy says ${decision} for this tool.`,
+    }),
+  );
+  const rules = (data.rules ?? []).map(({ id, match, decision, reason, sensitive, examples }, index) =>
+    placed(where, ['rules', index], {
+      ...{ id, match, decision, reason },
+      ...(sensitive && decision === 'deny' && { code: 'SENSITIVE_FILE' as const }),
+      ...(examples && { examples }),
+    }),
+  );
+  return [...disabled, ...named, ...rules];
+}
+
+const placed = (where: Positioned, path: ValuePath, rule: Omit<Rule, 'source'>): PlacedRule => ({
+  path,
+  rule: { ...rule, source: where.line(path) },
+});
+
+function refuseDuplicates({ said, complain }: Composing): void {
+  const seen = new Map<string, ValuePath>();
+  for (const { rule, path } of said.rules) {
+    const before = seen.get(rule.id);
+    if (before)
+      complain(said.where.at([...path, 'id']), `${rule.id}: a rule of this id stands at ${said.where.line(before)}`);
+    else seen.set(rule.id, path);
+  }
+  for (const [index, { sensitive, decision }] of (said.data.rules ?? []).entries()) {
+    if (!sensitive || decision === 'deny') continue;
+    complain(said.where.atKey(['rules', index, 'sensitive']), 'sensitive is for rules whose decision is deny');
+  }
+}
+
+function composeRules(it: Composing): Rule[] {
+  const { parent, said } = it;
+  const replaced = new Set(said.rules.filter((own) => replaces(it, own)).map(({ rule }) => rule.id));
+  return [...parent.rules.filter(({ id }) => !replaced.has(id)), ...said.rules.map(({ rule }) => rule)];
+}
+
+/** Whether a rule stands for its parent's of the same id; if not, it is added to the parent's rules. */
+function replaces({ parent, said, widens, complain }: Composing, { rule, path }: PlacedRule): boolean {
+  const before = rule.id === 'tools.disable' ? undefined : parent.rules.find(({ id }) => id === rule.id);
+  const decisionPath = path[0] === 'rules' ? [...path, 'decision'] : path;
+  if (before && path[0] === 'rules') {
+    if (!isOpen(parent.open, `rules.${rule.id}`))
+      complain(
+        said.where.at([...path, 'id']),
+        `${rule.id}: ${parent.name} has this rule (${before.source}) and does not open it`,
+      );
+    return true;
+  }
+  if (before && !isLessStrict(rule.decision, before.decision)) return true;
+  // Only a rule that allows stands in for a tier.
+  if (before)
+    widens(decisionPath, `${rule.decision} is less strict than ${before.decision} (${before.source})`, 'rules');
+  else if (rule.decision === 'allow') widens(decisionPath, 'a rule that allows', 'rules');
+  return before !== undefined;
+}
+
+/** A limit for the same calls, counted the same way, stands for the parent's; another one is added. */
+function composeRateLimits({ parent, said, widens }: Composing): RateLimit[] {
+  const keyOf = ({ tool, per }: Pick<RateLimit, 'tool' | 'per'>) => JSON.stringify([per, [...tool].sort()]);
+  const kept = new Map(parent.rateLimits.map((it) => [keyOf(it), it]));
+  for (const [index, { tool, calls, perMs, per }] of (said.data.rateLimits ?? []).entries()) {
+    const path = ['rateLimits', index];
+    const limit: RateLimit = { tool: [tool].flat(), calls, perMs, per, source: said.where.line(path) };
+    const before = kept.get(keyOf(limit));
+    if (before && (calls > before.calls || perMs < before.perMs)) {
+      const how = `${calls} in ${perMs} ms may be more than ${before.calls} in ${before.perMs} ms (${before.source})`;
+      widens([...path, 'calls'], how, 'rateLimits');
+    }
+    kept.set(keyOf(limit), limit);
+  }
+  return [...kept.values()];
+}
+
+function composeApprovals({ parent, said, widens }: Composing): ApprovalSettings {
+  const before = parent.approvals;
+  const own = said.data.approvals ?? {};
+  for (const key of ['timeoutMs', 'rememberMaxMs'] as const) {
+    const value = own[key] ?? 0;
+    if (value > before[key]) widens(['approvals', key], `${value} is more than ${before[key]}`, 'approvals');
+  }
+  if (own.headless === 'wait' && before.headless === 'deny')
+    widens(['approvals', 'headless'], 'wait is less strict than deny', 'approvals');
+  return {
+    timeoutMs: own.timeoutMs ?? before.timeoutMs,
+    headless: own.headless ?? before.headless,
+    rememberMaxMs: own.rememberMaxMs ?? before.rememberMaxMs,
+  };
+}
+
+function composeEnvironment({ parent, said, widens }: Composing): readonly string[] | undefined {
+  const before = parent.environment;
+  const own = said.data.environment;
+  if (!own || !before) return own ?? before;
+  const covers = (wide: string, name: string) =>
+    wide.endsWith('*') ? name.startsWith(wide.slice(0, -1)) : wide === name;
+  for (const [index, name] of own.entries()) {
+    if (!before.some((wide) => covers(wide, name)))
+      widens(['environment', index], `${name} is none of ${before.join(', ')}`, 'environment');
+  }
+  return own;
+}
+
+/** What is not opened stays closed for those that extend the child, whatever its parent opened. */
+function composeOpen({ parent, said, complain }: Composing): readonly string[] {
+  const open = said.data.open ?? [];
+  for (const [index, name] of open.entries()) {
+    if (!isOpen(parent.open, name))
+      complain(said.where.at(['open', index]), `open.${index}: ${parent.name} does not open \`${name}\``);
+  }
+  return open;
+}
+
+const isOpen = (open: readonly string[], name: string): boolean =>
+  open.some((it) => it === name || name.startsWith(`${it}.`));
+
+function byTier(rule: (tier: Tier) => TierRule): Policy['tiers'] {
+  return Object.fromEntries(TIERS.map((tier) => [tier, rule(tier)])) as unknown as Policy['tiers'];
+}
+
+const sealed = (policy: Omit<Policy, 'version'>): Policy => ({ ...policy, version: versionOf(policy) });
+
+/** Covers what one layer decides by and nothing else: not places, reasons, examples or what children may widen. */
+function versionOf({ tiers, rules, rateLimits, approvals, environment }: Omit<Policy, 'version'>): string {
+  const perTier = TIERS.map((tier) => {
+    const { decision, approveDestructive, ...rest } = tiers[tier];
+    return [tier, decision, approveDestructive !== undefined, ...TIER_BOUNDS.map((key) => rest[key] ?? null)];
+  });
+  const deciding = rules.map(({ id, match, decision, code }) => ({ id, match, decision, code: code ?? null }));
+  const limits = rateLimits.map(({ source: _, ...it }) => it);
+  return hashOf([perTier, sortedById(deciding), limits, approvals, environment ?? null]);
+}
+
+const sortedById = <T extends { id: string }>(items: readonly T[]): T[] =>
+  items.toSorted((a, b) => (a.id < b.id ? -1 : Number(a.id > b.id)));
+
+const hashOf = (value: unknown): string =>
+  `sha256:${createHash('sha256').update(JSON.stringify(value, sortKeys)).digest('hex')}`;
+
+/** Two ways of writing the same object are the same text. */
+const sortKeys = (_: string, value: unknown): unknown =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : value;
+
+/** A policy in force everywhere that allows everything: below it, a file that is a further layer says only what it says. */
+export const NEUTRAL: Policy = rootPolicy('the policy in force', 'allow', {
+  approvals: { timeoutMs: 86_400_000, headless: 'wait', rememberMaxMs: 28_800_000 },
+  open: [],
+});
+
+/** What `default` extends: nothing is allowed unless it says so, and it may open everything. */
+export const ROOT: Policy = rootPolicy('nothing', 'deny', {
+  approvals: { timeoutMs: 86_400_000, headless: 'wait', rememberMaxMs: 28_800_000 },
+  open: ['tiers', 'rules', 'approvals', 'rateLimits', 'environment', 'secrets'],
+});
+
+function rootPolicy(name: string, decision: Decision, rest: Pick<Policy, 'approvals' | 'open'>): Policy {
+  const tier = (it: Tier): TierRule => ({
+    id: `tiers.${it}.decision`,
+    decision,
+    reason: 'the policy says nothing about it',
+    source: name,
+  });
+  return sealed({ name, tiers: byTier(tier), rules: [], rateLimits: [], and: [], ...rest });
+}

@@ -1,0 +1,111 @@
+/** The examples of rules: what a rule says that it matches is tried out, so that a file which errs about itself is not taken. */
+import type { Effect, Tier } from '../call.ts';
+import { parseCommand } from './command.ts';
+import { ruleMatches } from './match.ts';
+import { shown } from './position.ts';
+import type { Question } from './question.ts';
+import type { MatchSpec, Rule } from './schema.ts';
+import { toTarget } from './target.ts';
+
+/** What a call of a tool bears on permission; undefined for a tool that is not known. Throws for input that it does not take. */
+export type EffectsOf = (tool: string, input: Readonly<Record<string, unknown>>) => Partial<Question> | undefined;
+
+export interface ExampleOutcome {
+  readonly rule: string;
+  readonly kind: 'match' | 'no_match';
+  /** Its position in the list of that kind. */
+  readonly index: number;
+  readonly text: string;
+  /** What is wrong with it; undefined when it holds. */
+  readonly problem: string | undefined;
+}
+
+/** Examples are judged here, wherever they are judged, so that they say the same on every machine. */
+const PLACE = {
+  workspace: '/workspace',
+  cwd: '/workspace',
+  home: '/home/person',
+  resolve: (name: string) => (name.includes('/') ? undefined : `/usr/bin/${name}`),
+} as const;
+
+/** Tries every example of a rule. Pure but for `effectsOf`. */
+export function tryExamples(rule: Rule, effectsOf?: EffectsOf): ExampleOutcome[] {
+  const who = whoOf(rule.match);
+  const outcomes = (kind: 'match' | 'no_match', texts: readonly string[] = []) =>
+    texts.map((text, index) => ({
+      ...{ rule: rule.id, kind, index, text },
+      problem: problemOf(rule, kind, () => ({ ...toQuestion(text, effectsOf), ...who })),
+    }));
+  return [...outcomes('match', rule.examples?.match), ...outcomes('no_match', rule.examples?.no_match)];
+}
+
+/** What trying a rule's examples costs: its characters times theirs. */
+export function exampleWork({ match, examples }: Rule): number {
+  const texts = [...(examples?.match ?? []), ...(examples?.no_match ?? [])];
+  if (texts.length === 0) return 0;
+  return JSON.stringify(match).length * texts.reduce((sum, it) => sum + it.length, 0);
+}
+
+/** The call that an example stands for: `tool {json}`, or else a command line. Throws what `effectsOf` throws. */
+export function toQuestion(text: string, effectsOf?: EffectsOf): Question {
+  const { tool, input } = toCall(text) ?? { tool: 'terminal_execute', input: { command: text } };
+  const known = effectsOf?.(tool, input);
+  const question = { ...questionOf(tool, input), ...known };
+  const destructive = known?.destructive ?? known?.effects?.some((it) => it.kind === 'delete') ?? false;
+  return { ...question, destructive, effects: question.effects.map(normalised) };
+}
+
+function problemOf(rule: Rule, kind: 'match' | 'no_match', question: () => Question): string | undefined {
+  try {
+    const matches = ruleMatches(rule, question());
+    if (matches === (kind === 'match')) return undefined;
+    return matches ? 'the rule matches it, and it should not' : 'the rule does not match it, and it should';
+  } catch (error) {
+    return `it can't be judged: ${shown((error as Error).message.replaceAll(/\s+/g, ' '))}`;
+  }
+}
+
+function toCall(text: string): { tool: string; input: Record<string, unknown> } | undefined {
+  const brace = text.indexOf('{');
+  const tool = text.slice(0, Math.max(brace, 0)).trim();
+  if (!/^[\w:.-]{1,128}$/.test(tool)) return undefined;
+  try {
+    const input: unknown = JSON.parse(text.slice(brace));
+    return typeof input === 'object' && input !== null ? { tool, input: input as Record<string, unknown> } : undefined;
+  } catch {
+    return undefined; // Not JSON, so a command line such as `echo {a,b}`.
+  }
+}
+
+/** What can be told of a call whose tool is not known: a path may be read, written and deleted, a command may be run. */
+function questionOf(tool: string, { path, command }: Readonly<Record<string, unknown>>): Question {
+  const runs = typeof command === 'string';
+  const tier: Tier = runs ? 'execute' : 'write';
+  const target = typeof path === 'string' ? path : undefined;
+  const effects: Effect[] =
+    target === undefined ? [] : (['read', 'write', 'delete'] as const).map((kind) => ({ kind, target }));
+  return {
+    ...{ tool, tier, destructive: false, session: 'example', principal: 'example' },
+    aliases: tool === 'terminal_execute' ? ['bash', 'execute_command'] : [],
+    ...{ home: PLACE.home, workspace: PLACE.workspace },
+    category: runs ? 'development' : 'filesystem',
+    effects: runs ? [...effects, { kind: 'exec', target: command }] : effects,
+    ...(runs && { command: parseCommand(command, PLACE) }),
+  };
+}
+
+/** Targets as they are in questions. */
+const normalised = (effect: Effect): Effect =>
+  ['read', 'write', 'delete'].includes(effect.kind) ? { ...effect, target: toTarget(effect.target, PLACE) } : effect;
+
+/** Examples of a rule for somebody are calls by that somebody. */
+function whoOf({ principal, session, when, all }: MatchSpec): Partial<Pick<Question, 'principal' | 'session'>> {
+  const named = (globs: string | readonly string[] | undefined) => [globs ?? []].flat()[0]?.replaceAll('*', 'x');
+  const inner: ReturnType<typeof whoOf> = Object.assign({}, ...(all ?? []).map(whoOf));
+  const who = { principal: named(principal ?? when?.principal), session: named(session ?? when?.session) };
+  return {
+    ...inner,
+    ...(who.principal !== undefined && { principal: who.principal }),
+    ...(who.session !== undefined && { session: who.session }),
+  };
+}

@@ -1,0 +1,147 @@
+/** Decisions in words: what decided, and what to write where for another one. Pure. */
+import { createHash } from 'node:crypto';
+import type { Decision, Effect } from '../call.ts';
+import type { Decided } from './decide.ts';
+import { escapeGlob } from './paths.ts';
+import type { Question, SimpleCommand } from './question.ts';
+import type { MatchSpec, Policy, RuleFacts } from './schema.ts';
+
+/** `Decision` of docs/protocol.md. */
+export interface WireDecision {
+  readonly decision: Decision;
+  readonly effects: readonly Effect[];
+  /** Strictest first. */
+  readonly rules: readonly RuleFacts[];
+  /** What to write, and where; absent when the call is allowed. */
+  readonly suggestion?: string;
+}
+
+/** A decision as it is told; with the question the suggestion has a rule for this very call. */
+export function toDecision(decided: Decided, policy: Policy, question?: Question): WireDecision {
+  const { decision, effects, rules } = decided;
+  const suggestion = suggest(decided, policy, question);
+  return {
+    ...{ decision, effects },
+    rules: rules.map(({ id, decision: said, reason, source }) => ({ id, decision: said, reason, source })),
+    ...(suggestion !== undefined && { suggestion }),
+  };
+}
+
+/** What would have to change for the call to be allowed, in a sentence or two; undefined when it is. */
+export function suggest({ decision, by, unknown }: Decided, policy: Policy, question?: Question): string | undefined {
+  if (decision === 'allow') return undefined;
+  const { id, source } = by;
+  const where = `in policy ${policy.name} (${source})`;
+  const [place, name = ''] = id.split('.');
+  if (id === 'tools.disable') return `Take it out of \`tools.disable\` ${where}.`;
+  if (place === 'tools') return `Write \`tools: {${id.slice(6, -9)}: {decision: allow}}\` ${where}.`;
+  if (place !== 'tiers') {
+    return `Change or narrow rule \`${id}\` ${where}; the strictest rule counts, so no rule that allows outweighs it.`;
+  }
+  const wide = id.endsWith('.approve') ? 'approve: []' : 'decision: allow';
+  const tier = `\`tiers: {${name}: {${wide}}}\` ${where}`;
+  if (unknown.length > 0) return `No rule can allow it, since ${unknown[0]}; only the tier can: ${tier}.`;
+  const rule = question && ruleFor(question);
+  return typeof rule === 'object'
+    ? `Add under \`rules\` of a policy file: ${toYaml(rule)} Or for all of the tier: write ${tier}.`
+    : `Write ${tier}.`;
+}
+
+/**
+ * YAML of an allow rule, one line, that covers this call and as little else as rules can say: its tool, its principal, each of
+ * its commands word for word, each of its paths and hosts. Where no rule can, a YAML comment that says why.
+ */
+export function proposeRule(question: Question): string {
+  const rule = ruleFor(question);
+  return typeof rule === 'object' ? toYaml(rule) : `# no rule can allow exactly this call: ${rule}`;
+}
+
+interface Proposed {
+  readonly id: string;
+  readonly match: MatchSpec;
+  readonly decision: 'allow';
+  readonly reason: string;
+}
+
+/** What the schema of policy files takes. */
+const MOST = { words: 32, alternatives: 32, word: 256, glob: 512, id: 64 } as const;
+
+/** A rule, or why there is none. */
+function ruleFor(question: Question): Proposed | string {
+  const { tool, principal, command, effects } = question;
+  if (command && command.unknown.length > 0) return shown(command.unknown[0] as string);
+  const own = command ? effects.filter((it) => it.kind !== 'exec') : effects;
+  const matches = [
+    ...(command?.commands ?? []).map(matchOfCommand),
+    ...[...own, ...(command?.redirects ?? [])].map(matchOfEffect),
+  ];
+  const problem = matches.find((it) => typeof it === 'string');
+  if (problem !== undefined) return problem;
+  const unique = [...new Map(matches.map((it) => [JSON.stringify(it), it as MatchSpec])).values()];
+  if (unique.length > MOST.alternatives) return `it does more than ${MOST.alternatives} things`;
+  const what = unique.length > 1 ? { any: unique } : unique[0];
+  const match: MatchSpec = { tool: escapeText(tool), ...what, principal: escapeText(principal) };
+  const words = command?.commands[0]?.words.slice(0, 2) ?? [tool];
+  return { id: idOf(words.join('-'), match), match, decision: 'allow', reason: 'A person allowed this call for good.' };
+}
+
+function matchOfCommand({ words, program, unknown, text }: SimpleCommand): MatchSpec | string {
+  if (unknown !== undefined) return shown(unknown);
+  if (program === undefined) return `\`${shown(text)}\` runs no program of the system`;
+  const tokens = [program, ...words.slice(1)].map((it) => it && escapeText(it));
+  if (tokens.some((it) => !it)) return `\`${shown(text)}\` has words that only the shell knows, or empty ones`;
+  if (tokens.length >= MOST.words || tokens.some((it) => (it as string).length > MOST.word)) {
+    return `\`${shown(text)}\` is too long for a rule`;
+  }
+  return { command: [...(tokens as string[]), '$'] };
+}
+
+function matchOfEffect({ kind, target }: Effect): MatchSpec | string {
+  if (kind === 'exec') return `it runs \`${shown(target)}\`, whose words are not known`;
+  const escaped = kind === 'connect' ? escapeText(target) : escapeGlob(target);
+  // A folder called `~` is not the person's home.
+  const glob = escaped === '~' || escaped.startsWith('~/') ? `./${escaped}` : escaped;
+  if (glob.length > MOST.glob) return `\`${shown(target)}\` is too long for a rule`;
+  return kind === 'connect' ? { host: glob } : { [kind]: glob };
+}
+
+const escapeText = (text: string): string => text.replaceAll(/[*?\\]/g, '\\$&');
+
+/** The same call has the same id, and another one most likely another. */
+function idOf(words: string, match: MatchSpec): string {
+  const hash = createHash('sha256').update(JSON.stringify(match)).digest('hex').slice(0, 8);
+  const slug = words
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .slice(0, MOST.id - 16);
+  return `allow-${slug}-${hash}`.replaceAll(/-+/g, '-');
+}
+
+const SHOWN_CHARS = 80;
+const shown = (text: string): string => {
+  const line = text.replaceAll(/[^\p{L}\p{N}\p{P}\p{S} ]/gu, ' ');
+  return line.length > SHOWN_CHARS ? `${line.slice(0, SHOWN_CHARS)}…` : line;
+};
+
+const toYaml = (rule: Proposed): string => `- ${toFlow(rule)}`;
+
+/** One line of YAML, in which nothing that a person could not see stands as it is. */
+function toFlow(value: unknown): string {
+  if (typeof value === 'string') return toScalar(value);
+  if (Array.isArray(value)) return `[${value.map(toFlow).join(', ')}]`;
+  const entries = Object.entries(value as object).map(([key, it]) => `${key}: ${toFlow(it)}`);
+  return `{ ${entries.join(', ')} }`;
+}
+
+/** Words that YAML takes for something else than text. */
+const NOT_TEXT = /^(true|false|null|yes|no|on|off|y|n)$/i;
+const PLAIN = /^[A-Za-z][\w ./-]*[\w.$/-]$|^\$$|^[A-Za-z]$/;
+
+function toScalar(text: string): string {
+  if (PLAIN.test(text) && !NOT_TEXT.test(text)) return text;
+  const quoted = text.replaceAll(/["\\]/g, '\\$&');
+  return `"${quoted.replaceAll(/[^\p{L}\p{N}\p{P}\p{S} ]/gu, toEscape)}"`;
+}
+
+const toEscape = (character: string): string =>
+  `\\U${(character.codePointAt(0) as number).toString(16).padStart(8, '0')}`;

@@ -1,0 +1,238 @@
+/** What the syntax of a command line amounts to: its simple commands with those that they run, its redirections, the paths it names. */
+import type { Assignment, Command, Redirect, Redirection, Word } from 'unbash';
+import type { Effect } from '../call.ts';
+import { defaultLimits as limits } from '../limits.ts';
+import { changeBy, isBuiltin, isTelling } from './builtins.ts';
+import { withoutMessages } from './mentions.ts';
+import type { SimpleCommand } from './question.ts';
+import { Beyond, inputOf, type Listener, Syntax } from './syntax.ts';
+import { isSystemPath } from './target.ts';
+import { DYNAMIC, type Field, toFields, toSingleField } from './words.ts';
+import { type Inner, unwrap } from './wrappers.ts';
+
+/** Where a command line is to run. */
+export interface CommandPlace {
+  /** All three absolute. */
+  readonly workspace: string;
+  readonly cwd: string;
+  readonly home: string;
+  /** Absolute path of the program that `name` stands for, see programs.ts; undefined when there is none. */
+  readonly resolve: (name: string) => string | undefined;
+  /** Names of the environment variables that the caller sets beside our own. */
+  readonly exported?: readonly string[];
+}
+
+/** A simple command while it is being read. */
+export type Draft = { -readonly [K in keyof SimpleCommand]: SimpleCommand[K] };
+
+/** One simple command to be taken in. */
+interface Simple {
+  readonly fields: readonly Field[];
+  readonly text: string;
+  readonly nesting: number;
+  readonly external: boolean;
+  readonly why: string | undefined;
+  /** What its input is, where the text holds it. */
+  readonly input?: string | undefined;
+}
+
+/** Longest source text of a simple command that is kept; thousands of nested ones would each hold most of the line. */
+const TEXT_SHOWN_MAX = 256;
+/** Reasons that are told; one is enough to decide by. */
+const REASONS_MAX = 32;
+/** Of variables that callers may set, those that change nothing of what a program does but its language and looks. */
+const HARMLESS_VARIABLE = /^(LANG|LANGUAGE|LC_\w+|TERM|COLUMNS|LINES|TZ|CI|NO_COLOR|FORCE_COLOR|CLICOLOR)$/;
+
+/** What was found so far, in the order of the text. */
+export class Reading implements Listener {
+  readonly commands: Draft[] = [];
+  readonly redirects: { kinds: readonly Effect['kind'][]; field: Field }[] = [];
+  readonly named: Field[] = [];
+  readonly reasons = new Set<string>();
+  readonly functions = new Set<string>();
+  /** Where `cd` goes; undefined where only the shell knows. */
+  readonly goesTo: (string | undefined)[] = [];
+  /** Why nothing can be told of any command: a loop or a function may bring an earlier one after what changes it. */
+  lookup: string | undefined;
+
+  readonly #place: CommandPlace;
+  readonly #exported: ReadonlySet<string>;
+  readonly #syntax = new Syntax(this);
+  readonly #programs = new Map<string, string | undefined>();
+  #words = 0;
+
+  constructor(place: CommandPlace) {
+    this.#place = place;
+    this.#exported = new Set(place.exported);
+    const telling = place.exported?.find((it) => !HARMLESS_VARIABLE.test(it));
+    if (telling !== undefined) this.lookup = `the caller sets ${telling}`;
+  }
+
+  read(text: string, nesting: number): void {
+    this.#syntax.read(text, nesting);
+  }
+
+  unknown(why: string): void {
+    if (this.reasons.size < REASONS_MAX) this.reasons.add(why);
+  }
+
+  variable(name: string): void {
+    if (isTelling(name, this.#exported)) this.#changes(`it sets ${name}`);
+  }
+
+  function(name: string): void {
+    this.functions.add(name);
+  }
+
+  word(node: Word): void {
+    this.#name(this.#fields(node));
+  }
+
+  redirect({ operator, descriptor, target }: Redirect): void {
+    if (target === undefined) return this.unknown('a redirection has no target');
+    const fields = this.#fields(target);
+    // Several words are an error to bash, and what it says of one that we can't read is its own business.
+    const field = fields.length === 1 ? (fields[0] as Field) : DYNAMIC;
+    const isDuplicate = /^(\d+-?|-)$/.test(field.text ?? '');
+    if ((operator === '<&' || operator === '>&') && isDuplicate) return;
+    // Anything but a descriptor is an error after `<&` and `2>&`; `>&` and `1>&` take files.
+    const takesFile = descriptor === undefined || (descriptor.type === 'FileDescriptor' && descriptor.value === 1);
+    if (field.text === undefined && (operator === '<&' || (operator === '>&' && !takesFile))) return;
+    const kinds =
+      operator === '<>' ? (['read', 'write'] as const) : ([operator.includes('>') ? 'write' : 'read'] as const);
+    this.redirects.push({ kinds, field });
+  }
+
+  command(node: Command, text: string, nesting: number): void {
+    if (node.name === undefined) return;
+    const fields = [node.name, ...node.args].flatMap((it) =>
+      it.type === 'Word' ? this.#fields(it) : this.#assigned(it),
+    );
+    const assigns = node.prefix.some((it) => it.type === 'Assignment');
+    this.#simple({
+      ...{ fields, nesting, external: false },
+      text: text.length > TEXT_SHOWN_MAX ? `${text.slice(0, TEXT_SHOWN_MAX)}…` : text,
+      why: assigns ? 'an assignment stands before it' : undefined,
+      input: this.#input(node.redirects),
+    });
+  }
+
+  #simple(simple: Simple): void {
+    const { fields, text, why } = simple;
+    const [first] = fields;
+    if (first === undefined) return;
+    if (this.commands.length >= limits.commandPartsMax)
+      throw new Beyond(`it has more than ${limits.commandPartsMax} commands`);
+    const draft: Draft = {
+      ...{ text, words: fields.map((it) => it.text), unknown: why },
+      ...{ program: undefined, programPath: undefined },
+    };
+    this.commands.push(draft);
+    if (first.text === undefined) {
+      draft.unknown ??= 'only the shell knows which program it runs';
+      this.#name(fields);
+      this.#afterDynamic(simple);
+      return;
+    }
+    const builtin = !simple.external && isBuiltin(first.text);
+    if (builtin) draft.program = first.text;
+    else this.#resolve(draft, first.text);
+    const name = draft.program ?? first.text.slice(first.text.lastIndexOf('/') + 1);
+    this.#name(withoutMessages(draft.program ?? '', fields));
+    if (first.text.includes('/')) this.#name([first]);
+    if (builtin) this.#change(draft, fields);
+    this.#unwrap(draft, name, simple);
+  }
+
+  /** What may be nothing at all leaves the next word to be the program: `$x rm y`. */
+  #afterDynamic({ fields, text, nesting }: Simple): void {
+    const rest = fields.slice(fields.findIndex((it) => it.text !== undefined));
+    if (rest[0]?.text === undefined) return;
+    this.#simple({
+      fields: rest,
+      external: false,
+      why: 'what stands before it is known to the shell only',
+      text,
+      nesting,
+    });
+  }
+
+  #resolve(draft: Draft, name: string): void {
+    if (!this.#programs.has(name)) this.#programs.set(name, this.#place.resolve(name));
+    const path = this.#programs.get(name);
+    draft.programPath = path;
+    // By the name it was called by: `awk` is what rules say, wherever the system links it to.
+    if (path !== undefined && isSystemPath(path, this.#place.workspace))
+      draft.program = name.slice(name.lastIndexOf('/') + 1);
+  }
+
+  #change(draft: Draft, fields: readonly Field[]): void {
+    const { lookup, own, goesTo } = changeBy(fields, this.#exported);
+    if (lookup !== undefined) this.#changes(lookup);
+    if (own !== undefined) draft.unknown ??= own;
+    if (goesTo !== undefined) this.goesTo.push(goesTo.path);
+  }
+
+  #changes(why: string): void {
+    this.lookup ??= why;
+    this.unknown(why);
+  }
+
+  /** An outer command is known where it is harmless and all that it runs is. */
+  #unwrap(draft: Draft, name: string, simple: Simple): void {
+    const unwrapped = unwrap(name, simple.fields);
+    if (!unwrapped) return;
+    draft.unknown ??= unwrapped.why;
+    const from = this.commands.length;
+    for (const it of unwrapped.inner) this.#inner(it, simple);
+    if (unwrapped.reads === 'text' && simple.input !== undefined)
+      this.#inner({ kind: 'text', text: simple.input }, simple);
+    if (unwrapped.reads === 'words') {
+      this.#name((simple.input?.split(/\s+/, limits.commandMentionsMax) ?? []).map((text) => ({ text })));
+    }
+    const unsure = this.commands.slice(from).find((it) => it.unknown !== undefined);
+    if (unsure) draft.unknown ??= `${name} runs another program: ${unsure.unknown}`;
+  }
+
+  #inner(inner: Inner, { text, nesting }: Simple): void {
+    if (nesting >= limits.commandTextsMax)
+      return this.unknown(`it has more than ${limits.commandTextsMax} commands within commands`);
+    if (inner.kind === 'text') return this.read(inner.text, nesting + 1);
+    const { fields, external, why } = inner;
+    this.#simple({ fields, external, why, text, nesting: nesting + 1 });
+  }
+
+  #input(redirects: readonly Redirection[]): string | undefined {
+    for (const it of redirects) {
+      if (it.type === 'Redirect') continue;
+      const input = inputOf(it);
+      const text =
+        input === undefined || typeof input === 'string' ? input : toSingleField(input, this.#place.home).text;
+      // A short one may be a name that the command reads: `xargs cat <<< .env`.
+      if (it.type === 'HereString' && text !== undefined && !/\s/.test(text)) this.#name([{ text }]);
+      if (text !== undefined) return text;
+    }
+    return undefined;
+  }
+
+  #fields(word: Word): Field[] {
+    const fields = toFields(word, this.#place.home);
+    this.#words += fields.length;
+    if (this.#words > limits.commandWordsMax) throw new Beyond(`it has more than ${limits.commandWordsMax} words`);
+    this.#syntax.spend(fields.reduce((sum, it) => sum + (it.text ?? it.glob ?? '').length, 0));
+    return fields;
+  }
+
+  /** `declare x=…`: the shell unfolds no braces in it, but we leave those to it. */
+  #assigned({ name, value, append, index, text }: Assignment): Field {
+    if (index || value.type !== 'Word' || /[{~]/.test(text)) return { ...DYNAMIC, sets: name };
+    const { text: known } = toSingleField(value, this.#place.home);
+    return known === undefined
+      ? { ...DYNAMIC, sets: name }
+      : { text: `${name}${append ? '+' : ''}=${known}`, sets: name };
+  }
+
+  #name(fields: readonly Field[]): void {
+    for (const it of fields) if (it.text !== undefined || it.glob !== undefined) this.named.push(it);
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * The rules of one policy, filed by what a part must have for them to hold, so that 500 rules cost about as much as the ten
+ * that come into question. A rule that can't be filed is asked every time.
+ */
+import type { Decision } from '../call.ts';
+import { compileSegment, compileText } from '../glob.ts';
+import { compileMatch, type Facts, type Level, type Part, pathsOf, toPathPatterns, toTokens } from './match.ts';
+import type { ParsedCommand, SimpleCommand } from './question.ts';
+import type { MatchSpec, Rule } from './schema.ts';
+
+/** A rule, ready to be asked. */
+export interface FiledRule {
+  readonly facts: Facts;
+  readonly decision: Decision;
+  readonly test: (part: Part) => Level;
+  readonly ofPaths: boolean;
+}
+
+const indexes = new WeakMap<readonly Rule[], RuleIndex>();
+
+/** Made once for each list of rules. Throws INPUT_INVALID for a rule with a path whose braces unfold to too many. */
+export function indexOf(rules: readonly Rule[]): RuleIndex {
+  const known = indexes.get(rules);
+  if (known) return known;
+  const index = new RuleIndex(rules);
+  indexes.set(rules, index);
+  return index;
+}
+
+type Drawer = Map<string, FiledRule[]>;
+
+/** Where a rule is put. */
+type Place = readonly [drawer: Drawer, key: string] | readonly [list: FiledRule[]];
+
+export class RuleIndex {
+  readonly all: readonly FiledRule[];
+  /** By a literal segment that their paths contain. */
+  readonly #bySegment: Drawer = new Map();
+  /** By what follows the last dot of their paths. */
+  readonly #byExtension: Drawer = new Map();
+  readonly #byProgram: Drawer = new Map();
+  readonly #byTool: Drawer = new Map();
+  readonly #paths: FiledRule[] = [];
+  readonly #commands: FiledRule[] = [];
+  readonly #hosts: FiledRule[] = [];
+  readonly #others: FiledRule[] = [];
+  readonly #ofLines = new WeakMap<ParsedCommand, readonly FiledRule[]>();
+
+  constructor(rules: readonly Rule[]) {
+    this.all = rules.map(toFiled);
+    for (const [at, { match }] of rules.entries()) {
+      const rule = this.all[at] as FiledRule;
+      for (const place of this.#placesOf(match) ?? [[this.#others] as const]) put(place, rule);
+    }
+  }
+
+  /** Lists that together have every rule whose level for the part may be MAYBE or more; some rules may be in it twice. */
+  candidates(part: Part): (readonly FiledRule[])[] {
+    const lists: (readonly FiledRule[])[] = [this.#others];
+    const take = (found: readonly FiledRule[] | undefined) => found && lists.push(found);
+    const { kind, question, command, places, ofLine } = part;
+    take(this.#byTool.get(question.tool));
+    for (const it of question.aliases) take(this.#byTool.get(it));
+    if (places) {
+      const segments = places.absolute ?? places.relative ?? [];
+      for (const it of segments) take(this.#bySegment.get(it));
+      take(this.#byExtension.get(extensionOf(segments.at(-1) ?? '')));
+      take(this.#paths);
+      if (ofLine && question.command) take(this.#ofLine(question.command));
+    } else if (command) lists.push(...this.#ofCommand(command));
+    else if (kind === 'connect') take(this.#hosts);
+    return lists;
+  }
+
+  #ofCommand({ words, program }: SimpleCommand): (readonly FiledRule[])[] {
+    const written = words[0];
+    const name = written?.slice(written.lastIndexOf('/') + 1);
+    const found = [program, name === program ? undefined : name].map(
+      (it) => it !== undefined && this.#byProgram.get(it),
+    );
+    return [this.#commands, ...found.filter((it) => it !== false && it !== undefined)];
+  }
+
+  /** The rules on paths that a line's commands are found by; kept, since each path that the line names needs them. */
+  #ofLine(line: ParsedCommand): readonly FiledRule[] {
+    const known = this.#ofLines.get(line);
+    if (known) return known;
+    const found = new Set(line.commands.flatMap((it) => this.#ofCommand(it)).flat());
+    const rules = [...found].filter((it) => it.ofPaths);
+    this.#ofLines.set(line, rules);
+    return rules;
+  }
+
+  /** Under what a rule can always be found; undefined when there is nothing of the kind. */
+  #placesOf(match: MatchSpec): Place[] | undefined {
+    // All of these must hold, so that one of them is enough to find the rule by. The rarest comes first.
+    const must = conjunctsOf(match);
+    const globs = must.map(pathsByKey).find((it) => it.length > 0);
+    if (globs) return this.#placesOfPaths(globs);
+    if (must.some((it) => it.host !== undefined)) return [[this.#hosts]];
+    const command = must.find((it) => it.command)?.command;
+    if (command) return this.#placesOfCommand(command);
+    const tools = [must.find((it) => it.tool !== undefined)?.tool ?? []].flat().map((it) => compileText(it).literal);
+    if (tools.length > 0 && !tools.includes(undefined)) return tools.map((it) => [this.#byTool, it as string]);
+    for (const { any = [] } of must) {
+      const places = any.map((it) => this.#placesOf(it));
+      if (any.length > 0 && !places.includes(undefined)) return (places as Place[][]).flat();
+    }
+    return undefined;
+  }
+
+  #placesOfPaths(globs: readonly string[]): Place[] {
+    const keys = globs.flatMap(toPathPatterns).map(({ segments }) => keyOf(segments));
+    if (keys.includes(undefined)) return [[this.#paths]];
+    return (keys as Key[]).map(({ of, text }) => [of === 'segment' ? this.#bySegment : this.#byExtension, text]);
+  }
+
+  #placesOfCommand(command: NonNullable<MatchSpec['command']>): Place[] {
+    const programs = toTokens(command)[0]?.map((it) => it.literal) ?? [undefined];
+    return programs.includes(undefined) ? [[this.#commands]] : programs.map((it) => [this.#byProgram, it as string]);
+  }
+}
+
+function toFiled({ id, decision, reason, source, code, match }: Rule): FiledRule {
+  const facts = Object.freeze({ id, decision, reason, source, ...(code && { code }) });
+  const { test, ofPaths } = compileMatch(match);
+  return { facts, decision, test, ofPaths };
+}
+
+const conjunctsOf = (match: MatchSpec): MatchSpec[] => [match, ...(match.all ?? []).flatMap(conjunctsOf)];
+
+/** The globs of one of its keys for paths; each of its keys must hold. */
+function pathsByKey({ path, read, write, delete: deleted }: MatchSpec): readonly string[] {
+  const value = path ?? read ?? write ?? deleted;
+  return value === undefined ? [] : pathsOf({ path: value });
+}
+
+interface Key {
+  readonly of: 'segment' | 'extension';
+  readonly text: string;
+}
+
+/** What every path that matches contains; undefined when that can't be told. */
+function keyOf(segments: readonly string[]): Key | undefined {
+  const wildcards = segments.filter((it) => it !== '**').map(compileSegment);
+  const literal = wildcards.findLast((it) => it.literal !== undefined)?.literal;
+  if (literal !== undefined) return { of: 'segment', text: literal };
+  const ending = segments.at(-1) === '**' ? '' : (wildcards.at(-1)?.ending ?? '');
+  return ending.includes('.') ? { of: 'extension', text: extensionOf(ending) } : undefined;
+}
+
+const extensionOf = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
+
+function put([drawer, key]: Place, rule: FiledRule): void {
+  const list = Array.isArray(drawer) ? drawer : (drawer.get(key as string) ?? []);
+  if (!Array.isArray(drawer)) drawer.set(key as string, list);
+  if (list.at(-1) !== rule) list.push(rule);
+}

@@ -1,0 +1,217 @@
+/**
+ * Walks the syntax of a command line and hands each thing that does something to a listener, wherever it stands:
+ * in a pipe, a subshell, a function's body, a here-document, the default of a variable. Pure.
+ */
+import {
+  type ArithmeticExpression,
+  type Assignment,
+  type Command,
+  forEachChild,
+  type HereDoc,
+  type HereString,
+  type ParameterExpansionPart,
+  type ParsedScript,
+  parse,
+  type Redirect,
+  type SyntaxNode,
+  type TestBinaryExpression,
+  type TestUnaryExpression,
+  type Word,
+} from 'unbash';
+import { defaultLimits as limits } from '../limits.ts';
+import { withoutBodies } from './here-documents.ts';
+
+/** What is found; the nodes are unbash's. */
+export interface Listener {
+  /** `text` is its source. */
+  command(node: Command, text: string, nesting: number): void;
+  redirect(node: Redirect): void;
+  /** A word that stands in no command but may name a path: a value, a loop's list, an operand of a test. */
+  word(node: Word): void;
+  /** A variable that is set. */
+  variable(name: string): void;
+  function(name: string): void;
+  /** Something that may do more than can be read. */
+  unknown(why: string): void;
+}
+
+/** A bound was reached, and the rest is not read; the message says which. */
+export class Beyond extends Error {}
+
+/** What each brace, bracket and here-document may make the parser read again: all that follows it. */
+const OPENERS = /[{`[]|<<|[?*+@!<>$=(]\(/g;
+
+/** Numbers and operators: arithmetic on a variable runs what the variable holds, if that is a subscript with `$(…)`. */
+const PLAIN_ARITHMETIC = /^[\d\s+\-*/%()<>=!&|^~?:,#.]*$/;
+
+export class Syntax {
+  readonly #listener: Listener;
+  #steps = 0;
+
+  constructor(listener: Listener) {
+    this.#listener = listener;
+  }
+
+  /** Reads a text; `nesting` counts the texts that it stands in. Throws Beyond, and whatever the parser throws for texts that it can't take. */
+  read(text: string, nesting: number): void {
+    if (text.length > limits.commandCharsMax) throw new Beyond(`it has more than ${limits.commandCharsMax} characters`);
+    if (text.includes('\0')) throw new Beyond('it has a NUL byte');
+    // unbash 6.0.4 takes such a `$` for itself; bash joins the lines before it looks.
+    if (text.includes('$\\\n')) this.#listener.unknown('a line ends inside an expansion');
+    const short = costOf(text) > limits.commandStepsMax - this.#steps ? withoutBodies(text) : undefined;
+    const read = short?.text ?? text;
+    this.spend(costOf(read));
+    const bodies = new Set(short?.places);
+    this.#visit(parse(read), { source: read, nesting, depth: 0, bodies });
+    if (bodies.size > 0) this.#listener.unknown('what looks like a here-document is none');
+  }
+
+  /** Counts what a text costs, before it is spent. Throws Beyond. */
+  spend(steps: number): void {
+    this.#steps += steps;
+    if (this.#steps > limits.commandStepsMax) throw new Beyond('it is too tangled to be read');
+  }
+
+  #visit(node: SyntaxNode, at: Position): void {
+    if (at.depth > limits.commandDepthMax) throw new Beyond('it is nested too deeply to be read');
+    const inner = this.#enter(node, at);
+    forEachChild(node, (child) => this.#visit(child, inner));
+  }
+
+  /** Tells of a node; the position that its children have. */
+  #enter(node: SyntaxNode, at: Position): Position {
+    const listener = this.#listener;
+    switch (node.type) {
+      case 'Script':
+        return this.#enterScript(node, at);
+      case 'Command':
+        listener.command(node, at.source.slice(node.pos, node.end), at.nesting);
+        break;
+      case 'Redirect':
+        listener.redirect(node);
+        if (node.descriptor?.type === 'FileDescriptorVariable') listener.variable(node.descriptor.name);
+        break;
+      case 'HereDoc':
+        this.spend(node.body.text.length);
+        if (node.delimiter?.quoted && node.body.text === '') at.bodies.delete(node.body.pos);
+        break;
+      case 'Word':
+        this.spend(node.text.length);
+        break;
+      case 'Assignment':
+        this.#assignment(node);
+        break;
+      case 'Function':
+        listener.function(node.name.value);
+        break;
+      case 'For':
+      case 'Select':
+        listener.variable(node.name.value);
+        for (const it of node.wordlist ?? []) listener.word(it);
+        break;
+      case 'Coproc':
+        listener.variable(node.name?.value ?? 'COPROC');
+        break;
+      case 'CommandExpansion':
+      case 'ProcessSubstitution':
+      case 'ArithmeticCommandExpansion':
+        this.spend(costOf(node.text));
+        if (node.script === undefined) listener.unknown('a substitution can not be read');
+        break;
+      default:
+        this.#enterExpression(node, at);
+    }
+    return { ...at, depth: at.depth + 1 };
+  }
+
+  #enterScript(node: ParsedScript, at: Position): Position {
+    const [error] = node.errors ?? [];
+    if (error) this.#listener.unknown(`it can not be read: ${error.message}`);
+    const own = node.source === undefined ? at : { ...at, source: node.source, bodies: new Set<number>() };
+    return { ...own, depth: at.depth + 1 };
+  }
+
+  #enterExpression(node: SyntaxNode, { source }: Position): void {
+    switch (node.type) {
+      case 'ParameterExpansion':
+        this.#parameter(node);
+        break;
+      case 'ArithmeticExpansion':
+        this.spend(node.text.length);
+        this.#arithmetic(node.text.startsWith('$[') ? node.text.slice(2, -1) : node.text.slice(3, -2));
+        break;
+      case 'ArithmeticCommand':
+        this.#arithmetic(node.body);
+        break;
+      case 'ArithmeticFor':
+        for (const it of [node.initialize, node.test, node.update]) if (it) this.#arithmetic(textOf(it, source));
+        break;
+      case 'TestUnary':
+      case 'TestBinary':
+        this.#test(node);
+        break;
+      default:
+    }
+  }
+
+  #assignment({ name, value, index }: Assignment): void {
+    this.#listener.variable(name);
+    if (index) this.#arithmetic(index.text);
+    for (const it of value.type === 'Word' ? [value] : value.elements) this.#listener.word(it);
+  }
+
+  #parameter({ parameter, prefix, index, operation }: ParameterExpansionPart): void {
+    const listener = this.#listener;
+    if (prefix === '!' && operation?.type !== 'Names' && !isWhole(index))
+      listener.unknown('an indirect expansion runs what a variable holds');
+    if (index && !isWhole(index)) this.#arithmetic(index.text);
+    if (operation?.type === 'Default' && operation.operator.endsWith('=')) listener.variable(parameter);
+    if (operation?.type === 'Transform' && !/^[UuLQEAKak]$/.test(operation.operand.text))
+      listener.unknown('an expansion runs what a variable holds');
+    if (operation?.type === 'Unknown') listener.unknown('an expansion can not be read');
+    if (operation?.type !== 'Slice') return;
+    for (const it of [operation.offset, operation.length]) if (it) this.#arithmetic(it.text);
+  }
+
+  #test(node: TestUnaryExpression | TestBinaryExpression): void {
+    const listener = this.#listener;
+    if (node.type === 'TestUnary') {
+      listener.word(node.operand);
+      if (/^-[vR]$/.test(node.operator) && !/^\w+$/.test(node.operand.text))
+        listener.unknown('-v runs what a subscript holds');
+      return;
+    }
+    listener.word(node.left);
+    listener.word(node.right);
+    if (!/^-(eq|ne|lt|le|gt|ge)$/.test(node.operator)) return;
+    this.#arithmetic(node.left.text);
+    this.#arithmetic(node.right.text);
+  }
+
+  #arithmetic(text: string): void {
+    if (!PLAIN_ARITHMETIC.test(text)) this.#listener.unknown('arithmetic on variables runs what they hold');
+  }
+}
+
+/** What it costs to parse. */
+const costOf = (text: string): number => text.length * (1 + (text.match(OPENERS)?.length ?? 0));
+
+interface Position {
+  /** What positions of nodes count in. */
+  readonly source: string;
+  readonly nesting: number;
+  readonly depth: number;
+  /** Places in `source` that must turn out to be empty quoted here-documents; each is taken out when it is met. */
+  readonly bodies: Set<number>;
+}
+
+const isWhole = (index: Word | undefined): boolean => index?.text === '@' || index?.text === '*';
+const textOf = (node: ArithmeticExpression, source: string): string => source.slice(node.pos, node.end);
+
+/** The text that a command reads as its input, where the command line holds it; undefined where an expansion is in it. */
+export function inputOf(node: HereDoc | HereString): Word | string | undefined {
+  if (node.type === 'HereString') return node.target;
+  const { parts, text } = node.body;
+  if (node.delimiter?.quoted) return text;
+  return parts?.some((it) => it.type !== 'Literal') || text.includes('\\') ? undefined : text;
+}

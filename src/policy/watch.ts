@@ -1,0 +1,137 @@
+/** The policy that is in force, and its reload when a file of it changes. A bad file never replaces a good policy. */
+import { type FSWatcher, watch } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { defaultLimits } from '../limits.ts';
+import type { Log, Powers, Timer } from '../powers.ts';
+import type { LoadedPolicy } from './load.ts';
+import { PolicyError } from './policy-error.ts';
+import type { Policy } from './schema.ts';
+
+export interface PolicySourceOptions {
+  /** Reads the policy anew, whole. Throws PolicyError. */
+  load(): LoadedPolicy;
+  readonly powers: Pick<Powers, 'after'>;
+  readonly log: Log;
+  /** Told once for each change of what is decided, after the switch. */
+  onChange(policy: Policy, before: Policy): void;
+  /** From the last of several changes to the reload. */
+  readonly reloadMs?: number;
+}
+
+export interface Reloaded {
+  readonly ok: boolean;
+  /** Why the old policy stays in force, each with its place; empty when it does not. */
+  readonly problems: readonly string[];
+}
+
+/** Disposing it ends the watching; the last policy stays. */
+export interface PolicySource extends Disposable {
+  /** In force now. Whoever needs one answer for several questions takes it once. */
+  readonly current: Policy;
+  /** Reads the files now. Throws only what `onChange` throws. */
+  reload(): Reloaded;
+}
+
+/** Loads the policy and watches its files. Throws PolicyError when there is no good one to begin with. */
+export function createPolicySource(options: PolicySourceOptions): PolicySource {
+  return new WatchedPolicy(options);
+}
+
+class WatchedPolicy implements PolicySource {
+  readonly #options: PolicySourceOptions;
+  #current: Policy;
+  /** By directory, since editors and `mv` put another file in the place of the one that was watched. */
+  readonly #watchers = new Map<string, FSWatcher>();
+  #names = new Set<string>();
+  #timer: Timer | undefined;
+  #disposed = false;
+
+  constructor(options: PolicySourceOptions) {
+    this.#options = options;
+    const { policy, files } = options.load();
+    this.#current = policy;
+    this.#watch(files);
+  }
+
+  get current(): Policy {
+    return this.#current;
+  }
+
+  reload(): Reloaded {
+    this.#timer?.cancel();
+    let loaded: LoadedPolicy;
+    try {
+      loaded = this.#options.load();
+    } catch (error) {
+      return this.#keep(error);
+    }
+    this.#watch(loaded.files);
+    this.#switch(loaded.policy);
+    return { ok: true, problems: [] };
+  }
+
+  [Symbol.dispose](): void {
+    this.#disposed = true;
+    this.#timer?.cancel();
+    this.#watch([]);
+  }
+
+  #switch(policy: Policy): void {
+    const before = this.#current;
+    this.#current = policy;
+    if (policy.version === before.version) return;
+    this.#options.log.info({ policy: policy.name, version: policy.version }, 'another policy is in force');
+    this.#options.onChange(policy, before);
+  }
+
+  #keep(error: unknown): Reloaded {
+    const { log } = this.#options;
+    // What a bad file extends may be what has to be mended, so that it is watched beside what is in force.
+    if (error instanceof PolicyError) this.#watch([...this.#names, ...error.files]);
+    const problems = error instanceof PolicyError ? error.problems : [`the policy can't be read: ${error as Error}`];
+    log.warn({ problems }, 'the policy is not taken; the one before stays in force');
+    return { ok: false, problems };
+  }
+
+  #watch(files: readonly string[]): void {
+    this.#names = new Set(this.#disposed ? [] : files);
+    const directories = new Set([...this.#names].map((it) => dirname(it)));
+    for (const [directory, watcher] of this.#watchers) {
+      if (directories.has(directory)) continue;
+      watcher.close();
+      this.#watchers.delete(directory);
+    }
+    for (const directory of directories) if (!this.#watchers.has(directory)) this.#watchDirectory(directory);
+  }
+
+  #watchDirectory(directory: string): void {
+    const { log } = this.#options;
+    const failed = (error: unknown) => {
+      this.#watchers.get(directory)?.close();
+      this.#watchers.delete(directory);
+      log.warn(
+        { directory, error: `${error as Error}` },
+        'changes of the policy are not noticed; `policy.reload` reads it',
+      );
+    };
+    try {
+      const watcher = watch(directory, { persistent: false }, (_, name) => this.#changed(directory, name));
+      watcher.on('error', failed);
+      this.#watchers.set(directory, watcher);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  #changed(directory: string, name: string | null): void {
+    const concerned = [...this.#names].some(
+      (it) => dirname(it) === directory && (name === null || basename(it) === name),
+    );
+    if (!concerned) return;
+    const { powers, reloadMs = defaultLimits.policyReloadMs } = this.#options;
+    this.#timer?.cancel();
+    this.#timer = powers.after(reloadMs, () => {
+      if (!this.#disposed) this.reload();
+    });
+  }
+}

@@ -1,0 +1,114 @@
+/** Finds the literals of rules in one pass, after Wu and Manber: one regular expression of them all takes 2.5 times as long. */
+import type { Rule } from './rule.ts';
+
+/** A literal, and the rules that are asked where it stands. */
+interface Entry {
+  readonly literal: string;
+  readonly anyCase: boolean;
+  readonly rules: Rule[];
+}
+
+export interface Found {
+  readonly at: number;
+  readonly end: number;
+  readonly rules: readonly Rule[];
+}
+
+/** Shortest literal; what is skipped in one step is one less. */
+const LITERAL_CHARS_MIN = 3;
+const pair = (a: number, b: number) => ((a & 255) << 8) | (b & 255);
+const triple = (a: number, b: number, c: number) => (((a & 255) * 31 + (b & 255)) * 31 + (c & 255)) & 0x7fff;
+
+export class LiteralSearch {
+  /** By two characters: how far the last of them is from the end of the first three of any literal. */
+  readonly #shifts = new Uint8Array(1 << 16).fill(LITERAL_CHARS_MIN - 1);
+  /** By three characters, whose hashes may coincide: which bucket has what begins with them. */
+  readonly #bucketOf = new Uint16Array(1 << 15);
+  /** The first one is empty. In the others the longest literal is first, since `sk-ant-` is also an `sk-`. */
+  readonly #buckets: Entry[][] = [[]];
+  /** All that a literal can begin with, whole ones not included. */
+  readonly #beginnings = new Set<string>();
+  readonly #beginningCharsMax: number;
+
+  constructor(rules: readonly Rule[]) {
+    const entries = entriesOf(rules);
+    for (const entry of entries) {
+      for (const beginning of casesOf(entry)) this.#addBeginning(beginning, entry);
+      for (let length = 1; length < entry.literal.length; length++)
+        this.#beginnings.add(entry.literal.slice(0, length));
+    }
+    this.#beginningCharsMax = Math.max(...entries.map(({ literal }) => literal.length)) - 1;
+  }
+
+  /** The first literal at or after `from`. */
+  next(text: string, from: number): Found | undefined {
+    const shifts = this.#shifts;
+    const bucketOf = this.#bucketOf;
+    for (let last = from + LITERAL_CHARS_MIN - 1; last < text.length; ) {
+      const before = text.charCodeAt(last - 1);
+      const code = text.charCodeAt(last);
+      const shift = shifts[pair(before, code)] as number;
+      if (shift > 0) {
+        last += shift;
+        continue;
+      }
+      const at = last - LITERAL_CHARS_MIN + 1;
+      const bucket = bucketOf[triple(text.charCodeAt(at), before, code)] as number;
+      const entry = bucket === 0 ? undefined : this.#buckets[bucket]?.find((it) => standsAt(it, text, at));
+      if (entry) return { at, end: at + entry.literal.length, rules: entry.rules };
+      last += 1;
+    }
+    return undefined;
+  }
+
+  /** Where at the end of `text` a literal may have begun; its length if none has. */
+  begun(text: string, from: number): number {
+    for (let at = Math.max(from, text.length - this.#beginningCharsMax); at < text.length; at++) {
+      const end = text.slice(at);
+      if (this.#beginnings.has(end) || this.#beginnings.has(end.toLowerCase())) return at;
+    }
+    return text.length;
+  }
+
+  #addBeginning(text: string, entry: Entry): void {
+    const [a, b, c] = [text.charCodeAt(0), text.charCodeAt(1), text.charCodeAt(2)] as const;
+    this.#shifts[pair(a, b)] = Math.min(this.#shifts[pair(a, b)] as number, 1);
+    this.#shifts[pair(b, c)] = 0;
+    const hash = triple(a, b, c);
+    if (this.#bucketOf[hash] === 0) this.#bucketOf[hash] = this.#buckets.push([]) - 1;
+    const bucket = this.#buckets[this.#bucketOf[hash] as number] as Entry[];
+    bucket.push(entry);
+    bucket.sort((one, other) => other.literal.length - one.literal.length);
+  }
+}
+
+function entriesOf(rules: readonly Rule[]): Entry[] {
+  const entries = new Map<string, Entry>();
+  for (const rule of rules) {
+    for (const literal of rule.literals) {
+      const known = entries.get(literal);
+      if (known) known.rules.push(rule);
+      else entries.set(literal, { literal, anyCase: rule.anyCase ?? false, rules: [rule] });
+    }
+  }
+  return [...entries.values()];
+}
+
+/** The ways in which the first characters of a literal may be written. */
+function casesOf({ literal, anyCase }: Entry): Set<string> {
+  let all = [''];
+  for (const char of literal.slice(0, LITERAL_CHARS_MIN))
+    all = all.flatMap((begun) => (anyCase ? [begun + char, begun + char.toUpperCase()] : [begun + char]));
+  return new Set(all);
+}
+
+function standsAt({ literal, anyCase }: Entry, text: string, at: number): boolean {
+  if (!anyCase) return text.startsWith(literal, at);
+  for (let i = 0; i < literal.length; i++) {
+    const wanted = literal.charCodeAt(i);
+    const code = text.charCodeAt(at + i);
+    // A capital letter is its small one without the bit 0x20; literals are in small letters.
+    if (code !== wanted && ((code | 0x20) !== wanted || wanted < 0x61 || wanted > 0x7a)) return false;
+  }
+  return true;
+}

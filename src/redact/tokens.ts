@@ -1,0 +1,139 @@
+/**
+ * Tokens that are known by how they begin. The kinds are those of @secretlint/secretlint-rule-preset-recommend, and some more.
+ */
+import { CONTEXT_CHARS, endOf, isPlaceholder, isRandom, type Rule, run } from './rule.ts';
+import { LiteralSearch } from './search.ts';
+
+/** What may stand before a token: such a character, or one of an escape (`\n`, `%3D`, `\u0022`) or a terminal's colour. */
+const after = (char: string) =>
+  new RegExp(`(?:^|${char}|\\\\[nrt]|%[0-9A-Fa-f]{2}|\\\\u[0-9A-Fa-f]{4}|\\x1b\\[[0-9;]{0,12}m)$`);
+const AFTER_NO_LETTER = after('[^A-Za-z]');
+/** Within base64 any few letters occur. */
+const AFTER_NO_ALNUM = after('[^A-Za-z0-9]');
+/** Where words begin: `disk-` is no `sk-`; and `sk-sk-sk-` is looked at once, where each look costs more. */
+const AFTER_NO_WORD = after('[^\\w.-]');
+
+/** What 48 characters do not show, 100 would not either; each literal costs the reading of so many. */
+const WINDOW = 48;
+
+interface TokenShape {
+  /** Fewest characters behind the literal. */
+  readonly min: number;
+  readonly chars?: string;
+  /** What must come before the literal. */
+  readonly after?: RegExp;
+  /** Characters behind the literal that decide; WINDOW or `min` unless said otherwise. A longer token is hidden whole. */
+  readonly window?: number;
+  /** Whether those are a secret's; random ones unless said otherwise. */
+  readonly accepts?: (body: string) => boolean;
+}
+
+const ALNUM = 'A-Za-z0-9';
+const WORD = 'A-Za-z0-9_';
+const URL_SAFE = '\\-A-Za-z0-9_';
+const BASE64 = 'A-Za-z0-9+/=';
+
+function token(kind: string, literals: string, shape: TokenShape): Rule {
+  const { min, chars = ALNUM, after, accepts = isRandom } = shape;
+  const body = run(chars, shape.window ?? Math.max(min, WINDOW));
+  return {
+    literals: literals.split(' '),
+    look(candidate) {
+      const { text, at, end } = candidate;
+      if (after && !after.test(text.slice(Math.max(0, at - CONTEXT_CHARS), at))) return 'none';
+      const to = endOf(body, end, candidate);
+      if (typeof to === 'string') return to;
+      if (to - end < min || !accepts(text.slice(end, to))) return 'none';
+      return { kind, from: at, to, rest: body.rest };
+    },
+  };
+}
+
+const matches = (pattern: RegExp) => (body: string) => pattern.test(body) && isRandom(body);
+/** `sk-fading-circle` is a style sheet's; a key has a long part without dashes. */
+const hasRandomPart = (body: string) =>
+  !isPlaceholder(body) && body.split(/[-_]/).some((it) => it.length >= 16 && /\d/.test(it) && isRandom(it));
+const isJwt = (body: string) => /^[\w-]{6,}\.eyJ/.test(body) || /^hbGciOi[\w-]*\.[\w-]{20}/.test(body);
+const HEX = '0123456789abcdef'.split('');
+
+/** Of several for one literal the first that finds a secret counts. */
+export const TOKENS: readonly Rule[] = [
+  // One real id in thirty has no digit, so these need not look random.
+  token('aws-access-key-id', 'AKIA ASIA', {
+    min: 16,
+    after: AFTER_NO_ALNUM,
+    accepts: (body) => /^[A-Z0-9]{16}$/.test(body) && !isPlaceholder(body),
+  }),
+  // `ghs_<app>_<JWT>`, the newer form: its dots would end the older one.
+  token('github-token', 'ghs_', { min: 24, chars: `${URL_SAFE}.`, accepts: (body) => /^\d{1,20}_eyJ/.test(body) }),
+  token('github-token', 'ghp_ gho_ ghu_ ghs_ ghr_', { min: 36, chars: WORD }),
+  token('github-token', 'github_pat_', { min: 40, chars: WORD }),
+  token('gitlab-token', 'glpat- gldt- glrt- glptt- glcbt-', { min: 20, chars: `${URL_SAFE}.` }),
+  token('npm-token', 'npm_', { min: 36, chars: WORD }),
+  token('pypi-token', 'pypi-AgEI', { min: 50, chars: URL_SAFE }),
+  token('rubygems-token', 'rubygems_', { min: 48, accepts: matches(/^[0-9a-f]{48}/) }),
+  token('slack-token', 'xox xapp', {
+    min: 8,
+    chars: `\\-.${ALNUM}`,
+    after: AFTER_NO_LETTER,
+    accepts: matches(/^[a-z]?(?:\.[a-z]{4})?-[^\d]*\d/),
+  }),
+  token('slack-webhook', 'hooks.slack.com/services/', {
+    min: 6,
+    chars: `${ALNUM}/`,
+    accepts: matches(/^T[^/]{1,40}\/B[^/]{1,40}\/./),
+  }),
+  token('discord-webhook', 'discord.com/api/webhooks/', { min: 40, chars: `${URL_SAFE}/` }),
+  token('stripe-key', 'sk_live_ sk_test_ rk_live_ rk_test_', { min: 16 }),
+  token('stripe-webhook-secret', 'whsec_', { min: 24, chars: BASE64 }),
+  token('anthropic-key', 'sk-ant-', { min: 24, chars: URL_SAFE, after: AFTER_NO_WORD }),
+  token('openai-key', 'sk-proj- sk-svcacct- sk-admin-', { min: 40, chars: URL_SAFE, after: AFTER_NO_WORD }),
+  token('openai-key', 'sk-', { min: 20, chars: URL_SAFE, after: AFTER_NO_WORD, accepts: hasRandomPart }),
+  token('google-key', 'AIza', { min: 35, chars: URL_SAFE, after: AFTER_NO_ALNUM }),
+  token('google-token', 'ya29. GOCSPX-', { min: 20, chars: URL_SAFE }),
+  token('sendgrid-key', 'SG.', {
+    min: 40,
+    chars: `${URL_SAFE}.`,
+    after: AFTER_NO_WORD,
+    accepts: matches(/^[\w-]{1,64}\.[\w-]{16}/),
+  }),
+  token('twilio-key', HEX.map((it) => `SK${it}`).join(' '), {
+    min: 31,
+    after: AFTER_NO_ALNUM,
+    accepts: matches(/^[0-9a-f]{31}$/),
+  }),
+  token('shopify-token', 'shpat_ shpss_ shppa_ shpca_', { min: 32 }),
+  token('onepassword-token', 'ops_ey', { min: 80, chars: BASE64 }),
+  token('linear-key', 'lin_api_', { min: 32, chars: WORD }),
+  token('notion-token', 'ntn_', { min: 40 }),
+  token('databricks-token', 'dapi', {
+    min: 32,
+    chars: `\\-${ALNUM}`,
+    after: AFTER_NO_LETTER,
+    accepts: matches(/^[0-9A-Fa-f]{32}/),
+  }),
+  token('huggingface-token', 'hf_', { min: 34, after: AFTER_NO_LETTER }),
+  token('groq-key', 'gsk_', { min: 40 }),
+  token('docker-token', 'dckr_pat_', { min: 27, chars: URL_SAFE }),
+  token('figma-token', 'figd_', { min: 40, chars: URL_SAFE }),
+  token('cloudflare-token', 'cfk_ cfut_ cfat_', { min: 40 }),
+  token('tailscale-key', 'tskey-', { min: 24, chars: URL_SAFE }),
+  token('grafana-token', 'glc_', { min: 32, chars: BASE64 }),
+  token('grafana-token', 'glsa_', { min: 41, chars: WORD }),
+  token('vault-token', 'hvs. hvb. hvr.', { min: 24, chars: URL_SAFE, after: AFTER_NO_LETTER }),
+  token('vercel-token', 'vcp_ vci_ vca_ vcr_ vck_', { min: 20 }),
+  token('digitalocean-token', 'dop_v1_', { min: 64, accepts: matches(/^[0-9a-f]{64}/) }),
+  token('age-key', 'AGE-SECRET-KEY-1', { min: 50 }),
+  token('azure-key', 'AccountKey= SharedAccessKey=', { min: 40, chars: BASE64 }),
+  token('jwt', 'eyJ', { min: 20, chars: `${URL_SAFE}.`, after: AFTER_NO_WORD, window: 2048, accepts: isJwt }),
+];
+
+const search = new LiteralSearch(TOKENS);
+
+/** The kind of token that a value is, if it is one. */
+export function tokenKind(value: string): string | undefined {
+  const found = search.next(value, 0);
+  if (found?.at !== 0) return undefined;
+  const secrets = found.rules.map((it) => it.look({ text: value, at: 0, end: found.end, final: true }));
+  return secrets.find((it) => typeof it === 'object')?.kind;
+}

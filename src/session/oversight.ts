@@ -1,0 +1,89 @@
+/** What an operator sees and decides, and what a session may ask about its own permissions. */
+import type { CallRecord } from '../call.ts';
+import { RpcError } from '../errors.ts';
+import { type PermissionParts, toQuestion } from '../pipeline/permission.ts';
+import type { NamedTool } from '../pipeline/stage.ts';
+import { decide } from '../policy/decide.ts';
+import { toDecision } from '../policy/explain.ts';
+import type { Params } from '../protocol/messages.ts';
+import type { Approvals } from '../store/approvals.ts';
+import type { AuditLog } from '../store/audit-log.ts';
+import type { Session } from './session.ts';
+
+export interface OversightParts {
+  readonly approvals: Approvals;
+  readonly auditLog: AuditLog;
+  readonly permission: PermissionParts;
+  /** Loads the daemon's policy anew; a bad file changes nothing. */
+  reloadPolicy(): { readonly ok: boolean; readonly problems: readonly string[] };
+}
+
+export class Oversight {
+  readonly #parts: OversightParts;
+
+  constructor(parts: OversightParts) {
+    this.#parts = parts;
+  }
+
+  approvals(): object {
+    return { approvals: this.#parts.approvals.list() };
+  }
+
+  /** `recordOf` finds the call of the approval, if it still lives. */
+  resolve(
+    { approvalId, ...resolution }: Params<'approvals.resolve'>,
+    by: string,
+    recordOf: (sessionId: string, callId: string) => CallRecord | undefined,
+  ): object {
+    const { approval, grant, proposedRule, alsoSettled } = this.#parts.approvals.resolve(approvalId, {
+      ...resolution,
+      by,
+    });
+    const { callId, sessionId, tool, requestedAt } = approval;
+    // The call of a daemon before this one is gone; the answer waits for the same call to come again.
+    const call = recordOf(sessionId, callId) ?? {
+      ...{ callId, tool, sessionId, createdAt: requestedAt },
+      state: { status: 'blocked-on-user', approvalId },
+    };
+    return { call, alsoSettled, ...(grant && { grant }), ...(proposedRule !== undefined && { proposedRule }) };
+  }
+
+  async audit(params: Params<'audit.query'>): Promise<object> {
+    return this.#parts.auditLog.query(params);
+  }
+
+  async verify(): Promise<object> {
+    return this.#parts.auditLog.verify();
+  }
+
+  reload(): object {
+    return this.#parts.reloadPolicy();
+  }
+
+  /** The policy that the session is under, whole. */
+  policy({ options }: Session): object {
+    return options.policy();
+  }
+
+  /** How a call would be decided, without making it. */
+  explain({ options }: Session, { tool: name, input }: Params<'policy.explain'>): object {
+    const named = options.toolset.get(name);
+    if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
+    const { id: session, principal, workspace } = options;
+    const question = toQuestion(named.tool, parse(named, input), {
+      asker: { principal, session, workspace },
+      parts: this.#parts.permission,
+    });
+    const policy = options.policy();
+    return toDecision(decide(policy, question), policy, question);
+  }
+}
+
+function parse(named: NamedTool, input: unknown): unknown {
+  try {
+    return named.parse(input ?? {});
+  } catch (error) {
+    if ((error as Error).name !== 'ZodError') throw error;
+    throw new RpcError('INVALID_PARAMS', `input of ${named.tool.name} is not right: ${(error as Error).message}`);
+  }
+}

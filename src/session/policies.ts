@@ -1,0 +1,85 @@
+/** Which policy a session is under: the daemon's, narrowed by what its hello named, its principal's, and its workspace's own files. */
+import { RpcError } from '../errors.ts';
+import type { PathView } from '../hosts/hosts.ts';
+import type { Call } from '../pipeline/stage.ts';
+import { narrow } from '../policy/compose.ts';
+import { pathRulesOf, viewKey } from '../policy/paths.ts';
+import type { Policy } from '../policy/schema.ts';
+
+export interface PoliciesOptions {
+  /** The daemon's own, as it is now. */
+  base(): Policy;
+  /** Built-in policies that a hello or a principal may name. */
+  readonly builtIn: ReadonlyMap<string, Policy>;
+  /** Of the folders from the daemon's workspace down to the session's; throws an Error that says file, line and column. */
+  ofProject(workspace: string): readonly Policy[];
+  readonly home: string;
+}
+
+type Viewer = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace'>;
+
+export class Policies {
+  readonly #options: PoliciesOptions;
+  /** By the policy's own identity: a policy is never changed, only replaced. */
+  readonly #views = new WeakMap<Policy, Map<string, PathView>>();
+
+  constructor(options: PoliciesOptions) {
+    this.#options = options;
+  }
+
+  get base(): Policy {
+    return this.#options.base();
+  }
+
+  /** What is in force for a session from now on, following the daemon's own. Throws RpcError. */
+  of(workspace: string, names: readonly string[]): () => Policy {
+    const narrowing = [...names.map((it) => this.#named(it)), ...this.#ofProject(workspace)];
+    let from: Policy | undefined;
+    let policy: Policy;
+    return () => {
+      const base = this.#options.base();
+      if (from !== base) {
+        from = base;
+        policy = narrowing.reduce((whole, by) => narrow(whole, by), base);
+      }
+      return policy;
+    };
+  }
+
+  /** The rules on paths that hosts and sandboxes of this call are held to. */
+  viewOf({ policy, principal, sessionId, workspace }: Viewer): PathView {
+    const views = this.#views.get(policy) ?? new Map<string, PathView>();
+    this.#views.set(policy, views);
+    // Most policies say the same to everybody; a view that is equal shares its hosts by its key.
+    const who = `${principal}\0${sessionId}\0${workspace}`;
+    const known = views.get(who);
+    if (known) return known;
+    const { home } = this.#options;
+    const rules = pathRulesOf(policy, { principal, session: sessionId, home, workspace });
+    const view = { key: viewKey(rules), rules, home };
+    if (views.size >= VIEWS_KEPT) views.clear();
+    views.set(who, view);
+    return view;
+  }
+
+  #named(name: string): Policy {
+    const policy = this.#options.builtIn.get(name);
+    if (policy) return policy;
+    const known = [...this.#options.builtIn.keys()].join(', ');
+    throw new RpcError('INVALID_PARAMS', `there is no policy ${name}; there are: ${known}`);
+  }
+
+  #ofProject(workspace: string): readonly Policy[] {
+    try {
+      return this.#options.ofProject(workspace);
+    } catch (error) {
+      throw new RpcError(
+        'INVALID_REQUEST',
+        `a policy file of this workspace is not right: ${(error as Error).message}`,
+      );
+    }
+  }
+}
+
+/** Views are made anew when there are more sessions than this; making one takes microseconds. */
+const VIEWS_KEPT = 256;

@@ -1,0 +1,382 @@
+/**
+ * Questions to a person: stored before they are shown, answered once, used once, and still there after a restart.
+ * Architecture invariant: what leads to a run is `use`, which moves exactly one approved row to `used`.
+ */
+import { RpcError, ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+import type { Answer, Approval, ApprovalEvent, Draft, Facts, Grant, Resolution, Settled } from './approval.ts';
+import { ApprovalTable, type Row, toApproval, toFacts } from './approval-table.ts';
+import { covers, Grants } from './grants.ts';
+import { assertMayAsk } from './prompt-limit.ts';
+
+export interface ApprovalsOptions {
+  /** Of a file of its own. */
+  readonly path: string;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Told of everything that happens, after it was stored; what it throws is logged. */
+  onEvent(event: ApprovalEvent): void;
+}
+
+export interface Asking {
+  /** Aborted with a ToolError: SHUTTING_DOWN leaves the question for the next daemon, others withdraw it. */
+  readonly signal: AbortSignal;
+  /** Called when the question is stored, before anybody is told of it. */
+  onRequested?(approval: Approval): void;
+}
+
+/** What came of an answer. */
+export interface Resolved {
+  readonly approval: Approval;
+  readonly grant?: Grant;
+  /** Text of a rule that makes the answer permanent; the person may put it into their policy file. */
+  readonly proposedRule?: string;
+  /** Further approvals that the remembered answer settled. */
+  readonly alsoSettled: readonly string[];
+}
+
+interface Waiter {
+  settle(answer: Answer): void;
+  fail(reason: Error): void;
+}
+
+const FEEDBACK_CHARS_MAX = 4096;
+const SYSTEM = 'ringfence';
+
+export class Approvals implements Disposable {
+  readonly #options: ApprovalsOptions;
+  readonly #table: ApprovalTable;
+  readonly #grants: Grants;
+  /** Of calls that wait now. */
+  readonly #waiters = new Map<string, Waiter>();
+  /** Approvals that a living call holds, from its question to its end; others may be attached to. */
+  readonly #held = new Set<string>();
+  /** One for each that is pending. */
+  readonly #timers = new Map<string, Timer>();
+
+  /** Loads what a daemon before this one left; throws what SQLite throws when the file can't be used. */
+  constructor(options: ApprovalsOptions) {
+    const { path, limits, powers } = options;
+    this.#options = options;
+    this.#table = new ApprovalTable(path, limits.approvalsKept);
+    this.#grants = new Grants(this.#table.database, powers.now(), limits.grantsMax);
+    for (const row of this.#table.pending()) this.#expireLater(row);
+  }
+
+  /** Those that wait for an answer, oldest first. */
+  list(): Approval[] {
+    return this.#table.pending().map(toApproval);
+  }
+
+  /** How many wait for an answer. */
+  get pendingCount(): number {
+    return this.#timers.size;
+  }
+
+  get(approvalId: string): Approval | undefined {
+    const row = this.#table.get(approvalId);
+    return row && toApproval(row);
+  }
+
+  /**
+   * Asks, or attaches to the same question stored before, and waits. Throws RATE_LIMITED, STORE_FAILED,
+   * APPROVAL_TIMEOUT, and the signal's reason. Whoever got an answer calls `release` when the call is over.
+   */
+  async request(draft: Draft, { signal, onRequested }: Asking): Promise<Answer> {
+    signal.throwIfAborted();
+    const { row, isNew } = this.#stored(draft);
+    const { approvalId } = row;
+    this.#held.add(approvalId);
+    const approval = toApproval(row);
+    if (row.state === 'approved') {
+      this.#tell({ kind: 'attached', approval });
+      return toAnswer(row);
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    const giveUp = () => {
+      const reason = signal.reason as ToolError;
+      this.#waiters.delete(approvalId);
+      this.#held.delete(approvalId);
+      if (reason.code !== 'SHUTTING_DOWN') this.#endQuietly(row, 'withdrawn');
+      reject(reason);
+    };
+    const done = () => {
+      this.#waiters.delete(approvalId);
+      signal.removeEventListener('abort', giveUp);
+    };
+    this.#waiters.set(approvalId, {
+      settle(answer) {
+        done();
+        resolve(answer);
+      },
+      fail: (reason) => {
+        done();
+        this.#held.delete(approvalId);
+        reject(reason);
+      },
+    });
+    signal.addEventListener('abort', giveUp);
+    onRequested?.(approval);
+    this.#tell({ kind: isNew ? 'requested' : 'attached', approval });
+    return promise;
+  }
+
+  /**
+   * A person's answer. Throws RpcError INVALID_PARAMS for an approval that is unknown, answered or expired, and for what
+   * may not be remembered; STORE_FAILED.
+   */
+  resolve(approvalId: string, resolution: Resolution): Resolved {
+    const row = this.#answerable(approvalId);
+    const grant = resolution.remember && this.#toGrant(row, resolution);
+    if ((resolution.feedback?.length ?? 0) > FEEDBACK_CHARS_MAX)
+      throw new RpcError('INVALID_PARAMS', `feedback takes at most ${FEEDBACK_CHARS_MAX} characters`);
+    this.#table.transaction(() => {
+      if (!this.#settle(row, resolution)) throw this.#notAnswerable(approvalId);
+      if (grant) this.#grants.add(grant);
+    });
+    const settled = this.#settledNow(resolution);
+    this.#announce(row, settled);
+    if (grant) this.#tell({ kind: 'granted', grant });
+    const alsoSettled = grant ? this.#settleOthers(grant) : [];
+    const { proposedRule } = row.draft;
+    const offers = grant?.scope === 'always' && grant.decision === 'approve' && proposedRule !== undefined;
+    return {
+      approval: this.get(approvalId) ?? toApproval(row),
+      ...(grant && { grant }),
+      ...(offers && { proposedRule }),
+      alsoSettled,
+    };
+  }
+
+  /** The remembered answer that stands for such a call of decision `ask`, if there is one. */
+  remembered(facts: Facts, callId: string): Grant | undefined {
+    const grant = this.#grants.covering(facts, this.#options.powers.now());
+    if (grant) this.#tell({ kind: 'grant-used', grant, callId, facts });
+    return grant;
+  }
+
+  /** The denial of the very same call, where a person gave it a moment ago. */
+  deniedLately(facts: Facts): Answer | undefined {
+    const since = this.#options.powers.now() - this.#options.limits.approvalDeniedMs;
+    const row = this.#table
+      .ofSubject('denied', facts)
+      .find(({ settled }) => settled !== undefined && Date.parse(settled.at) > since);
+    return row && toAnswer(row);
+  }
+
+  /** Whether a yes to such a call is stored that no living call holds; asking for it would need nobody. */
+  isAnswered(facts: Facts): boolean {
+    const now = this.#options.powers.now();
+    return this.#table
+      .ofSubject('approved', facts)
+      .some(({ approvalId, expiresMs }) => expiresMs > now && !this.#held.has(approvalId));
+  }
+
+  /** Uses up a yes for the call that is about to run. Throws APPROVAL_STALE where there is none to use, STORE_FAILED. */
+  use(approvalId: string, bindingHash: string): void {
+    const move = { from: 'approved', to: 'used', aliveAtMs: this.#options.powers.now(), bindingHash } as const;
+    if (!this.#table.move(approvalId, move)) {
+      const state = this.#table.get(approvalId)?.state ?? 'forgotten';
+      const why = state === 'approved' ? 'has expired, or was given for something else' : `is ${state} by now`;
+      throw new ToolError('APPROVAL_STALE', `approval ${approvalId} ${why}`, {
+        suggestion: 'Call again; the person is asked again.',
+        details: { approvalId },
+      });
+    }
+    const row = this.#table.get(approvalId);
+    if (row) this.#tell({ kind: 'used', approval: toApproval(row) });
+  }
+
+  /** A call is over, or will not run: its yes, if unused, is withdrawn, or kept for the same call made again. */
+  release(approvalId: string, { withdraw }: { withdraw: boolean }): void {
+    this.#held.delete(approvalId);
+    const row = withdraw ? this.#table.get(approvalId) : undefined;
+    if (row?.state === 'approved') this.#endQuietly(row, 'withdrawn');
+  }
+
+  /** Remembered answers in force, oldest first. */
+  grants(): Grant[] {
+    return this.#grants.list(this.#options.powers.now());
+  }
+
+  /** Throws RpcError INVALID_PARAMS when there is none of that id. */
+  revoke(grantId: string): Grant {
+    const grant = this.#grants.revoke(grantId);
+    if (!grant) throw new RpcError('INVALID_PARAMS', `no answer ${grantId.slice(0, 64)} is remembered`);
+    this.#tell({ kind: 'revoked', grant });
+    return grant;
+  }
+
+  /** Forgets what was remembered for this session only. */
+  endSession(sessionId: string): void {
+    this.#grants.endSession(sessionId);
+  }
+
+  /** What is pending stays so in the store. */
+  [Symbol.dispose](): void {
+    for (const timer of this.#timers.values()) timer.cancel();
+    this.#timers.clear();
+    for (const { fail } of [...this.#waiters.values()])
+      fail(new ToolError('SHUTTING_DOWN', 'the daemon is shutting down; the question stays for the next one'));
+    this.#table[Symbol.dispose]();
+  }
+
+  /** The stored question that nobody waits for, or a new one. */
+  #stored(draft: Draft): { row: Row; isNew: boolean } {
+    const { powers, limits } = this.#options;
+    const found = this.#table.open(draft, powers.now()).find(({ approvalId }) => !this.#held.has(approvalId));
+    if (found && this.#table.attach(found.approvalId, draft)) {
+      const { callId, sessionId } = draft;
+      return { row: { ...found, draft: { ...found.draft, callId, sessionId } }, isNew: false };
+    }
+    assertMayAsk(this.#table, draft, limits, powers.now());
+    const row = this.#table.insert(`a_${powers.secret().slice(0, 12)}`, draft, powers.now());
+    this.#expireLater(row);
+    return { row, isNew: true };
+  }
+
+  #answerable(approvalId: string): Row {
+    const row = this.#table.get(approvalId);
+    if (row?.state === 'pending' && row.expiresMs <= this.#options.powers.now()) this.#expire(row);
+    else if (row?.state === 'pending') return row;
+    throw this.#notAnswerable(approvalId);
+  }
+
+  #notAnswerable(approvalId: string): RpcError {
+    const row = this.#table.get(approvalId);
+    const id = approvalId.slice(0, 64);
+    if (!row) return new RpcError('INVALID_PARAMS', `there is no approval ${id}; approvals.list has those that wait`);
+    const { state, settled } = row;
+    const when = settled ? ` at ${settled.at} by ${settled.by}` : '';
+    return new RpcError(
+      'INVALID_PARAMS',
+      `approval ${id} waits no longer: it was ${state === 'used' ? 'approved and used' : state}${when}`,
+      {
+        state,
+      },
+    );
+  }
+
+  #toGrant(row: Row, { decision, remember, feedback, by }: Resolution): Grant | undefined {
+    if (!remember) return undefined;
+    const { rememberMaxMs } = row.draft;
+    const { scope, match, expiresMs = rememberMaxMs } = remember;
+    if (rememberMaxMs === 0) throw new RpcError('INVALID_PARAMS', 'the policy does not let answers be remembered');
+    if (expiresMs < 1 || expiresMs > rememberMaxMs)
+      throw new RpcError('INVALID_PARAMS', `an answer is remembered for 1 to ${rememberMaxMs} ms, not ${expiresMs}`);
+    const now = this.#options.powers.now();
+    return {
+      ...toFacts(row),
+      grantId: `g_${this.#options.powers.secret().slice(0, 12)}`,
+      ...{ decision, scope, match, by, approvalId: row.approvalId },
+      ...(feedback !== undefined && { feedback }),
+      grantedAtMs: now,
+      expiresAtMs: now + expiresMs,
+    };
+  }
+
+  #settleOthers(grant: Grant): string[] {
+    const { decision, feedback, grantId } = grant;
+    const resolution: Resolution = { decision, feedback, by: `grant ${grantId}` };
+    const now = this.#options.powers.now();
+    return this.#table
+      .pending()
+      .filter((row) => row.expiresMs > now && covers(grant, toFacts(row)) && this.#settle(row, resolution))
+      .map((row) => {
+        this.#announce(row, this.#settledNow(resolution));
+        return row.approvalId;
+      });
+  }
+
+  /** Whether it was still to be answered. A yes can be used as long as it could be given. */
+  #settle({ approvalId, requestedMs, expiresMs }: Row, resolution: Resolution): boolean {
+    const approves = resolution.decision === 'approve';
+    const now = this.#options.powers.now();
+    return this.#table.move(approvalId, {
+      ...{
+        from: 'pending',
+        to: approves ? 'approved' : 'denied',
+        settled: this.#settledNow(resolution),
+        aliveAtMs: now,
+      },
+      ...(approves && { expiresMs: now + (expiresMs - requestedMs) }),
+    });
+  }
+
+  #settledNow({
+    decision,
+    by,
+    feedback,
+  }: Omit<Settled, 'at' | 'feedback'> & { feedback?: string | undefined }): Settled {
+    const at = new Date(this.#options.powers.now()).toISOString();
+    return { decision, by, at, ...(feedback !== undefined && feedback !== '' && { feedback }) };
+  }
+
+  /** Tells those who watch, and the call that waits. */
+  #announce(row: Row, settled: Settled): void {
+    const { approvalId } = row;
+    this.#timers.get(approvalId)?.cancel();
+    this.#timers.delete(approvalId);
+    const waiter = this.#waiters.get(approvalId);
+    if (settled.decision === 'approve' || settled.decision === 'deny') waiter?.settle(toAnswer({ ...row, settled }));
+    else waiter?.fail(unanswered(row));
+    this.#tell({ kind: 'resolved', approval: toApproval(row), settled });
+  }
+
+  #expireLater(row: Row): void {
+    const { powers } = this.#options;
+    const delayMs = Math.max(0, row.expiresMs - powers.now());
+    this.#timers.set(
+      row.approvalId,
+      powers.after(delayMs, () => this.#expire(row)),
+    );
+  }
+
+  #expire(row: Row): void {
+    this.#endQuietly(row, 'expired');
+  }
+
+  /** Ends it without an answer; a store that fails is logged, since nobody waits for this. */
+  #endQuietly(row: Row, to: 'expired' | 'withdrawn'): void {
+    const settled = this.#settledNow({ decision: to, by: SYSTEM });
+    const { approvalId } = row;
+    try {
+      const ended =
+        this.#table.move(approvalId, { from: 'pending', to, settled }) ||
+        (to === 'withdrawn' && this.#table.move(approvalId, { from: 'approved', to, settled }));
+      if (ended) this.#announce(this.#table.get(approvalId) ?? row, settled);
+    } catch (error) {
+      this.#options.powers.log.error({ error, approvalId }, 'an approval could not be ended in the store');
+      this.#waiters.get(approvalId)?.fail(unanswered(row));
+    }
+  }
+
+  #tell(event: ApprovalEvent): void {
+    try {
+      this.#options.onEvent(event);
+    } catch (error) {
+      this.#options.powers.log.error({ error, kind: event.kind }, 'an approval event could not be told');
+    }
+  }
+}
+
+function toAnswer({ approvalId, settled }: Row): Answer {
+  const { decision = 'deny', by = SYSTEM, feedback } = settled ?? {};
+  return {
+    ...{ approvalId, by, decision: decision === 'approve' ? 'approve' : 'deny' },
+    ...(feedback !== undefined && { feedback }),
+  };
+}
+
+function unanswered({ approvalId, draft }: Row): ToolError {
+  return new ToolError(
+    'APPROVAL_TIMEOUT',
+    `nobody answered within ${draft.timeoutMs} ms whether \`${draft.tool}\` may run`,
+    {
+      rule: draft.rule,
+      suggestion: 'Ask the person to watch `ringfence approvals watch`, then call again.',
+      details: { approvalId, limit: draft.timeoutMs },
+    },
+  );
+}

@@ -1,0 +1,165 @@
+/** Reading the log: filters to SQL, in pieces that never hold up the event loop. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { RpcError, ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import type { AuditKind, AuditRecord, Row } from './audit-entry.ts';
+import { toRecord } from './audit-entry.ts';
+import { Pacer } from './pacer.ts';
+
+export interface AuditFilter {
+  readonly tool?: string | undefined;
+  /** A session's id. */
+  readonly session?: string | undefined;
+  readonly callId?: string | undefined;
+  readonly kind?: AuditKind | undefined;
+  /** True: outcomes without a code. False: outcomes and refusals with one. */
+  readonly success?: boolean | undefined;
+  /** First moment wanted: ISO 8601, or an age such as `30d`, `12h`, `90m`, `10s`. */
+  readonly since?: string | undefined;
+  /** First moment not wanted any more; same form. */
+  readonly until?: string | undefined;
+  /** Default: newest first. */
+  readonly order?: 'newest' | 'oldest' | undefined;
+}
+
+export interface AuditPageRequest extends AuditFilter {
+  /** Entries wanted; 100 when absent, at most auditQueryMax. */
+  readonly limit?: number | undefined;
+  /** Of the answer before. */
+  readonly cursor?: string | undefined;
+}
+
+export interface AuditPage {
+  readonly entries: AuditRecord[];
+  /** Present when there may be more. */
+  readonly cursor?: string;
+}
+
+/** What there is at the moment. */
+export interface Extent {
+  readonly first: number;
+  readonly last: number;
+  /** First seq of this run of the daemon: what was open before it will never end. */
+  readonly firstOfRun: number;
+}
+
+export interface FoundRow {
+  readonly row: Row;
+  /** Whether it is an intent whose outcome never came. */
+  readonly isOpen: boolean;
+}
+
+/** Entries that one statement may look at, a few milliseconds' worth where no index helps. */
+const SLICE = 4096;
+/** Rows that one statement may give: at their largest, 64 are 12 MiB. */
+const ROWS = 64;
+
+const CONDITIONS = {
+  tool: 'tool = ?',
+  session: 'sessionId = ?',
+  callId: 'callId = ?',
+  kind: 'kind = ?',
+  since: 'at >= ?',
+  until: 'at < ?',
+} as const;
+const SUCCESS = "kind = 'outcome' AND code IS NULL";
+const FAILURE = "kind IN ('outcome', 'refusal') AND code IS NOT NULL";
+
+const UNITS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** ISO 8601 in UTC, as entries have it. Throws RpcError INVALID_PARAMS. */
+function toInstant(text: string, nowMs: number): string {
+  const age = /^(\d{1,9})([smhd])$/.exec(text);
+  const ms = age ? nowMs - Number(age[1]) * (UNITS[age[2] as string] as number) : Date.parse(text);
+  if (!(Math.abs(ms) <= 8.64e15))
+    throw new RpcError('INVALID_PARAMS', `${text.slice(0, 64)} is no date of ISO 8601, and no age such as 30d or 12h`);
+  return new Date(ms).toISOString();
+}
+
+export class AuditQueries {
+  readonly #database: DatabaseSync;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #answered: StatementSync;
+  /** One for each set of conditions and order: at most 384. */
+  readonly #prepared = new Map<string, StatementSync>();
+
+  constructor(database: DatabaseSync, limits: Limits, powers: Powers) {
+    this.#database = database;
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#answered = database.prepare(
+      "SELECT 1 FROM audit WHERE sessionId = ? AND callId = ? AND seq > ? AND kind IN ('outcome', 'refusal') LIMIT 1",
+    );
+  }
+
+  /** Rejects with RpcError INVALID_PARAMS for a date or a cursor that is none, ToolError SHUTTING_DOWN when the log is closed meanwhile. */
+  async page(request: AuditPageRequest, extent: Extent): Promise<AuditPage> {
+    const { auditQueryMax, auditQueryCharsMax } = this.#limits;
+    const limit = Math.min(request.limit ?? 100, auditQueryMax);
+    const entries: AuditRecord[] = [];
+    let chars = 0;
+    for await (const { row, isOpen } of this.rows(request, startAt(request, extent))) {
+      entries.push(toRecord(row, isOpen));
+      for (const text of [row.input, row.effects, row.detail]) chars += (text as string | null)?.length ?? 0;
+      if (entries.length >= limit || chars >= auditQueryCharsMax) return { entries, cursor: String(row.seq) };
+    }
+    return { entries };
+  }
+
+  /** Everything in `extent` that the filter lets through, in its order. */
+  async *rows(filter: AuditFilter, { first, last, firstOfRun }: Extent): AsyncGenerator<FoundRow> {
+    const isNewestFirst = filter.order !== 'oldest';
+    this.#assertOpen();
+    const { statement, values } = this.#prepare(filter, isNewestFirst);
+    const pacer = new Pacer(this.#powers);
+    let [low, high] = [first, last];
+    while (low <= high) {
+      const from = isNewestFirst ? Math.max(low, high - SLICE + 1) : low;
+      const to = isNewestFirst ? high : Math.min(high, low + SLICE - 1);
+      const rows = statement.all(...values, from, to, ROWS) as unknown as Row[];
+      const found = rows.map((row) => ({ row, isOpen: (row.seq as number) < firstOfRun && this.#isOpen(row) }));
+      yield* found;
+      const reached = rows.length < ROWS ? undefined : (rows.at(-1)?.seq as number);
+      if (isNewestFirst) high = (reached ?? from) - 1;
+      else low = (reached ?? to) + 1;
+      await pacer.pause();
+      this.#assertOpen(); // Whoever reads takes turns, too.
+    }
+  }
+
+  #assertOpen(): void {
+    if (!this.#database.isOpen) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
+  }
+
+  #isOpen({ kind, sessionId, callId, seq }: Row): boolean {
+    return kind === 'intent' && this.#answered.get(sessionId, callId, seq) === undefined;
+  }
+
+  #prepare(filter: AuditFilter, isNewestFirst: boolean): { statement: StatementSync; values: string[] } {
+    const given = { ...filter };
+    const nowMs = this.#powers.now();
+    if (filter.since !== undefined) given.since = toInstant(filter.since, nowMs);
+    if (filter.until !== undefined) given.until = toInstant(filter.until, nowMs);
+    const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter((it) => given[it] !== undefined);
+    const conditions: string[] = names.map((it) => CONDITIONS[it]);
+    if (filter.success !== undefined) conditions.push(filter.success ? SUCCESS : FAILURE);
+    conditions.push('seq BETWEEN ? AND ?');
+    const sql = `SELECT * FROM audit WHERE ${conditions.join(' AND ')} ORDER BY seq ${isNewestFirst ? 'DESC' : 'ASC'} LIMIT ?`;
+    let statement = this.#prepared.get(sql);
+    if (!statement) {
+      statement = this.#database.prepare(sql);
+      this.#prepared.set(sql, statement);
+    }
+    return { statement, values: names.map((it) => given[it] as string) };
+  }
+}
+
+function startAt({ cursor, order }: AuditPageRequest, extent: Extent): Extent {
+  if (cursor === undefined) return extent;
+  if (!/^\d{1,15}$/.test(cursor)) throw new RpcError('INVALID_PARAMS', 'the cursor is not one of ours');
+  const seq = Number(cursor);
+  if (order === 'oldest') return { ...extent, first: Math.max(extent.first, seq + 1) };
+  return { ...extent, last: Math.min(extent.last, seq - 1) };
+}

@@ -1,0 +1,96 @@
+/**
+ * Dropping what is too old or too much. A cut is always at a checkpoint, which stays as the provable start of the chain, and is
+ * an entry before it is made; so an end in the midst of it leaves a log that verifies.
+ */
+import type { DatabaseSync } from 'node:sqlite';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import type { Checkpoints } from './audit-checkpoints.ts';
+import { Pacer } from './pacer.ts';
+
+export interface Cut {
+  /** The last entry to go. */
+  readonly upTo: number;
+  readonly hash: string;
+  readonly because: 'age' | 'size';
+}
+
+export interface Retained {
+  readonly database: DatabaseSync;
+  readonly checkpoints: Checkpoints;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Seq of the first and the last entry. */
+  readonly extent: () => { first: number; last: number };
+  /** Puts the cut on disk as an entry that is signed. Throws when that fails. */
+  readonly record: (cut: Cut) => void;
+}
+
+/** Rows deleted in one transaction, about 5 ms. */
+const STEP = 256;
+/** To make room, this share is dropped at least, so that it isn't needed at every turn. */
+const SLACK = 0.1;
+
+/** Drops what the limits say. Gives the number of entries; ends early when the log is closed meanwhile. Throws what SQLite throws. */
+export async function dropOldest(log: Retained): Promise<number> {
+  const { database, powers } = log;
+  const { first } = log.extent();
+  const cut = await findCut(log);
+  if (!cut || !database.isOpen || cut.upTo < first) return 0;
+  log.record(cut);
+  const pacer = new Pacer(powers);
+  const entries = database.prepare('DELETE FROM audit WHERE seq <= ? AND seq <= ?');
+  for (let to = first + STEP - 1; to - STEP < cut.upTo && database.isOpen; to += STEP) {
+    entries.run(to, cut.upTo);
+    await pacer.pause();
+  }
+  if (!database.isOpen) return 0;
+  const some = database.prepare(
+    'DELETE FROM checkpoints WHERE seq IN (SELECT seq FROM checkpoints WHERE seq < ? ORDER BY seq LIMIT ?)',
+  );
+  while (some.run(cut.upTo, STEP).changes > 0) {
+    await pacer.pause();
+    if (!database.isOpen) return 0;
+  }
+  await log.checkpoints.trimFile(cut.upTo);
+  return cut.upTo - first + 1;
+}
+
+async function findCut(log: Retained): Promise<Cut | undefined> {
+  const old = await findOld(log);
+  const { first, last } = log.extent();
+  if (!log.database.isOpen) return undefined;
+  const over = shareToDrop(log);
+  if (over === 0) return old;
+  const target = first + Math.ceil((last - first + 1) * over) - 1;
+  const place = log.database
+    .prepare('SELECT seq AS upTo, hash FROM checkpoints WHERE seq >= ? ORDER BY seq LIMIT 1')
+    .get(target) as { upTo: number; hash: string } | undefined;
+  return place && place.upTo > (old?.upTo ?? 0) ? { ...place, because: 'size' } : old;
+}
+
+/** How much of the entries must go for the database to fit; pages that are free already are used again. */
+function shareToDrop({ database, limits }: Retained): number {
+  const pragma = (name: string) => Object.values(database.prepare(`PRAGMA ${name}`).get() as object)[0] as number;
+  const used = (pragma('page_count') - pragma('freelist_count')) * pragma('page_size');
+  if (used <= limits.auditBytesMax) return 0;
+  return Math.min(1, 1 - (limits.auditBytesMax / used) * (1 - SLACK));
+}
+
+/** The last checkpoint of those, from the oldest on, that were made before the age allowed. */
+async function findOld({ database, limits, powers }: Retained): Promise<Cut | undefined> {
+  const before = new Date(powers.now() - limits.auditRetentionMs).toISOString();
+  const pacer = new Pacer(powers);
+  const page = database.prepare('SELECT seq AS upTo, hash, at FROM checkpoints WHERE seq > ? ORDER BY seq LIMIT ?');
+  let found: Cut | undefined;
+  while (database.isOpen) {
+    const some = page.all(found?.upTo ?? 0, STEP) as unknown as { upTo: number; hash: string; at: string }[];
+    for (const { upTo, hash, at } of some) {
+      if (at >= before) return found;
+      found = { upTo, hash, because: 'age' };
+    }
+    if (some.length < STEP) return found;
+    await pacer.pause();
+  }
+  return undefined;
+}

@@ -1,0 +1,100 @@
+/** What callers sent, made fit for the log: bounded, and without a character that could drive a terminal or hide text. */
+
+export interface TextBounds {
+  /** Characters of the JSON of one value, before escaping, which makes each at most six of them. */
+  readonly charsMax: number;
+  readonly depthMax: number;
+}
+
+const UNSAFE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
+const UNSAFE_ALL = new RegExp(UNSAFE, 'gu');
+const UNSAFE_OR_BACKSLASH_ALL = /[\\\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
+
+const escapeOf = (it: string) => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+/** JSON text with the control characters in its strings as `\uXXXX`; still the same value. */
+export const escapeJson = (json: string): string => (UNSAFE.test(json) ? json.replace(UNSAFE_ALL, escapeOf) : json);
+
+/** A name or an id, cut at `charsMax`, its control characters as visible `\uXXXX`; different ones stay different. */
+export function toVisible(text: string, charsMax: number): string {
+  const kept = text.length > charsMax ? cutText(text, charsMax) : text;
+  const plain = !UNSAFE.test(kept) && !kept.includes('\\');
+  const shown = plain ? kept : kept.replace(UNSAFE_OR_BACKSLASH_ALL, (it) => (it === '\\' ? '\\\\' : escapeOf(it)));
+  return shown.toWellFormed();
+}
+
+/** `value` as JSON within `bounds`, a marker `[cut: …]` wherever something is missing; undefined for undefined. */
+export function toBoundedJson(value: unknown, bounds: TextBounds): string | undefined {
+  if (value === undefined) return undefined;
+  const fits = measure(value, bounds.charsMax, bounds.depthMax) >= 0;
+  return escapeJson(JSON.stringify(fits ? value : cut(value, { left: bounds.charsMax }, bounds.depthMax)) ?? 'null');
+}
+
+/** How much of `left` remains after `value`; negative when it doesn't fit, or is not plain JSON. */
+function measure(value: unknown, left: number, depth: number): number {
+  if (typeof value === 'string') return left - value.length - 2;
+  if (typeof value === 'number') return left - 8;
+  if (typeof value === 'boolean' || value === null || value === undefined) return left - 5;
+  if (typeof value !== 'object' || depth === 0) return -1;
+  let rest = left - 2;
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length && rest >= 0; i++) rest = measure(value[i], rest - 1, depth - 1);
+    return rest;
+  }
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) return -1;
+  for (const key in value) {
+    rest = measure((value as Record<string, unknown>)[key], rest - key.length - 4, depth - 1);
+    if (rest < 0) break;
+  }
+  return rest;
+}
+
+interface Budget {
+  left: number;
+}
+
+/** A copy of what fits. One string gets at most half of what is left, so that a long one leaves room for the path after it. */
+function cut(value: unknown, budget: Budget, depth: number): unknown {
+  if (typeof value === 'string') {
+    const kept = cutText(value, Math.max(0, budget.left >> 1));
+    budget.left -= kept.length + 2;
+    return kept;
+  }
+  budget.left -= 8;
+  if (typeof value === 'bigint') return String(value).slice(0, 64);
+  if (typeof value !== 'object' || value === null) return value;
+  if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
+  if (depth === 0) return '[cut: nested too deep]';
+  return Array.isArray(value) ? cutArray(value, budget, depth) : cutObject(value, budget, depth);
+}
+
+function cutArray(items: readonly unknown[], budget: Budget, depth: number): unknown[] {
+  const kept: unknown[] = [];
+  for (const item of items) {
+    if (budget.left <= 0) {
+      kept.push(`[cut: ${items.length - kept.length} of ${items.length} items]`);
+      break;
+    }
+    kept.push(cut(item, budget, depth - 1));
+  }
+  return kept;
+}
+
+function cutObject(value: object, budget: Budget, depth: number): object {
+  const kept: Record<string, unknown> = Object.create(null);
+  const keys = Object.keys(value);
+  for (const [at, key] of keys.entries()) {
+    if (budget.left <= 0) {
+      kept['[cut]'] = `${keys.length - at} of ${keys.length} keys`;
+      break;
+    }
+    const name = cutText(key, Math.max(0, budget.left >> 1));
+    budget.left -= name.length + 4;
+    kept[name] = cut((value as Record<string, unknown>)[key], budget, depth - 1);
+  }
+  return kept;
+}
+
+const cutText = (text: string, chars: number): string =>
+  text.length <= chars ? text : `${text.slice(0, chars)}[cut: ${text.length - chars} of ${text.length} characters]`;

@@ -1,0 +1,261 @@
+/** The walk over the whole log that finds the first place where it is not what was written. */
+import type { DatabaseSync } from 'node:sqlite';
+import type { Powers } from '../powers.ts';
+import { type Checkpoint, GENESIS, type Place, readKey, type SigningKey } from './audit-chain.ts';
+import { linesOf, parseCheckpoint } from './audit-checkpoints.ts';
+import { hashOf, isWellFormed, type Row } from './audit-entry.ts';
+import { Pacer } from './pacer.ts';
+
+/** What `audit.verify` answers. */
+export interface Verification {
+  readonly ok: boolean;
+  /** Entries that were looked at and found whole. */
+  readonly entries: number;
+  /** Seq of the first entry that can't be trusted, where one can be named. */
+  readonly firstBroken?: number;
+  readonly reason?: string;
+}
+
+export interface Walk {
+  readonly database: DatabaseSync;
+  readonly keyPath: string;
+  readonly checkpointsPath: string;
+  /** Bytes of the checkpoint file to look at; undefined when it is gone. */
+  readonly checkpointBytes: number | undefined;
+  /** Where the log ends, as its writer remembers it: nothing on disk can change that. */
+  readonly head: Place;
+  readonly powers: Powers;
+}
+
+/** Entries and table rows read at once: at their largest, 64 take 20 ms. */
+const PAGE = 64;
+
+class Broken extends Error {
+  readonly seq: number | undefined;
+  constructor(seq: number | undefined, reason: string) {
+    super(reason);
+    this.seq = seq;
+  }
+}
+
+/** Never throws for what it finds on disk. Memory: a page of entries. */
+export async function verifyLog(walk: Walk): Promise<Verification> {
+  const verifier = new Verifier(walk);
+  try {
+    await verifier.run();
+    return { ok: true, entries: verifier.entries };
+  } catch (error) {
+    const { message } = error as Error;
+    const seq = error instanceof Broken ? error.seq : verifier.next;
+    return {
+      ok: false,
+      entries: verifier.entries,
+      ...(seq !== undefined && { firstBroken: seq }),
+      reason: error instanceof Broken ? message : `it can't be read: ${message}`,
+    };
+  }
+}
+
+class Verifier {
+  entries = 0;
+  readonly #walk: Walk;
+  readonly #pacer: Pacer;
+  /** The last entry that was found whole. */
+  #at: Place | undefined;
+  /** Seq of the last entry that a signature covers. */
+  #signed = 0;
+  /** The last seq that the log itself says was dropped by retention. */
+  #dropped = 0;
+  /** Seq of the entry before the first one there is. */
+  #began = 0;
+  /** Last seq in the table of checkpoints; later ones are made while we walk. */
+  #tableEnd = 0;
+
+  constructor(walk: Walk) {
+    this.#walk = walk;
+    this.#pacer = new Pacer(walk.powers);
+  }
+
+  /** Seq of the entry that comes next. */
+  get next(): number {
+    return (this.#at?.seq ?? 0) + 1;
+  }
+
+  async run(): Promise<void> {
+    const { database, keyPath, head, checkpointBytes } = this.#walk;
+    const key = readKey(keyPath);
+    if (!key) throw new Broken(undefined, `the signing key is missing (${keyPath})`);
+    if (checkpointBytes === undefined) throw new Broken(undefined, 'the file of checkpoints is missing');
+    // All that is taken from what may grow meanwhile is taken before the first await.
+    const end = this.#checkEnd(key);
+    const { last } = database.prepare('SELECT max(seq) AS last FROM checkpoints').get() as { last: number | null };
+    this.#tableEnd = last ?? 0;
+    const checkpoints = this.#checkpoints(key);
+    let checkpoint = await nextOf(checkpoints);
+    if (!checkpoint) throw new Broken(undefined, 'the file of checkpoints is empty');
+    for await (const row of this.#rows()) {
+      if (!this.#at) {
+        this.#at = this.#beginAt(row);
+        while (checkpoint && checkpoint.seq < this.#at.seq) checkpoint = await nextOf(checkpoints);
+        checkpoint = await this.#pass(checkpoint, checkpoints);
+      }
+      this.#checkRow(row);
+      checkpoint = await this.#pass(checkpoint, checkpoints);
+    }
+    if (!this.#at) {
+      this.#at = { seq: 0, hash: GENESIS };
+      checkpoint = await this.#pass(checkpoint, checkpoints);
+    }
+    if (checkpoint) throw new Broken(this.next, `the log was signed up to entry ${checkpoint.seq} and ends before`);
+    if (this.#at.seq !== head.seq || this.#at.hash !== head.hash)
+      throw new Broken(this.next, `the log went up to entry ${head.seq} and ends before, or ends in another`);
+    if (end) throw end;
+    if (this.#began > this.#dropped)
+      throw new Broken(1, `entries up to ${this.#began} are missing, and no retention says that it dropped them`);
+  }
+
+  /** The first entry there is; those before it were dropped by retention, which an entry further on must say. */
+  #beginAt({ seq, previousHash }: Row): Place {
+    const at = { seq: (seq as number) - 1, hash: previousHash as string };
+    if (at.seq < 0) throw new Broken(at.seq + 1, 'entries are counted from 1');
+    if (at.seq === 0 && at.hash !== GENESIS) throw new Broken(1, 'the first entry follows something');
+    this.#began = at.seq;
+    return at;
+  }
+
+  #checkRow(row: Row): void {
+    const at = this.#at as Place;
+    const seq = row.seq as number;
+    if (seq !== at.seq + 1) throw new Broken(at.seq + 1, `entry ${at.seq + 1} is missing`);
+    if (row.previousHash !== at.hash) throw new Broken(seq, `entry ${seq} does not follow the one before it`);
+    if (hashOf(row) !== row.hash || !isWellFormed(row)) throw new Broken(seq, `entry ${seq} was changed`);
+    this.#at = { seq, hash: row.hash as string };
+    this.entries += 1;
+    if (row.kind === 'policy') this.#heed(row);
+  }
+
+  /** Entries about the log itself. */
+  #heed({ seq, detail }: Row): void {
+    const said = JSON.parse((detail as string | null) ?? '{}') as LogDetail;
+    if (said.log?.dropped !== undefined) this.#dropped = Math.max(this.#dropped, said.log.dropped.upTo);
+    if (said.log?.broken !== undefined)
+      throw new Broken(seq as number, `when the daemon started before entry ${seq}: ${said.log.broken}`);
+  }
+
+  /** Compares `checkpoint` with where we are, if it is of that place; gives the one to compare next. */
+  async #pass(
+    checkpoint: Checkpoint | undefined,
+    checkpoints: AsyncGenerator<Checkpoint>,
+  ): Promise<Checkpoint | undefined> {
+    const { seq, hash } = this.#at as Place;
+    if (checkpoint?.seq !== seq) return checkpoint;
+    if (checkpoint.hash !== hash) {
+      const from = Math.max(this.#signed + 1, 1);
+      throw new Broken(from, `entries ${from} to ${seq} are not those that were signed at ${checkpoint.at}`);
+    }
+    this.#signed = seq;
+    return nextOf(checkpoints);
+  }
+
+  /** What is wrong with the end of the log, to be said when nothing before it is. */
+  #checkEnd(key: SigningKey): Broken | undefined {
+    const { head } = this.#walk;
+    const end = this.#readEnd();
+    if (end instanceof Broken) return end;
+    if (end && (end.last ?? 0) > head.seq)
+      return new Broken(head.seq + 1, `entry ${head.seq + 1} was not written by the daemon`);
+    if (head.seq === 0) return undefined;
+    if (end?.seq !== head.seq || end.hash !== head.hash || !key.isSealed(head, end.seal))
+      return new Broken(head.seq, 'the seal of the end of the log is missing or not ours');
+    return undefined;
+  }
+
+  #readEnd(): ReturnType<typeof readEnd> | Broken {
+    try {
+      return readEnd(this.#walk.database);
+    } catch (error) {
+      return new Broken(undefined, `the end of the log can't be read: ${(error as Error).message}`);
+    }
+  }
+
+  async *#rows(): AsyncGenerator<Row> {
+    const { database, head } = this.#walk;
+    const page = database.prepare('SELECT * FROM audit WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?');
+    for (let after = Number.MIN_SAFE_INTEGER; ; ) {
+      const rows = page.all(after, head.seq, PAGE) as unknown as Row[];
+      yield* rows;
+      if (rows.length < PAGE) return;
+      after = rows.at(-1)?.seq as number;
+      await this.#pacer.pause();
+    }
+  }
+
+  /** Those of the file, each signed by us and later than the one before it; all that the table has must be among them. */
+  async *#checkpoints(key: SigningKey): AsyncGenerator<Checkpoint> {
+    const { checkpointsPath, checkpointBytes, database } = this.#walk;
+    const table = tableOf(database, this.#tableEnd);
+    let inTable = table.next().value;
+    let before = -1;
+    for await (const { line } of linesOf(checkpointsPath, checkpointBytes ?? 0)) {
+      const checkpoint = parseCheckpoint(line);
+      if (!checkpoint || !key.isSigned(checkpoint))
+        throw new Broken(this.#signed + 1, `a checkpoint was not signed with our key: ${line.slice(0, 80)}`);
+      if (checkpoint.seq <= before)
+        throw new Broken(
+          checkpoint.seq + 1,
+          `the log was once signed up to entry ${before} and then from ${checkpoint.seq}`,
+        );
+      if (inTable && inTable.seq < checkpoint.seq) break;
+      if (inTable?.seq === checkpoint.seq) {
+        const { hash, at, signature } = checkpoint;
+        if (inTable.hash !== hash || inTable.at !== at || inTable.signature !== signature)
+          throw new Broken(this.#signed + 1, `the checkpoint of entry ${checkpoint.seq} was changed in the database`);
+        inTable = table.next().value;
+      }
+      before = checkpoint.seq;
+      yield checkpoint;
+      await this.#pacer.pause();
+    }
+    if (inTable)
+      throw new Broken(this.#signed + 1, `the checkpoint of entry ${inTable.seq} is missing in ${checkpointsPath}`);
+  }
+}
+
+/** `detail` of a policy entry that the log writes about itself. */
+export interface LogDetail {
+  readonly log?: {
+    /** Retention drops all entries up to `upTo`, whose hash is `hash`. */
+    readonly dropped?: { readonly upTo: number; readonly hash: string; readonly because: 'age' | 'size' };
+    /** What was found wrong when the log was opened. */
+    readonly broken?: string;
+    /** Entries that could not be written and were given up. */
+    readonly lost?: number;
+    /** A log of an older form that was put aside. */
+    readonly former?: { readonly file: string; readonly entries: number };
+  };
+}
+
+/** The log's own record of where it ends, and the last entry that there is; throws what SQLite throws. */
+export function readEnd(
+  database: DatabaseSync,
+): { seq: number | null; hash: string; seal: string; last: number | null } | undefined {
+  const row = database
+    .prepare('SELECT seq, hash, seal, last FROM (SELECT max(seq) AS last FROM audit) LEFT JOIN head ON id = 1')
+    .get();
+  return row as { seq: number | null; hash: string; seal: string; last: number | null } | undefined;
+}
+
+function* tableOf(database: DatabaseSync, end: number): Generator<Checkpoint, undefined> {
+  const page = database.prepare('SELECT * FROM checkpoints WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?');
+  for (let after = Number.MIN_SAFE_INTEGER; ; ) {
+    const rows = page.all(after, end, PAGE) as unknown as Checkpoint[];
+    yield* rows;
+    if (rows.length < PAGE) return undefined;
+    after = rows.at(-1)?.seq as number;
+  }
+}
+
+async function nextOf<T>(items: AsyncGenerator<T>): Promise<T | undefined> {
+  const { done, value } = await items.next();
+  return done ? undefined : value;
+}

@@ -1,0 +1,251 @@
+/**
+ * What calls cost, by tier and UTC day, principal and session. Money is whole millionths of a dollar here, so that sums
+ * are exact; dollars come in and go out. What was reserved counts as spent until it is settled or released.
+ */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { Tier } from '../call.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { openDatabase } from './database.ts';
+
+/** Whose costs are added up: those of everybody in a day, of a principal in a day, of a session in its whole life. */
+export type CostScope = 'day' | 'principal' | 'session';
+
+/** In USD, for one tier. */
+export interface CostLimits {
+  /** Hard ones. */
+  readonly max: Readonly<Partial<Record<CostScope, number>>>;
+  /** Soft: where the costs of a day pass it, a person is asked. */
+  readonly dayAskAbove?: number;
+}
+
+/** A call as far as it bears on what its cost counts for. */
+export interface Payer {
+  readonly tier: Tier;
+  readonly principal: string;
+  readonly sessionId: string;
+}
+
+export interface CostRequest extends Payer {
+  readonly callId: string;
+  readonly limits: CostLimits;
+}
+
+/** Money set aside for one call. Only the first of `settle` and `release` counts. */
+export interface CostReservation {
+  /** What was set aside, in USD. */
+  readonly usd: number;
+  /** Whether it passes the soft limit. */
+  readonly ask: boolean;
+  /** Books what it cost, or what was set aside where that isn't known; gives what was booked, in USD. */
+  settle(actualUsd?: number): number;
+  /** Gives everything back, for a call that never started. */
+  release(): void;
+}
+
+/*
+ * A total has one row for each day, also a session's, so that all of them end with their day. `lost`: the daemon ended
+ * before it was settled, so that nobody knows; it stays spent.
+ */
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS totals (scope TEXT NOT NULL, who TEXT NOT NULL, tier TEXT NOT NULL, day TEXT NOT NULL,
+    micros INTEGER NOT NULL, PRIMARY KEY (scope, who, tier, day)) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS reservations (id INTEGER PRIMARY KEY, day TEXT NOT NULL, tier TEXT NOT NULL,
+    principal TEXT NOT NULL, session_id TEXT NOT NULL, call_id TEXT NOT NULL, micros INTEGER NOT NULL,
+    lost INTEGER NOT NULL DEFAULT 0) STRICT;`;
+
+const DAY_MS = 86_400_000;
+const MICROS = 1_000_000;
+/** Integers stay exact below it, and SQLite's reach us as numbers; leaves room for settling what is open. */
+const TOTAL_MICROS_MAX = Number.MAX_SAFE_INTEGER / 2;
+
+type Micros = Record<CostScope, number>;
+
+const toUsd = (micros: number): number => micros / MICROS;
+/** Rounded up, so that no cost is too small to count; less what binary fractions add: 0.1 is 100 000, not 100 001. */
+const toMicros = (usd: number): number => Math.max(0, Math.ceil(usd * MICROS - 1e-6));
+const toLimit = (usd = Infinity): number => Math.floor(usd * MICROS + 1e-6);
+
+export class CostLedger implements Disposable {
+  readonly #database: DatabaseSync;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #sum: StatementSync;
+  readonly #sumOfDays: StatementSync;
+  readonly #add: StatementSync;
+  readonly #forgetEmpty: StatementSync;
+  readonly #insert: StatementSync;
+  readonly #delete: StatementSync;
+  #day = '';
+
+  /** Opens the file at `path` and marks as lost what a daemon that ended had reserved; the file is this process's alone. */
+  constructor(path: string, limits: Limits, powers: Powers) {
+    this.#database = openDatabase(path);
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#database.exec(SCHEMA);
+    const key = 'scope = ? AND who = ? AND tier = ?';
+    const prepare = (sql: string) => this.#database.prepare(sql);
+    this.#sum = prepare(`SELECT sum(micros) AS micros FROM totals WHERE ${key} AND day = ?`);
+    this.#sumOfDays = prepare(`SELECT sum(micros) AS micros FROM totals WHERE ${key}`);
+    this.#add = prepare(`INSERT INTO totals (scope, who, tier, day, micros) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT DO UPDATE SET micros = micros + excluded.micros`);
+    this.#forgetEmpty = prepare(`DELETE FROM totals WHERE ${key} AND day = ? AND micros = 0`);
+    this.#insert = prepare(
+      'INSERT INTO reservations (day, tier, principal, session_id, call_id, micros) VALUES (?, ?, ?, ?, ?, ?)',
+    );
+    this.#delete = prepare('DELETE FROM reservations WHERE id = ?');
+    const { changes } = prepare('UPDATE reservations SET lost = 1 WHERE lost = 0').run();
+    if (changes > 0)
+      powers.log.warn({ calls: changes }, 'calls whose costs were open when the daemon ended count as paid');
+    this.#today();
+  }
+
+  /**
+   * Sets `usd` aside, checked and written in one transaction. Throws COST_LIMIT when a limit would be passed or `usd` is
+   * no cost of one call (negative, not finite, over callCostUsdMax), and STORE_FAILED when it can't be written.
+   * Free calls pass always. Limits hold for what is set aside; a call that cost more than that is booked as it is.
+   */
+  reserve(usd: number, request: CostRequest): CostReservation {
+    const max = this.#limits.callCostUsdMax;
+    if (!(usd >= 0 && usd <= max)) {
+      throw new ToolError('COST_LIMIT', `a call may cost 0 to ${max} USD; this one is estimated at ${usd}`, {
+        details: { limitUsd: max, per: 'call' },
+      });
+    }
+    const micros = toMicros(usd);
+    const { id, ask, day } = this.#write(() => this.#book(micros, request));
+    let open = true;
+    const close = (booked: number): number => {
+      if (open) this.#close({ id, day, payer: request, change: booked - micros });
+      open = false;
+      return toUsd(booked);
+    };
+    return {
+      usd: toUsd(micros),
+      ask,
+      // What a host says of its call's cost is not believed beyond what one call may cost.
+      settle: (actual) => close(isCost(actual) ? toMicros(Math.min(actual, max)) : micros),
+      release: () => void close(0),
+    };
+  }
+
+  /** What counts as spent, reservations included, in USD: today by anybody and by that principal, and in that session. */
+  spentUsd(payer: Payer): Record<CostScope, number> {
+    const { day, principal, session } = this.#spent(payer, this.#today());
+    return { day: toUsd(day), principal: toUsd(principal), session: toUsd(session) };
+  }
+
+  /** Calls that were open when a daemon ended, and what they count for. */
+  lost(): { calls: number; usd: number } {
+    const sql = 'SELECT count(*) AS calls, total(micros) AS micros FROM reservations WHERE lost = 1';
+    const { calls, micros } = this.#database.prepare(sql).get() as { calls: number; micros: number };
+    return { calls, usd: toUsd(micros) };
+  }
+
+  /** What is still reserved stays so, and is lost when the file is opened again. */
+  [Symbol.dispose](): void {
+    if (this.#database.isOpen) this.#database.close();
+  }
+
+  #book(micros: number, request: CostRequest): { id: number | bigint; ask: boolean; day: string } {
+    const { tier, principal, sessionId, callId, limits } = request;
+    const day = this.#today();
+    const spent = this.#spent(request, day);
+    for (const scope of SCOPES) {
+      const limit = Math.min(toLimit(limits.max[scope]), TOTAL_MICROS_MAX);
+      if (micros > 0 && spent[scope] + micros > limit)
+        throw overLimit({ scope, micros, spent: spent[scope], limit, request });
+    }
+    this.#change(request, day, micros);
+    const { lastInsertRowid: id } = this.#insert.run(day, tier, principal, sessionId, callId, micros);
+    return { id, day, ask: micros > 0 && spent.day + micros > toLimit(limits.dayAskAbove) };
+  }
+
+  /** The call is over by now, so that a file that can't be written is no reason to fail it: its money stays reserved. */
+  #close({ id, day, payer, change }: { id: number | bigint; day: string; payer: Payer; change: number }): void {
+    if (!this.#database.isOpen) return;
+    try {
+      this.#write(() => {
+        this.#change(payer, day, change);
+        this.#delete.run(id);
+      });
+    } catch (error) {
+      this.#powers.log.error({ error: (error as Error).cause }, 'the cost of a call could not be settled');
+    }
+  }
+
+  #spent({ tier, principal, sessionId }: Payer, day: string): Micros {
+    const of = (row: unknown) => (row as { micros: number | null }).micros ?? 0;
+    return {
+      day: of(this.#sum.get('day', '', tier, day)),
+      principal: of(this.#sum.get('principal', principal, tier, day)),
+      session: of(this.#sumOfDays.get('session', sessionId, tier)),
+    };
+  }
+
+  #change({ tier, principal, sessionId }: Payer, day: string, micros: number): void {
+    if (micros === 0) return;
+    const keys = [
+      ['day', ''],
+      ['principal', principal],
+      ['session', sessionId],
+    ] as const;
+    for (const [scope, who] of keys) {
+      this.#add.run(scope, who, tier, day, micros);
+      // Calls that are refused leave nothing behind, however many sessions make them.
+      if (micros < 0) this.#forgetEmpty.run(scope, who, tier, day);
+    }
+  }
+
+  /** The UTC day; whatever is older than costDaysKept is forgotten when a new one begins. */
+  #today(): string {
+    const nowMs = this.#powers.now();
+    const day = toDay(nowMs);
+    if (day === this.#day) return day;
+    this.#day = day;
+    const oldest = toDay(nowMs - this.#limits.costDaysKept * DAY_MS);
+    this.#database.prepare('DELETE FROM totals WHERE day < ?').run(oldest);
+    this.#database.prepare('DELETE FROM reservations WHERE lost = 1 AND day < ?').run(oldest);
+    return day;
+  }
+
+  #write<T>(change: () => T): T {
+    try {
+      this.#database.exec('BEGIN IMMEDIATE');
+      const result = change();
+      this.#database.exec('COMMIT');
+      return result;
+    } catch (error) {
+      if (this.#database.isOpen && this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      if (error instanceof ToolError) throw error;
+      throw new ToolError('STORE_FAILED', 'the cost of the call could not be written down', { cause: error });
+    }
+  }
+}
+
+/** In the order in which a limit is told. */
+const SCOPES: readonly CostScope[] = ['session', 'principal', 'day'];
+
+const toDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+const isCost = (usd: number | undefined): usd is number => usd !== undefined && Number.isFinite(usd) && usd >= 0;
+
+interface Over {
+  readonly scope: CostScope;
+  readonly micros: number;
+  readonly spent: number;
+  readonly limit: number;
+  readonly request: CostRequest;
+}
+
+const WHOSE: Record<CostScope, string> = { day: 'a day', principal: 'a day and principal', session: 'a session' };
+
+function overLimit({ scope, micros, spent, limit, request: { tier } }: Over): ToolError {
+  const message = `a call of tier ${tier} for ${toUsd(micros)} USD would pass ${toUsd(limit)} USD ${WHOSE[scope]}: ${toUsd(spent)} are spent or reserved`;
+  return new ToolError('COST_LIMIT', message, {
+    ...(scope !== 'session' && { suggestion: 'The day ends at midnight UTC.' }),
+    details: { spentUsd: toUsd(spent), limitUsd: toUsd(limit), per: scope },
+  });
+}

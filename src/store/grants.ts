@@ -1,0 +1,113 @@
+/**
+ * Remembered answers. Architecture invariant: they stand only for calls that the policy asks about; a call that it
+ * denies never comes here.
+ */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { RpcError } from '../errors.ts';
+import { type Facts, type Grant, IMPACTS } from './approval.ts';
+
+const SCHEMA = `CREATE TABLE IF NOT EXISTS grants (
+  grant_id TEXT PRIMARY KEY, expires_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT`;
+
+export class Grants {
+  /** Oldest first; those of sessions live here only. */
+  readonly #grants = new Map<string, Grant>();
+  readonly #insert: StatementSync;
+  readonly #delete: StatementSync;
+  readonly #grantsMax: number;
+
+  constructor(database: DatabaseSync, nowMs: number, grantsMax: number) {
+    database.exec(SCHEMA);
+    database.prepare('DELETE FROM grants WHERE expires_ms <= ?').run(nowMs);
+    for (const row of database.prepare('SELECT body FROM grants ORDER BY rowid').all()) {
+      const grant = JSON.parse(row.body as string) as Grant;
+      this.#grants.set(grant.grantId, grant);
+    }
+    this.#insert = database.prepare('INSERT INTO grants (grant_id, expires_ms, body) VALUES (?, ?, ?)');
+    this.#delete = database.prepare('DELETE FROM grants WHERE grant_id = ?');
+    this.#grantsMax = grantsMax;
+  }
+
+  /** Takes the place of those for the same calls, so that a later answer counts. Throws INVALID_PARAMS when there are too many. */
+  add(grant: Grant): void {
+    const goes = (it: Grant) => it.expiresAtMs <= grant.grantedAtMs || isForTheSame(it, grant);
+    if ([...this.#grants.values()].filter((it) => !goes(it)).length >= this.#grantsMax) {
+      throw new RpcError(
+        'INVALID_PARAMS',
+        `${this.#grantsMax} answers are remembered already; revoke one, or answer this once`,
+      );
+    }
+    this.#forget(goes);
+    if (grant.scope === 'always') this.#insert.run(grant.grantId, grant.expiresAtMs, JSON.stringify(grant));
+    this.#grants.set(grant.grantId, grant);
+  }
+
+  /** The answer that stands for such a call; of two the denial. */
+  covering(facts: Facts, nowMs: number): Grant | undefined {
+    let found: Grant | undefined;
+    for (const grant of this.#grants.values()) {
+      if (grant.expiresAtMs <= nowMs || !covers(grant, facts)) continue;
+      if (grant.decision === 'deny') return grant;
+      found = grant;
+    }
+    return found;
+  }
+
+  list(nowMs: number): Grant[] {
+    return [...this.#grants.values()].filter((it) => it.expiresAtMs > nowMs);
+  }
+
+  revoke(grantId: string): Grant | undefined {
+    const grant = this.#grants.get(grantId);
+    if (grant) this.#forget((it) => it === grant);
+    return grant;
+  }
+
+  endSession(sessionId: string): void {
+    this.#forget((it) => it.scope === 'session' && it.sessionId === sessionId);
+  }
+
+  #forget(which: (grant: Grant) => boolean): void {
+    for (const grant of this.#grants.values()) {
+      if (!which(grant)) continue;
+      if (grant.scope === 'always') this.#delete.run(grant.grantId);
+      this.#grants.delete(grant.grantId);
+    }
+  }
+}
+
+/**
+ * Whether `grant` stands for a call of such facts. An approval reaches no further than what the person saw: no higher
+ * impact, no unknown parts where there were none, no other policy, no rule beside those that asked then.
+ */
+export function covers(grant: Grant, facts: Facts): boolean {
+  if (grant.principal !== facts.principal || grant.workspace !== facts.workspace) return false;
+  if (grant.scope === 'session' && grant.sessionId !== facts.sessionId) return false;
+  if (!matches(grant, facts)) return false;
+  if (grant.decision === 'deny') return true;
+  const within = IMPACTS.indexOf(facts.level) <= IMPACTS.indexOf(grant.level) && (grant.unknown || !facts.unknown);
+  const sameRules = facts.askingRules.every((it) => grant.askingRules.includes(it));
+  return within && sameRules && grant.policyVersion === facts.policyVersion;
+}
+
+function matches(grant: Grant, facts: Facts): boolean {
+  switch (grant.match) {
+    case 'exact':
+      return grant.subjectHash === facts.subjectHash;
+    case 'tool':
+      return grant.tool === facts.tool;
+    case 'rule':
+      return facts.askingRules.includes(grant.rule);
+    default:
+      return grant.match satisfies never;
+  }
+}
+
+function isForTheSame(a: Grant, b: Grant): boolean {
+  const keyOf = ({ scope, sessionId, principal, workspace, match, tool, subjectHash, rule }: Grant) =>
+    JSON.stringify([
+      ...[scope, scope === 'session' ? sessionId : '', principal, workspace, match],
+      { exact: subjectHash, tool, rule }[match],
+    ]);
+  return keyOf(a) === keyOf(b);
+}

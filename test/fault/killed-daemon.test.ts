@@ -1,0 +1,45 @@
+/** A daemon that is killed in the middle of its work: whatever it did, its record says that it was about to. */
+import { readdirSync, rmSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import type { AuditRecord } from '../../src/store/audit-log.ts';
+import { startDaemon, temporaryDir, until } from '../support/daemon.ts';
+
+const CALLS = 1000;
+
+test('no effect of a thousand calls is without its intent, and outcomes that nobody knows are shown as unknown', async () => {
+  const stateDir = temporaryDir('state');
+  const workspace = temporaryDir('ws');
+  try {
+    const killed = await startDaemon({ stateDir, workspace });
+    const client = await killed.connect();
+    const calls = Array.from({ length: CALLS }, (_, i) =>
+      client.call('file_write', { path: `f${i}`, content: 'x' }).catch(() => undefined),
+    );
+    await until(() => readdirSync(workspace).length > CALLS / 4, 30_000);
+    killed.process.kill('SIGKILL');
+    await killed.ended;
+    await Promise.all(calls);
+    await client[Symbol.asyncDispose]();
+
+    await using daemon = await startDaemon({ stateDir, workspace });
+    await using operator = await daemon.connect({ role: 'operator' });
+    const entries: AuditRecord[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const filter = { kind: 'intent', order: 'oldest', limit: 1000, ...(cursor !== undefined && { cursor }) };
+      const page = (await operator.request('audit.query', filter)) as { entries: AuditRecord[]; cursor?: string };
+      entries.push(...page.entries);
+      cursor = page.cursor;
+      if (cursor === undefined) break;
+    }
+    const intended = new Set(entries.map((it) => (it.input as { path: string }).path));
+    const written = readdirSync(workspace).filter((it) => /^f\d+$/.test(it));
+    expect(written.length).toBeGreaterThan(CALLS / 4);
+    expect(written.length).toBeLessThan(CALLS);
+    expect(written.filter((it) => !intended.has(it))).toEqual([]);
+    expect(entries.filter((it) => it.outcome === 'unknown').length).toBeGreaterThan(0);
+    expect(await operator.request('audit.verify', {})).toMatchObject({ ok: true });
+  } finally {
+    rmSync(stateDir, { recursive: true, force: true });
+    rmSync(workspace, { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,66 @@
+/** Policies and questions by hand, for tests and benches of decisions. */
+import { type Decision, TIERS, type Tier } from '../../src/call.ts';
+import type { ParsedCommand, Question, SimpleCommand } from '../../src/policy/question.ts';
+import type { MatchSpec, Policy, Rule } from '../../src/policy/schema.ts';
+
+type Tiers = Partial<Record<Tier, Decision>>;
+
+/** Tiers that are not named are allowed. */
+export function policyOf(
+  rules: readonly Rule[],
+  { tiers = {}, and = [] }: { tiers?: Tiers; and?: Policy[] } = {},
+): Policy {
+  const entries = TIERS.map((tier) => {
+    const decision = tiers[tier] ?? 'allow';
+    return [tier, { id: `tiers.${tier}.decision`, decision, reason: 'of the tier', source: 'policy.yaml:2' }];
+  });
+  return {
+    ...{ name: 'test', version: 'sha256:0', rules, rateLimits: [], open: [], and },
+    tiers: Object.fromEntries(entries) as Policy['tiers'],
+    approvals: { timeoutMs: 1000, headless: 'deny', rememberMaxMs: 0 },
+  };
+}
+
+let rulesMade = 0;
+
+export function ruleOf(decision: Decision, match: MatchSpec, rest: Partial<Rule> = {}): Rule {
+  rulesMade += 1;
+  return {
+    id: `rule-${rulesMade}`,
+    decision,
+    match,
+    reason: 'of the test',
+    source: `policy.yaml:${rulesMade}`,
+    ...rest,
+  };
+}
+
+export function questionOf(rest: Partial<Question> = {}): Question {
+  return {
+    ...{ tool: 'file_read', aliases: ['read_file'], tier: 'read_only', category: 'filesystem', destructive: false },
+    ...{ effects: [], principal: 'local', session: 's1', home: '/home/me' },
+    ...rest,
+  };
+}
+
+/** Words by spaces; `$x` is one that only the shell knows, and so is the program that it begins with. */
+export function simpleOf(text: string, rest: Partial<SimpleCommand> = {}): SimpleCommand {
+  const words = text.split(' ').map((it) => (it.startsWith('$') ? undefined : it));
+  const program = words[0]?.slice(words[0].lastIndexOf('/') + 1);
+  const unknown = words[0] === undefined ? 'a dynamic word in command position' : undefined;
+  return { text, words, program, programPath: program && `/usr/bin/${program}`, unknown, ...rest };
+}
+
+/** The question of a command line: simple commands as text or by hand. */
+export function lineOf(commands: readonly (string | SimpleCommand)[], rest: Partial<ParsedCommand> = {}): Question {
+  const simple = commands.map((it) => (typeof it === 'string' ? simpleOf(it) : it));
+  return questionOf({
+    ...{ tool: 'terminal_execute', aliases: ['bash'], tier: 'execute', category: 'development' },
+    effects: [{ kind: 'exec', target: simple.map((it) => it.text).join('; ') }],
+    command: { commands: simple, redirects: [], mentions: [], unknown: [], ...rest },
+  });
+}
+
+/** A question with one effect. */
+export const effectOf = (kind: 'read' | 'write' | 'delete' | 'connect' | 'exec', target: string): Question =>
+  questionOf({ effects: [{ kind, target }] });

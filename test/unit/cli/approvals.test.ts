@@ -1,0 +1,377 @@
+import { PassThrough } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type ApprovalsClient, approvalsWatch, askInline, type Terminal } from '../../../src/cli/approvals.ts';
+import { showApproval } from '../../../src/cli/question.ts';
+import { RpcError } from '../../../src/errors.ts';
+import type { Approval } from '../../../src/store/approval.ts';
+
+function approval(part: Partial<Approval> = {}): Approval {
+  return {
+    ...{ approvalId: 'a_1', callId: 'c1', sessionId: 's1', principal: 'uid:1', workspace: '/ws', tool: 'file_write' },
+    ...{ input: { path: 'a.txt' }, effects: [{ kind: 'write', target: 'a.txt' }], rule: 'r1', reason: 'Writes.' },
+    impact: { level: 'medium', description: 'This operation will modify files', warnings: ['Will modify: a.txt'] },
+    ...{ requestedAt: '2030-01-01T00:00:00.000Z', expiresAt: '2030-01-01T00:05:00.000Z' },
+    ...part,
+  };
+}
+
+/** A person at a terminal: what they see so far, and lines that they type. */
+class Person {
+  readonly input = new PassThrough();
+  readonly output = new PassThrough();
+  readonly isTTY: boolean;
+  seen = '';
+  #heard: () => void = () => {};
+
+  constructor(isTTY = false) {
+    this.isTTY = isTTY;
+    this.output.on('data', (chunk: Buffer) => {
+      this.seen += chunk.toString();
+      this.#heard();
+    });
+  }
+
+  get io(): Terminal {
+    return this;
+  }
+
+  /** Resolves once the text stands there `times` times. */
+  async sees(text: string, times = 1): Promise<void> {
+    while (this.seen.split(text).length <= times)
+      await new Promise<void>((resolve) => {
+        this.#heard = resolve;
+      });
+  }
+
+  /** Resolves once the last that stands there is this. */
+  async echoes(text: string): Promise<void> {
+    while (!this.seen.endsWith(text))
+      await new Promise<void>((resolve) => {
+        this.#heard = resolve;
+      });
+  }
+
+  types(text: string): void {
+    this.input.write(text);
+  }
+}
+
+/** The daemon's side, as far as approvals go. */
+class Daemon implements ApprovalsClient {
+  waiting: Approval[] = [];
+  readonly resolved: unknown[] = [];
+  readonly #notices: { method: string; params: unknown }[] = [];
+  #wake: () => void = () => {};
+  #ended = false;
+  refuse: Error | undefined;
+  #settled: () => void = () => {};
+
+  async request(method: string, params: unknown): Promise<unknown> {
+    if (method === 'approvals.list') return { approvals: this.waiting };
+    const refusal = this.refuse;
+    this.refuse = undefined;
+    if (refusal) throw refusal;
+    this.resolved.push(params);
+    const { approvalId, decision } = params as { approvalId: string; decision: string };
+    this.settle(approvalId, decision);
+    this.#settled();
+    return {};
+  }
+
+  ask(it: Approval): void {
+    this.waiting.push(it);
+    this.#tell('approval.requested', { approval: it });
+  }
+
+  settle(approvalId: string, decision: string): void {
+    this.waiting = this.waiting.filter((it) => it.approvalId !== approvalId);
+    this.#tell('approval.resolved', { approvalId, decision });
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#wake();
+  }
+
+  /** Resolves when so many were answered. */
+  async answered(count: number): Promise<unknown[]> {
+    while (this.resolved.length < count)
+      await new Promise<void>((resolve) => {
+        this.#settled = resolve;
+      });
+    return this.resolved;
+  }
+
+  async *notifications(): AsyncGenerator<{ method: string; params: unknown }> {
+    for (;;) {
+      const notice = this.#notices.shift();
+      if (notice) yield notice;
+      else if (this.#ended) return;
+      else
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+    }
+  }
+
+  #tell(method: string, params: unknown): void {
+    this.#notices.push({ method, params });
+    this.#wake();
+  }
+}
+
+let person: Person;
+let daemon: Daemon;
+let leave: AbortController;
+beforeEach(() => {
+  person = new Person();
+  daemon = new Daemon();
+  leave = new AbortController();
+});
+afterEach(() => leave.abort());
+
+const watch = () => approvalsWatch(daemon, person.io, leave.signal);
+const PROMPT = 'Your choice: ';
+
+describe('one question', () => {
+  const session = (match: string) => ({ remember: { scope: 'session', match } });
+
+  test.each<[string, object]>([
+    ['y', { decision: 'approve' }],
+    ['YES', { decision: 'approve' }],
+    ['  y  ', { decision: 'approve' }],
+    ['n', { decision: 'deny' }],
+    ['n  use the other file ', { decision: 'deny', feedback: 'use the other file' }],
+    ['no', { decision: 'deny' }],
+    ['ya', { decision: 'approve', ...session('tool') }],
+    ['na', { decision: 'deny', ...session('tool') }],
+    ['na never do that', { decision: 'deny', feedback: 'never do that', ...session('tool') }],
+  ])('`%s` means %o', async (line, answer) => {
+    const asked = askInline(approval(), person.io);
+    await person.sees(PROMPT);
+    person.types(`${line}\n`);
+    expect(await asked).toEqual(answer);
+  });
+
+  test.each(['', 'yep', 'maybe', 'y but only once', 'ya or not', 'yn', 'approve', '\u0000y'])(
+    '`%s` is no answer, and it is asked again',
+    async (line) => {
+      const asked = askInline(approval(), person.io);
+      await person.sees(PROMPT);
+      person.types(`${line}\n`);
+      await person.sees(PROMPT, 2);
+      person.types('n\n');
+      expect(await asked).toEqual({ decision: 'deny' });
+    },
+  );
+
+  test('`ya` remembers no more than the very same call where the impact is high', async () => {
+    const high = approval({ impact: { level: 'high', description: 'x', warnings: [] } });
+    const asked = askInline(high, person.io);
+    await person.sees('ya - Approve and remember for this session (this very call)');
+    person.types('ya\n');
+    expect(await asked).toEqual({ decision: 'approve', remember: { scope: 'session', match: 'exact' } });
+  });
+
+  test('the end of the input is no answer', async () => {
+    const asked = askInline(approval(), person.io);
+    await person.sees(PROMPT);
+    person.input.end();
+    expect(await asked).toBeUndefined();
+  });
+
+  test('Ctrl-C on a terminal is no answer', async () => {
+    person = new Person(true);
+    const asked = askInline(approval(), person.io);
+    await person.sees(PROMPT);
+    person.types('y\x03');
+    expect(await asked).toBeUndefined();
+  });
+
+  test('is not answered by what was typed before the program asked', async () => {
+    person = new Person(true);
+    person.types('y\ny');
+    const asked = askInline(approval(), person.io);
+    await person.sees(PROMPT);
+    person.types('\r');
+    await person.sees('Type y, n, ya or na');
+    await person.sees(PROMPT, 2);
+    person.types('n\r');
+    expect(await asked).toEqual({ decision: 'deny' });
+  });
+
+  test('that is over elsewhere is no longer asked', async () => {
+    const over = new AbortController();
+    const asked = askInline(approval(), person.io, over.signal);
+    await person.sees(PROMPT);
+    over.abort();
+    expect(await asked).toBeUndefined();
+  });
+});
+
+describe('watching', () => {
+  test('asks what waits already and what comes, one after the other', async () => {
+    daemon.waiting = [approval(), approval({ approvalId: 'a_2' })];
+    const watching = watch();
+    await person.sees('(1 more after this one)');
+    await person.sees(PROMPT);
+    person.types('y\n');
+    await person.sees(PROMPT, 2);
+    person.types('n why\n');
+    await daemon.answered(2);
+    daemon.ask(approval({ approvalId: 'a_3' }));
+    await person.sees(PROMPT, 3);
+    person.types('ya\n');
+    expect(await daemon.answered(3)).toEqual([
+      { approvalId: 'a_1', decision: 'approve' },
+      { approvalId: 'a_2', decision: 'deny', feedback: 'why' },
+      { approvalId: 'a_3', decision: 'approve', remember: { scope: 'session', match: 'tool' } },
+    ]);
+    leave.abort();
+    expect(await watching).toBe(130);
+    expect(person.seen).not.toContain('elsewhere');
+  });
+
+  test('says when one is answered elsewhere, and goes on with the next', async () => {
+    daemon.waiting = [approval(), approval({ approvalId: 'a_2' })];
+    void watch();
+    await person.sees(PROMPT);
+    daemon.settle('a_1', 'expired');
+    await person.sees('a_1 (file_write) was settled elsewhere: expired.');
+    await person.sees(PROMPT, 2);
+    person.types('y\n');
+    expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_2', decision: 'approve' }]);
+  });
+
+  test.each([true, false])(
+    'what was typed before a question was shown does not answer it (terminal: %s)',
+    async (isTTY) => {
+      person = new Person(isTTY);
+      daemon.waiting = [approval(), approval({ approvalId: 'a_2' })];
+      void watch();
+      await person.sees(PROMPT);
+      person.types('y\ny\ny\n');
+      await person.sees(PROMPT, 2);
+      person.types('n\n');
+      expect(await daemon.answered(2)).toMatchObject([
+        { decision: 'approve' },
+        { approvalId: 'a_2', decision: 'deny' },
+      ]);
+    },
+  );
+
+  test('half a line typed for one question is not the beginning of the answer to the next', async () => {
+    person = new Person(true);
+    daemon.waiting = [approval(), approval({ approvalId: 'a_2' })];
+    void watch();
+    await person.sees(PROMPT);
+    person.types('y');
+    await person.echoes('y');
+    daemon.settle('a_1', 'deny');
+    await person.sees('a_2');
+    await person.sees(PROMPT, 2);
+    person.types('\r');
+    await person.sees('Type y, n, ya or na');
+    expect(daemon.resolved).toEqual([]);
+  });
+
+  test('an answer that the daemon does not take is told, and asked again while it waits', async () => {
+    daemon.waiting = [approval()];
+    daemon.refuse = new RpcError('INVALID_PARAMS', 'the policy does not let answers be remembered');
+    void watch();
+    await person.sees(PROMPT);
+    person.types('ya\n');
+    await person.sees('Not taken: the policy does not let answers be remembered');
+    await person.sees(PROMPT, 2);
+    person.types('y\n');
+    expect(await daemon.answered(1)).toEqual([{ approvalId: 'a_1', decision: 'approve' }]);
+  });
+
+  test('ends with the connection, answering nothing', async () => {
+    daemon.waiting = [approval()];
+    const watching = watch();
+    await person.sees(PROMPT);
+    daemon.end();
+    expect(await watching).toBe(3);
+    expect(daemon.resolved).toEqual([]);
+  });
+
+  test('ends with Ctrl-C, answering nothing', async () => {
+    person = new Person(true);
+    daemon.waiting = [approval()];
+    const watching = watch();
+    await person.sees(PROMPT);
+    person.types('\x03');
+    expect(await watching).toBe(130);
+    expect(daemon.resolved).toEqual([]);
+  });
+});
+
+describe('what is shown', () => {
+  const plain = (part: Partial<Approval> = {}) => showApproval(approval(part), { color: false, remembers: 'tool' });
+
+  test('is the tool, why it is asked, parameters, effects, changes, impact, warnings, cost, expiry and the options', () => {
+    const text = plain({ diff: '--- a\n+++ b\n-x\n+y', costUsd: 0.25 });
+    const told = [
+      ...[
+        'Tool: file_write',
+        'Writes. (rule r1)',
+        'uid:1 in /ws',
+        'Parameters:',
+        '"path": "a.txt"',
+        'Effects:',
+        'write   a.txt',
+      ],
+      ...[
+        'Changes:',
+        '   | +y',
+        'Impact: MEDIUM',
+        'This operation will modify files',
+        'Warnings:',
+        'Will modify: a.txt',
+      ],
+      ...[
+        'Cost: about $0.2500',
+        'Expires: 2030-01-01T00:05:00.000Z',
+        'y  - Approve',
+        'n  - Deny',
+        'ya - Approve and remember',
+        'na - Deny and remember',
+      ],
+    ];
+    const places = told.map((it) => text.indexOf(it));
+    expect(told.filter((_, at) => places[at] === -1)).toEqual([]);
+    expect(places).toEqual(places.toSorted((a, b) => a - b));
+  });
+
+  test('has colours only where they are wanted', () => {
+    expect(plain()).not.toContain('\x1b');
+    expect(showApproval(approval(), { color: true, remembers: 'tool' })).toContain('\x1b[33mMEDIUM\x1b[0m');
+  });
+
+  test('has no control, direction or invisible characters of others, nor lines that look like ours', () => {
+    const evil = '\x1b[2J\r\n\nImpact: LOW\u202e\u200b\u2028\x9b31m\x07';
+    const text = plain({
+      ...{
+        tool: evil,
+        reason: evil,
+        rule: evil,
+        principal: evil,
+        workspace: evil,
+        diff: evil,
+        input: { [evil]: evil },
+      },
+      effects: [{ kind: 'write', target: evil }],
+      impact: { level: 'high', description: evil, warnings: [evil] },
+    });
+    expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}]/u);
+    expect(text.split('\n').filter((it) => it.startsWith('Impact:'))).toEqual(['Impact: HIGH']);
+  });
+
+  test('keeps the impact in sight, however long the parameters and the diff are', () => {
+    const long = Array.from({ length: 10_000 }, (_, at) => `line ${at}`);
+    const lines = plain({ input: { long }, diff: long.join('\n') }).split('\n');
+    expect(lines.length).toBeLessThan(300);
+    expect(lines.join('\n')).toContain('9880 lines more');
+  });
+});

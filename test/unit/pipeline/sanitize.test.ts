@@ -1,0 +1,108 @@
+import { expect, test } from 'vitest';
+import { ToolError } from '../../../src/errors.ts';
+import { defaultLimits } from '../../../src/limits.ts';
+import { redactOutput, type SanitizedCall, sanitize } from '../../../src/pipeline/sanitize.ts';
+import type { Handler } from '../../../src/pipeline/stage.ts';
+
+// In parts, since scanners would find it here.
+const token = ['ghp', '0123456789abcdefghijABCDEFGHIJ987654'].join('_');
+const HIDDEN = '[redacted:github-token]';
+
+/** Runs a call through the stage; gives what came of it, the facts of the call, and its output. */
+async function run(inner: Handler, limits = defaultLimits) {
+  let output = '';
+  const write: SanitizedCall['output'] = (stream, data) => {
+    output += `${stream}:${Buffer.from(data).toString()};`;
+  };
+  const call = { output: write } as SanitizedCall;
+  const result = await sanitize(limits)(inner)(call).catch((error: unknown) => error);
+  return { result, call, restored: call.output === write, output: () => output };
+}
+
+test('a result without secrets passes as it is, with its size', async () => {
+  const data = { content: 'é', lines: [1] };
+  const { result, call } = await run(async () => data);
+  expect(result).toBe(data);
+  expect(call).toMatchObject({ redactions: 0, resultBytes: 8 + 7 + 2 + 5 + 8 + 1 + 8 });
+});
+
+test('secrets in a result are hidden and counted, and what stands under the name of one is data', async () => {
+  const { result, call } = await run(async () => ({ stdout: `a ${token}\n${token}`, password: 'short', exitCode: 0 }));
+  expect(result).toEqual({ stdout: `a ${HIDDEN}\n${HIDDEN}`, password: 'short', exitCode: 0 });
+  expect(call.redactions).toBe(2);
+});
+
+test('the content of a binary file is left, and nothing else of its result', async () => {
+  const content = Buffer.from(`binary ${token}`).toString('base64');
+  const { result } = await run(async () => ({ encoding: 'base64', content, path: token }));
+  expect(result).toEqual({ encoding: 'base64', content, path: HIDDEN });
+});
+
+test('a result over the bound is OUTPUT_LIMIT, also one that grew over it by what was put in for secrets', async () => {
+  const limits = { ...defaultLimits, resultBytesMax: 100 };
+  expect((await run(async () => 'x'.repeat(101), limits)).result).toMatchObject({ code: 'OUTPUT_LIMIT' });
+  expect((await run(async () => 'x'.repeat(100), limits)).result).toBe('x'.repeat(100));
+  const passwords = 'password=a1b2c3d4\n'.repeat(5);
+  expect((await run(async () => passwords, limits)).result).toMatchObject({ code: 'OUTPUT_LIMIT' });
+});
+
+test('an error loses its secrets and nothing else', async () => {
+  const cause = new Error('inside');
+  const error = new ToolError('TIMEOUT', `\`curl ${token}\` ran too long`, {
+    ...{ suggestion: `not ${token}`, details: { stdout: token, limit: 5 }, layer: 'limit', cause },
+  });
+  const { result, call } = await run(() => Promise.reject(error));
+  expect((result as ToolError).toWire()).toMatchObject({
+    ...{ code: 'TIMEOUT', layer: 'limit', recoverable: true, message: `\`curl ${HIDDEN}\` ran too long` },
+    ...{ suggestion: `not ${HIDDEN}`, details: { stdout: HIDDEN, limit: 5 } },
+  });
+  expect((result as ToolError).cause).toBe(cause);
+  expect(call.redactions).toBe(3);
+});
+
+test.each([new ToolError('NOT_FOUND', 'no such file'), new Error('a fault of ours')])(
+  'an error without secrets, or of ours, passes as it is: %s',
+  async (error) => {
+    expect((await run(() => Promise.reject(error))).result).toBe(error);
+  },
+);
+
+test('output has its secrets hidden wherever it is cut, each stream for itself, and is complete before the result', async () => {
+  const { output, restored } = await run(async (call) => {
+    for (const char of `a ${token}`) {
+      call.output('stdout', Buffer.from(char));
+      call.output('stderr', Buffer.from('.'));
+    }
+    return null;
+  });
+  const shown = output();
+  const of = (stream: string) =>
+    shown
+      .split(';')
+      .filter((it) => it.startsWith(stream))
+      .map((it) => it.slice(stream.length + 1))
+      .join('');
+  expect(of('stdout')).toBe(`a ${HIDDEN}`);
+  expect(of('stderr')).toBe('.'.repeat(token.length + 2));
+  expect(restored).toBe(true);
+});
+
+test('output of a call that fails is complete, too', async () => {
+  const { output } = await run((call) => {
+    call.output('stdout', Buffer.from('token'));
+    return Promise.reject(new ToolError('TIMEOUT', 'too long'));
+  });
+  expect(output()).toBe('stdout:token;');
+});
+
+test('redactOutput gives an unfinished line on flush, and nothing after its end', () => {
+  const given: string[] = [];
+  const redacted = redactOutput((stream, data) => given.push(`${stream} ${Buffer.from(data).toString()}`));
+  redacted.output('stderr', Buffer.from('Password: '));
+  expect(given).toEqual([]);
+  redacted.flush();
+  expect(given).toEqual(['stderr Password: ']);
+  redacted.end();
+  redacted.output('stdout', Buffer.from('late'));
+  expect(given).toEqual(['stderr Password: ']);
+});

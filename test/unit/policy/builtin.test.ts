@@ -1,0 +1,206 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { decide } from '../../../src/policy/decide.ts';
+import { toQuestion } from '../../../src/policy/examples.ts';
+import { BUILT_IN, defaultPolicy, examinePolicy, parsePolicy } from '../../../src/policy/load.ts';
+import { ruleMatches } from '../../../src/policy/match.ts';
+import type { Policy, Rule } from '../../../src/policy/schema.ts';
+import { effectsOfBuiltin as effectsOf } from '../../../src/tools/registry.ts';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const decision = (policy: string, example: string) =>
+  decide(BUILT_IN.get(policy) as Policy, toQuestion(example, effectsOf)).decision;
+const ruleOf = (id: string) => defaultPolicy.rules.find((it) => it.id === id) as Rule;
+
+test('policies/ holds the built-in policies and nothing else that is one', () => {
+  const files = readdirSync(join(root, 'policies')).filter((it) => it.endsWith('.yaml'));
+  expect(files.toSorted()).toEqual([...BUILT_IN.keys()].map((it) => `${it}.yaml`).toSorted());
+});
+
+test('policies/policy.schema.json is what `npm run gen` writes', () => {
+  const script = join(root, 'script/gen-policy-schema.ts');
+  const generated = execFileSync(process.execPath, [script, '--print'], { encoding: 'utf8' });
+  expect(readFileSync(join(root, 'policies/policy.schema.json'), 'utf8')).toBe(generated);
+});
+
+describe.each([...BUILT_IN.keys()])('%s', (name) => {
+  const { outcomes, problems, policy } = examinePolicy(name, { effectsOf });
+  test('has examples that hold', () => {
+    expect(problems).toEqual([]);
+    expect(outcomes.length).toBeGreaterThan(0);
+  });
+  test('has examples for each rule of its own', () => {
+    const own = policy.rules.filter(({ source }) => source.startsWith(`built-in:${name}:`));
+    expect(own.filter((it) => (it.examples?.match?.length ?? 0) === 0).map(({ id }) => id)).toEqual([]);
+  });
+  test('names its schema in its first line', () => {
+    const text = readFileSync(join(root, `policies/${name}.yaml`), 'utf8');
+    expect(text.split('\n')[0]).toBe('# yaml-language-server: $schema=./policy.schema.json');
+  });
+});
+
+test('the policies that the documentation and examples/ show are taken', () => {
+  const shown = /```yaml\n([\s\S]*?)```/.exec(readFileSync(join(root, 'docs/policy.md'), 'utf8'))?.[1] as string;
+  expect(parsePolicy(shown, 'docs/policy.md', { effectsOf }).rules.length).toBeGreaterThan(defaultPolicy.rules.length);
+  for (const name of readdirSync(join(root, 'examples')).filter((it) => it.endsWith('.yaml')))
+    expect(() => parsePolicy(readFileSync(join(root, 'examples', name), 'utf8'), name)).not.toThrow();
+});
+
+/** What each built-in policy says of the same calls. */
+const ROWS: [
+  example: string,
+  byDefault: string,
+  strict: string,
+  unattended: string,
+  readOnly: string,
+  subagent: string,
+][] = [
+  ['file_read {"path": "README.md"}', 'allow', 'allow', 'allow', 'allow', 'allow'],
+  ['file_read {"path": ".env"}', 'deny', 'deny', 'deny', 'deny', 'deny'],
+  ['file_write {"path": "a", "content": ""}', 'allow', 'ask', 'allow', 'deny', 'ask'],
+  ['file_write {"path": ".git/hooks/x", "content": ""}', 'deny', 'deny', 'deny', 'deny', 'deny'],
+  ['file_write {"path": "bare/HEAD", "content": ""}', 'ask', 'ask', 'deny', 'deny', 'ask'],
+  ['git status', 'allow', 'ask', 'allow', 'deny', 'deny'],
+  ['git status | head -3 && ls', 'allow', 'ask', 'allow', 'deny', 'deny'],
+  ['git status > a', 'ask', 'ask', 'deny', 'deny', 'deny'],
+  ['npm test', 'ask', 'ask', 'deny', 'deny', 'deny'],
+  ['rm -rf /', 'deny', 'deny', 'deny', 'deny', 'deny'],
+];
+test.each(ROWS)('%s', (example, ...wanted) => {
+  expect(['default', 'strict', 'unattended', 'read-only', 'subagent'].map((it) => decision(it, example))).toEqual(
+    wanted,
+  );
+});
+
+test.each([
+  ...[
+    'sort -o b a',
+    'sort a -ob',
+    'sort -uo b a',
+    'sort --output b a',
+    'sort $x',
+    'sort *',
+    'sort --compress-program=sh a',
+    'sort -- a -o b c d',
+  ],
+  ...['uniq a b', 'uniq a $x', 'uniq *', 'uniq -c a b', 'uniq -- a b'],
+  ...[
+    'find . -exec sh {} +',
+    'find . -name a -exec sh {} +',
+    'find -delete',
+    'find . -name a -delete',
+    'find . $x',
+    'find . -fls x',
+    'find . -name "a" -o -delete',
+  ],
+  ...['find a b -delete', 'find . -type f -okdir sh \\;', 'find . -name a -name b -name c -delete'],
+  ...[
+    'git log --output=x',
+    'git diff --ext-diff',
+    'git -c a.b=c log',
+    'git --exec-path=. log',
+    'git diff a b c d --outp=x',
+    'git diff $x',
+    'git diff 1 2 3 4 5 6 --output=x',
+  ],
+  ...[
+    'echo a > b',
+    'cat a | tee b',
+    'ls; rm a',
+    'ls && ./ls',
+    'PATH=. ls',
+    'echo $(rm a)',
+    'eval ls',
+    'xargs rm',
+    'ls & rm a',
+    'command rm a',
+    'env rm a',
+  ],
+  ...[
+    'cat <(rm a)',
+    'find . -name "$(rm a)"',
+    'pip list --python ./x',
+    'npm list --prefix x --script-shell=y',
+    'lsof',
+    'bash -c ls',
+    'alias ls=rm',
+  ],
+])('default allows no more than it says: %s', (command) => {
+  expect(decision('default', command)).not.toBe('allow');
+});
+
+test.each([
+  'cat .env',
+  'cat < .env',
+  'head -c 9 config/.env.local',
+  'cat ~/.ssh/id_rsa',
+  'grep x server.PEM',
+  'cat ./a/../.env',
+  'diff a Secrets.txt',
+  'cp .env x',
+])('secrets are denied to commands as to tools: %s', (command) => expect(decision('default', command)).toBe('deny'));
+
+/** What no-secrets means, said in another way. */
+function isSecret(path: string): boolean {
+  const parts = path.toLowerCase().split('/');
+  const name = parts.at(-1) as string;
+  return (
+    parts.some((it) => ['.ssh', '.aws', '.gnupg', '.kube', '.docker'].includes(it)) ||
+    ['.netrc', '.npmrc', '.pypirc', '.pgpass', '.git-credentials', '.htpasswd'].includes(name) ||
+    ['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519'].includes(name) ||
+    ['.pem', '.key', '.p12', '.pfx', '.jks', '.keystore', '.kdbx'].some((it) => name.endsWith(it)) ||
+    ['secret', 'password', 'credential'].some((it) => name.includes(it)) ||
+    name.startsWith('.env')
+  );
+}
+
+test('no-secrets holds for exactly the names that it means, in any case, outside of folders of code', () => {
+  const part = fc.constantFrom(
+    ...[
+      '.env',
+      '.Env.local',
+      'env',
+      '.ssh',
+      '.AWS',
+      '.netrc',
+      '.npmrc',
+      'id_rsa',
+      'ID_ED25519',
+      'id_rsa.pub',
+      'x.pem',
+      'x.KEY',
+      'key',
+      'x.key.txt',
+    ],
+    ...[
+      'my-Secrets',
+      'PASSWORDS.txt',
+      'pass',
+      'Credentials',
+      'cred',
+      'src',
+      'a b',
+      'x.kdbx',
+      '.docker',
+      '.git-credentials',
+      'node_modules2',
+      '.ssh2',
+      '.pem',
+    ],
+  );
+  const rule = ruleOf('no-secrets');
+  const matches = (path: string) =>
+    ruleMatches(rule, { ...toQuestion('file_read {}'), effects: [{ kind: 'read', target: path }] });
+  fc.assert(
+    fc.property(fc.array(part, { minLength: 1, maxLength: 4 }), (parts) => {
+      const path = parts.join('/');
+      expect(matches(path)).toBe(isSecret(path));
+      expect(matches(`node_modules/${path}`)).toBe(false);
+    }),
+    { numRuns: 1000 },
+  );
+});

@@ -1,0 +1,243 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Decision } from '../../../src/call.ts';
+import { narrow } from '../../../src/policy/compose.ts';
+import { decide } from '../../../src/policy/decide.ts';
+import { toQuestion } from '../../../src/policy/examples.ts';
+import { BUILT_IN, defaultPolicy, PolicyError, parsePolicy, projectPolicy } from '../../../src/policy/load.ts';
+import type { Policy } from '../../../src/policy/schema.ts';
+import { temporaryDir } from '../../support/daemon.ts';
+
+const problem = (load: () => unknown): string => {
+  try {
+    load();
+  } catch (error) {
+    if (error instanceof PolicyError) return error.message;
+    throw error;
+  }
+  return '';
+};
+const parse = (text: string, parent?: Policy) => parsePolicy(text, 'p.yaml', parent && { parent });
+const said = (text: string, parent?: Policy) => problem(() => parse(text, parent));
+
+const rule = (id: string, decision: string, match = '{ tool: x }') =>
+  `rules: [{ id: ${id}, match: ${match}, decision: ${decision}, reason: r }]`;
+
+describe('what widens is refused at its place, and taken where the parent opens it:', () => {
+  const parent = (open: string) =>
+    parse(
+      `open: [${open}]
+tiers:
+  write: { decision: ask, approve: [destructive], timeoutMs: 1000, costUsdPerDay: 1 }
+  execute: { decision: deny }
+tools: { disable: [gone], git_commit: { decision: ask } }
+${rule('kept', 'deny')}
+rateLimits: [{ tool: [a, b], calls: 10, perMs: 1000 }]
+approvals: { timeoutMs: 5000, headless: deny, rememberMaxMs: 1000 }
+environment: [PATH, "LC_*"]
+`,
+    );
+  const cases: [text: string, place: string, opens: string][] = [
+    ['tiers: { write: { decision: allow } }', '1:29: tiers.write.decision', 'tiers.write'],
+    ['tiers: { execute: { decision: ask } }', '1:31: tiers.execute.decision', 'tiers'],
+    ['tiers: { write: { approve: [] } }', '1:28: tiers.write.approve', 'tiers.write'],
+    ['tiers: { write: { timeoutMs: 1001 } }', '1:30: tiers.write.timeoutMs', 'tiers'],
+    ['tiers: { read_only: { timeoutMs: 30001 } }', '1:34: tiers.read_only.timeoutMs', 'tiers.read_only'],
+    ['tiers: { write: { costUsdPerDay: 1.5 } }', '1:34: tiers.write.costUsdPerDay', 'tiers'],
+    [rule('mine', 'allow'), '1:51: rules.0.decision', 'rules'],
+    [rule('kept', 'deny', '{ tool: y }'), '1:15: kept', 'rules.kept'],
+    [rule('kept', 'deny', '{ tool: y }'), '1:15: kept', 'rules'],
+    ['tools: { git_commit: { decision: allow } }', '1:34: tools.git_commit.decision', 'rules'],
+    ['tools: { terminal_execute: { decision: allow } }', '1:40: tools.terminal_execute.decision', 'rules'],
+    ['rateLimits: [{ tool: [b, a], calls: 11, perMs: 1000 }]', '1:37: rateLimits.0.calls', 'rateLimits'],
+    ['rateLimits: [{ tool: [a, b], calls: 10, perMs: 999 }]', '1:37: rateLimits.0.calls', 'rateLimits'],
+    ['approvals: { timeoutMs: 5001 }', '1:25: approvals.timeoutMs', 'approvals'],
+    ['approvals: { headless: wait }', '1:24: approvals.headless', 'approvals'],
+    ['approvals: { rememberMaxMs: 1001 }', '1:29: approvals.rememberMaxMs', 'approvals'],
+    ['environment: [PATH, HOME]', '1:21: environment.1', 'environment'],
+    ['environment: ["L*"]', '1:15: environment.0', 'environment'],
+    ['open: [tiers.write]', '1:8: open.0', 'tiers'],
+  ];
+  test.each(cases)('%s', (text, place, opens) => {
+    expect(said(text, parent(''))).toMatch(new RegExp(`^p\\.yaml:${place}: [^\\n]*$`));
+    expect(said(text, parent(opens))).toBe('');
+    expect(said(text, parent(opens === 'approvals' ? 'environment' : 'approvals'))).not.toBe('');
+  });
+
+  test.each([
+    'tiers: { write: { decision: deny, timeoutMs: 1, costUsdPerDay: 0 }, read_only: { decision: ask, approve: [destructive] } }',
+    `tools: { disable: [other], git_commit: { decision: deny } }\n${rule('mine', 'deny')}`,
+    rule('mine', 'ask', '{ tier: [read_only, write] }'),
+    'rateLimits: [{ tool: [a, b], calls: 9, perMs: 1000 }, { tool: c, calls: 1, perMs: 1 }]',
+    'approvals: { timeoutMs: 1000, headless: deny, rememberMaxMs: 0 }',
+    'environment: [LC_ALL, "LC_T*", PATH]',
+    'open: []',
+  ])('narrowing needs nothing to be open: %s', (text) => {
+    expect(said(text, parent(''))).toBe('');
+  });
+
+  test('what is opened says nothing about the children of the child', () => {
+    expect(said('tiers: { execute: { decision: allow } }', parse('', defaultPolicy))).toMatch(/does not open/);
+    expect(said('tiers: { execute: { decision: allow } }', parse('open: [tiers.execute]', defaultPolicy))).toBe('');
+  });
+});
+
+test('rules of the parent stay, those of the child are added, one of the same id stands for the parent’s where that is open', () => {
+  const parent = parse(
+    `open: [rules.a]\nrules:\n  - { id: a, match: { tool: x }, decision: deny, reason: old }\n  - { id: b, match: { tool: y }, decision: deny, reason: r }\n`,
+  );
+  const { rules } = parse(rule('a', 'allow'), parent);
+  expect(rules.filter(({ id }) => id === 'a')).toMatchObject([{ decision: 'allow', reason: 'r' }]);
+  expect(rules.map(({ id }) => id)).toEqual(expect.arrayContaining(['no-secrets', 'a', 'b']));
+});
+
+test('each file of a chain can disable tools, and none can enable them again', () => {
+  const child = parse('tools: { disable: [b] }', parse('tools: { disable: [a] }'));
+  const disabled = child.rules.filter(({ id }) => id === 'tools.disable');
+  expect(disabled.flatMap(({ match }) => match.tool)).toEqual(['a', 'b']);
+  expect(decide(child, toQuestion('a {}')).decision).toBe('deny');
+});
+
+test('a child of any built-in that is not refused is nowhere less strict than it, unless it opens what the child uses', () => {
+  const decisions = fc.constantFrom<Decision>('allow', 'ask', 'deny');
+  const matches = fc.constantFrom('{ tier: write }', '{ command: [git] }', '{ path: docs/** }', '{ tool: file_* }');
+  const level = { allow: 0, ask: 1, deny: 2 };
+  const questions = [
+    'ls',
+    'git push',
+    'rm -rf /',
+    'cat .env',
+    'file_write {"path": "docs/a"}',
+    'npm test > .envrc',
+  ].map((it) => toQuestion(it));
+  fc.assert(
+    fc.property(
+      fc.constantFrom('strict', 'unattended', 'read-only', 'subagent'),
+      fc.record({ write: decisions, execute: decisions, rule: decisions, match: matches, tool: decisions }),
+      (parent, it) => {
+        const text = `extends: ${parent}\ntiers: { write: { decision: ${it.write} }, execute: { decision: ${it.execute} } }\ntools: { terminal_execute: { decision: ${it.tool} } }\n${rule('r', it.rule, it.match)}`;
+        if (said(text) !== '') return;
+        const child = parse(text);
+        for (const question of questions) {
+          const before = decide(BUILT_IN.get(parent) as Policy, question).decision;
+          expect(level[decide(child, question).decision]).toBeGreaterThanOrEqual(level[before]);
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+describe('the version', () => {
+  const version = (text: string) => parse(text).version;
+  test('is the same for what decides the same, wherever and however it is written', () => {
+    expect(version('# a comment\n\n')).toBe(version(''));
+    expect(version('')).toBe(defaultPolicy.version);
+    const rules = (ids: string[]) =>
+      `rules:\n${ids.map((id) => `  - { id: ${id}, decision: deny, match: { tool: ${id}, path: x }, reason: ${id} }`).join('\n')}`;
+    expect(version(rules(['a', 'b']))).toBe(version(rules(['b', 'a'])));
+    expect(version(rules(['a'])).startsWith('sha256:')).toBe(true);
+    expect(version(rules(['a']).replace('reason: a', 'reason: other'))).toBe(version(rules(['a'])));
+  });
+  test.each([
+    'tiers: { write: { decision: ask } }',
+    'tiers: { write: { approve: [] } }',
+    'tiers: { write: { timeoutMs: 1 } }',
+    rule('a', 'deny'),
+    'tools: { disable: [x] }',
+    'rateLimits: [{ tool: x, calls: 1, perMs: 1 }]',
+    'approvals: { headless: deny }',
+    'environment: [PATH]',
+  ])('differs by %s', (text) => {
+    expect(version(text)).not.toBe(defaultPolicy.version);
+  });
+});
+
+describe('narrowing', () => {
+  const strict = BUILT_IN.get('strict') as Policy;
+  const subagent = BUILT_IN.get('subagent') as Policy;
+
+  test('is never weaker than either, whichever is first', () => {
+    const decisions = ['allow', 'ask', 'deny'] as const;
+    for (const a of decisions)
+      for (const b of decisions) {
+        const [one, two] = [a, b].map((it) => parse(`tiers: { write: { decision: ${it}, approve: [] } }`)) as [
+          Policy,
+          Policy,
+        ];
+        const expected = decisions[Math.max(decisions.indexOf(a), decisions.indexOf(b))];
+        expect(decide(narrow(one, two), toQuestion('file_write {"path": "a"}')).decision).toBe(expected);
+      }
+  });
+  test('by the same policy, or twice by the same, changes nothing', () => {
+    expect(narrow(strict, strict)).toBe(strict);
+    expect(narrow(strict, parse('', strict))).toBe(strict);
+    const both = narrow(strict, subagent);
+    expect(narrow(both, subagent)).toBe(both);
+    expect(narrow(both, both)).toBe(both);
+    expect(both).toMatchObject({ name: 'strict + subagent', and: [subagent] });
+    expect([strict.version, subagent.version]).not.toContain(both.version);
+  });
+  test('by one that was narrowed takes all of its layers', () => {
+    const all = narrow(defaultPolicy, narrow(strict, subagent));
+    expect(all.and.map((it) => it.name)).toEqual(['strict + subagent', 'subagent']);
+    expect(all.version).toBe(narrow(narrow(defaultPolicy, strict), subagent).version);
+  });
+});
+
+describe('the policy of a workspace', () => {
+  let workspace: string;
+  beforeEach(() => {
+    workspace = temporaryDir('project');
+    mkdirSync(join(workspace, '.ringfence'));
+  });
+  afterEach(() => rmSync(workspace, { recursive: true }));
+  const file = () => join(workspace, '.ringfence', 'policy.yaml');
+  const refusal = (text?: string) => {
+    if (text !== undefined) writeFileSync(file(), text);
+    return problem(() => projectPolicy(workspace)).replaceAll(file(), 'p');
+  };
+
+  test('that is not there, or whose folder is not, says nothing', () => {
+    expect(projectPolicy(workspace)).toBeUndefined();
+    rmSync(join(workspace, '.ringfence'), { recursive: true });
+    expect(projectPolicy(workspace)).toBeUndefined();
+  });
+  test('narrows what is in force and leaves the rest as it is', () => {
+    writeFileSync(file(), `tiers: { write: { decision: ask } }\n${rule('r', 'deny', '{ command: [git, push] }')}`);
+    const all = narrow(defaultPolicy, projectPolicy(workspace) as Policy);
+    const decision = (example: string) => decide(all, toQuestion(example)).decision;
+    expect(['file_write {"path": "a"}', 'git push', 'git status', 'cat .env', 'make'].map(decision)).toEqual([
+      'ask',
+      'deny',
+      'allow',
+      'deny',
+      'ask',
+    ]);
+  });
+  test('can not extend, open, allow or set what it does not know', () => {
+    expect(refusal('extends: default\nopen: []\n')).toMatch(/^p:1:1: extends: .*narrow.*\np:2:1: open: .*narrow.*$/);
+    expect(refusal(rule('r', 'allow'))).toMatch(/^p:1:48: rules\.0\.decision: a rule that allows/);
+    expect(refusal('tools: { a: { decision: allow } }')).toMatch(/^p:1:25: tools\.a\.decision: /);
+    expect(refusal('network: {}')).toBe('p:1:1: network is not supported yet');
+  });
+  test('is refused where it, or its folder, is a link, a pipe, or too large', () => {
+    const other = join(workspace, 'other.yaml');
+    writeFileSync(other, '');
+    symlinkSync(other, file());
+    expect(refusal()).toMatch(/symbolic link/);
+    rmSync(file());
+    execFileSync('mkfifo', [file()]);
+    expect(refusal()).toMatch(/not a regular file/);
+    rmSync(file());
+    expect(refusal('#'.repeat(32 * 1024 + 1))).toMatch(/more than 32768 bytes/);
+    rmSync(join(workspace, '.ringfence'), { recursive: true });
+    mkdirSync(join(workspace, 'real'));
+    writeFileSync(join(workspace, 'real', 'policy.yaml'), '');
+    symlinkSync('real', join(workspace, '.ringfence'));
+    expect(refusal()).not.toBe('');
+  });
+});

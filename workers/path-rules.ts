@@ -1,0 +1,108 @@
+/**
+ * The policy's rules on paths, asked again where paths are opened: of the path as the caller wrote it, which the gateway
+ * judged too, and of what it is really called, which only the one who opened it knows.
+ */
+import { closeSync, realpathSync } from 'node:fs';
+import { basename, dirname, join, normalize, relative } from 'node:path';
+import { ToolError } from '../src/errors.ts';
+import type { PathView } from '../src/hosts/job.ts';
+import { pathDecision } from '../src/policy/paths.ts';
+import type { Opened } from './anchor.ts';
+
+type Kind = 'read' | 'write';
+
+export class PathRules {
+  readonly #view: PathView;
+  readonly #workspace: string;
+
+  /** `workspace` is absolute and without links. */
+  constructor(view: PathView, workspace: string) {
+    this.#view = view;
+    this.#workspace = workspace;
+  }
+
+  /**
+   * Opens `path`, which lies inside the workspace, to read it, where the rules allow it by every name; what was opened by a
+   * name that they don't is closed. Throws SENSITIVE_FILE, POLICY_DENIED, and what `open` throws.
+   */
+  open(path: string, open: () => Opened): Opened {
+    this.check('read', path);
+    let opened: Opened;
+    try {
+      opened = open();
+    } catch (error) {
+      // Behind a link lies a mount that hides its target: the rule is the reason, not the permissions.
+      if (error instanceof ToolError && error.code === 'ACCESS_DENIED') this.check('read', path, this.#namedBy(path));
+      throw error;
+    }
+    try {
+      this.check('read', path, relative(this.#workspace, opened.realPath));
+      return opened;
+    } catch (error) {
+      closeSync(opened.fd);
+      throw error;
+    }
+  }
+
+  /**
+   * Throws SENSITIVE_FILE or POLICY_DENIED when a rule refuses `path`, or, where that leads elsewhere, its real name,
+   * relative to the workspace. What asks about `path` itself was asked in the gateway.
+   */
+  check(kind: Kind, path: string, realPath?: string): void {
+    const asked = this.#decide(kind, normalize(path));
+    if (asked?.decision === 'deny') throw refusal(path, asked);
+    const real = realPath === undefined ? undefined : this.#decide(kind, realPath || '.');
+    if (real?.decision === 'deny') throw refusal(path, real);
+    if (real?.decision !== 'ask' || real.id === asked?.id) return;
+    throw new ToolError(
+      'POLICY_DENIED',
+      `\`${path}\` leads to \`${realPath}\`, about which rule \`${real.id}\` wants a person asked`,
+      {
+        suggestion: `Name \`${realPath}\` itself.`,
+        rule: real.id,
+        details: { source: real.source },
+      },
+    );
+  }
+
+  /** What a listing of `root` leaves alone: what is denied, and what a rule asks about that did not ask about `root` itself. */
+  refusedBelow(root: string): (path: string) => boolean {
+    const asked = this.#decide('read', normalize(root));
+    return (path) => {
+      const own = this.#decide('read', normalize(path));
+      return own !== undefined && (own.decision === 'deny' || own.id !== asked?.id);
+    };
+  }
+
+  #decide(kind: Kind, path: string): ReturnType<typeof pathDecision> {
+    const { rules, home } = this.#view;
+    const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
+    return pathDecision(rules, kind, plain, home);
+  }
+
+  /** The real name of what can't be opened, as far as it can be looked up; only good for saying why it is refused. */
+  #namedBy(path: string): string {
+    let real = join(this.#workspace, path);
+    let rest = '';
+    for (;;) {
+      try {
+        real = join(realpathSync(real), rest);
+        break;
+      } catch {
+        // A hidden or missing part: the rest of the name is as it was written.
+        rest = join(basename(real), rest);
+        real = dirname(real);
+      }
+    }
+    return relative(this.#workspace, real);
+  }
+}
+
+function refusal(path: string, rule: NonNullable<ReturnType<typeof pathDecision>>): ToolError {
+  const code = rule.code ?? 'POLICY_DENIED';
+  return new ToolError(code, `\`${path}\` is refused by rule \`${rule.id}\`: ${rule.reason}`, {
+    suggestion: 'Ask the person for what you need from it.',
+    rule: rule.id,
+    details: { source: rule.source },
+  });
+}
