@@ -185,10 +185,9 @@ verb('stdio', 'speak the protocol on standard input and output').action(async (f
   await pipeStdio(socket, process.stdin, process.stdout);
 });
 
-// Whoever reads has enough: `ringfence audit query | head`.
+// Whoever reads has enough (`ringfence audit query | head`), or the pipe of stdio ended, which that verb knows of.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(EXIT.OK);
-  throw error;
 });
 
 try {
