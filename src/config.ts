@@ -75,7 +75,7 @@ export interface Config {
   readonly policy: string;
   readonly listen?: { readonly host: string; readonly port: number };
   readonly limits: Limits;
-  /** Agents with a token of their own, and the built-in policy that narrows each. */
+  /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
 }
 
@@ -87,8 +87,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   const listen = flags.listen ?? env.RINGFENCE_LISTEN ?? file.listen;
   mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
   const policy = flags.policy ?? env.RINGFENCE_POLICY ?? file.policy ?? 'default';
-  // A name without dot or slash is a built-in's; anything else is a file.
-  const policyPath = /^[a-z-]+$/.test(policy) ? policy : resolve(cwd, policy);
+  const policyPath = toPolicy(policy, cwd);
   const workspaces = named.map((it) => toWorkspace(resolve(cwd, it), places));
   for (const workspace of workspaces) {
     for (const ours of [places.stateDir, dirname(places.socket), ...(isAbsolute(policyPath) ? [policyPath] : [])]) {
@@ -107,7 +106,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
     limits: Object.freeze(limitsSchema.parse(file.limits ?? {})),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
-      ...(narrowedBy !== undefined && { policy: narrowedBy }),
+      ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, dirname(places.configFile)) }),
     })),
   });
 }
@@ -139,6 +138,10 @@ function toWorkspace(path: string, { home, stateDir }: Places): string {
   if (isInside(stateDir, real)) throw new ConfigError(`${real} is Ringfence's state; it is never a workspace`);
   return real;
 }
+
+/** A name without dot or slash is a built-in's; anything else is a file. */
+const toPolicy = (nameOrPath: string, from: string): string =>
+  /^[a-z-]+$/.test(nameOrPath) ? nameOrPath : resolve(from, nameOrPath);
 
 /** `[HOST:]PORT`. */
 function toAddress(text: string): { host: string; port: number } {

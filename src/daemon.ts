@@ -7,7 +7,7 @@ import { Hosts } from './hosts/hosts.ts';
 import type { Limits } from './limits.ts';
 import { isInside } from './paths.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
-import { BUILT_IN, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
+import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
 import { createProgramResolver } from './policy/programs.ts';
 import type { Policy } from './policy/schema.ts';
 import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts';
@@ -60,6 +60,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const policies = new Policies({
     base: () => source.current,
     builtIn: BUILT_IN,
+    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, config).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
     home,
   });
@@ -113,20 +114,11 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
 
 /** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
 function policySource(
-  { policy, workspaces, limits }: Config,
+  config: Config,
   { powers, events, records }: { powers: Powers; events: Events; records: Records },
 ): PolicySourceOptions {
   return {
-    load: () => {
-      const loaded = readPolicy(policy, { limits, effectsOf: effectsOfBuiltin });
-      const inside = loaded.files.find((file) => workspaces.some((it) => isInside(it, realpathSync(file))));
-      if (inside !== undefined)
-        throw new PolicyError(
-          [`${inside} lies in a workspace, where agents could change it; put it elsewhere`],
-          loaded.files,
-        );
-      return loaded;
-    },
+    load: () => loadOutside(config.policy, config),
     powers,
     log: powers.log,
     onChange: ({ name, version }, before) => {
@@ -135,6 +127,17 @@ function policySource(
       events.publish({ topic: 'policy', sessionId: '', method: 'policy.changed', params: { policy: name, version } });
     },
   };
+}
+
+/** A policy none of whose files an agent could change. Throws PolicyError. */
+function loadOutside(nameOrPath: string, { workspaces, limits }: Config): LoadedPolicy {
+  const loaded = readPolicy(nameOrPath, { limits, effectsOf: effectsOfBuiltin });
+  const inside = loaded.files.find((file) => workspaces.some((it) => isInside(it, realpathSync(file))));
+  if (inside === undefined) return loaded;
+  throw new PolicyError(
+    [`${inside} lies in a workspace, where agents could change it; put it elsewhere`],
+    loaded.files,
+  );
 }
 
 /** Files of the folders from the daemon's workspace down to the session's: each may only narrow. Throws PolicyError. */

@@ -29,7 +29,9 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   using parts = new DisposableStack();
   const at = (name: string) => join(stateDir, name);
   const redact = <T>(value: T): T => redactValue(value, { byKey: true }) as T;
-  const auditLog = parts.use(new AuditLog(at('audit.db'), limits, powers, { redact }));
+  const onWritten = (entry: number) =>
+    events.publish({ topic: 'audit', sessionId: '', method: 'audit.appended', params: { entry } });
+  const auditLog = parts.use(new AuditLog(at('audit.db'), limits, powers, { redact, onWritten }));
   const onEvent = (event: ApprovalEvent) => {
     auditLog.append(entryOf(event));
     if (event.kind !== 'requested') auditLog.flush(); // An answer that is not on record has no effect.

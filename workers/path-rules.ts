@@ -2,8 +2,8 @@
  * The policy's rules on paths, asked again where paths are opened: of the path as the caller wrote it, which the gateway
  * judged too, and of what it is really called, which only the one who opened it knows.
  */
-import { closeSync, realpathSync } from 'node:fs';
-import { basename, dirname, join, normalize, relative } from 'node:path';
+import { closeSync, readlinkSync, realpathSync } from 'node:fs';
+import { basename, dirname, join, normalize, relative, resolve } from 'node:path';
 import { ToolError } from '../src/errors.ts';
 import type { PathView } from '../src/hosts/job.ts';
 import { pathDecision } from '../src/policy/paths.ts';
@@ -84,17 +84,30 @@ export class PathRules {
   #namedBy(path: string): string {
     let real = join(this.#workspace, path);
     let rest = '';
-    for (;;) {
+    for (let links = 0; ; ) {
       try {
         real = join(realpathSync(real), rest);
         break;
       } catch {
-        // A hidden or missing part: the rest of the name is as it was written.
-        rest = join(basename(real), rest);
-        real = dirname(real);
+        // A hidden or missing part: of a link what it says, of the rest the name as it was written.
+        const link = links < LINKS_MAX ? linkAt(real) : undefined;
+        if (link === undefined) rest = join(basename(real), rest);
+        else links += 1;
+        real = link === undefined ? dirname(real) : resolve(dirname(real), link);
       }
     }
     return relative(this.#workspace, real);
+  }
+}
+
+/** As in the kernel. */
+const LINKS_MAX = 40;
+
+function linkAt(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined; // EINVAL: no link. ENOENT, EACCES: none that can be seen.
   }
 }
 

@@ -23,7 +23,7 @@ export const audit =
         ...(!changes && { input: call.rawInput }),
         durationMs: Math.round((powers.monotonicMs() - startedAt) * 1000) / 1000,
         ...(error && { code: error.code }),
-        ...(call.costUsd !== undefined && { detail: { costUsd: call.costUsd } }),
+        ...detailOf(call),
       });
     try {
       const data = await next(call);
@@ -51,6 +51,11 @@ function recordIntent(call: Call, log: AuditLog): void {
 
 function warn(call: Call): void {
   call.warnings = [...(call.warnings ?? []), 'the audit log could not be written; this call may not be in it'];
+}
+
+function detailOf({ costUsd, redactions }: Call): Pick<AuditEntry, 'detail'> {
+  if (costUsd === undefined && redactions === undefined) return {};
+  return { detail: { ...(costUsd !== undefined && { costUsd }), ...(redactions !== undefined && { redactions }) } };
 }
 
 function entryOf(call: Call, kind: AuditEntry['kind']): AuditEntry {

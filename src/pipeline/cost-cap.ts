@@ -1,4 +1,5 @@
 import type { Tier } from '../call.ts';
+import { layersOf } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { CostLedger, CostLimits } from '../store/cost-ledger.ts';
 import type { Call, Handler, NamedTool, Stage } from './stage.ts';
@@ -54,9 +55,11 @@ function limitsOf(policy: Policy, tier: Tier): CostLimits {
   const strictest = (of: (rule: (typeof rules)[number]) => number | undefined) =>
     Math.min(...rules.map((rule) => of(rule) ?? Infinity));
   return {
-    max: { day: strictest((it) => it.costUsdPerDay), session: strictest((it) => it.costUsdPerSession) },
+    max: {
+      day: strictest((it) => it.costUsdPerDay),
+      principal: strictest((it) => it.costUsdPerPrincipalDay),
+      session: strictest((it) => it.costUsdPerSession),
+    },
     dayAskAbove: strictest((it) => it.costUsdAskAbove),
   };
 }
-
-const layersOf = (policy: Policy): Policy[] => [policy, ...policy.and.flatMap(layersOf)];

@@ -2,7 +2,7 @@ import { ToolError } from '../errors.ts';
 import type { Hosts, PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
-import type { Policy } from '../policy/schema.ts';
+import { layersOf } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
 import type { Preview } from '../tools/tool.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
@@ -77,7 +77,7 @@ export async function previewOf(call: Call, { hosts, viewOf }: ExecuteParts): Pr
 /** The least of what the daemon, the policies, and the tool say; the caller's own runs since the call arrived. */
 function timeLimit(call: Call, limits: Limits): number {
   const { tier, tool, input } = checkedOf(call);
-  const ofPolicies = [call.policy, ...call.policy.and].map((it: Policy) => it.tiers[tier].timeoutMs);
+  const ofPolicies = layersOf(call.policy).map((it) => it.tiers[tier].timeoutMs);
   const all = [limits.callTimeoutMs[tier], ...ofPolicies, tool.timeoutMs?.(input as never)];
   return Math.min(...all.filter((it) => it !== undefined));
 }

@@ -1,7 +1,7 @@
 import { ToolError } from '../errors.ts';
 import type { CommandPlace } from '../policy/command.ts';
 import { parseCommand } from '../policy/command.ts';
-import { type Decided, decide } from '../policy/decide.ts';
+import { type Decided, decide, layersOf } from '../policy/decide.ts';
 import { suggest } from '../policy/explain.ts';
 import type { Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
@@ -92,7 +92,7 @@ function placeOf(
 
 /** Variables that a caller sets reach its command only where every policy says so. Throws POLICY_DENIED. */
 function assertEnvironment(policy: Policy, env: Readonly<Record<string, string>>): void {
-  for (const { name, environment } of [policy, ...policy.and]) {
+  for (const { name, environment } of layersOf(policy)) {
     if (environment === undefined) continue;
     const refused = Object.keys(env).filter((it) => !environment.some((allowed) => covers(allowed, it)));
     if (refused.length === 0) continue;

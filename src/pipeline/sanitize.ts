@@ -4,22 +4,16 @@ import type { Limits } from '../limits.ts';
 import { type OnSecret, RedactingStream, redactText, redactValue } from '../redact.ts';
 import type { Call, Stage } from './stage.ts';
 
-export interface SanitizedCall extends Call {
-  /** Secrets hidden in the result, or in the error; those of its output while it ran are not counted again. */
-  redactions?: number;
-}
-
 type Output = Call['output'];
 
 /** Throws OUTPUT_LIMIT for results that are too large; errors of the stages within come out without secrets. */
 export const sanitize =
   (limits: Limits): Stage =>
   (next) =>
-  async (call: SanitizedCall) => {
+  async (call) => {
     const output = call.output;
     const redacted = redactOutput((stream, data) => output.call(call, stream, data));
     call.output = redacted.output;
-    call.redactions = 0;
     const onSecret = () => {
       call.redactions = (call.redactions ?? 0) + 1;
     };

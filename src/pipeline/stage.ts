@@ -59,6 +59,8 @@ export interface Call {
   approvalGranted?: boolean;
   /** Called right before the job starts. Throws APPROVAL_STALE when what was approved is not what would run. */
   confirm?: () => Promise<void>;
+  /** Secrets hidden in its result or error. */
+  redactions?: number;
   /** What the caller should know although the call succeeded. */
   warnings?: string[];
   queuedMs: number;

@@ -97,7 +97,13 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
   };
 }
 
-const TIER_BOUNDS = ['timeoutMs', 'costUsdPerDay', 'costUsdPerSession', 'costUsdAskAbove'] as const;
+const TIER_BOUNDS = [
+  'timeoutMs',
+  'costUsdPerDay',
+  'costUsdPerSession',
+  'costUsdPerPrincipalDay',
+  'costUsdAskAbove',
+] as const;
 
 function approveOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>, tier: Tier) {
   const before = parent.tiers[tier].approveDestructive;

@@ -107,6 +107,7 @@ const tier = z.strictObject({
     .optional()
     .describe('Hard limit of what calls of this tier may cost in a day (UTC); more is COST_LIMIT.'),
   costUsdPerSession: z.number().min(0).max(1_000_000).optional(),
+  costUsdPerPrincipalDay: z.number().min(0).max(1_000_000).optional(),
   costUsdAskAbove: z
     .number()
     .min(0)
@@ -197,6 +198,7 @@ export interface TierRule extends RuleFacts {
   readonly timeoutMs?: number;
   readonly costUsdPerDay?: number;
   readonly costUsdPerSession?: number;
+  readonly costUsdPerPrincipalDay?: number;
   readonly costUsdAskAbove?: number;
 }
 

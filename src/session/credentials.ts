@@ -20,15 +20,15 @@ export function createCredentials(
   const known: { secret: string; identity: Identity }[] = [
     {
       secret: secretIn(join(stateDir, 'operator.token'), powers),
-      identity: { role: 'operator', principal: 'operator', policies: [] },
+      identity: { role: 'operator', principal: 'operator' },
     },
     {
       secret: secretIn(join(stateDir, 'agent.token'), powers),
-      identity: { role: 'agent', principal: 'token', policies: [] },
+      identity: { role: 'agent', principal: 'token' },
     },
     ...principals.map(({ name, policy }) => ({
       secret: secretIn(join(stateDir, 'tokens', `${name}.token`), powers),
-      identity: { role: 'agent', principal: name, policies: policy === undefined ? [] : [policy] } as const,
+      identity: { role: 'agent', principal: name, ...(policy !== undefined && { policy }) } as const,
     })),
   ];
   // All are compared, so that the time taken says nothing of which one it is.

@@ -29,7 +29,8 @@ export class Events {
   /** Gives the event its number and tells it to all who listen. */
   publish(event: Omit<Event, 'seq'>): Event {
     const numbered = { ...event, seq: ++this.#seq };
-    this.#kept.push(numbered);
+    // The log can be asked for its own entries; a busy one would push everything else out.
+    if (event.topic !== 'audit') this.#kept.push(numbered);
     if (this.#kept.length > this.#keptMax) this.#kept.shift();
     for (const listener of this.#listeners) listener(numbered);
     return numbered;

@@ -55,8 +55,8 @@ export interface GatewayOptions {
 export interface Identity {
   readonly role: 'agent' | 'operator';
   readonly principal: string;
-  /** Built-in policies that narrow what this principal may do. */
-  readonly policies: readonly string[];
+  /** Built-in name or file of the policy that narrows what this principal may do. */
+  readonly policy?: string;
 }
 
 interface Connection {
@@ -236,7 +236,7 @@ export class Gateway {
         'role operator needs the operator token as hello.token; the CLI reads it from the state directory',
       );
     }
-    return identity ?? { role: 'agent', principal: this.#principalOf(channel), policies: [] };
+    return identity ?? { role: 'agent', principal: this.#principalOf(channel) };
   }
 
   #principalOf(channel: Channel): string {
@@ -250,7 +250,6 @@ export class Gateway {
     { workspace, identity }: { workspace: string; identity: Identity },
   ): Session {
     const { powers, limits, pipeline, toolset, policies } = this.#options;
-    const names = [...identity.policies, ...(params.policy === undefined ? [] : [params.policy])];
     return new Session({
       id: powers.uuid(),
       secret: powers.secret(),
@@ -258,7 +257,7 @@ export class Gateway {
       principal: identity.principal,
       client: `${params.client.name} ${params.client.version}`,
       workspace,
-      policy: policies.of(workspace, names),
+      policy: policies.of({ workspace, principal: identity.policy, hello: params.policy }),
       toolset,
       run: pipeline.run,
       limits,
@@ -314,7 +313,7 @@ export class Gateway {
       );
     }
     const tell = ({ topic, sessionId, seq, method, params }: ReturnType<Events['publish']>) => {
-      if (topics.includes(topic) && (role === 'operator' || sessionId === id))
+      if (topics.includes(topic) && (role === 'operator' || topic === 'policy' || sessionId === id))
         connection.peer.notify(method, { ...params, seq });
     };
     connection.subscriptions.push({ topics: new Set(topics), ...this.#events.listen(tell) });

@@ -9,11 +9,23 @@ import type { Policy } from '../policy/schema.ts';
 export interface PoliciesOptions {
   /** The daemon's own, as it is now. */
   base(): Policy;
-  /** Built-in policies that a hello or a principal may name. */
+  /** Built-in policies that a hello may name. */
   readonly builtIn: ReadonlyMap<string, Policy>;
+  /** Of a principal, as the config names it: built-in, or a file. Throws an Error that says what is wrong with it. */
+  ofPrincipal(nameOrPath: string): Policy;
   /** Of the folders from the daemon's workspace down to the session's; throws an Error that says file, line and column. */
   ofProject(workspace: string): readonly Policy[];
   readonly home: string;
+}
+
+/** What narrows the daemon's policy for one session. */
+export interface Narrowing {
+  /** Whose own files count too. */
+  readonly workspace: string;
+  /** Policy of who connects, by the config. */
+  readonly principal?: string | undefined;
+  /** Name of a built-in one that the session asked for. */
+  readonly hello?: string | undefined;
 }
 
 type Viewer = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace'>;
@@ -32,8 +44,10 @@ export class Policies {
   }
 
   /** What is in force for a session from now on, following the daemon's own. Throws RpcError. */
-  of(workspace: string, names: readonly string[]): () => Policy {
-    const narrowing = [...names.map((it) => this.#named(it)), ...this.#ofProject(workspace)];
+  of({ workspace, principal, hello }: Narrowing): () => Policy {
+    const own = principal === undefined ? [] : [this.#read(() => this.#options.ofPrincipal(principal))];
+    const asked = hello === undefined ? [] : [this.#named(hello)];
+    const narrowing = [...own, ...asked, ...this.#read(() => this.#options.ofProject(workspace))];
     let from: Policy | undefined;
     let policy: Policy;
     return () => {
@@ -69,14 +83,12 @@ export class Policies {
     throw new RpcError('INVALID_PARAMS', `there is no policy ${name}; there are: ${known}`);
   }
 
-  #ofProject(workspace: string): readonly Policy[] {
+  /** A file that is not right narrows nobody by halves: the session is refused. */
+  #read<T>(load: () => T): T {
     try {
-      return this.#options.ofProject(workspace);
+      return load();
     } catch (error) {
-      throw new RpcError(
-        'INVALID_REQUEST',
-        `a policy file of this workspace is not right: ${(error as Error).message}`,
-      );
+      throw new RpcError('INVALID_REQUEST', `a policy of this session is not right: ${(error as Error).message}`);
     }
   }
 }

@@ -1,11 +1,12 @@
 /** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result. */
 import { isDeepStrictEqual } from 'node:util';
 import type { CallOptions, CallRecord, CallState, CallStatus, ResultMetadata, ToolResult, Verdict } from '../call.ts';
-import { type Code, ToolError, toToolError } from '../errors.ts';
+import { type Code, ToolError, toToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Handler, Toolset } from '../pipeline/stage.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
+import { redactValue } from '../redact.ts';
 
 export interface SessionOptions {
   readonly id: string;
@@ -203,7 +204,7 @@ export class Session {
     };
     const base = { callId: call.id, tool, metadata };
     return 'error' in end
-      ? { ...base, success: false, error: end.error.toWire() }
+      ? { ...base, success: false, error: redactValue(end.error.toWire()) as WireError }
       : { ...base, success: true, data: end.data };
   }
 

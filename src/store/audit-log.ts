@@ -19,6 +19,8 @@ export type { AuditEntry, AuditRecord } from './audit-entry.ts';
 export interface AuditOptions {
   /** Hides secrets in an input, the effects, a detail before they are stored. Without it, inputs are not stored. */
   readonly redact?: (value: unknown) => unknown;
+  /** Told the last number whenever entries were written. */
+  readonly onWritten?: (seq: number) => void;
 }
 
 const HEAD_SCHEMA = `CREATE TABLE IF NOT EXISTS head (
@@ -37,6 +39,7 @@ export class AuditLog implements Disposable {
   readonly #powers: Powers;
   readonly #limits: Limits;
   readonly #redact: AuditOptions['redact'];
+  readonly #onWritten: AuditOptions['onWritten'];
   readonly #keyPath: string;
   readonly #key: SigningKey;
   readonly #checkpoints: Checkpoints;
@@ -62,6 +65,7 @@ export class AuditLog implements Disposable {
     this.#powers = powers;
     this.#limits = limits;
     this.#redact = options.redact;
+    this.#onWritten = options.onWritten;
     this.#keyPath = beside('key');
     this.#database = openDatabase(path);
     this.#database.exec(AUDIT_SCHEMA + CHECKPOINT_SCHEMA + HEAD_SCHEMA);
@@ -133,6 +137,7 @@ export class AuditLog implements Disposable {
     this.#lost = 0;
     this.#writable = true;
     this.#signSoon();
+    this.#onWritten?.(seq);
   }
 
   /** Entries that `request` asks for. Rejects with RpcError INVALID_PARAMS, ToolError SHUTTING_DOWN. */

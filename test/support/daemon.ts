@@ -37,6 +37,8 @@ export interface DaemonOptions {
   readonly args?: readonly string[];
   /** Limits of the config file. */
   readonly limits?: object;
+  /** The rest of the config file. */
+  readonly config?: object;
   readonly env?: Record<string, string>;
   readonly stateDir?: string;
   readonly workspace?: string;
@@ -55,7 +57,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   const config = join(stateDir, 'config.yaml');
   mkdirSync(stateDir, { recursive: true });
   writeFileSync(policy, options.policy ?? ALLOW_COMMANDS, { mode: 0o600 });
-  writeFileSync(config, JSON.stringify({ limits: options.limits ?? {} }));
+  writeFileSync(config, JSON.stringify({ limits: options.limits ?? {}, ...options.config }));
   const args = ['--tell-ready', '--state', stateDir, '--socket', socket, '--workspace', workspace, '--policy', policy];
   const child = spawn(node, [ringfenced, ...args, ...(options.args ?? [])], {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
-import { redactOutput, type SanitizedCall, sanitize } from '../../../src/pipeline/sanitize.ts';
-import type { Handler } from '../../../src/pipeline/stage.ts';
+import { redactOutput, sanitize } from '../../../src/pipeline/sanitize.ts';
+import type { Call, Handler } from '../../../src/pipeline/stage.ts';
 
 // In parts, since scanners would find it here.
 const token = ['ghp', '0123456789abcdefghijABCDEFGHIJ987654'].join('_');
@@ -11,10 +11,10 @@ const HIDDEN = '[redacted:github-token]';
 /** Runs a call through the stage; gives what came of it, the facts of the call, and its output. */
 async function run(inner: Handler, limits = defaultLimits) {
   let output = '';
-  const write: SanitizedCall['output'] = (stream, data) => {
+  const write: Call['output'] = (stream, data) => {
     output += `${stream}:${Buffer.from(data).toString()};`;
   };
-  const call = { output: write } as SanitizedCall;
+  const call = { output: write } as Call;
   const result = await sanitize(limits)(inner)(call).catch((error: unknown) => error);
   return { result, call, restored: call.output === write, output: () => output };
 }
@@ -23,7 +23,7 @@ test('a result without secrets passes as it is, with its size', async () => {
   const data = { content: 'é', lines: [1] };
   const { result, call } = await run(async () => data);
   expect(result).toBe(data);
-  expect(call).toMatchObject({ redactions: 0, resultBytes: 8 + 7 + 2 + 5 + 8 + 1 + 8 });
+  expect(call).toMatchObject({ resultBytes: 8 + 7 + 2 + 5 + 8 + 1 + 8 });
 });
 
 test('secrets in a result are hidden and counted, and what stands under the name of one is data', async () => {

@@ -1,0 +1,226 @@
+/** One policy over effects, through a real daemon: what it refuses by every way, how it changes, who is under which. */
+import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Client, createClient, type RemoteError } from '../../src/client.ts';
+import { parsePolicy } from '../../src/policy/load.ts';
+import type { AuditRecord } from '../../src/store/audit-log.ts';
+import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+
+const POLICY = `tiers: { execute: { decision: allow } }
+rules:
+  - id: no-vault
+    match: { path: "vault/**" }
+    decision: deny
+    reason: The vault is closed.
+rateLimits: [{ tool: file_list, calls: 3, perMs: 3600000, per: session }]
+environment: [GREETING, "LC_*"]
+`;
+const TOKEN = `ghp_${'a1B2c3D4e5'.repeat(4).slice(0, 36)}`;
+
+let daemon: TestDaemon;
+let agent: Client;
+let operator: Client;
+const at = (path: string) => join(daemon.workspace, path);
+const run = (command: string, more: object = {}, from = agent) =>
+  from.call('terminal_execute', { command, timeout: 10_000, ...more });
+const policyFile = () => join(daemon.stateDir, 'policy.yaml');
+
+beforeAll(async () => {
+  daemon = await startDaemon({ policy: POLICY, config: { principals: { nightly: { policy: 'read-only' } } } });
+  mkdirSync(at('vault'));
+  writeFileSync(at('vault/gold'), 'GOLD');
+  writeFileSync(at('.env'), 'KEY=GOLD');
+  writeFileSync(at('plain.txt'), `the token is ${TOKEN}\n`);
+  symlinkSync('vault/gold', at('innocent'));
+  agent = await daemon.connect();
+  operator = await daemon.connect({ role: 'operator' });
+});
+afterAll(async () => {
+  await agent[Symbol.asyncDispose]();
+  await operator[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+describe('a denied file', () => {
+  test.each([
+    ['by its name', 'vault/gold', 'POLICY_DENIED'],
+    ['by another spelling', './vault/../vault//gold', 'POLICY_DENIED'],
+    ['by a link', 'innocent', 'POLICY_DENIED'],
+    ['that holds secrets by its name', '.env', 'SENSITIVE_FILE'],
+  ])('%s is refused to the file tool with its rule', async (_, path, code) => {
+    expect(await agent.call('file_read', { path })).toMatchObject({
+      error: { code, layer: 'policy', rule: code === 'POLICY_DENIED' ? 'no-vault' : 'no-secrets' },
+    });
+  });
+
+  test.each(['cat vault/gold', 'tar c vault', 'head -c9 < vault/gold', 'git diff --no-index /dev/null vault/gold'])(
+    'named in `%s` is refused before it runs, with the same rule',
+    async (command) => {
+      expect(await run(command)).toMatchObject({ error: { code: 'POLICY_DENIED', rule: 'no-vault' } });
+    },
+  );
+
+  test.each([
+    'v=va; cat ${v}ult/gold',
+    'cat v*/g*',
+    'cat innocent',
+    'cd v* && cat gold',
+    'python3 -c "print(open(\'va\' + \'ult/gold\').read())"',
+    'ln v*/g* here; cat here',
+    'cp -r v* copy; cat copy/gold',
+    'tar c v* | cat',
+    'mv v* moved; cat moved/gold',
+    'cat .e*',
+    'exec 3<.e*; cat <&3; cat /proc/self/cwd/v*/gold',
+  ])('is kept by the mounts from `%s`', async (command) => {
+    const { stdout } = await dataOf(run(command));
+    expect(stdout).not.toContain('GOLD');
+    expect(readFileSync(at('vault/gold'), 'utf8')).toBe('GOLD');
+  });
+});
+
+describe('who is under which policy', () => {
+  test('a session can narrow its own by a built-in name, and is told so', async () => {
+    const options = { socket: daemon.socket, workspace: daemon.workspace };
+    await using narrow = await createClient({ ...options, policy: 'read-only' });
+    expect(await narrow.call('file_write', { path: 'x', content: '' })).toMatchObject({
+      error: { code: 'POLICY_DENIED' },
+    });
+    expect((await narrow.hello).session.toolset).not.toContain('file_write');
+  });
+
+  test('a principal of the config has its own token and policy', async () => {
+    const token = readFileSync(join(daemon.stateDir, 'tokens/nightly.token'), 'utf8').trim();
+    const options = { socket: daemon.socket, workspace: daemon.workspace, token };
+    await using nightly = await createClient(options);
+    expect(await nightly.call('file_write', { path: 'x', content: '' })).toMatchObject({
+      error: { code: 'POLICY_DENIED' },
+    });
+    await expect(createClient({ ...options, role: 'operator' })).rejects.toMatchObject({ code: -32003 });
+    const { entries } = (await operator.request('audit.query', { kind: 'session' })) as { entries: AuditRecord[] };
+    expect(entries.map((it) => it.principal)).toContain('nightly');
+  });
+
+  test('a project narrows the sessions in it by a file of its own, and can not widen', async () => {
+    mkdirSync(at('project/.ringfence'), { recursive: true });
+    const file = at('project/.ringfence/policy.yaml');
+    writeFileSync(file, 'tiers: { execute: { decision: deny } }\n');
+    await using narrow = await daemon.connect({ workspace: at('project') });
+    expect(await run('true', {}, narrow)).toMatchObject({ error: { code: 'POLICY_DENIED' } });
+    expect(await run('true')).toMatchObject({ success: true });
+
+    writeFileSync(file, 'rules: [{ id: mine, match: { tool: "*" }, decision: allow, reason: r }]\n');
+    const refused = await daemon.connect({ workspace: at('project') }).catch((error: RemoteError) => error);
+    expect(refused).toMatchObject({ message: expect.stringMatching(/policy\.yaml:1:\d+/) });
+    rmSync(at('project'), { recursive: true });
+  });
+});
+
+test('explain tells what decides a call, strictest first, without making it', async () => {
+  expect(await agent.request('policy.explain', { tool: 'file_read', input: { path: 'vault/gold' } })).toMatchObject({
+    decision: 'deny',
+    effects: [{ kind: 'read', target: 'vault/gold' }],
+    rules: [{ id: 'no-vault', decision: 'deny', source: expect.stringMatching(/policy\.yaml:3$/) }, {}],
+    suggestion: expect.any(String),
+  });
+});
+
+test('variables that no policy names are not set by callers', async () => {
+  expect(await run('echo $GREETING $LC_ALL', { env: { GREETING: 'hi', LC_ALL: 'C' } })).toMatchObject({
+    success: true,
+    data: { stdout: 'hi C\n' },
+  });
+  expect(await run('true', { env: { LD_PRELOAD: '/x' } })).toMatchObject({
+    error: { code: 'POLICY_DENIED', rule: 'environment' },
+  });
+});
+
+test('calls over a rate are refused with the time to wait, and others are not', async () => {
+  await using client = await daemon.connect();
+  for (let i = 0; i < 3; i++) expect(await client.call('file_list', {})).toMatchObject({ success: true });
+  expect(await client.call('file_list', {})).toMatchObject({
+    error: { code: 'RATE_LIMITED', recoverable: true, details: { retryAfterMs: expect.any(Number) } },
+  });
+  expect(await agent.call('file_list', {})).toMatchObject({ success: true });
+});
+
+test('secrets reach neither the caller, nor its output while it comes, nor the record', async () => {
+  const read = await dataOf(agent.call('file_read', { path: 'plain.txt' }));
+  expect(read.content).toBe('the token is [redacted:github-token]\n');
+  const split = `printf ${TOKEN.slice(0, 20)}; sleep 0.05; printf '${TOKEN.slice(20)}\\n'`;
+  const running = agent.call('terminal_execute', { command: split }, { progress: true });
+  let streamed = '';
+  for await (const it of running) if (it.kind === 'output') streamed += Buffer.from(it.data).toString();
+  expect(streamed).toBe('[redacted:github-token]\n');
+  expect(await running).toMatchObject({ data: { stdout: '[redacted:github-token]\n' } });
+  await run(`true ${TOKEN}`);
+  const { entries } = (await operator.request('audit.query', { limit: 1000 })) as { entries: AuditRecord[] };
+  expect(JSON.stringify(entries)).not.toContain(TOKEN);
+  expect(daemon.log()).not.toContain(TOKEN);
+});
+
+describe('the record', () => {
+  test('tells an intent with its redacted input, and what came of it', async () => {
+    const { callId } = await agent.call('file_write', { path: 'recorded.txt', content: 'x' });
+    const { entries } = (await operator.request('audit.query', { callId, order: 'oldest' })) as {
+      entries: AuditRecord[];
+    };
+    expect(entries).toMatchObject([
+      { kind: 'intent', tool: 'file_write', input: { path: 'recorded.txt', content: 'x' } },
+      { kind: 'outcome', effects: [{ kind: 'write', target: 'recorded.txt' }], decision: 'allow', hash: /^/ },
+    ].map((it) => ({ ...it, ...('hash' in it && { hash: expect.any(String) }) })));
+    expect(await operator.request('audit.verify', {})).toMatchObject({ ok: true });
+  });
+
+  test('is told of to operators who listen', async () => {
+    await using watcher = await daemon.connect({ role: 'operator' });
+    const end = new AbortController();
+    let heard = 0;
+    const listening = (async () => {
+      for await (const { method } of watcher.notifications(['audit'], { signal: end.signal }))
+        if (method === 'audit.appended') heard += 1;
+    })();
+    await until(async () => {
+      await agent.call('file_read', { path: 'plain.txt' });
+      return heard > 0;
+    });
+    end.abort();
+    await listening;
+  });
+});
+
+describe('a file that changes', () => {
+  test('is in force without a restart, and a bad one never replaces a good one', async () => {
+    const denied = { error: { code: 'POLICY_DENIED', rule: 'no-more' } };
+    const rule = (examples: string) =>
+      `${POLICY}  # more\n`.replace(
+        'rateLimits',
+        `  - { id: no-more, match: { write: "more/**" }, decision: deny, reason: r, examples: ${examples} }\nrateLimits`,
+      );
+    const write = () => agent.call('file_write', { path: 'more/x', content: '' });
+    expect(await write()).toMatchObject({ success: true });
+    writeFileSync(policyFile(), rule('{ match: ["echo x > more/x"] }'));
+    await until(async () => !(await write()).success);
+    expect(await write()).toMatchObject(denied);
+
+    writeFileSync(policyFile(), rule('{ match: ["echo x > elsewhere"] }').replace('decision: allow', 'decision: deny'));
+    const { ok, problems } = (await operator.request('policy.reload', {})) as { ok: boolean; problems: string[] };
+    expect([ok, problems.join()]).toEqual([false, expect.stringMatching(/no-more: example `echo x > elsewhere`/)]);
+    expect(await write()).toMatchObject(denied);
+    expect(await run('true')).toMatchObject({ success: true });
+
+    chmodSync(policyFile(), 0o666);
+    writeFileSync(policyFile(), POLICY);
+    expect(await operator.request('policy.reload', {})).toMatchObject({ ok: false });
+    chmodSync(policyFile(), 0o600);
+    expect(await operator.request('policy.reload', {})).toEqual({ ok: true, problems: [] });
+    expect(await write()).toMatchObject({ success: true });
+    const { entries } = (await operator.request('audit.query', { kind: 'policy' })) as { entries: AuditRecord[] };
+    expect(entries.length).toBeGreaterThan(1);
+  });
+});
+
+test('the policy of this file is one that the loader takes', () => {
+  expect(parsePolicy(POLICY, 'p.yaml').rules.map((it) => it.id)).toContain('no-vault');
+});
