@@ -2,14 +2,16 @@
 // that they are part of (`npm run bench`). `--small` for the tests.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { compare } from '../src/cli/backtest.ts';
 import { defaultLimits } from '../src/limits.ts';
 import { toQuestion } from '../src/pipeline/permission.ts';
 import { decide } from '../src/policy/decide.ts';
-import { defaultPolicy } from '../src/policy/load.ts';
+import { BUILT_IN, defaultPolicy } from '../src/policy/load.ts';
+import type { Policy } from '../src/policy/schema.ts';
 import { createProgramResolver } from '../src/policy/programs.ts';
 import { systemPowers } from '../src/powers.ts';
 import { redactValue } from '../src/redact.ts';
-import { AuditLog } from '../src/store/audit-log.ts';
+import { AuditLog, type AuditRecord } from '../src/store/audit-log.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
 import type { Tool } from '../src/tools/tool.ts';
 import { temporaryDir } from '../test/support/daemon.ts';
@@ -55,6 +57,21 @@ const figures = {
   }),
   'redaction, 4 KiB of source': p50Us(() => redactValue({ content: text, lines: 75 })),
 };
+/** Recorded calls, a third of them commands, as a log gives them. */
+const RECORDED = 10_000;
+const commands = ['git status', 'npm test', 'cat package.json | head -n 3', 'rm -rf build && mkdir build'];
+const recorded = Array.from({ length: RECORDED }, (_, i) => {
+  const call =
+    i % 3 === 0
+      ? { tool: 'terminal_execute', input: { command: commands[i % commands.length] } }
+      : { tool: i % 3 === 1 ? 'file_read' : 'file_list', input: { path: `src/part-${i}/file.ts` } };
+  return { ...entry, ...call, seq: i, at: '2026-01-01T00:00:00.000Z', previousHash: '', hash: '' } as AuditRecord;
+});
+const strict = BUILT_IN.get('strict') as Policy;
+const from = performance.now();
+const { calls, differences } = compare(recorded, { old: defaultPolicy, new: strict }, parts.home);
+const backtestMs = performance.now() - from;
 log[Symbol.dispose]();
 rmSync(folder, { recursive: true });
 for (const [name, us] of Object.entries(figures)) console.log(`${name.padEnd(32)} p50 ${us.toFixed(1)} µs`);
+console.log(`back-test of ${calls} calls, ${differences.length} decided differently: ${backtestMs.toFixed(0)} ms`);

@@ -34,6 +34,8 @@ export interface Comparison {
 }
 
 const PAGE = 1000;
+/** Of a session that began before the entries that were asked for: nothing lies in it, so that the system's programs are that. */
+const NO_WORKSPACE = '/workspace-of-an-older-session';
 
 /** `ringfence policy backtest OLD NEW`: recorded calls that would be decided differently. 0: none, 1: some. */
 export async function policyBacktest(
@@ -82,7 +84,7 @@ export function compare(
       continue;
     }
     comparison.calls += 1;
-    const asker = { principal, session: sessionId, workspace: workspaces.get(sessionId) ?? '/' };
+    const asker = { principal, session: sessionId, workspace: workspaces.get(sessionId) ?? NO_WORKSPACE };
     const question = toQuestion(tool, parsed.data, { asker, parts });
     const [before, after] = [decide(policies.old, question), decide(policies.new, question)];
     if (before.decision === after.decision) continue;

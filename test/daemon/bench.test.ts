@@ -16,3 +16,15 @@ test('the bench prints each figure beside its floor', async () => {
     expect(stdout).toMatch(new RegExp(`^${it}.* [\\d.]+$`, 'm'));
   }
 }, 60_000);
+
+test.each([
+  ['stages', /^permission, a command +p50 [\d.]+ µs$/m],
+  ['stages', /^back-test of 10000 calls, [1-9]\d* decided differently: \d+ ms$/m],
+  ['decide', /^file call, 500 rules +p50 [\d.]+ µs/m],
+  ['audit', /^verify, entries a second +\d+$/m],
+  ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
+])('the bench of %s prints %s', async (name, figure) => {
+  const bench = fileURLToPath(new URL(`../../bench/${name}.ts`, import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, [bench, '--small']);
+  expect(stdout).toMatch(figure);
+}, 60_000);
