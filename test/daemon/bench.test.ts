@@ -23,8 +23,12 @@ test.each([
   ['decide', /^file call, 500 rules +p50 [\d.]+ µs/m],
   ['audit', /^verify, entries a second +\d+$/m],
   ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
-])('the bench of %s prints %s', async (name, figure) => {
-  const bench = fileURLToPath(new URL(`../../bench/${name}.ts`, import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [bench, '--small']);
-  expect(stdout).toMatch(figure);
-}, 60_000);
+])(
+  'the bench of %s prints %s',
+  async (name, figure) => {
+    const bench = fileURLToPath(new URL(`../../bench/${name}.ts`, import.meta.url));
+    const { stdout } = await promisify(execFile)(process.execPath, [bench, '--small']);
+    expect(stdout).toMatch(figure);
+  },
+  60_000,
+);

@@ -62,11 +62,11 @@ describe('a denied file', () => {
   );
 
   test.each([
-    'v=va; cat ${v}ult/gold',
+    'v=va; w=ult; cat $v$w/gold',
     'cat v*/g*',
     'cat innocent',
     'cd v* && cat gold',
-    'python3 -c "print(open(\'va\' + \'ult/gold\').read())"',
+    "python3 -c \"print(open('va' + 'ult/gold').read())\"",
     'ln v*/g* here; cat here',
     'cp -r v* copy; cat copy/gold',
     'tar c v* | cat',
@@ -168,8 +168,13 @@ describe('the record', () => {
     };
     expect(entries).toMatchObject([
       { kind: 'intent', tool: 'file_write', input: { path: 'recorded.txt', content: 'x' } },
-      { kind: 'outcome', effects: [{ kind: 'write', target: 'recorded.txt' }], decision: 'allow', hash: /^/ },
-    ].map((it) => ({ ...it, ...('hash' in it && { hash: expect.any(String) }) })));
+      {
+        kind: 'outcome',
+        effects: [{ kind: 'write', target: 'recorded.txt' }],
+        decision: 'allow',
+        hash: expect.any(String),
+      },
+    ]);
     expect(await operator.request('audit.verify', {})).toMatchObject({ ok: true });
   });
 
