@@ -62,7 +62,8 @@ describe('a host that is killed', () => {
     await using client = await daemon.connect();
     const command = 'echo ran >> runs; exec -a marker-of-a-killed-host sleep 60';
     const running = client.call('terminal_execute', { command });
-    await until(() => existsSync(join(daemon.workspace, 'runs')));
+    const runs = join(daemon.workspace, 'runs');
+    await until(() => existsSync(runs) && readFileSync(runs, 'utf8') !== '');
     process.kill(await pidOf('execute'), 'SIGKILL');
     expect(await running).toMatchObject({
       success: false,
@@ -70,7 +71,7 @@ describe('a host that is killed', () => {
       metadata: { resources: { verdict: 'crashed' } },
     });
     await until(() => processesWith('marker-of-a-killed-host').length === 0, 1000);
-    expect(readFileSync(join(daemon.workspace, 'runs'), 'utf8')).toBe('ran\n');
+    expect(readFileSync(runs, 'utf8')).toBe('ran\n');
     expect(await dataOf(client.call('terminal_execute', { command: 'echo next' }))).toMatchObject({ stdout: 'next\n' });
   });
 });
