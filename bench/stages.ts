@@ -21,7 +21,7 @@ const powers = systemPowers();
 const folder = temporaryDir('stages');
 const workspace = process.cwd();
 const parts = { home: '/home/person', resolve: createProgramResolver() };
-const asker = { principal: 'uid:1000', session: 's', workspace };
+const asker = { principal: 'uid:1000', session: 's', workspace, root: workspace };
 
 function p50Us(run: () => unknown): number {
   const took: number[] = [];

@@ -1,12 +1,13 @@
 /** The composition root: the only file that knows every part. */
 import { chmodSync, realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Hosts } from './hosts/hosts.ts';
 import type { Limits } from './limits.ts';
-import { isInside } from './paths.ts';
+import { isInside, isProtected } from './paths.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
+import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
 import { createProgramResolver } from './policy/programs.ts';
 import type { Policy } from './policy/schema.ts';
@@ -142,9 +143,17 @@ function loadOutside(nameOrPath: string, { workspaces, limits }: Config): Loaded
 
 /** Files of the folders from the daemon's workspace down to the session's: each may only narrow. Throws PolicyError. */
 function projectPolicies(workspace: string, workspaces: readonly string[], limits: Limits): Policy[] {
-  const roots = workspaces.filter((it) => isInside(it, workspace));
-  const folders = new Set(roots.flatMap((root) => foldersBetween(root, workspace)));
-  return [...folders].flatMap((folder) => projectPolicy(folder, { limits, effectsOf: effectsOfBuiltin }) ?? []);
+  const root = rootOf(workspace, workspaces);
+  return foldersBetween(root, workspace).flatMap((folder) => {
+    const policy = projectPolicy(folder, { limits, effectsOf: effectsOfBuiltin });
+    return policy ? rebase(policy, relative(root, folder)) : [];
+  });
+}
+
+/** The outermost of the daemon's workspaces that holds a folder of one of them. */
+function rootOf(folder: string, workspaces: readonly string[]): string {
+  const holding = workspaces.filter((it) => isInside(it, folder));
+  return holding.reduce((a, b) => (isInside(b, a) ? b : a));
 }
 
 function foldersBetween(root: string, folder: string): string[] {
@@ -157,8 +166,8 @@ function warm(
   { hosts, policies, toolset }: { hosts: Hosts; policies: Policies; toolset: Toolset },
 ): void {
   const policy = options.policy();
-  const { id: sessionId, principal, workspace } = options;
-  const view = policies.viewOf({ policy, principal, sessionId, workspace });
+  const { id: sessionId, principal, workspace, root } = options;
+  const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
@@ -166,13 +175,13 @@ function warm(
 }
 
 function sessionEntry({ options }: Session): AuditEntry {
-  const { id, principal, role, client, workspace } = options;
+  const { id, principal, role, client, workspace, root } = options;
   const { name, version: policyVersion } = options.policy();
   return {
     kind: 'session',
     sessionId: id,
     principal,
-    detail: { role, client, workspace, policy: name, policyVersion },
+    detail: { role, client, workspace, ...(root !== workspace && { root }), policy: name, policyVersion },
   };
 }
 
@@ -195,7 +204,7 @@ function webSocketOptions(
 
 const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({ level, backend, cgroup, missing });
 
-function resolveWorkspace(path: string, workspaces: readonly string[]): string {
+function resolveWorkspace(path: string, workspaces: readonly string[]): { workspace: string; root: string } {
   const refused = new RpcError(
     'FORBIDDEN',
     `${path} is not one of this daemon's workspaces; start it with: ringfence stop; ringfence serve --workspace ${path}`,
@@ -208,5 +217,8 @@ function resolveWorkspace(path: string, workspaces: readonly string[]): string {
     throw refused; // Not there, or not ours to see: the same answer.
   }
   if (!workspaces.some((it) => isInside(it, real))) throw refused;
-  return real;
+  const root = rootOf(real, workspaces);
+  if (isProtected(relative(root, real)))
+    throw new RpcError('FORBIDDEN', `${path} is protected: programs outside the sandbox run or trust what is in it`);
+  return { workspace: real, root };
 }

@@ -7,6 +7,16 @@ export function isInside(folder: string, path: string): boolean {
   return way === '' || (way !== '..' && !way.startsWith('../') && !isAbsolute(way));
 }
 
+/**
+ * What a path in `workspace` is called from `root`, which holds it: both absolute, `path` relative and normal. Rules and
+ * protections count from the root, or a session in a part of it would be free of them.
+ */
+export function fromRoot(root: string, workspace: string, path: string): string {
+  const prefix = relative(root, workspace);
+  if (prefix === '') return path;
+  return path === '' || path === '.' ? prefix : `${prefix}/${path}`;
+}
+
 const SENSITIVE_FOLDERS = new Set(['.ssh', '.aws', '.gnupg', '.kube', '.docker']);
 const SENSITIVE_NAMES: readonly RegExp[] = [
   /^\.env/,

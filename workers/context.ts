@@ -111,12 +111,12 @@ export class WorkerContext implements ToolContext {
     const { anchor } = this.#options;
     anchor.assertInside(path);
     const plain = normalize(path);
-    refuseProtected(plain, path);
+    refuseProtected(this.#rules.named(plain), path);
     this.#rules.check('write', path);
     const { fd, name, realPath } = anchor.place(path, createDirs);
     try {
       // A link on the way may have led to a place that says more than its own name.
-      refuseProtected(realPath, path);
+      refuseProtected(this.#rules.named(realPath), path);
       this.#rules.check('write', path, realPath);
     } catch (error) {
       fs.closeSync(fd);

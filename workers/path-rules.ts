@@ -6,6 +6,7 @@ import { closeSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, normalize, relative, resolve } from 'node:path';
 import { ToolError } from '../src/errors.ts';
 import type { PathView } from '../src/hosts/job.ts';
+import { fromRoot } from '../src/paths.ts';
 import { pathDecision } from '../src/policy/paths.ts';
 import type { Opened } from './anchor.ts';
 
@@ -74,10 +75,15 @@ export class PathRules {
     };
   }
 
+  /** What rules and protections call a path of the workspace. */
+  named(path: string): string {
+    return fromRoot(this.#view.root ?? this.#workspace, this.#workspace, path);
+  }
+
   #decide(kind: Kind, path: string): ReturnType<typeof pathDecision> {
     const { rules, home } = this.#view;
     const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
-    return pathDecision(rules, kind, plain, home);
+    return pathDecision(rules, kind, this.named(plain), home);
   }
 
   /** The real name of what can't be opened, as far as it can be looked up; only good for saying why it is refused. */

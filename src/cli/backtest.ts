@@ -71,11 +71,12 @@ export function compare(
 ): Comparison {
   const toolset = builtinToolset();
   const parts = { home, resolve: createProgramResolver() };
-  const workspaces = new Map<string, string>();
+  const workspaces = new Map<string, { workspace: string; root: string }>();
   const comparison: Comparison = { differences: [], calls: 0, skipped: 0 };
   for (const entry of entries) {
     const { kind, sessionId, principal, tool: name, input, detail } = entry;
-    if (kind === 'session' && typeof detail?.workspace === 'string') workspaces.set(sessionId, detail.workspace);
+    if (kind === 'session' && typeof detail?.workspace === 'string')
+      workspaces.set(sessionId, { workspace: detail.workspace, root: String(detail.root ?? detail.workspace) });
     if (input === undefined || name === undefined) continue;
     const tool = toolset.get(name)?.tool;
     const parsed = tool?.input.safeParse(input);
@@ -84,7 +85,8 @@ export function compare(
       continue;
     }
     comparison.calls += 1;
-    const asker = { principal, session: sessionId, workspace: workspaces.get(sessionId) ?? NO_WORKSPACE };
+    const place = workspaces.get(sessionId) ?? { workspace: NO_WORKSPACE, root: NO_WORKSPACE };
+    const asker = { principal, session: sessionId, ...place };
     const question = toQuestion(tool, parsed.data, { asker, parts });
     const [before, after] = [decide(policies.old, question), decide(policies.new, question)];
     if (before.decision === after.decision) continue;

@@ -27,6 +27,8 @@ export interface PathView {
   readonly rules: readonly Rule[];
   /** What `~/` in a rule stands for; absolute, or '' where there are no rules. */
   readonly home: string;
+  /** The daemon's workspace, where the host's lies in it: rules count from there, whichever part of it a session works in. */
+  readonly root?: string;
 }
 
 export interface JobUsage {

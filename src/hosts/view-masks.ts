@@ -1,6 +1,6 @@
 /** What one policy's rules on paths mean for the names of a workspace. Names are judged once, and again only where they changed. */
 import { ToolError } from '../errors.ts';
-import { isTrusted } from '../paths.ts';
+import { fromRoot, isTrusted } from '../paths.ts';
 import { pathDecision } from '../policy/paths.ts';
 import type { MatchSpec, Rule } from '../policy/schema.ts';
 import { ancestorsOf, type Hidden, type Masks } from '../sandbox/masks.ts';
@@ -37,7 +37,7 @@ interface Lifted {
 }
 
 export interface CollectOptions {
-  /** Relative to the workspace; what asks about them, and about what lies in them by the same rules, does not hold. */
+  /** As rules call them, or absolute; what asks about them, and about what lies in them by the same rules, does not hold. */
   readonly lifted?: readonly string[];
   readonly masksMax: number;
 }
@@ -158,9 +158,10 @@ export class ViewMasks {
 
   #judge(path: string, type: Hidden['type'], pass: Pass): Mark | undefined {
     const rules = pass.rulesFor(path, this.#view.rules);
-    const ask = (kind: 'read' | 'write' | 'delete') => (rules.length === 0 ? undefined : this.#ask(rules, kind, path));
+    const named = this.#named(path);
+    const ask = (kind: 'read' | 'write' | 'delete') => (rules.length === 0 ? undefined : this.#ask(rules, kind, named));
     const hide = ask('read');
-    const write = isTrusted(path, type) ? OWN : ask('write');
+    const write = isTrusted(named, type) ? OWN : ask('write');
     const remove = ask('delete');
     return hide || write || remove ? { hide, write, remove } : undefined;
   }
@@ -170,13 +171,22 @@ export class ViewMasks {
     return decided?.decision === 'allow' ? undefined : decided;
   }
 
+  #named(path: string): string {
+    return fromRoot(this.#root, this.#workspace, path);
+  }
+
+  get #root(): string {
+    return this.#view.root ?? this.#workspace;
+  }
+
   #relevant(lifted: readonly string[]): Lifted[] {
     const asking = this.#view.rules.filter((it) => it.decision === 'ask');
     if (asking.length === 0) return [];
     return lifted.slice(0, LIFTED_MAX).flatMap((it) => {
-      const target = relativeTo(this.#workspace, it);
+      const target = relativeTo(this.#workspace, it.startsWith('/') ? it : `${this.#root}/${it}`);
       if (target === undefined) return [];
-      const rules = asking.filter((rule) => KINDS.some((kind) => this.#ask([rule], kind, target || '.')));
+      const named = this.#named(target || '.');
+      const rules = asking.filter((rule) => KINDS.some((kind) => this.#ask([rule], kind, named)));
       return rules.length === 0 ? [] : [{ target, rules: new Set(rules) }];
     });
   }

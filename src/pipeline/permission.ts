@@ -22,6 +22,8 @@ export interface Asker {
   readonly principal: string;
   readonly session: string;
   readonly workspace: string;
+  /** The daemon's workspace that holds it: what targets are relative to. */
+  readonly root: string;
 }
 
 /** The policy's decision on the call's effects. Denials end here; what a person must be asked about goes on to `approve`. */
@@ -45,8 +47,8 @@ export const permission =
 /** The call as the policy is asked about it: its programs are those that are found at this moment. */
 export function questionOf(call: Call, parts: PermissionParts): Question {
   const { tool, input } = checkedOf(call);
-  const { principal, sessionId: session, workspace } = call;
-  return toQuestion(tool, input, { asker: { principal, session, workspace }, parts });
+  const { principal, sessionId: session, workspace, root } = call;
+  return toQuestion(tool, input, { asker: { principal, session, workspace, root }, parts });
 }
 
 /** A call in the terms that policies are written in. */
@@ -55,21 +57,21 @@ export function toQuestion(
   input: unknown,
   { asker, parts }: { asker: Asker; parts: PermissionParts },
 ): Question {
-  const { workspace } = asker;
+  const { workspace, root } = asker;
   const line = tool.commandOf?.(input as never);
   const effects = tool
     .effects(input as never)
     // A command line is judged by what stands in it.
     .filter((it) => !(line && it.kind === 'exec'))
     .map((it) =>
-      isPath(it.kind) ? { kind: it.kind, target: toTarget(it.target, { workspace, cwd: workspace }) } : it,
+      isPath(it.kind) ? { kind: it.kind, target: toTarget(it.target, { workspace: root, cwd: workspace }) } : it,
     );
   return {
     ...{ tool: tool.name, tier: tool.tier, category: tool.category, effects },
     aliases: tool.aliases.map((it) => it.name),
     destructive: effects.some((it) => it.kind === 'delete'),
-    ...(line && { command: parseCommand(line.command, placeOf(line, workspace, parts)) }),
-    ...{ principal: asker.principal, session: asker.session, home: parts.home, workspace },
+    ...(line && { command: parseCommand(line.command, placeOf(line, asker, parts)) }),
+    ...{ principal: asker.principal, session: asker.session, home: parts.home, workspace: root },
   };
 }
 
@@ -77,14 +79,14 @@ const isPath = (kind: string): boolean => kind === 'read' || kind === 'write' ||
 
 function placeOf(
   line: { cwd: string; env: Readonly<Record<string, string>> },
-  workspace: string,
+  { workspace, root }: Asker,
   parts: PermissionParts,
 ): CommandPlace {
   const cwd = `${workspace}/${line.cwd}`;
   const path = line.env.PATH;
   return {
-    ...{ workspace, cwd, home: parts.home },
-    resolve: (name) => parts.resolve(name, { workspace, cwd, path }),
+    ...{ workspace: root, cwd, home: parts.home },
+    resolve: (name) => parts.resolve(name, { workspace: root, cwd, path }),
     // A variable can make any program run another (LD_PRELOAD, GIT_EXTERNAL_DIFF …).
     exported: Object.keys(line.env),
   };

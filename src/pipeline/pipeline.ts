@@ -79,7 +79,7 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
     preview: async (call) => {
       const { tool } = checkedOf(call);
       if (tool.preview) return previewOf(call, parts);
-      return { preImages: await fileStates(call.workspace, call.question?.command?.mentions ?? []) };
+      return { preImages: await fileStates(call.root, call.question?.command?.mentions ?? []) };
     },
   };
 }

@@ -31,6 +31,8 @@ export interface Call {
   readonly sessionId: string;
   readonly principal: string;
   readonly workspace: string;
+  /** The daemon's workspace that holds it: paths in rules, effects and records count from there. */
+  readonly root: string;
   /** In force when the call came; `policyNow` is asked again just before it starts. */
   readonly policy: Policy;
   policyNow(): Policy;

@@ -1,9 +1,19 @@
 /** How policies go together: a file with what it extends, and policies that must all agree. Pure. */
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { type Decision, TIERS, type Tier } from '../call.ts';
 import { defaultLimits } from '../limits.ts';
+import { escapeGlob } from './paths.ts';
 import type { Positioned, ValuePath } from './position.ts';
-import type { ApprovalSettings, Policy, PolicyFile, RateLimit, Rule, RuleFacts, TierRule } from './schema.ts';
+import type {
+  ApprovalSettings,
+  MatchSpec,
+  Policy,
+  PolicyFile,
+  RateLimit,
+  Rule,
+  RuleFacts,
+  TierRule,
+} from './schema.ts';
 
 const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };
 const isLessStrict = (a: Decision, b: Decision): boolean => STRICTNESS[a] < STRICTNESS[b];
@@ -308,4 +318,26 @@ function rootPolicy(name: string, decision: Decision, rest: Pick<Policy, 'approv
     source: name,
   });
   return sealed({ name, tiers: byTier(tier), rules: [], rateLimits: [], and: [], ...rest });
+}
+
+/** A policy of a folder as one of the folder that holds it: `prefix` leads from that to it, '' for the same. */
+export function rebase(policy: Policy, prefix: string): Policy {
+  if (prefix === '') return policy;
+  const version = `sha256:${hash('sha256', `${policy.version}\0${prefix}`, 'hex')}`;
+  const rules = policy.rules.map((rule) => ({ ...rule, match: rebaseMatch(rule.match, escapeGlob(prefix)) }));
+  return { ...policy, version, rules };
+}
+
+function rebaseMatch(match: MatchSpec, prefix: string): MatchSpec {
+  const moved = (globs: string | string[] | undefined) =>
+    globs === undefined ? undefined : [globs].flat().map((it) => (/^(\/|~(\/|$))/.test(it) ? it : `${prefix}/${it}`));
+  const { path, read, write, delete: deletes, all, any, not, ...rest } = match;
+  const paths = { path: moved(path), read: moved(read), write: moved(write), delete: moved(deletes) };
+  const inner = {
+    all: all?.map((it) => rebaseMatch(it, prefix)),
+    any: any?.map((it) => rebaseMatch(it, prefix)),
+    not: not && rebaseMatch(not, prefix),
+  };
+  const given = Object.entries({ ...paths, ...inner }).filter(([, it]) => it !== undefined);
+  return { ...rest, ...Object.fromEntries(given) };
 }

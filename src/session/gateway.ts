@@ -36,8 +36,8 @@ export interface GatewayOptions {
   readonly powers: Powers;
   /** Absolute, real; the first is the default. */
   readonly workspaces: readonly string[];
-  /** The real path of a directory that lies in one of them. Throws RpcError FORBIDDEN. */
-  resolveWorkspace(path: string): string;
+  /** The real path of a directory that lies in one of them, and the outermost of those. Throws RpcError FORBIDDEN. */
+  resolveWorkspace(path: string): { workspace: string; root: string };
   /** Whose token it is, if anybody's. */
   identify(token: string): Identity | undefined;
   warm(session: Session): void;
@@ -198,9 +198,9 @@ export class Gateway {
     }
     const identity = this.#authenticate(connection, params);
     const { limits, powers, confinement, version, workspaces } = this.#options;
-    const workspace =
-      params.workspace === undefined ? (workspaces[0] as string) : this.#options.resolveWorkspace(params.workspace);
-    const session = this.#newSession(connection, params, { workspace, identity });
+    const place = this.#options.resolveWorkspace(params.workspace ?? (workspaces[0] as string));
+    const { workspace } = place;
+    const session = this.#newSession(connection, params, { ...place, identity });
     connection.session = session;
     this.#options.recordSession(session);
     this.#options.warm(session);
@@ -247,7 +247,7 @@ export class Gateway {
   #newSession(
     connection: Connection,
     params: Params<'hello'>,
-    { workspace, identity }: { workspace: string; identity: Identity },
+    { workspace, root, identity }: { workspace: string; root: string; identity: Identity },
   ): Session {
     const { powers, limits, pipeline, toolset, policies } = this.#options;
     return new Session({
@@ -257,6 +257,7 @@ export class Gateway {
       principal: identity.principal,
       client: `${params.client.name} ${params.client.version}`,
       workspace,
+      root,
       policy: policies.of({ workspace, principal: identity.policy, hello: params.policy }),
       toolset,
       run: pipeline.run,

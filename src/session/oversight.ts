@@ -69,9 +69,9 @@ export class Oversight {
   explain({ options }: Session, { tool: name, input }: Params<'policy.explain'>): object {
     const named = options.toolset.get(name);
     if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
-    const { id: session, principal, workspace } = options;
+    const { id: session, principal, workspace, root } = options;
     const question = toQuestion(named.tool, parse(named, input), {
-      asker: { principal, session, workspace },
+      asker: { principal, session, workspace, root },
       parts: this.#parts.permission,
     });
     const policy = options.policy();

@@ -28,7 +28,7 @@ export interface Narrowing {
   readonly hello?: string | undefined;
 }
 
-type Viewer = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace'>;
+type Viewer = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>;
 
 export class Policies {
   readonly #options: PoliciesOptions;
@@ -61,7 +61,7 @@ export class Policies {
   }
 
   /** The rules on paths that hosts and sandboxes of this call are held to. */
-  viewOf({ policy, principal, sessionId, workspace }: Viewer): PathView {
+  viewOf({ policy, principal, sessionId, workspace, root }: Viewer): PathView {
     const views = this.#views.get(policy) ?? new Map<string, PathView>();
     this.#views.set(policy, views);
     // Most policies say the same to everybody; a view that is equal shares its hosts by its key.
@@ -69,8 +69,8 @@ export class Policies {
     const known = views.get(who);
     if (known) return known;
     const { home } = this.#options;
-    const rules = pathRulesOf(policy, { principal, session: sessionId, home, workspace });
-    const view = { key: viewKey(rules), rules, home };
+    const rules = pathRulesOf(policy, { principal, session: sessionId, home, workspace: root });
+    const view = { key: viewKey(rules), rules, home, root };
     if (views.size >= VIEWS_KEPT) views.clear();
     views.set(who, view);
     return view;

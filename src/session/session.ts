@@ -15,6 +15,8 @@ export interface SessionOptions {
   readonly principal: string;
   readonly client: string;
   readonly workspace: string;
+  /** The daemon's workspace that holds it. */
+  readonly root: string;
   /** In force now: it may be loaded anew while the session goes on. */
   policy(): Policy;
   readonly toolset: Toolset;
@@ -135,10 +137,10 @@ export class Session {
   }
 
   #newCall(id: string, name: string, rawInput: unknown, options: CallOptions): Call {
-    const { id: sessionId, principal, workspace, toolset, onOutput, congested } = this.options;
+    const { id: sessionId, principal, workspace, root, toolset, onOutput, congested } = this.options;
     const policyNow = () => this.options.policy();
     const call: Call = {
-      ...{ id, sessionId, principal, workspace, toolset, rawInput, options, queuedMs: 0, name },
+      ...{ id, sessionId, principal, workspace, root, toolset, rawInput, options, queuedMs: 0, name },
       policy: policyNow(),
       policyNow,
       controller: new AbortController(),

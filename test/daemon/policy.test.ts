@@ -117,6 +117,41 @@ describe('who is under which policy', () => {
   });
 });
 
+describe('a session in a part of the workspace', () => {
+  test.each(['.git', '.git/hooks', '.vscode', '.ringfence'])('is refused in %s, which others trust', async (folder) => {
+    mkdirSync(at(folder), { recursive: true });
+    const refused = await daemon.connect({ workspace: at(folder) }).catch((error: RemoteError) => error);
+    expect(refused).toMatchObject({ code: -32004, message: expect.stringContaining('protected') });
+    rmSync(at(folder), { recursive: true });
+  });
+
+  test('is held to the same rules as one in the whole', async () => {
+    await using inside = await daemon.connect({ workspace: at('vault') });
+    expect(await inside.call('file_read', { path: 'gold' })).toMatchObject({
+      error: { code: 'POLICY_DENIED', rule: 'no-vault' },
+    });
+    const ran = await run('g=gol; h=d; cat $g$h', {}, inside);
+    expect(JSON.stringify(ran)).not.toContain('GOLD');
+  });
+
+  test('is held to the files of projects above it, whose paths count from where they are', async () => {
+    mkdirSync(at('project/.ringfence'), { recursive: true });
+    mkdirSync(at('project/part/closed'), { recursive: true });
+    writeFileSync(at('project/part/closed/a.txt'), 'GOLD');
+    const rule = 'rules: [{ id: closed, match: { path: "part/closed/**" }, decision: deny, reason: r }]\n';
+    writeFileSync(at('project/.ringfence/policy.yaml'), rule);
+    const denied = { error: { code: 'POLICY_DENIED', rule: 'closed' } };
+    await using project = await daemon.connect({ workspace: at('project') });
+    await using part = await daemon.connect({ workspace: at('project/part') });
+    expect(await project.call('file_read', { path: 'part/closed/a.txt' })).toMatchObject(denied);
+    expect(await part.call('file_read', { path: 'closed/a.txt' })).toMatchObject(denied);
+    expect(JSON.stringify(await run('c=closed; cat $c/a.tx*', {}, part))).not.toContain('GOLD');
+    // Of the whole workspace it says nothing.
+    expect(await agent.call('file_read', { path: 'project/part/closed/a.txt' })).toMatchObject({ success: true });
+    rmSync(at('project'), { recursive: true });
+  });
+});
+
 test('explain tells what decides a call, strictest first, without making it', async () => {
   expect(await agent.request('policy.explain', { tool: 'file_read', input: { path: 'vault/gold' } })).toMatchObject({
     decision: 'deny',
