@@ -44,6 +44,8 @@ export interface CollectOptions {
 
 /** Paths that one call's approval lifts; a person can't have looked at more. */
 const LIFTED_MAX = 256;
+/** Hidden files of one directory beyond which the directory is hidden: each mount costs every command. */
+const CROWD = 100;
 /** Names that are judged in one step. */
 const STEP = 500;
 /** Names that a rule on single names is not likely to mean, with and without dots, at two depths. */
@@ -98,8 +100,19 @@ export class ViewMasks {
     const held = hides || (!readOnly && (keeps || mark.write || mark.remove));
     if (held && typeof child.at !== 'string') throw unnameable(child.path, mark.hide ?? mark.write ?? mark.remove);
     if (hides) return pass.hide(child.path, 'directory', mark.hide);
+    const crowded = yield* this.#crowded(child, pass);
+    if (crowded && typeof child.at === 'string') return pass.hide(child.path, 'directory', crowded);
     if (held) pass.add(keeps ? 'readOnly' : 'pinned', child.path, mark.write ?? mark.remove);
     yield* this.#visit(child, pass, readOnly || keeps);
+  }
+
+  /**
+   * Who hides so many files of a directory, or one whose name no mount can take, that it is hidden with all that is in it:
+   * a command could otherwise make such files and have every command after it refused.
+   */
+  *#crowded(directory: Directory, pass: Pass): Generator<void, Holder> {
+    const hidden = (yield* this.#filesOf(directory, pass)).filter((it) => it.hide);
+    return hidden.find((it) => it.odd)?.hide ?? (hidden.length > CROWD ? hidden[0]?.hide : undefined);
   }
 
   /** Whether rules with exceptions except nothing in there, as far as it is known. */

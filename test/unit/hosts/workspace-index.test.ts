@@ -278,6 +278,19 @@ describe('what can not be held is refused, and says why', () => {
     await expect(index.masks(view)).rejects.toMatchObject(SANDBOX_UNAVAILABLE);
   });
 
+  test('not for a directory full of hidden files, or with one whose name no mount takes: that is hidden whole', async () => {
+    for (let at = 0; at < 101; at++) put(`many/${at}.env`);
+    put('odd/plain.txt');
+    writeFileSync(Buffer.concat([Buffer.from(`${workspace}/odd/`), Buffer.from([0xff]), Buffer.from('.env')]), '');
+    put('few/a.env');
+    const { hidden } = inOrder(await open().masks(viewOf(rule({ read: '**/*.env' }))));
+    expect(hidden).toEqual([
+      { path: 'few/a.env', type: 'file' },
+      { path: 'many', type: 'directory' },
+      { path: 'odd', type: 'directory' },
+    ]);
+  });
+
   test('a workspace that is gone', async () => {
     rmSync(workspace, { recursive: true });
     await expect(open().masks(viewOf())).rejects.toMatchObject(SANDBOX_UNAVAILABLE);
