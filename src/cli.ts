@@ -176,6 +176,21 @@ verb('status', 'what the daemon is doing')
   .option('--json', 'print JSON')
   .action(ending(async (flags) => status(flags, callerOf({ ...flags, autostart: false }))));
 
+// Probing and reading policies takes much that other verbs are quicker without.
+program
+  .command('doctor')
+  .description('whether calls would run on this machine, and what to do where not; exit code 0 or 1')
+  .option('--socket <path>', "the daemon's socket")
+  .option('--state <dir>', "the daemon's state directory")
+  .option('--workspace <dir>', 'a folder that agents would work in (default: this one)', collect)
+  .option('--policy <file|name>', 'what calls would be allowed to do')
+  .option('--json', 'print JSON')
+  .action(async ({ workspace, ...flags }) => {
+    const { doctor } = await import('./cli/doctor.ts');
+    // A daemon that hangs would keep its connection open, and us with it.
+    process.exit(await doctor({ ...flags, workspace }, callerOf({ ...flags, autostart: false })));
+  });
+
 verb('stop', 'end the daemon').action(ending(async (flags) => stop(callerOf(flags))));
 
 verb('stdio', 'speak the protocol on standard input and output').action(async (flags: ConnectFlags) => {

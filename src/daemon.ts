@@ -66,7 +66,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     home,
   });
   const { arch, platform } = process;
-  const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform }, powers);
+  const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
   const { confinement } = sandbox;
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
   const permission = { home, resolve: createProgramResolver() };
@@ -83,6 +83,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
     oversight: new Oversight({ ...records, permission, reloadPolicy: () => source.reload() }),
     confinement: toShown(confinement),
+    probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies, toolset }),
     hostStatus: () => hosts.status(),

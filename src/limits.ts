@@ -104,6 +104,8 @@ export const limitsSchema = z.strictObject({
   symlinksMax: count().default(40),
   /** How long the start-up probe of the sandbox may take. */
   probeMs: ms().default(5_000),
+  /** How long after a sandbox's end a process of it may be there before it counts as having got away; the kernel takes under 10 ms. */
+  probeSurvivorMs: ms().default(1_000),
   /** Names of a workspace that are held in memory to know what to mask in it, at about 100 bytes; with more, commands are refused. */
   indexEntriesMax: count().default(1_000_000),
   /** Longest that a change which the kernel did not tell of may go unnoticed by new commands; 15 000 directories are looked over in 60 ms. */

@@ -43,7 +43,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/terminal': 'tools/tool errors',
   workers: 'call tools sandbox hosts protocol policy errors limits paths powers',
   client: 'call protocol transport errors limits powers tools',
-  cli: 'call client config errors pipeline policy runtime store transport tools',
+  cli: 'call client config errors limits pipeline policy powers runtime sandbox store transport tools',
   daemon: '*',
   records: 'store session redact limits powers',
   main: 'config daemon policy powers transport workers',

@@ -1,73 +1,166 @@
 /**
- * The probe: a script that tries, from inside, what the sandbox must not let through, and says what it could do.
- * The level that the daemon shows was proven by it at start.
+ * Tries a sandbox from inside: one program makes every attempt of probes.ts and tells what came of each, so that a
+ * sandbox is built once for all of them. The level that the daemon shows was proven by it.
  */
 import type { ChildProcess } from 'node:child_process';
+import { readFileSync, readlinkSync } from 'node:fs';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-
-interface ProbeAims {
-  /** A folder that exists outside and must not inside. */
-  readonly stateDir: string;
-  readonly daemonPid: number;
-}
+import {
+  type Aims,
+  allProbes,
+  COMMON_STEPS,
+  notHeld,
+  type Outside,
+  PROBE_IDS,
+  PROBES,
+  type ProbeId,
+  type ProbeOutcomes,
+} from './probes.ts';
+import { assembleProgram, type Report, readReport, reportBytesOf, type Step } from './syscall-program.ts';
 
 export interface ProbeResult {
+  /** Whether everything on which level B rests was found to hold. */
   readonly ok: boolean;
-  /** Names of the attempts that got through. */
-  readonly leaks: readonly string[];
+  readonly probes: ProbeOutcomes;
   /** One sentence for people; empty when ok. */
   readonly reason: string;
 }
 
-/** One attempt a line: a name, and a bash condition that is true when the sandbox leaks. */
-const ATTEMPTS: Record<string, string> = {
-  'read-outside': '[ -e "$STATE" ]',
-  'write-system': '( : >/usr/.ringfence-probe ) || ( : >/.ringfence-probe ) || ( : >/etc/.ringfence-probe )',
-  'core-pattern': '[ -w /proc/sys/kernel/core_pattern ]',
-  network: '[ "$(grep -c : /proc/net/dev)" != 1 ]',
-  'signal-daemon': '[ "$$" != "$DAEMON" ] && kill -0 "$DAEMON"',
-  capabilities: "! grep -qx $'CapEff:\\t0000000000000000' /proc/self/status",
-  'new-privileges': "! grep -qx $'NoNewPrivs:\\t1' /proc/self/status",
-  seccomp: "! grep -qx $'Seccomp:\\t2' /proc/self/status",
-  namespaces: 'unshare --user true',
-  environment: '[ "$(tr "\\0" "\\n" </proc/1/environ | grep -c .)" -gt 8 ]',
-};
+/** Where the program stands in a sandbox: in its own /tmp, since the state directory may forbid programs. */
+const PROGRAM = '/tmp/ringfence-probe';
 
-/** What the script says last, so that an empty answer is not a good one. */
-const DONE = 'done';
+/** bwrap's arguments after those of a profile: the program is read from descriptor `fd`. */
+export const probeArgs = (fd: number): string[] => ['--perms', '0700', '--file', `${fd}`, PROGRAM, '--', PROGRAM];
 
-/** The script for bash; it needs grep, tr and unshare of the system. */
-export function probeCommand({ stateDir, daemonPid }: ProbeAims): string {
-  const lines = Object.entries(ATTEMPTS).map(
-    ([name, leak]) => `if { ${leak}; } 2>/dev/null; then echo "leak ${name}"; fi`,
-  );
-  return [`STATE=${quote(stateDir)} DAEMON=${daemonPid}`, ...lines, `echo ${DONE}`].join('\n');
-}
+/** The program, to be started with a pipe at 0 and 1. */
+export const probeProgram = (aims: Aims): Buffer => assembleProgram(stepsOf(aims));
 
-const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+/** The namespace of this process, as `Aims` takes it. */
+export const ownPidNamespace = (): string => readlinkSync('/proc/self/ns/pid');
 
-/** Waits for a started probe, at most `probeMs`. */
-export async function readProbe(child: ChildProcess, limits: Limits, powers: Powers): Promise<ProbeResult> {
-  let [out, err] = ['', ''];
-  child.stdout?.on('data', (chunk) => (out += chunk));
-  child.stderr?.on('data', (chunk) => (err += chunk));
+const stepsOf = (aims: Aims): Step[] => [...COMMON_STEPS, ...PROBE_IDS.flatMap((id) => PROBES[id].steps(aims))];
+
+/** Waits for a started probe, at most `probeMs`, and leaves nothing of it. */
+export async function readProbe(
+  child: ChildProcess,
+  { aims, limits, powers }: { aims: Aims; limits: Limits; powers: Powers },
+): Promise<ProbeResult> {
+  const steps = stepsOf(aims);
   const timer = powers.after(limits.probeMs, () => child.kill('SIGKILL'));
-  const failure = await new Promise<string>((resolve) => {
-    child.once('error', (error) => resolve(error.message));
-    child.once('close', (code, signal) => resolve(signal ?? (code === 0 ? '' : `exit status ${code}`)));
-  });
+  const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  const ended = endOf(child);
+  const { told, memoryLimited } = await listen(child, reportBytesOf(steps));
+  // The program has told all and waits for this.
+  child.stdin?.on('error', () => {}).end();
+  const failure = await ended;
   timer.cancel();
-  const leaks = [...out.matchAll(/^leak (\S+)$/gm)].map((it) => it[1] as string);
-  if (failure !== '' || !out.endsWith(`${DONE}\n`)) {
-    return { ok: false, leaks, reason: advice(err.trim().split('\n')[0] || failure || 'the probe said nothing') };
+  const survived = !(await within(closed, limits.probeSurvivorMs, powers));
+  for (const stream of child.stdio) stream?.destroy();
+
+  const report = readReport(steps, told.out);
+  if (report === undefined) {
+    const complaint = told.err.trim().split('\n')[0] || failure || 'the probe said nothing';
+    return { ok: false, probes: allProbes('unknown'), reason: notBuilt(complaint) };
   }
-  if (leaks.length === 0) return { ok: true, leaks, reason: '' };
-  return { ok: false, leaks, reason: `The sandbox of this machine let through: ${leaks.join(', ')}.` };
+  if (survived) endSurvivor(report, aims);
+  return toResult(report, aims, { survived, memoryLimited });
 }
 
-function advice(complaint: string): string {
+function toResult(report: Report, aims: Aims, outside: Outside): ProbeResult {
+  const outcomes = PROBE_IDS.map((id) => [id, PROBES[id].judge(report, aims, outside)]);
+  const probes = Object.fromEntries(outcomes) as ProbeOutcomes;
+  const open = notHeld(probes);
+  if (open.length === 0) return { ok: true, probes, reason: '' };
+  const told = open.map((id) => `${id} ${probes[id]}`).join(', ');
+  return {
+    ok: false,
+    probes,
+    reason: `The sandbox of this machine does not hold: ${told}. ${PROBES[open[0] as ProbeId].fix}`,
+  };
+}
+
+interface Told {
+  out: Buffer;
+  err: string;
+}
+
+/** Until the answer is whole, or the program has ended without one. Looks at its cgroup while it still lives. */
+async function listen(child: ChildProcess, bytes: number): Promise<{ told: Told; memoryLimited: boolean | undefined }> {
+  const told: Told = { out: Buffer.alloc(0), err: '' };
+  child.stderr?.on('data', (chunk) => (told.err += chunk));
+  let memoryLimited: boolean | undefined;
+  await new Promise<void>((resolve) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
+      told.out = Buffer.concat([told.out, chunk]);
+      if (told.out.length < bytes) return;
+      memoryLimited = hasMemoryLimit(child.pid as number);
+      resolve();
+    });
+    child.stdout?.once('close', resolve);
+  });
+  return { told, memoryLimited };
+}
+
+/** Why it did not go well; empty when it did. */
+function endOf(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => resolve(signal ?? (code === 0 ? '' : `exit status ${code}`)));
+  });
+}
+
+/** Whether it settled in time. */
+function within(closed: Promise<void>, ms: number, powers: Powers): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = powers.after(ms, () => resolve(false));
+    void closed.then(() => {
+      timer.cancel();
+      resolve(true);
+    });
+  });
+}
+
+/** Its number means the same process here only where there is no namespace between; elsewhere it ends by itself in seconds. */
+function endSurvivor(report: Report, { pidNamespace }: Aims): void {
+  if (report.text('pid-ns') !== pidNamespace) return;
+  try {
+    process.kill(report.result('survivor'), 'SIGKILL');
+  } catch {
+    // ESRCH: it has ended by itself.
+  }
+}
+
+/** Bytes from which on cgroup v1 means no limit. */
+const UNLIMITED = 2 ** 62;
+
+/** Whether a process is in another memory group than we are, and that one is limited. */
+function hasMemoryLimit(pid: number): boolean | undefined {
+  try {
+    const [theirs, ours] = [memoryGroup(`${pid}`), memoryGroup('self')];
+    if (theirs === undefined || ours === undefined) return undefined;
+    if (theirs.path === ours.path) return false;
+    const limit = readFileSync(theirs.limitFile, 'utf8').trim();
+    return limit !== 'max' && Number(limit) < UNLIMITED;
+  } catch {
+    return undefined; // It has ended, or its group is not ours to see.
+  }
+}
+
+function memoryGroup(pid: string): { path: string; limitFile: string } | undefined {
+  const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8').trim().split('\n');
+  const v1 = lines.find((it) => /^\d+:([^:]*,)?memory(,[^:]*)?:/.test(it))?.replace(/^[^:]*:[^:]*:/, '');
+  if (v1 !== undefined) return { path: v1, limitFile: `/sys/fs/cgroup/memory${v1}/memory.limit_in_bytes` };
+  const v2 = lines.find((it) => it.startsWith('0::'))?.slice(3);
+  return v2 === undefined ? undefined : { path: v2, limitFile: `/sys/fs/cgroup${v2}/memory.max` };
+}
+
+function notBuilt(complaint: string): string {
   const why = `bubblewrap could not build the sandbox (${complaint}).`;
   if (!/uid map|namespace|permission|not permitted/i.test(complaint)) return why;
-  return `${why} Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or on Ubuntu 24.04 and later an AppArmor profile with "userns," for /usr/bin/bwrap.`;
+  return `${why} ${USERNS_FIX}`;
 }
+
+/** How unprivileged user namespaces are allowed, where they are not. */
+export const USERNS_FIX =
+  'Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or on Ubuntu 24.04 and later an AppArmor profile with "userns," for /usr/bin/bwrap.';

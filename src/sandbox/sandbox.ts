@@ -20,7 +20,9 @@ import {
   toBwrapArgs,
 } from './bubblewrap.ts';
 import { type Masks, NO_MASKS, onDisk } from './masks.ts';
-import { probeCommand, readProbe } from './probe.ts';
+import { probeArgs } from './probe.ts';
+import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
+import { prove } from './proof.ts';
 import { seccompFilter } from './seccomp.ts';
 
 /** A: with cgroups. B: without. C: namespaces but no file confinement. docs/protocol.md, `hello`. */
@@ -30,10 +32,12 @@ export interface Confinement {
   readonly level: Level;
   readonly backend: 'bubblewrap' | 'none';
   readonly cgroup: 'none';
-  /** What a better machine would have: `cgroup`, `root-workspace`, `execute-host`, or a failed probe's name. */
+  /** What a better machine would have: `cgroup`, `root-workspace`, `execute-host`, or the id of a probe that did not hold. */
   readonly missing: readonly string[];
   /** Why the level is what it is and what would raise it, for people; empty at level B and better. */
   readonly advice: string;
+  /** What each probe of probes.ts found, by its id. */
+  readonly probes: ProbeOutcomes;
   /** Whether an execute host can itself be confined, which takes a sandbox within a sandbox. */
   readonly nests: boolean;
 }
@@ -89,6 +93,8 @@ export interface SandboxOptions {
   readonly limits: Limits;
   readonly arch: string;
   readonly platform: string;
+  /** Of Ringfence: another one proves anew. */
+  readonly version: string;
 }
 
 /** Tries the machine's confinement once and remembers what it gave. */
@@ -185,30 +191,40 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
   };
 }
 
-/** Runs the probe in the very profile that commands get, within an execute host's and without; the better one counts. */
+/** Probes the very profile that commands get, within an execute host's and without; the better one counts. */
 async function tryOut(launcher: Launcher, options: SandboxOptions, powers: Powers): Promise<Confinement> {
-  const { limits, stateDir, workspaces } = options;
-  const { bwrap, filters } = launcher;
-  const workspace = workspaces[0] as string;
-  const script = probeCommand({ stateDir, daemonPid: process.pid });
-  const bash = ['--', '/bin/bash', '--norc', '--noprofile', '-c', script];
-  const command = [bwrap, ...launcher.commandArgs(workspace, HOST_SECCOMP_FD + 1), ...bash];
-  const nested = launcher.host({ tier: 'execute', workspace, program: command, masks: NO_MASKS, nests: true });
-  const direct = { ...nested, command: bwrap, args: [...launcher.commandArgs(workspace), ...bash] };
-  const [within, without] = await Promise.all([
-    readProbe(
-      launcher.start(nested, ['ignore', 'pipe', 'pipe', 'ignore'], [filters.nesting, filters.command]),
-      limits,
-      powers,
-    ),
-    readProbe(launcher.start(direct, ['ignore', 'pipe', 'pipe'], [filters.command]), limits, powers),
-  ]);
+  const workspace = options.workspaces[0] as string;
+  const nestedFd = HOST_SECCOMP_FD + 1;
+  const { filters, bwrap } = launcher;
+  const program = [bwrap, ...launcher.commandArgs(workspace, nestedFd), ...probeArgs(nestedFd + 1)];
+  const nested = launcher.host({ tier: 'execute', workspace, program, masks: NO_MASKS, nests: true });
+  const args = [...launcher.commandArgs(workspace), ...probeArgs(COMMAND_SECCOMP_FD + 1)];
+  const direct = { ...nested, command: bwrap, args };
+  const pipes = ['pipe', 'pipe', 'pipe'] as const;
+  const filter = Buffer.from(launcher.commandFilter).toString('base64');
+  const { within, without } = await prove(
+    {
+      ...options,
+      bwrap,
+      // bubblewrap tells what it starts, another bubblewrap included, where it stands.
+      variables: [...Object.keys(BARE_ENVIRONMENT), 'PWD'],
+      within: {
+        launch: { ...nested, filter },
+        start: (file) => launcher.start(nested, [...pipes, 'ignore'], [filters.nesting, filters.command, file]),
+      },
+      without: {
+        launch: { ...direct, filter },
+        start: (file) => launcher.start(direct, [...pipes], [filters.command, file]),
+      },
+    },
+    powers,
+  );
   const best = within.ok ? within : without;
   const rootOwned = identity(workspace).shownId !== undefined;
   const missing = ['cgroup', ...(rootOwned ? ['root-workspace'] : []), ...(within.ok ? [] : ['execute-host'])];
-  const base = { backend: 'bubblewrap', cgroup: 'none', nests: within.ok } as const;
+  const base = { backend: 'bubblewrap', cgroup: 'none', nests: within.ok, probes: best.probes } as const;
   if (best.ok) return { ...base, level: 'B', missing, advice: '' };
-  return { ...base, level: 'none', missing: [...missing, ...best.leaks], advice: best.reason };
+  return { ...base, level: 'none', missing: [...missing, ...notHeld(best.probes)], advice: best.reason };
 }
 
 /** The launcher of a host gets no more rights than the workspace's owner has, unless that is root. */
@@ -260,7 +276,8 @@ function whyNot(platform: string, arch: string): string {
 function unavailable(advice: string): Sandbox {
   const level = findProgram('unshare') === undefined ? 'none' : 'C';
   const missing = ['bubblewrap', 'cgroup'];
-  const confinement: Confinement = { level, backend: 'none', cgroup: 'none', missing, advice, nests: false };
+  const probes = allProbes('unknown');
+  const confinement: Confinement = { level, backend: 'none', cgroup: 'none', missing, advice, nests: false, probes };
   const refuse = (tier: Tier): never => {
     assertHolds(confinement, tier);
     throw new ToolError('SANDBOX_UNAVAILABLE', 'there is no sandbox on this machine', { suggestion: advice });

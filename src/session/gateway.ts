@@ -32,6 +32,8 @@ export interface GatewayOptions {
   readonly oversight: Oversight;
   readonly events: Events;
   readonly confinement: { level: string; backend: string; cgroup: string; missing: readonly string[] };
+  /** What each probe of the sandbox found at start: `ok`, `leaks` or `unknown`. */
+  readonly probes: Readonly<Record<string, string>>;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absolute, real; the first is the default. */
@@ -341,7 +343,7 @@ export class Gateway {
       cache: {},
       audit: this.#options.auditStatus(),
       listeners: this.#options.listeners(),
-      confinement: this.#options.confinement,
+      confinement: { ...this.#options.confinement, probes: this.#options.probes },
     };
   }
 

@@ -22,7 +22,7 @@ import { WorkspaceIndex } from '../../src/hosts/workspace-index.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import type { Rule } from '../../src/policy/schema.ts';
 import { systemPowers } from '../../src/powers.ts';
-import { hostProgram, runtime } from '../../src/runtime.ts';
+import { hostProgram, runtime, version } from '../../src/runtime.ts';
 import { createSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { temporaryDir, until } from '../support/daemon.ts';
 
@@ -52,7 +52,7 @@ beforeAll(async () => {
   stateDir = temporaryDir('state');
   const limits = { ...defaultLimits, hostMasksMs: 1 };
   const powers = systemPowers();
-  const machine = { arch: process.arch, platform: process.platform };
+  const machine = { arch: process.arch, platform: process.platform, version };
   sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, ...machine }, powers);
   hosts = new Hosts({ sandbox, program: hostProgram, limits }, powers);
 });

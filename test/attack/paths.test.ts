@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
-import { runtime } from '../../src/runtime.ts';
+import { runtime, version } from '../../src/runtime.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
 import { startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 
@@ -189,6 +189,7 @@ describe('with the tool layer taken away', () => {
       const sandbox = await createSandbox(
         {
           runtime,
+          version,
           stateDir,
           workspaces: [workspace],
           limits: defaultLimits,

@@ -1,0 +1,198 @@
+/** `ringfence doctor`: whether calls would run here, and what to do where they would not. Beside a daemon or without one. */
+import { existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Config, ConfigError, findPlaces, loadConfig, type Places } from '../config.ts';
+import { defaultLimits, type Limits } from '../limits.ts';
+import { PolicyError, readPolicy } from '../policy/load.ts';
+import { type Powers, systemPowers } from '../powers.ts';
+import { runtime, version } from '../runtime.ts';
+import { type Outcome, PROBE_IDS, PROBES, type ProbeId } from '../sandbox/probes.ts';
+import { type Confinement, createSandbox } from '../sandbox/sandbox.ts';
+import { effectsOfBuiltin as effectsOf } from '../tools/registry.ts';
+import { type Caller, type ConnectFlags, connect } from './connect.ts';
+import { type Finding, judgeMachine, readMachine } from './machine.ts';
+import { CliError, EXIT, harmless, print, printJson } from './output.ts';
+
+export interface DoctorFlags extends Omit<ConnectFlags, 'workspace' | 'autostart'> {
+  readonly workspace?: readonly string[];
+  readonly json?: boolean;
+}
+
+/** A probe as it is told. */
+interface Probed {
+  readonly id: ProbeId;
+  readonly result: Outcome;
+  readonly shows: string;
+  readonly layer: string;
+  /** Absent when it holds. */
+  readonly fix?: string;
+}
+
+/** Looks at everything and says it. Gives 0 when every tier would run, 1 otherwise. */
+export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number> {
+  const powers = systemPowers();
+  const places = findPlaces(flags, caller.env);
+  const { config, finding } = readConfig(flags, caller);
+  const limits = config?.limits ?? defaultLimits;
+  const confinement = await probe({ config, places, limits }, powers);
+  const findings = [
+    ...judgeMachine(readMachine()),
+    finding,
+    ...(config ? [judgePolicy(config)] : []),
+    ...judgeState(places, limits),
+    await judgeDaemon(caller, { places, limits, powers }),
+    judgeConfinement(confinement),
+  ];
+  const probes = PROBE_IDS.map((id): Probed => {
+    const { shows, layer, fix } = PROBES[id];
+    const result = confinement.probes[id];
+    return { id, result, shows, layer, ...(result !== 'ok' && { fix }) };
+  });
+  const { level, missing } = confinement;
+  const ok = findings.every((it) => it.status !== 'problem');
+  if (flags.json) printJson({ ok, version, level, missing, findings, probes });
+  else show(findings, probes);
+  return ok ? EXIT.OK : EXIT.FAILED;
+}
+
+/** As `ringfence serve` with the same flags would take it. */
+function readConfig(flags: DoctorFlags, { env, cwd }: Caller): { config?: Config; finding: Finding } {
+  const id = 'configuration';
+  try {
+    const config = loadConfig(flags, env, cwd);
+    return { config, finding: { id, status: 'ok', found: `workspace ${config.workspaces.join(', ')}` } };
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (!(error instanceof ConfigError) && code === undefined) throw error;
+    const fix = 'Give `ringfence doctor` and `ringfence serve` other flags, or change the config file.';
+    return { finding: { id, status: 'problem', found: (error as Error).message, fix } };
+  }
+}
+
+/** Probes for real, in a folder of its own: what a daemon proved and what it runs with stay as they are. */
+async function probe(
+  { config, places, limits }: { config: Config | undefined; places: Places; limits: Limits },
+  powers: Powers,
+): Promise<Confinement> {
+  const stateDir = ownFolder(places.stateDir);
+  const workspaces = config?.workspaces ?? [ownFolder(tmpdir())];
+  try {
+    const { arch, platform } = process;
+    return (await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers))
+      .confinement;
+  } finally {
+    for (const it of [stateDir, ...(config ? [] : workspaces)]) rmSync(it, { recursive: true });
+  }
+}
+
+/** In `parent`, or where that can't be written, which has a finding of its own. */
+function ownFolder(parent: string): string {
+  try {
+    return mkdtempSync(join(parent, 'ringfence-doctor-'));
+  } catch {
+    return mkdtempSync(join(tmpdir(), 'ringfence-doctor-')); // ENOENT, EACCES, ENOSPC
+  }
+}
+
+function judgeConfinement({ level, missing, advice }: Confinement): Finding {
+  const found = `level ${level}${missing.length > 0 ? `, missing: ${missing.join(', ')}` : ''}`;
+  if (level !== 'A' && level !== 'B') return { id: 'confinement', status: 'problem', found, fix: advice };
+  if (missing.includes('root-workspace'))
+    return { id: 'confinement', status: 'warning', found, fix: 'Run Ringfence as yourself, on folders of your own.' };
+  if (missing.includes('execute-host'))
+    return { id: 'confinement', status: 'warning', found, fix: 'Run it where a sandbox may be made within another.' };
+  return { id: 'confinement', status: 'ok', found };
+}
+
+function judgePolicy({ policy, limits }: Config): Finding {
+  const id = 'policy';
+  try {
+    const { policy: read } = readPolicy(policy, { limits, effectsOf });
+    return { id, status: 'ok', found: `${policy}: ${read.rules.length} rules` };
+  } catch (error) {
+    if (!(error instanceof PolicyError)) throw error;
+    return { id, status: 'problem', found: error.message, fix: `ringfence policy check ${policy}` };
+  }
+}
+
+/** Who else could read or write what the daemon keeps, and whether there is room for it. */
+function judgeState({ stateDir, socket }: Places, { auditBytesMax }: Limits): Finding[] {
+  const findings = [judgeOwner('state', stateDir), judgeOwner('socket', socket)];
+  if (!existsSync(stateDir)) return findings;
+  const { bavail, bsize } = statfsSync(stateDir);
+  const free = bavail * bsize;
+  const found = `${Math.round(free / 2 ** 20)} MiB free at ${stateDir}`;
+  const fix = `Make room: the audit log alone may take ${Math.round(auditBytesMax / 2 ** 20)} MiB.`;
+  return [
+    ...findings,
+    free < auditBytesMax ? { id: 'disk', status: 'warning', found, fix } : { id: 'disk', status: 'ok', found },
+  ];
+}
+
+function judgeOwner(id: string, path: string): Finding {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (!stat) return { id, status: 'ok', found: `${path} is not there yet` };
+  const mode = (stat.mode & 0o777).toString(8);
+  if (stat.uid !== process.getuid?.())
+    return {
+      id,
+      status: 'problem',
+      found: `${path} belongs to uid ${stat.uid}`,
+      fix: 'Give another one: --state, --socket.',
+    };
+  const open = (stat.mode & 0o077) !== 0;
+  const found = `${path}, mode ${mode}`;
+  return open ? { id, status: 'warning', found, fix: `chmod go= ${path}` } : { id, status: 'ok', found };
+}
+
+/** A daemon that hangs is a finding, not a reason to hang as well. */
+async function judgeDaemon(
+  caller: Caller,
+  { places, limits, powers }: { places: Places; limits: Limits; powers: Powers },
+): Promise<Finding> {
+  const id = 'daemon';
+  const silent = new Promise<Finding>((resolve) => {
+    const fix = 'ringfence stop, or end its process; then start it again';
+    const found = `something at ${places.socket} does not answer`;
+    powers.after(limits.helloTimeoutMs, () => resolve({ id, status: 'problem', found, fix }));
+  });
+  return Promise.race([askDaemon(caller), silent]);
+}
+
+async function askDaemon(caller: Caller): Promise<Finding> {
+  const id = 'daemon';
+  try {
+    await using client = await connect({ ...caller, role: 'operator' });
+    const it = (await client.request('status', {})) as { pid: number; version: string; confinement: { level: string } };
+    const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
+    if (it.version === version) return { id, status: 'ok', found };
+    return { id, status: 'warning', found, fix: `ringfence stop, then start it again: this is ${version}` };
+  } catch (error) {
+    if (error instanceof CliError) return { id, status: 'ok', found: 'none runs; the first call starts one' };
+    return { id, status: 'problem', found: (error as Error).message, fix: 'ringfence stop, then start it again' };
+  }
+}
+
+function show(findings: readonly Finding[], probes: readonly Probed[]): void {
+  const rows = [
+    ...findings.map(({ id, status, found, fix }) => ({ id, status, text: found, fix })),
+    ...probes.map(({ id, result, shows, fix }) => ({ id, ...toRow(id, result, shows), fix })),
+  ];
+  const width = Math.max(...rows.map(({ id }) => id.length));
+  for (const { id, status, text, fix } of rows) {
+    print(harmless(`${status.padEnd(8)} ${id.padEnd(width)}  ${text}`));
+    if (status !== 'ok' && fix !== undefined) print(harmless(`${' '.repeat(8)} ${' '.repeat(width)}  → ${fix}`));
+  }
+  const problems = rows.filter((it) => it.status === 'problem').length;
+  const warnings = rows.filter((it) => it.status === 'warning').length;
+  print(
+    problems === 0 ? `calls would run here; ${warnings} warnings` : `calls would not run here: ${problems} problems`,
+  );
+}
+
+function toRow(id: ProbeId, result: Outcome, shows: string): { status: Finding['status']; text: string } {
+  if (result === 'ok') return { status: 'ok', text: shows };
+  const how = result === 'unknown' ? 'not known whether' : 'not enforced:';
+  return { status: PROBES[id].level === 'A' ? 'warning' : 'problem', text: `${how} ${shows}` };
+}

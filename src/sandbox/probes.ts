@@ -1,0 +1,358 @@
+/**
+ * What a sandbox must not let through, each as an attempt from inside and what its outcome shows. A wall counts as proven
+ * only by the answer that a standing wall gives: what is neither that nor a leak is unknown, and unknown does not hold.
+ */
+import type { Report, Step } from './syscall-program.ts';
+
+export type Outcome = 'ok' | 'leaks' | 'unknown';
+
+/** What the attempts are made on; all of it lies outside of the sandbox. */
+export interface Aims {
+  /** A file of the daemon's. */
+  readonly canary: string;
+  readonly daemonPid: number;
+  /** As `/proc/self/ns/pid` names the daemon's: in another namespace its number is somebody else's. */
+  readonly pidNamespace: string;
+  /** A port of 127.0.0.1 at which the daemon listens. */
+  readonly port: number;
+  /** Names of all variables that a launcher is given. */
+  readonly variables: readonly string[];
+}
+
+/** What is seen from outside. */
+export interface Outside {
+  /** Whether a process of the sandbox was there when it had ended. */
+  readonly survived: boolean;
+  /** Whether it is in a cgroup of its own with a memory limit; undefined where that can't be read. */
+  readonly memoryLimited: boolean | undefined;
+}
+
+export interface Probe {
+  /** What it shows, as a sentence that is true when the wall stands. */
+  readonly shows: string;
+  readonly layer: string;
+  /** What to do where it does not stand. */
+  readonly fix: string;
+  /** The level that rests on it. */
+  readonly level: 'A' | 'B';
+  readonly steps: (aims: Aims) => readonly Step[];
+  readonly judge: (report: Report, aims: Aims, outside: Outside) => Outcome;
+}
+
+const SYS = {
+  ...{
+    read: 0,
+    write: 1,
+    open: 2,
+    ioctl: 16,
+    access: 21,
+    socket: 41,
+    connect: 42,
+    kill: 62,
+    nanosleep: 35,
+    readlink: 89,
+  },
+  ...{ fchmod: 91, ptrace: 101, setsid: 112, prctl: 157, unshare: 272, memfd_create: 319 },
+} as const;
+const [EPERM, ENOENT, ESRCH, EACCES, ENOTDIR, ENOSPC, EROFS] = [1, 2, 3, 13, 20, 28, 30];
+const [EAFNOSUPPORT, ENETUNREACH, ECONNREFUSED] = [97, 101, 111];
+const ABSENT = [ENOENT, EACCES, ENOTDIR];
+const READ_ONLY = [EROFS, EACCES, EPERM];
+const [O_RDONLY, O_WRONLY, W_OK] = [0, 1, 2];
+const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_VSOCK] = [1, 2, 10, 16, 40];
+const [SOCK_STREAM, SOCK_DGRAM, SOCK_RAW] = [1, 2, 3];
+const PTRACE_TRACEME = 0;
+const TIOCSTI = 0x5412;
+const NEW_NAMESPACES = 0x10000000 | 0x00020000;
+const SET_UID = 0o4755;
+
+/** How long the process that should not survive would: longer than it is waited for, short enough to leave nothing. */
+const SURVIVOR_SECONDS = 4;
+const FILE_BYTES = 8192;
+
+const REINSTALL = 'Put bubblewrap 0.8 or newer in its place (apt-get install --reinstall bubblewrap).';
+const SECCOMP = 'Run a kernel with CONFIG_SECCOMP_FILTER, and bubblewrap 0.8 or newer.';
+const ALIEN = 'Report it, with the output of `ringfence doctor --json`: this machine does what Linux should not.';
+
+const path = (text: string) => ({ data: Buffer.from(`${text}\0`) });
+const tell = (
+  as: string,
+  call: keyof typeof SYS,
+  ...args: Extract<Step, { call: number }>['args'][number][]
+): Step => ({
+  as,
+  call: SYS[call],
+  args,
+});
+
+/** That the call was refused, and for one of the reasons that a standing wall gives. */
+const refused =
+  (as: string, ...errnos: readonly number[]) =>
+  (report: Report): Outcome => {
+    const result = report.result(as);
+    if (result >= 0) return 'leaks';
+    return errnos.includes(-result) ? 'ok' : 'unknown';
+  };
+
+const all =
+  (...judges: readonly ((report: Report) => Outcome)[]) =>
+  (report: Report): Outcome => {
+    const outcomes = judges.map((it) => it(report));
+    return (['leaks', 'unknown'] as const).find((it) => outcomes.includes(it)) ?? 'ok';
+  };
+
+const readFile = (as: string, file: string): Step[] => [
+  tell(`${as}-open`, 'open', path(file), O_RDONLY),
+  tell(as, 'read', { resultOf: `${as}-open` }, { roomBytes: FILE_BYTES }, FILE_BYTES),
+];
+
+const socketFamily = (name: string, family: number, type: number, shows: string): Probe => ({
+  shows,
+  layer: 'seccomp',
+  fix: SECCOMP,
+  level: 'B',
+  steps: () => [tell(name, 'socket', family, type, 0)],
+  judge: refused(name, EAFNOSUPPORT, EPERM),
+});
+
+/** A line of /proc/self/status. */
+const status = (what: Omit<Probe, 'steps' | 'judge' | 'level'>, holds: (text: string) => boolean): Probe => ({
+  ...what,
+  level: 'B',
+  steps: () => [],
+  judge: (report) => {
+    const text = report.text('status');
+    if (!text.startsWith('Name:')) return 'unknown';
+    return holds(text) ? 'ok' : 'leaks';
+  },
+});
+
+/** Addresses of documentation (RFC 5737, 3849): a datagram socket that connects to one sends nothing, but needs a route. */
+const address4 = (port: number, ...bytes: number[]) => {
+  const it = Buffer.alloc(16);
+  it.writeUInt16LE(AF_INET);
+  it.writeUInt16BE(port, 2);
+  it.set(bytes, 4);
+  return { data: it };
+};
+const address6 = (...bytes: number[]) => {
+  const it = Buffer.alloc(28);
+  it.writeUInt16LE(AF_INET6);
+  it.writeUInt16BE(9, 2);
+  it.set(bytes, 8);
+  return { data: it };
+};
+
+/** Where a socket can't even be made, there is nothing to connect. */
+const notConnected = (as: string) => (report: Report) =>
+  report.result(`${as}-socket`) < 0
+    ? refused(`${as}-socket`, EAFNOSUPPORT, EPERM)(report)
+    : refused(as, ECONNREFUSED, ENETUNREACH)(report);
+
+const connectTo = (as: string, family: number, type: number, to: { data: Buffer }): Step[] => [
+  tell(`${as}-socket`, 'socket', family, type, 0),
+  tell(as, 'connect', { resultOf: `${as}-socket` }, to, to.data.length),
+];
+
+const sameNamespace = (report: Report, { pidNamespace }: Aims): boolean => report.text('pid-ns') === pidNamespace;
+
+/** Told for all: who and where the program is. */
+export const COMMON_STEPS: readonly Step[] = [
+  ...readFile('status', '/proc/self/status'),
+  tell('pid-ns', 'readlink', path('/proc/self/ns/pid'), { roomBytes: 64 }, 64),
+];
+
+const FILES = {
+  'read-outside': {
+    shows: 'files outside of the workspace are not there',
+    layer: 'mounts',
+    fix: REINSTALL,
+    level: 'B',
+    steps: ({ canary }) => [tell('read-outside', 'open', path(canary), O_RDONLY)],
+    judge: refused('read-outside', ...ABSENT),
+  },
+  'write-outside': {
+    shows: 'files outside of the workspace can not be written',
+    layer: 'mounts',
+    fix: REINSTALL,
+    level: 'B',
+    steps: ({ canary }) => [tell('write-outside', 'open', path(canary), O_WRONLY)],
+    judge: refused('write-outside', ...ABSENT, EROFS),
+  },
+  'write-system': {
+    shows: 'the system is read-only',
+    layer: 'read-only mounts',
+    fix: REINSTALL,
+    level: 'B',
+    // Asked, not tried: a write that got through would stay.
+    steps: () => ['/', '/usr', '/etc', '/dev'].map((it) => tell(`write${it}`, 'access', path(it), W_OK)),
+    judge: all(...['/', '/usr', '/etc', '/dev'].map((it) => refused(`write${it}`, ...READ_ONLY))),
+  },
+  'core-pattern': {
+    shows: 'the program that the kernel runs for a crash can not be set',
+    layer: 'read-only /proc/sys',
+    fix: REINSTALL,
+    level: 'B',
+    steps: () => [tell('core-pattern', 'open', path('/proc/sys/kernel/core_pattern'), O_WRONLY)],
+    judge: refused('core-pattern', ...READ_ONLY, ENOENT),
+  },
+  suid: {
+    shows: 'a file can not be made to run as its owner for others',
+    layer: 'seccomp',
+    fix: SECCOMP,
+    level: 'B',
+    // A file of no folder: nothing is left where it gets through.
+    steps: () => [
+      tell('suid-file', 'memfd_create', path('probe'), 0),
+      tell('suid', 'fchmod', { resultOf: 'suid-file' }, SET_UID),
+    ],
+    judge: refused('suid', EPERM),
+  },
+} as const satisfies Record<string, Probe>;
+
+const NETWORK = {
+  network: {
+    shows: "neither the network nor the machine's own loopback is reached",
+    layer: 'network namespace',
+    fix: REINSTALL,
+    level: 'B',
+    steps: ({ port }) => [
+      ...connectTo('loopback', AF_INET, SOCK_STREAM, address4(port, 127, 0, 0, 1)),
+      ...connectTo('out4', AF_INET, SOCK_DGRAM, address4(9, 192, 0, 2, 1)),
+      ...connectTo('out6', AF_INET6, SOCK_DGRAM, address6(0x20, 0x01, 0x0d, 0xb8)),
+    ],
+    judge: all(notConnected('loopback'), notConnected('out4'), notConnected('out6')),
+  },
+  vsock: socketFamily('vsock', AF_VSOCK, SOCK_STREAM, 'the hypervisor is not reached (AF_VSOCK)'),
+  netlink: socketFamily(
+    'netlink',
+    AF_NETLINK,
+    SOCK_RAW,
+    "the kernel's network configuration is not reached (AF_NETLINK)",
+  ),
+  'unix-socket': socketFamily(
+    'unix-socket',
+    AF_UNIX,
+    SOCK_STREAM,
+    'sockets of other programs are not reached (AF_UNIX)',
+  ),
+} as const satisfies Record<string, Probe>;
+
+const PROCESSES = {
+  'signal-daemon': {
+    shows: "the daemon's process is out of reach",
+    layer: 'pid namespace',
+    fix: REINSTALL,
+    level: 'B',
+    steps: ({ daemonPid }) => [tell('signal-daemon', 'kill', daemonPid, 0)],
+    judge: (report, aims) => {
+      if (report.result('pid-ns') <= 0) return 'unknown';
+      return sameNamespace(report, aims) ? refused('signal-daemon', ESRCH)(report) : 'ok';
+    },
+  },
+  environment: {
+    shows: "the daemon's environment can not be read, nor more than was meant in that of the first process",
+    layer: 'pid namespace, explicit environment',
+    fix: ALIEN,
+    level: 'B',
+    steps: ({ daemonPid }) => [
+      ...readFile('environ-1', '/proc/1/environ'),
+      ...readFile('environ-daemon', `/proc/${daemonPid}/environ`),
+    ],
+    judge: (report, aims) => {
+      if (sameNamespace(report, aims)) return refused('environ-daemon-open', ...ABSENT)(report);
+      if (report.result('environ-1-open') < 0) return refused('environ-1-open', ...ABSENT)(report);
+      const names = report
+        .text('environ-1')
+        .split('\0')
+        .filter(Boolean)
+        .map((it) => it.split('=')[0] as string);
+      if (names.length === 0) return 'unknown';
+      return names.every((it) => aims.variables.includes(it)) ? 'ok' : 'leaks';
+    },
+  },
+  survivor: {
+    shows: 'nothing that a command starts outlives it',
+    layer: 'pid namespace',
+    fix: REINSTALL,
+    level: 'B',
+    steps: () => {
+      const time = Buffer.alloc(16);
+      time.writeBigInt64LE(BigInt(SURVIVOR_SECONDS));
+      const child = [
+        { as: 'survivor-session', call: SYS.setsid, args: [] },
+        { as: 'survivor-sleep', call: SYS.nanosleep, args: [{ data: time }, 0] },
+      ];
+      return [{ as: 'survivor', child }];
+    },
+    judge: (report, _, { survived }) => {
+      if (report.result('survivor') <= 0) return 'unknown';
+      return survived ? 'leaks' : 'ok';
+    },
+  },
+  ptrace: {
+    shows: 'processes can not be traced',
+    layer: 'seccomp',
+    fix: SECCOMP,
+    level: 'B',
+    steps: () => [tell('ptrace', 'ptrace', PTRACE_TRACEME, 0, 0, 0)],
+    judge: refused('ptrace', EPERM),
+  },
+  tiocsti: {
+    shows: 'nothing can be typed into a terminal for its shell (TIOCSTI)',
+    layer: 'seccomp',
+    fix: SECCOMP,
+    level: 'B',
+    steps: () => [tell('tiocsti', 'ioctl', 0, TIOCSTI, path('x'))],
+    // Any other answer came from the driver of descriptor 0, which is no terminal here: the request had got that far.
+    judge: (report) => (report.result('tiocsti') === -EPERM ? 'ok' : 'leaks'),
+  },
+  memory: {
+    shows: 'memory is limited for all processes of a command together',
+    layer: 'cgroup',
+    fix: 'Give the daemon a cgroup of its own: Delegate=yes in its systemd unit, or systemd-run --user --scope -p Delegate=yes ringfence serve.',
+    level: 'A',
+    steps: () => [],
+    judge: (_, __, { memoryLimited }) => (memoryLimited === undefined ? 'unknown' : memoryLimited ? 'ok' : 'leaks'),
+  },
+} as const satisfies Record<string, Probe>;
+
+const RIGHTS = {
+  capabilities: status(
+    { shows: 'there are no capabilities, and none can come back', layer: '--cap-drop ALL', fix: REINSTALL },
+    (text) => {
+      const sets = [...text.matchAll(/^Cap(?:Inh|Prm|Eff|Bnd|Amb):\t(\w+)$/gm)].map((it) => it[1] as string);
+      return sets.length === 5 && sets.every((it) => /^0+$/.test(it));
+    },
+  ),
+  'new-privileges': status(
+    { shows: 'a setuid program gives no rights', layer: 'no_new_privs', fix: REINSTALL },
+    (text) => /^NoNewPrivs:\t1$/m.test(text),
+  ),
+  seccomp: status({ shows: 'system calls are filtered', layer: 'seccomp', fix: SECCOMP }, (text) =>
+    /^Seccomp:\t2$/m.test(text),
+  ),
+  namespaces: {
+    shows: 'no namespaces, and no capabilities in them, can be made within',
+    layer: 'seccomp, --disable-userns',
+    fix: REINSTALL,
+    level: 'B',
+    steps: () => [tell('namespaces', 'unshare', NEW_NAMESPACES)],
+    judge: refused('namespaces', EPERM, ENOSPC),
+  },
+} as const satisfies Record<string, Probe>;
+
+/** Every probe by its id, in the order in which they are tried: what changes the program itself comes last. */
+export const PROBES = { ...FILES, ...NETWORK, ...PROCESSES, ...RIGHTS } as const;
+export type ProbeId = keyof typeof PROBES;
+export const PROBE_IDS = Object.keys(PROBES) as ProbeId[];
+
+export type ProbeOutcomes = Readonly<Record<ProbeId, Outcome>>;
+
+/** The same outcome for all. */
+export const allProbes = (outcome: Outcome): ProbeOutcomes =>
+  Object.fromEntries(PROBE_IDS.map((id) => [id, outcome])) as ProbeOutcomes;
+
+/** The probes on which level B rests and that were not found to hold. */
+export const notHeld = (outcomes: ProbeOutcomes): ProbeId[] =>
+  PROBE_IDS.filter((id) => PROBES[id].level === 'B' && outcomes[id] !== 'ok');

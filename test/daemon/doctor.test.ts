@@ -1,0 +1,170 @@
+/** `ringfence doctor` on this machine for real, and what it says of machines that are not this one. */
+import { spawn } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Finding, judgeMachine, type MachineFacts, NODE_MIN, readMachine } from '../../src/cli/machine.ts';
+import { PROBE_IDS } from '../../src/sandbox/probes.ts';
+import { ALLOW_COMMANDS, processesWith, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
+
+const home = temporaryDir('home');
+const workspace = join(home, 'project');
+const state = join(home, 'state');
+beforeAll(() => {
+  mkdirSync(workspace);
+});
+afterAll(() => rmSync(home, { recursive: true, force: true }));
+
+interface Report {
+  ok: boolean;
+  level: string;
+  missing: string[];
+  findings: Finding[];
+  probes: { id: string; result: string; fix?: string }[];
+}
+
+async function doctor(args: string[], env: Record<string, string> = {}, cwd = workspace) {
+  const child = spawn(process.execPath, [ringfence, 'doctor', ...args], {
+    cwd,
+    env: { PATH: process.env.PATH ?? '', HOME: home, RINGFENCE_STATE: state, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const [code, stdout, stderr] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
+  return { code, stdout, stderr, report: (): Report => JSON.parse(stdout) };
+}
+const finding = ({ findings }: Report, id: string) => findings.find((it) => it.id === id);
+
+test('this machine would run every tier: all probes but memory hold, and it leaves nothing behind', async () => {
+  const { code, report, stderr } = await doctor(['--json']);
+  const told = report();
+  expect({ code, stderr, ok: told.ok, level: told.level }).toEqual({ code: 0, stderr: '', ok: true, level: 'B' });
+  expect(told.probes.map((it) => it.id)).toEqual(PROBE_IDS);
+  expect(told.probes.filter((it) => it.result !== 'ok').map((it) => it.id)).toEqual(['memory']);
+  expect(told.probes.filter((it) => it.fix).map((it) => it.id)).toEqual(['memory']);
+  expect(finding(told, 'daemon')).toMatchObject({ status: 'ok', found: expect.stringMatching(/none runs/) });
+  expect(readdirSync(state)).toEqual([]);
+  expect(processesWith(state)).toEqual([]);
+});
+
+test('people get a line for each, a fix below what is not right, and a last word', async () => {
+  const { code, stdout } = await doctor([]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^ok +bubblewrap +\d+\.\d+\.\d+ \(\/usr\/bin\/bwrap\)$/m);
+  expect(stdout).toMatch(/^warning +memory +not enforced: .*\n +→ .*Delegate=yes/m);
+  expect(stdout).toMatch(/\ncalls would run here; \d+ warnings\n$/);
+});
+
+describe('what would keep a daemon from starting is a problem, with exit code 1:', () => {
+  test.each([
+    ['a folder that is no workspace', ['--workspace', '/'], 'configuration', /never a workspace/],
+    ['a policy that is not taken', ['--policy', 'BAD'], 'policy', /bad\.yaml:2:24/],
+  ] as const)('%s', async (_, args, id, found) => {
+    const bad = join(home, 'bad.yaml');
+    writeFileSync(bad, 'tiers:\n  execute: { decision: maybe }\n', { mode: 0o600 });
+    const { code, report } = await doctor(['--json', ...args.map((it) => (it === 'BAD' ? bad : it))]);
+    expect(code).toBe(1);
+    expect(finding(report(), id)).toMatchObject({ status: 'problem', found: expect.stringMatching(found) });
+    // The rest is looked at all the same.
+    expect(report().probes.filter((it) => it.result === 'ok')).toHaveLength(PROBE_IDS.length - 1);
+  });
+
+  test('something at its socket that does not answer, within its bound', async () => {
+    const socket = join(home, 'hung.sock');
+    const server = createServer(() => {});
+    await new Promise<void>((resolve) => server.listen(socket, resolve));
+    const config = join(home, 'hung.yaml');
+    writeFileSync(config, 'limits: { helloTimeoutMs: 200 }\n');
+    writeFileSync(join(state, 'operator.token'), 'token\n');
+    try {
+      const { code, report } = await doctor(['--json', '--socket', socket], { RINGFENCE_CONFIG: config });
+      expect(code).toBe(1);
+      expect(finding(report(), 'daemon')).toMatchObject({
+        status: 'problem',
+        found: expect.stringMatching(/not answer/),
+      });
+    } finally {
+      server.close();
+    }
+  });
+});
+
+test('beside a daemon it says which one runs, and does not disturb it', async () => {
+  await using daemon = await startDaemon({ policy: ALLOW_COMMANDS });
+  const where = ['--state', daemon.stateDir, '--socket', daemon.socket, '--workspace', daemon.workspace];
+  const { code, report } = await doctor(['--json', ...where]);
+  expect(code).toBe(0);
+  expect(finding(report(), 'daemon')?.found).toMatch(new RegExp(`^pid ${daemon.pid}, version .*, level B$`));
+  expect(readdirSync(daemon.stateDir).filter((it) => it.includes('doctor'))).toEqual([]);
+  await using client = await daemon.connect();
+  expect(await client.call('terminal_execute', { command: 'true' })).toMatchObject({ success: true });
+});
+
+test('a daemon says what it proved, in its status and its log, and takes it again the next time', async () => {
+  const stateDir = temporaryDir('state');
+  try {
+    for (const cached of [[], PROBE_IDS]) {
+      await using daemon = await startDaemon({ stateDir, workspace });
+      await using client = await daemon.connect();
+      const { confinement } = (await client.request('status', {})) as { confinement: { probes: object } };
+      const expected = Object.fromEntries(PROBE_IDS.map((id) => [id, id === 'memory' ? 'leaks' : 'ok']));
+      expect(confinement).toMatchObject({ level: 'B', probes: expected });
+      const line = daemon
+        .log()
+        .split('\n')
+        .find((it) => it.includes('"cached"'));
+      expect(JSON.parse(line ?? '{}').cached).toEqual(cached);
+    }
+  } finally {
+    rmSync(stateDir, { recursive: true, force: true });
+  }
+});
+
+describe('of another machine it says', () => {
+  const good: MachineFacts = {
+    ...{ node: { version: '26.0.0', path: '/n' }, platform: 'linux', arch: 'x64', kernel: '6.1', isRoot: false },
+    bwrap: { path: '/usr/bin/bwrap', version: '0.11.0' },
+    userns: { max: '1000' },
+    cgroup: { v2: true, v1: [], delegated: ['cpu', 'memory', 'pids'] },
+    programs: { prlimit: '/p', setpriv: '/s', unshare: '/u', git: '/g', rg: '/r' },
+  };
+  const { bwrap: _, ...noBwrap } = good;
+
+  test('nothing where nothing is wrong', () => {
+    expect(judgeMachine(good).filter((it) => it.status !== 'ok' || it.fix)).toEqual([]);
+  });
+
+  const OTHERS: [string, MachineFacts, string, Finding['status'], RegExp][] = [
+    ['no bubblewrap', noBwrap, 'bubblewrap', 'problem', /apt-get install bubblewrap/],
+    ['an old one', { ...good, bwrap: { path: '/b', version: '0.4.1' } }, 'bubblewrap', 'problem', /0\.8\.0 or newer/],
+    ['an old Node', { ...good, node: { version: '24.9.0', path: '/n' } }, 'node', 'problem', /24\.15\.0/],
+    ['a Mac', { ...good, platform: 'darwin', arch: 'arm64' }, 'kernel', 'problem', /x86_64 Linux/],
+    ['no namespaces', { ...good, userns: {} }, 'user-namespaces', 'problem', /CONFIG_USER_NS/],
+    ['none allowed', { ...good, userns: { max: '0' } }, 'user-namespaces', 'problem', /max_user_namespaces/],
+    [
+      "Debian's switch",
+      { ...good, userns: { max: '9', clone: '0' } },
+      'user-namespaces',
+      'problem',
+      /unprivileged_userns_clone=1/,
+    ],
+    ['AppArmor', { ...good, userns: { max: '9', apparmor: '1' } }, 'user-namespaces', 'warning', /AppArmor profile/],
+    ['no cgroup', { ...good, cgroup: { v2: true, v1: [] } }, 'cgroup', 'warning', /Delegate=yes/],
+    ['no ripgrep', { ...good, programs: { ...good.programs, rg: undefined } }, 'rg', 'warning', /install ripgrep/],
+  ];
+  test.each(OTHERS)('%s, with the fix', (_, facts, id, status, fix) => {
+    const found = judgeMachine(facts).filter((it) => it.status !== 'ok');
+    expect(found).toEqual([expect.objectContaining({ id, status, fix: expect.stringMatching(fix) })]);
+  });
+
+  test('as much as can be read of this one', () => {
+    expect(judgeMachine(readMachine()).map((it) => it.id)).toEqual(judgeMachine(good).map((it) => it.id));
+  });
+
+  test('the Node that the package asks for', () => {
+    const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+    expect(manifest.engines.node).toBe(`>=${NODE_MIN}`);
+  });
+});
