@@ -57,8 +57,8 @@ export const approve =
     try {
       if (answer.decision === 'deny') throw denied(call, answer, 'asked');
       signal.throwIfAborted();
-      call.approvalGranted = true;
       call.confirm = () => confirm(call, { answer, binding, approvals, deps });
+      if (checkedOf(call).tool.preview) call.approvedPreImages = preImages;
       call.announce({ status: 'queued', position: 0 });
       return await next(call);
     } finally {
@@ -185,7 +185,11 @@ async function confirm(call: Call, { answer, binding, approvals, deps }: Confirm
   const now = bindingOf(call, { preImages, deps });
   const changed = differencesOf(binding, now);
   // Nothing is awaited from here on: what was looked at is what is used up.
-  if (changed.length === 0) return approvals.use(answer.approvalId, bindingHash(now));
+  if (changed.length === 0) {
+    approvals.use(answer.approvalId, bindingHash(now));
+    call.approvalGranted = true;
+    return;
+  }
   approvals.release(answer.approvalId, { withdraw: true });
   const { tool } = checkedOf(call);
   const message = `\`${tool.name}\` was approved, but since then this has changed: ${changed.join(', ')}`;

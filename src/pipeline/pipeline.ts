@@ -13,11 +13,10 @@ import { rateLimit } from './rate-limit.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
 import { schedule } from './schedule.ts';
-import { type Call, checkedOf, type Handler, type Stage } from './stage.ts';
+import { checkedOf, type Handler, type Stage } from './stage.ts';
 
 export type { Call, Toolset } from './stage.ts';
 
-import type { PathView } from '../hosts/hosts.ts';
 import { proposeRule } from '../policy/explain.ts';
 import { fingerprint } from '../policy/programs.ts';
 import type { Approvals } from '../store/approvals.ts';
@@ -35,7 +34,7 @@ export interface PipelineParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
-  viewOf(call: Call): PathView;
+  viewOf: ExecuteParts['viewOf'];
   /** How many listen for approvals now. */
   approvers(): number;
   redact<T>(value: T): T;
