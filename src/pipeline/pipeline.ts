@@ -22,8 +22,8 @@ import { fingerprint } from '../policy/programs.ts';
 import type { Approvals } from '../store/approvals.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
 import { type ExecuteParts, execute, previewOf } from './execute.ts';
-import { fileStates } from './file-states.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
+import { surroundingsOf } from './surroundings.ts';
 import { validate } from './validate.ts';
 
 export interface PipelineParts {
@@ -75,10 +75,7 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
   return {
     ...{ limits, approvers, redact, fingerprint, proposeRule },
     questionNow: (call) => questionOf(call, parts.permission),
-    preview: async (call) => {
-      const { tool } = checkedOf(call);
-      if (tool.preview) return previewOf(call, parts);
-      return { preImages: await fileStates(call.workspace, call.question?.command?.mentions ?? []) };
-    },
+    preview: async (call) => (checkedOf(call).tool.preview ? previewOf(call, parts) : { preImages: [] }),
+    surroundings: (call) => surroundingsOf(call, limits),
   };
 }

@@ -1,6 +1,6 @@
 /** Who can write beside a call, and tries to slip something under a yes: between the question, the answer and the start. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client, RunningCall } from '../../src/client.ts';
@@ -86,4 +86,53 @@ test('a policy that denies by now reaches calls that wait for their place', asyn
   expect(await first).toMatchObject({ success: true });
   expect(await second).toMatchObject({ error: { code: 'POLICY_DENIED', rule: 'tiers.execute.decision' } });
   expect(existsSync(join(busy.workspace, 'denied'))).toBe(false);
+});
+
+test.each<[string, () => void, () => void, () => RunningCall<unknown>]>([
+  [
+    'a link to a directory that leads elsewhere by now',
+    () => {
+      for (const it of ['a', 'b']) mkdirSync(at(it), { recursive: true });
+      writeFileSync(at('b/precious'), '');
+      symlinkSync('a', at('link'));
+    },
+    () => {
+      rmSync(at('link'));
+      symlinkSync('b', at('link'));
+    },
+    () => run('rm -rf *', { cwd: 'link' }),
+  ],
+  [
+    'the 70th file that is named',
+    () => writeFileSync(at('late.sh'), 'touch evil'),
+    () => writeFileSync(at('late.sh'), 'touch evil '),
+    () => run(`true ${Array.from({ length: 70 }, (_, n) => `n${n}`).join(' ')}; sh late.sh`),
+  ],
+  [
+    'a file that only a glob names',
+    () => writeFileSync(at('glob.sh'), 'touch evil'),
+    () => writeFileSync(at('glob.sh'), 'touch evil '),
+    () => run('sh glo*.sh'),
+  ],
+  [
+    'one more file that a glob finds',
+    () => writeFileSync(at('list1.sh'), 'true'),
+    () => writeFileSync(at('list0.sh'), 'touch evil'),
+    () => run('sh list*.sh'),
+  ],
+  [
+    'a Makefile that make reads by itself',
+    () => writeFileSync(at('Makefile'), 'all:\n\ttrue\n'),
+    () => writeFileSync(at('Makefile'), 'all:\n\ttouch evil\n'),
+    () => run('make'),
+  ],
+])('%s makes a yes stale', async (_, before, between, call) => {
+  before();
+  const running = call();
+  const { approvalId, impact } = await asked(running);
+  if (_.startsWith('a link')) expect(impact.warnings).toContain(`Runs in ${at('a')}`);
+  between();
+  await approve(approvalId);
+  expect(await running).toMatchObject({ error: { code: 'APPROVAL_STALE' } });
+  expect(existsSync(at('evil'))).toBe(false);
 });

@@ -32,6 +32,7 @@ let world: {
   hash: string | null;
   programPath: string;
   approvers: number;
+  complete: boolean;
   previewed?: () => void;
 };
 let machine: Machine;
@@ -39,7 +40,7 @@ let runs: string[];
 
 beforeEach(() => {
   machine = new Machine();
-  world = { policyVersion: 'p1', ino: '1', hash: 'h1', programPath: '/usr/bin/git', approvers: 1 };
+  world = { policyVersion: 'p1', ino: '1', hash: 'h1', programPath: '/usr/bin/git', approvers: 1, complete: true };
   runs = [];
 });
 afterEach(() => machine[Symbol.dispose]());
@@ -52,6 +53,7 @@ const deps: ApproveDeps = {
     world.previewed?.();
     return { preImages: [{ path: 'a.txt', hash: world.hash }], diff: '+hunter2' };
   },
+  surroundings: async () => ({ states: [], complete: world.complete }),
   questionNow: () => question({ commands: [{ ...git.commands[0], programPath: world.programPath } as never] }),
   fingerprint: (path) =>
     world.ino === undefined ? undefined : { path, dev: '1', ino: world.ino, size: '1', mtimeNs: '1', ctimeNs: '1' },
@@ -343,4 +345,11 @@ test('calls that wait hold up nobody', async () => {
   start();
   await asked();
   expect(await start({ id: 'c2', decision: 'allow' }).result).toBe('ran');
+});
+
+test('a command that names more files than are bound is said to, is no longer of low impact, and counts as unknown', async () => {
+  world.complete = false;
+  start({});
+  const id = await asked();
+  expect(machine.approvals.get(id)?.impact.warnings[0]).toMatch(/more files than a yes can be bound to/);
 });
