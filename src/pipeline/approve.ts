@@ -8,7 +8,7 @@ import type { Answer, Draft, Facts } from '../store/approval.ts';
 import type { Approvals } from '../store/approvals.ts';
 import type { Preview } from '../tools/tool.ts';
 import { type Binding, bindingHash, differencesOf, type Fingerprint, type PreImage, subjectHash } from './binding.ts';
-import { impactOf, warned } from './impact.ts';
+import { impactOf, programsOf, reachOf, warned } from './impact.ts';
 import { cutText, shown } from './shown.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -115,6 +115,7 @@ function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
     facts: {
       ...{ sessionId, principal, workspace, tool: tool.name, subjectHash: subjectHash(tool.name, input) },
       ...{ rule: by.id, askingRules, level: seen.level, policyVersion: call.policy.version },
+      ...(command && { reach: reachOf(command), programs: programsOf(command) }),
       unknown: command !== undefined && isUnknown(command),
     },
     shown: { input: part.value, effects: redact(effects.slice(0, EFFECTS_MAX).map(cutEffect)), impact: redact(seen) },

@@ -353,3 +353,32 @@ test('a command that names more files than are bound is said to, is no longer of
   const id = await asked();
   expect(machine.approvals.get(id)?.impact.warnings[0]).toMatch(/more files than a yes can be bound to/);
 });
+
+test('with a record that can not be written no yes is taken, none is used, and it can be given again', async () => {
+  const { result, error } = start({}, () => (machine.onRecord = false));
+  machine.onRecord = false;
+  const id = await asked();
+  expect(() => machine.approvals.resolve(id, { decision: 'approve', by: 'ann' })).toThrow(/not taken/);
+  expect(machine.approvals.list().map((it) => it.approvalId)).toEqual([id]);
+  machine.onRecord = true;
+  await yes();
+  await result.catch(() => {});
+  expect((await error())?.code).toBe('STORE_FAILED');
+  expect(runs).toEqual([]);
+});
+
+test('a repeated call of another session is denied without what was said to the first', async () => {
+  start();
+  machine.approvals.resolve(await asked(), { decision: 'deny', by: 'ann', feedback: 'for your eyes' });
+  const other = callOf({ id: 'c2' }).call;
+  Object.assign(other, { sessionId: 's2' });
+  const error = await approve(
+    machine.approvals,
+    deps,
+  )(async () => 'ran')(other).then(
+    () => undefined,
+    (it: ToolError) => it.toWire(),
+  );
+  expect(error?.code).toBe('APPROVAL_DENIED');
+  expect(JSON.stringify(error)).not.toContain('for your eyes');
+});
