@@ -131,6 +131,8 @@ export const limitsSchema = z.strictObject({
   approvalDeniedMs: ms().default(60_000),
   /** Characters of a call's input shown to a person, and of its diff; what is left out is said. 256 of both fit a frame. */
   approvalShownChars: count().default(16 * KiB),
+  /** Files, and entries of directories that a glob looks at, to which one yes is bound; looked at twice, 10 µs each. What is beyond is told, and can't be known. */
+  approvalFilesMax: count().default(4_096),
   /** Answered approvals kept for reading; the audit has them all. */
   approvalsKept: count().default(4096),
   /** Remembered answers in force at once; each question looks at all of them. */

@@ -1,5 +1,6 @@
 /** What the daemon keeps of its doings: the audit log, approvals, costs. Each event of one is an entry of the other. */
 import { join } from 'node:path';
+import { ToolError } from './errors.ts';
 import type { Limits } from './limits.ts';
 import type { Powers } from './powers.ts';
 import { redactValue } from './redact.ts';
@@ -32,15 +33,26 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const onWritten = (entry: number) =>
     events.publish({ topic: 'audit', sessionId: '', method: 'audit.appended', params: { entry } });
   const auditLog = parts.use(new AuditLog(at('audit.db'), limits, powers, { redact, onWritten }));
-  const onEvent = (event: ApprovalEvent) => {
+  // Refused before it is appended where it can't be written: an entry that comes later would tell what never was.
+  const record = (event: ApprovalEvent) => {
+    if (!auditLog.writable) throw new ToolError('STORE_FAILED', 'the audit log can not be written at the moment');
     auditLog.append(entryOf(event));
-    if (event.kind !== 'requested') auditLog.flush(); // An answer that is not on record has no effect.
+    auditLog.flush();
+  };
+  const onEvent = (event: ApprovalEvent) => {
+    if (!isPersons(event)) auditLog.append(entryOf(event));
     for (const it of noticesOf(event)) events.publish(it);
   };
-  const approvals = parts.use(new Approvals({ path: at('approvals.db'), limits, powers, onEvent }));
+  const approvals = parts.use(new Approvals({ path: at('approvals.db'), limits, powers, record, onEvent }));
   const ledger = parts.use(new CostLedger(at('costs.db'), limits, powers));
   const whole = parts.move();
   return { auditLog, approvals, ledger, redact, [Symbol.dispose]: () => whole.dispose() };
+}
+
+/** What was put on record before it had an effect. */
+function isPersons(event: ApprovalEvent): boolean {
+  if (event.kind === 'used') return true;
+  return event.kind === 'resolved' && (event.settled.decision === 'approve' || event.settled.decision === 'deny');
 }
 
 function entryOf(event: ApprovalEvent): AuditEntry {

@@ -5,7 +5,7 @@ import { normalize } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { FileChange, Verdict } from '../src/call.ts';
 import { ToolError } from '../src/errors.ts';
-import type { JobUsage, PathView } from '../src/hosts/job.ts';
+import type { Job, JobUsage, PathView } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import { isProtected } from '../src/paths.ts';
 import type { Powers } from '../src/powers.ts';
@@ -32,6 +32,8 @@ export interface ContextOptions {
   readonly view: PathView;
   /** What its commands may not see or change. */
   readonly masks: Masks;
+  /** All that its writes may replace, where a person approved them. */
+  readonly preImages?: Job['preImages'];
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
@@ -127,12 +129,27 @@ export class WorkerContext implements ToolContext {
       path,
       hash: () => hashAt(fd, name, path, fileBytesMax),
       replace: (content, options) => {
-        const created = replaceAt({ fd, name, path }, content, options);
+        const created = replaceAt({ fd, name, path }, content, {
+          ...options,
+          assertSame: () => this.#assertApproved(path, () => hashAt(fd, name, path, fileBytesMax)),
+        });
         this.#changed.push({ path, kind: created ? 'create' : 'modify' });
         return { created };
       },
       [Symbol.dispose]: () => fs.closeSync(fd),
     } as CheckedTarget;
+  }
+
+  /** A write replaces nothing that the person who said yes to it was not shown. Throws APPROVAL_STALE. */
+  #assertApproved(path: string, hashNow: () => string | undefined): void {
+    const { preImages } = this.#options;
+    if (!preImages) return;
+    const approved = preImages.find((it) => it.path === path);
+    if (approved && approved.hash === (hashNow() ?? null)) return;
+    throw new ToolError('APPROVAL_STALE', `\`${path}\` is not what it was when its change was approved`, {
+      suggestion: 'Look at what changed and call again; the person is asked again.',
+      details: { changed: [`the file ${path}`] },
+    });
   }
 
   command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
@@ -275,8 +292,15 @@ function hashAt(fd: number, name: string, path: string, bytesMax: number): strin
   }
 }
 
+interface Replacing {
+  readonly mode?: number;
+  readonly overwrite: boolean;
+  /** Throws where what is there is not what may be replaced. */
+  assertSame(): void;
+}
+
 /** Temporary file in the same directory, fsync, rename: old or new, never half; hard links to the old content keep it. */
-function replaceAt(spot: Spot, content: Uint8Array, options: { mode?: number; overwrite: boolean }): boolean {
+function replaceAt(spot: Spot, content: Uint8Array, options: Replacing): boolean {
   const { fd, name, path } = spot;
   const old = replaceable(spot);
   const exists = () => new ToolError('ALREADY_EXISTS', `\`${path}\` exists and overwrite is false`);
@@ -284,6 +308,8 @@ function replaceAt(spot: Spot, content: Uint8Array, options: { mode?: number; ov
   const temporary = below(fd, `.ringfence-${randomBytes(8).toString('hex')}.tmp`);
   try {
     writeNew(temporary, content, options.mode ?? (old ? old.mode & 0o777 : 0o644));
+    // Last, so that no more than the rename itself stands between what was looked at and what is replaced.
+    options.assertSame();
     if (options.overwrite) fs.renameSync(temporary, below(fd, name));
     else {
       fs.linkSync(temporary, below(fd, name)); // Fails where the name exists by now; a rename would replace it.
@@ -291,6 +317,7 @@ function replaceAt(spot: Spot, content: Uint8Array, options: { mode?: number; ov
     }
   } catch (error) {
     fs.rmSync(temporary, { force: true });
+    if (error instanceof ToolError) throw error;
     // A mount stands there: the policy holds the name itself.
     if (codeOf(error) === 'EBUSY') throw new ToolError('SANDBOX_DENIED', `\`${path}\` is held in this sandbox`);
     throw codeOf(error) === 'EEXIST' ? exists() : toAccessError(error, path);

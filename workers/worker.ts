@@ -80,6 +80,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     anchor,
     view: setup.view,
     masks: job.masks ?? NO_MASKS,
+    ...(job.preImages && { preImages: job.preImages }),
     limits: setup.limits,
     powers,
     signal,

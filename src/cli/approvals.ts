@@ -245,9 +245,11 @@ async function typedAhead(): Promise<void> {
   for (let turns = 0; turns < 3; turns++) await setImmediate();
 }
 
-/** What `ya` and `na` remember: for what is dangerous no more than the very same call. */
-function rememberFor({ impact }: Approval): Remember {
-  return { scope: 'session', match: impact.level === 'high' ? 'exact' : 'tool' };
+/** What `ya` and `na` remember: for what is dangerous, and for what runs programs, no more than the very same call. */
+function rememberFor({ impact, effects, input }: Approval): Remember {
+  const runs =
+    effects.some((it) => it.kind === 'exec') || (typeof input === 'object' && input !== null && 'command' in input);
+  return { scope: 'session', match: impact.level === 'high' || runs ? 'exact' : 'tool' };
 }
 
 /** `y`, `n why`, `ya`, `na why`; undefined for anything else, which is no answer. */

@@ -6,7 +6,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
-import { Host, type JobEnd, type JobRequest, type RunOptions } from './host.ts';
+import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
 import { HostMasks, type Place } from './host-masks.ts';
 import type { HostSetup, JobResult } from './job.ts';
 
@@ -40,6 +40,16 @@ export interface Ran {
 export interface RunRequest extends Omit<JobRequest, 'masks'> {
   /** Targets that a person approved for this very call: rules that only ask about them do not hold for it. */
   readonly lifted?: readonly string[];
+}
+
+export interface RunOptions extends HostRunOptions {
+  /**
+   * The last word before the job: called when host and masks are ready; what it throws is thrown, and no job is sent. What
+   * it looked at last, with nothing awaited since, is what the job meets.
+   */
+  readonly beforeStart?: () => Promise<void>;
+  /** Called when the job is on its way; who hears of it can't come before it. */
+  readonly onStarted?: () => void;
 }
 
 interface Slot {
@@ -169,7 +179,15 @@ export class Hosts implements AsyncDisposable {
     // One that was idle may have been ended meanwhile, to make room or for its masks; nothing has begun yet.
     if (!host.alive) host = await unlessAborted(this.#readyHost(slot), options.signal);
     const { pid } = host;
-    const end = await host.run(request, options);
+    if (options.beforeStart) {
+      await options.beforeStart();
+      // Not once more on another host: what was looked at is of this moment, and a yes is used up.
+      if (!host.alive) throw crashed(pid);
+    }
+    // Sent before it returns.
+    const running = host.run(request, options);
+    options.onStarted?.();
+    const end = await running;
     if (host.jobs === 0 && this.#leaving.has(host)) host.kill();
     return { end, pid };
   }

@@ -16,6 +16,8 @@ export interface Job {
   readonly stream: boolean;
   /** Whether only what it would do is wanted. */
   readonly preview?: boolean;
+  /** What it may replace: files as a person saw them; absent where nobody was asked. A hash of null: no such file. */
+  readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
   /** What a command of it may not see or change; for execute hosts. */
   readonly masks?: Masks;
 }

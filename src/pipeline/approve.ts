@@ -8,9 +8,10 @@ import type { Answer, Draft, Facts } from '../store/approval.ts';
 import type { Approvals } from '../store/approvals.ts';
 import type { Preview } from '../tools/tool.ts';
 import { type Binding, bindingHash, differencesOf, type Fingerprint, type PreImage, subjectHash } from './binding.ts';
-import { impactOf, warned } from './impact.ts';
+import { impactOf, programsOf, reachOf, warned } from './impact.ts';
 import { cutText, shown } from './shown.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
+import type { Surroundings } from './surroundings.ts';
 
 export interface ApproveDeps {
   readonly limits: Limits;
@@ -20,6 +21,8 @@ export interface ApproveDeps {
   redact<T>(value: T): T;
   /** Hashes of what the call would change, and what it would change there. */
   preview(call: Call, wants: { diff: boolean }): Promise<Preview>;
+  /** Files and directories that decide what it does, as they are now. */
+  surroundings(call: Call): Promise<Surroundings>;
   /** The call as it would be decided about now: its programs are looked up anew. */
   questionNow(call: Call): Question;
   /** Of a program by its real path; undefined when it is gone. */
@@ -46,10 +49,13 @@ export const approve =
     assertSomebodyIsThere(call, { approvals, deps, facts: view.facts });
 
     const { signal } = call.controller;
-    const { preImages, diff } = await deps.preview(call, { diff: true });
+    const [{ preImages, diff }, around] = await Promise.all([
+      deps.preview(call, { diff: true }),
+      deps.surroundings(call),
+    ]);
     signal.throwIfAborted();
-    const binding = bindingOf(call, { preImages, deps });
-    const draft = draftOf(call, { view, diff, binding, deps });
+    const binding = bindingOf(call, { preImages: [...preImages, ...around.states], deps });
+    const draft = draftOf(call, { view: placed(view, around, deps), diff, binding, deps });
     const answer = await approvals.request(draft, {
       signal,
       onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
@@ -57,8 +63,8 @@ export const approve =
     try {
       if (answer.decision === 'deny') throw denied(call, answer, 'asked');
       signal.throwIfAborted();
-      call.approvalGranted = true;
       call.confirm = () => confirm(call, { answer, binding, approvals, deps });
+      if (checkedOf(call).tool.preview) call.approvedPreImages = preImages;
       call.announce({ status: 'queued', position: 0 });
       return await next(call);
     } finally {
@@ -109,10 +115,20 @@ function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
     facts: {
       ...{ sessionId, principal, workspace, tool: tool.name, subjectHash: subjectHash(tool.name, input) },
       ...{ rule: by.id, askingRules, level: seen.level, policyVersion: call.policy.version },
+      ...(command && { reach: reachOf(command), programs: programsOf(command) }),
       unknown: command !== undefined && isUnknown(command),
     },
     shown: { input: part.value, effects: redact(effects.slice(0, EFFECTS_MAX).map(cutEffect)), impact: redact(seen) },
   };
+}
+
+/** With what its place says of the call. */
+function placed({ facts, shown }: View, { complete, runsIn }: Surroundings, { redact }: ApproveDeps): View {
+  let { impact } = shown;
+  if (runsIn !== undefined) impact = warned(impact, 'low', redact(`Runs in ${cutText(runsIn, TARGET_CHARS_MAX)}`));
+  if (complete) return { facts, shown: { ...shown, impact } };
+  impact = warned(impact, 'medium', 'Names more files than a yes can be bound to: they may change before it runs');
+  return { facts: { ...facts, level: impact.level, unknown: true }, shown: { ...shown, impact } };
 }
 
 const isUnknown = ({ commands, unknown }: NonNullable<Question['command']>): boolean =>
@@ -181,11 +197,17 @@ interface Confirming {
 
 async function confirm(call: Call, { answer, binding, approvals, deps }: Confirming): Promise<void> {
   const { preImages } = await deps.preview(call, { diff: false });
+  // Last, so that nothing takes time between this look and the start.
+  const { states } = await deps.surroundings(call);
   call.controller.signal.throwIfAborted();
-  const now = bindingOf(call, { preImages, deps });
+  const now = bindingOf(call, { preImages: [...preImages, ...states], deps });
   const changed = differencesOf(binding, now);
   // Nothing is awaited from here on: what was looked at is what is used up.
-  if (changed.length === 0) return approvals.use(answer.approvalId, bindingHash(now));
+  if (changed.length === 0) {
+    approvals.use(answer.approvalId, bindingHash(now));
+    call.approvalGranted = true;
+    return;
+  }
   approvals.release(answer.approvalId, { withdraw: true });
   const { tool } = checkedOf(call);
   const message = `\`${tool.name}\` was approved, but since then this has changed: ${changed.join(', ')}`;

@@ -105,7 +105,7 @@ function impactOfWords(words: Words): CommandImpact {
   if (RUNNERS.has(name)) return impact('high', 'installs');
   if (name === 'chmod' || name === 'chown' || name === 'chgrp')
     return impact(known.some((it) => it === '--recursive' || /^-[a-zA-Z]*R/.test(it)) ? 'high' : 'medium', 'modifies');
-  if (SHELLS.has(name) || INTERPRETERS.has(name)) return impact('medium', 'runs');
+  if (SHELLS.has(name) || INTERPRETERS.has(name) || runsProject(name, known)) return impact('medium', 'runs');
   const byOption = READING_BY_OPTION[name];
   if (byOption) {
     const found = byOption(known);
@@ -113,6 +113,41 @@ function impactOfWords(words: Words): CommandImpact {
   }
   return READING.has(name) ? impact('low', 'reads') : impact('medium', 'modifies');
 }
+
+/** Whether it runs what files of the project, or its own options, say. */
+function runsProject(name: string, args: readonly string[]): boolean {
+  if (BUILDERS.has(name)) return true;
+  if (PROJECT_VERBS[name] !== undefined) return args.some((it) => PROJECT_VERBS[name]?.has(it));
+  if (name === 'tar')
+    return args.some(
+      (it) =>
+        /^--(to-command|checkpoint-action|use-compress-program|rsh-command|info-script)/.test(it) ||
+        /^-[a-zA-Z]*[IF]/.test(it),
+    );
+  if (name === 'vim' || name === 'vi' || name === 'nvim' || name === 'ex' || name === 'emacs')
+    return args.some((it) => /^(-[cSsue]|--cmd|--eval|--load|\+)/.test(it));
+  // The `e` of GNU sed runs what it finds: as a command, or as a flag of `s`. Letters of a script are not told apart.
+  return (
+    (name === 'sed' || name === 'gsed') &&
+    args.some(
+      (it) => !it.startsWith('-') && /(^|[;{}\d$/!\n ])e|[|/#,@:!][a-zA-Z0-9]*e[a-zA-Z0-9]*($|[;}\n ])/.test(it),
+    )
+  );
+}
+
+const BUILDERS = set(
+  'pytest tox nox gradle gradlew mvn mvnw ant cmake ninja gmake just task rake bundle jest vitest mocha webpack vite rollup',
+);
+const SCRIPT_VERBS = set('run run-script test t tst start stop restart exec publish pack version build dev lint');
+const PROJECT_VERBS: Readonly<Record<string, ReadonlySet<string>>> = {
+  npm: SCRIPT_VERBS,
+  pnpm: SCRIPT_VERBS,
+  yarn: SCRIPT_VERBS,
+  cargo: set('build run test bench check clippy doc b r t c rustc'),
+  go: set('run generate test build vet tool'),
+  poetry: set('run'),
+  uv: set('run'),
+};
 
 /** Words looked at; a command line of 128 KiB is judged by as many as a person would read. */
 const ARGUMENTS_MAX = 256;

@@ -3,16 +3,19 @@ import type { Hosts, PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import { layersOf } from '../policy/decide.ts';
+import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import type { Preview } from '../tools/tool.ts';
+import { decideAgain, type PermissionParts } from './permission.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
 
 export interface ExecuteParts {
   readonly hosts: Hosts;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** The rules on paths that the call's policy holds its host and commands to. */
-  viewOf(call: Call): PathView;
+  readonly permission: PermissionParts;
+  /** The rules on paths that a policy holds host and commands of a call to. */
+  viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
 
 /** Runs the call in its tier host, under its time limit. The innermost stage: there is no next. */
@@ -23,8 +26,6 @@ export const execute =
     if (call.options.preview) return previewOf(call, parts);
     const checked = checkedOf(call);
     const timeoutMs = timeLimit(call, limits);
-    await call.confirm?.();
-    call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
     const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checked, timeoutMs)));
     try {
       return await run(call, parts);
@@ -33,15 +34,59 @@ export const execute =
     }
   };
 
-async function run(call: Call, { hosts, viewOf }: ExecuteParts): Promise<unknown> {
+/** Under the policy of the moment it starts; begins anew when that changes while its host is made ready. */
+async function run(call: Call, parts: ExecuteParts): Promise<unknown> {
+  for (;;) {
+    const policy = policyOfStart(call, parts);
+    try {
+      return await runUnder(policy, call, parts);
+    } catch (error) {
+      // Its end is the time limit of the call.
+      if (error !== POLICY_MOVED) throw error;
+    }
+  }
+}
+
+const POLICY_MOVED = new Error('the policy changed while a host was made ready');
+
+/** The policy in force now, where it lets the call run as it is. Throws POLICY_DENIED, APPROVAL_STALE. */
+function policyOfStart(call: Call, { permission }: ExecuteParts): Policy {
+  const policy = call.policyNow();
+  // A yes to this very call is bound to the policy, and says so itself.
+  if (policy.version === call.policy.version) return policy;
+  if (decideAgain(call, policy, permission) !== 'ask' || call.confirm) return policy;
+  const { tool } = checkedOf(call);
+  throw new ToolError('APPROVAL_STALE', `the policy changed, and asks a person about \`${tool.name}\` now`, {
+    suggestion: 'Call again; the person is asked.',
+    details: { changed: ['the policy'] },
+  });
+}
+
+async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promise<unknown> {
   const { tier, tool, input } = checkedOf(call);
   const { signal } = call.controller;
   const stream = call.options.progress === true;
-  const job = { tool: tool.name, input, stream, ...(call.approvalGranted && { lifted: shownTargets(call) }) };
-  const options = { signal, ...(stream && { onOutput: call.output }) };
-  call.started = true;
-  const { result, pid } = await hosts
-    .run({ tier, workspace: call.workspace, view: viewOf(call) }, job, options)
+  const { principal, sessionId, workspace, root } = call;
+  const place = { tier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
+  const job = {
+    ...{ tool: tool.name, input, stream },
+    ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
+    ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
+  };
+  const { result, pid } = await parts.hosts
+    .run(place, job, {
+      signal,
+      ...(stream && { onOutput: call.output }),
+      beforeStart: async () => {
+        // The host was chosen by its rules on paths, and holds the call to no others.
+        if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
+        await call.confirm?.();
+      },
+      onStarted: () => {
+        call.started = true;
+        call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
+      },
+    })
     .catch((error: unknown) => {
       // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
       throw signal.aborted ? signal.reason : error;

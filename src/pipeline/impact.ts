@@ -1,7 +1,7 @@
 /** How much a call may do, for a person who has to decide. Architecture invariant: pure, and never a permission. */
 import type { Effect, Tier } from '../call.ts';
 import type { ParsedCommand } from '../policy/question.ts';
-import { IMPACTS, type Impact, type ImpactLevel } from '../store/approval.ts';
+import { IMPACTS, type Impact, type ImpactLevel, REACHES, type Reach } from '../store/approval.ts';
 import { type CommandImpact, impactOfCommand, runsWhatItFetches } from './command-impact.ts';
 import { cutText } from './shown.ts';
 
@@ -127,6 +127,25 @@ function ofCommand({ commands }: ParsedCommand): Finding[] {
   if (!runsWhatItFetches(commands)) return findings;
   const fetched = 'Runs what it fetches from elsewhere';
   return [{ level: 'high', description: 'This operation runs code from elsewhere', warnings: [fetched] }, ...findings];
+}
+
+/** How far the commands of a line reach. Deleting is modifying that its level tells apart. */
+export function reachOf({ commands, redirects, unknown }: ParsedCommand): Reach {
+  const reaches = commands.slice(0, COMMANDS_MAX).map((it) => REACH_OF[impactOfCommand(it).kind]);
+  if (redirects.some((it) => it.kind !== 'read')) reaches.push('modifies');
+  if (redirects.some((it) => it.kind === 'connect') || commands.length > COMMANDS_MAX) reaches.push('remote');
+  if (unknown.length > 0) reaches.push('runs');
+  return reaches.reduce((a, b) => (REACHES.indexOf(b) > REACHES.indexOf(a) ? b : a), 'reads');
+}
+
+const REACH_OF: Readonly<Record<CommandImpact['kind'], Reach>> = {
+  ...{ reads: 'reads', modifies: 'modifies', deletes: 'modifies', runs: 'runs', unclear: 'runs' },
+  ...{ remote: 'remote', installs: 'remote', privileged: 'remote' },
+};
+
+/** What the commands of a line run: real paths, or names as written where there is no file of that name; sorted. */
+export function programsOf({ commands }: ParsedCommand): string[] {
+  return [...new Set(commands.map((it) => it.programPath ?? `? ${it.words[0] ?? it.text}`))].toSorted();
 }
 
 function ofUnknown(reasons: readonly string[]): Finding[] {

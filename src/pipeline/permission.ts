@@ -51,6 +51,16 @@ export function questionOf(call: Call, parts: PermissionParts): Question {
   return toQuestion(tool, input, { asker: { principal, session, workspace, root }, parts });
 }
 
+/** What another policy says of a call that was let through before. Throws POLICY_DENIED and its like. */
+export function decideAgain(call: Call, policy: Policy, parts: PermissionParts): 'allow' | 'ask' {
+  const question = questionOf(call, parts);
+  const { tool, input } = checkedOf(call);
+  assertEnvironment(policy, tool.commandOf?.(input as never).env ?? {});
+  const decided = decide(policy, question);
+  if (decided.decision === 'deny') throw denied({ policy }, decided, question);
+  return decided.decision;
+}
+
 /** A call in the terms that policies are written in. */
 export function toQuestion(
   tool: Tool,
@@ -108,7 +118,7 @@ function assertEnvironment(policy: Policy, env: Readonly<Record<string, string>>
 const covers = (allowed: string, name: string): boolean =>
   allowed.endsWith('*') ? name.startsWith(allowed.slice(0, -1)) : name === allowed;
 
-function denied({ policy }: Call, decided: Decided, question: Question): ToolError {
+function denied({ policy }: Pick<Call, 'policy'>, decided: Decided, question: Question): ToolError {
   const { by, unknown } = decided;
   const { code = 'POLICY_DENIED', id, reason, source } = by;
   const target = question.effects[0]?.target ?? question.command?.commands[0]?.text ?? question.tool;

@@ -13,18 +13,17 @@ import { rateLimit } from './rate-limit.ts';
 import { retry } from './retry.ts';
 import { sanitize } from './sanitize.ts';
 import { schedule } from './schedule.ts';
-import { type Call, checkedOf, type Handler, type Stage } from './stage.ts';
+import { checkedOf, type Handler, type Stage } from './stage.ts';
 
 export type { Call, Toolset } from './stage.ts';
 
-import type { PathView } from '../hosts/hosts.ts';
 import { proposeRule } from '../policy/explain.ts';
 import { fingerprint } from '../policy/programs.ts';
 import type { Approvals } from '../store/approvals.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
 import { type ExecuteParts, execute, previewOf } from './execute.ts';
-import { fileStates } from './file-states.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
+import { surroundingsOf } from './surroundings.ts';
 import { validate } from './validate.ts';
 
 export interface PipelineParts {
@@ -35,7 +34,7 @@ export interface PipelineParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
-  viewOf(call: Call): PathView;
+  viewOf: ExecuteParts['viewOf'];
   /** How many listen for approvals now. */
   approvers(): number;
   redact<T>(value: T): T;
@@ -76,10 +75,7 @@ function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
   return {
     ...{ limits, approvers, redact, fingerprint, proposeRule },
     questionNow: (call) => questionOf(call, parts.permission),
-    preview: async (call) => {
-      const { tool } = checkedOf(call);
-      if (tool.preview) return previewOf(call, parts);
-      return { preImages: await fileStates(call.root, call.question?.command?.mentions ?? []) };
-    },
+    preview: async (call) => (checkedOf(call).tool.preview ? previewOf(call, parts) : { preImages: [] }),
+    surroundings: (call) => surroundingsOf(call, limits),
   };
 }

@@ -4,7 +4,7 @@ import type { JobUsage } from '../hosts/job.ts';
 import type { Decided } from '../policy/decide.ts';
 import type { Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
-import type { Tool } from '../tools/tool.ts';
+import type { Preview, Tool } from '../tools/tool.ts';
 
 /** A tool by the name that the caller used. */
 export interface NamedTool {
@@ -61,6 +61,8 @@ export interface Call {
   approvalGranted?: boolean;
   /** Called right before the job starts. Throws APPROVAL_STALE when what was approved is not what would run. */
   confirm?: () => Promise<void>;
+  /** What the person saw of files that it may replace; set with the yes to a tool that tells. */
+  approvedPreImages?: Preview['preImages'];
   /** Secrets hidden in its result or error. */
   redactions?: number;
   /** What the caller should know although the call succeeded. */

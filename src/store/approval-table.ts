@@ -211,8 +211,11 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Row): 
 /** What remembered answers are compared by. */
 export function toFacts({ draft }: Pick<Row, 'draft'>): Facts {
   const { sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion } = draft;
+  const { reach, programs } = draft;
   return {
     ...{ sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion },
     level: draft.impact.level,
+    ...(reach !== undefined && { reach }),
+    ...(programs !== undefined && { programs }),
   };
 }

@@ -44,6 +44,10 @@ export interface Approval {
  */
 export type ApprovalState = 'pending' | 'approved' | 'denied' | 'expired' | 'withdrawn' | 'used';
 
+/** Kinds of what commands do, from the one that reaches least. */
+export const REACHES = ['reads', 'modifies', 'runs', 'remote'] as const;
+export type Reach = (typeof REACHES)[number];
+
 /** What remembered answers are compared by. */
 export interface Facts {
   readonly sessionId: string;
@@ -57,6 +61,10 @@ export interface Facts {
   /** Ids of all rules that ask about the call. */
   readonly askingRules: readonly string[];
   readonly level: ImpactLevel;
+  /** What its commands do, of the kind that reaches furthest; absent for calls without commands. */
+  readonly reach?: Reach;
+  /** Programs that it runs, by real path or as written; sorted. */
+  readonly programs?: readonly string[];
   /** Whether parts of the call can't be known beforehand. */
   readonly unknown: boolean;
   readonly policyVersion: string;

@@ -5,6 +5,7 @@
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
+import { notAnswerable, SYSTEM, toAnswer, unanswered } from './answer.ts';
 import type { Answer, Approval, ApprovalEvent, Draft, Facts, Grant, Resolution, Settled } from './approval.ts';
 import { ApprovalTable, type Row, toApproval, toFacts } from './approval-table.ts';
 import { covers, Grants } from './grants.ts';
@@ -15,6 +16,8 @@ export interface ApprovalsOptions {
   readonly path: string;
   readonly limits: Limits;
   readonly powers: Powers;
+  /** Puts an answer, or its use, on record for good before it has an effect. Throws STORE_FAILED; then it has none. */
+  record?(event: ApprovalEvent): void;
   /** Told of everything that happens, after it was stored; what it throws is logged. */
   onEvent(event: ApprovalEvent): void;
 }
@@ -42,7 +45,6 @@ interface Waiter {
 }
 
 const FEEDBACK_CHARS_MAX = 4096;
-const SYSTEM = 'ringfence';
 
 export class Approvals implements Disposable {
   readonly #options: ApprovalsOptions;
@@ -131,11 +133,13 @@ export class Approvals implements Disposable {
     const grant = resolution.remember && this.#toGrant(row, resolution);
     if ((resolution.feedback?.length ?? 0) > FEEDBACK_CHARS_MAX)
       throw new RpcError('INVALID_PARAMS', `feedback takes at most ${FEEDBACK_CHARS_MAX} characters`);
+    const settled = this.#settledNow(resolution);
     this.#table.transaction(() => {
       if (!this.#settle(row, resolution)) throw this.#notAnswerable(approvalId);
+      this.#record({ kind: 'resolved', approval: toApproval(row), settled });
+      // Last: what is remembered in memory does not go back with the transaction.
       if (grant) this.#grants.add(grant);
     });
-    const settled = this.#settledNow(resolution);
     this.#announce(row, settled);
     if (grant) this.#tell({ kind: 'granted', grant });
     const alsoSettled = grant ? this.#settleOthers(grant) : [];
@@ -162,7 +166,10 @@ export class Approvals implements Disposable {
     const row = this.#table
       .ofSubject('denied', facts)
       .find(({ settled }) => settled !== undefined && Date.parse(settled.at) > since);
-    return row && toAnswer(row);
+    if (!row) return undefined;
+    const { feedback, ...answer } = toAnswer(row);
+    // What a person says is said to one session.
+    return { ...answer, ...(feedback !== undefined && row.draft.sessionId === facts.sessionId && { feedback }) };
   }
 
   /** Whether a yes to such a call is stored that no living call holds; asking for it would need nobody. */
@@ -176,7 +183,13 @@ export class Approvals implements Disposable {
   /** Uses up a yes for the call that is about to run. Throws APPROVAL_STALE where there is none to use, STORE_FAILED. */
   use(approvalId: string, bindingHash: string): void {
     const move = { from: 'approved', to: 'used', aliveAtMs: this.#options.powers.now(), bindingHash } as const;
-    if (!this.#table.move(approvalId, move)) {
+    const used = this.#table.transaction(() => {
+      const moved = this.#table.move(approvalId, move);
+      const row = moved && this.#table.get(approvalId);
+      if (row) this.#options.record?.({ kind: 'used', approval: toApproval(row) });
+      return moved;
+    });
+    if (!used) {
       const state = this.#table.get(approvalId)?.state ?? 'forgotten';
       const why = state === 'approved' ? 'has expired, or was given for something else' : `is ${state} by now`;
       throw new ToolError('APPROVAL_STALE', `approval ${approvalId} ${why}`, {
@@ -244,18 +257,7 @@ export class Approvals implements Disposable {
   }
 
   #notAnswerable(approvalId: string): RpcError {
-    const row = this.#table.get(approvalId);
-    const id = approvalId.slice(0, 64);
-    if (!row) return new RpcError('INVALID_PARAMS', `there is no approval ${id}; approvals.list has those that wait`);
-    const { state, settled } = row;
-    const when = settled ? ` at ${settled.at} by ${settled.by}` : '';
-    return new RpcError(
-      'INVALID_PARAMS',
-      `approval ${id} waits no longer: it was ${state === 'used' ? 'approved and used' : state}${when}`,
-      {
-        state,
-      },
-    );
+    return notAnswerable(approvalId, this.#table.get(approvalId));
   }
 
   #toGrant(row: Row, { decision, remember, feedback, by }: Resolution): Grant | undefined {
@@ -282,11 +284,25 @@ export class Approvals implements Disposable {
     const now = this.#options.powers.now();
     return this.#table
       .pending()
-      .filter((row) => row.expiresMs > now && covers(grant, toFacts(row)) && this.#settle(row, resolution))
+      .filter((row) => row.expiresMs > now && covers(grant, toFacts(row)) && this.#settleOnRecord(row, resolution))
       .map((row) => {
         this.#announce(row, this.#settledNow(resolution));
         return row.approvalId;
       });
+  }
+
+  /** Whether a remembered answer settled it; one that can't be put on record leaves it to the person. */
+  #settleOnRecord(row: Row, resolution: Resolution): boolean {
+    try {
+      return this.#table.transaction(() => {
+        const settled = this.#settle(row, resolution);
+        if (settled)
+          this.#record({ kind: 'resolved', approval: toApproval(row), settled: this.#settledNow(resolution) });
+        return settled;
+      });
+    } catch {
+      return false; // INTERNAL, as logged.
+    }
   }
 
   /** Whether it was still to be answered. A yes can be used as long as it could be given. */
@@ -352,6 +368,19 @@ export class Approvals implements Disposable {
     }
   }
 
+  /** An answer that is not on record is not taken; the person is told, and may give it again. */
+  #record(event: ApprovalEvent): void {
+    try {
+      this.#options.record?.(event);
+    } catch (error) {
+      this.#options.powers.log.error({ error, kind: event.kind }, 'an answer could not be put on record');
+      throw new RpcError(
+        'INTERNAL',
+        'the answer was not taken: the audit log can not be written; it can be given again',
+      );
+    }
+  }
+
   #tell(event: ApprovalEvent): void {
     try {
       this.#options.onEvent(event);
@@ -359,24 +388,4 @@ export class Approvals implements Disposable {
       this.#options.powers.log.error({ error, kind: event.kind }, 'an approval event could not be told');
     }
   }
-}
-
-function toAnswer({ approvalId, settled }: Row): Answer {
-  const { decision = 'deny', by = SYSTEM, feedback } = settled ?? {};
-  return {
-    ...{ approvalId, by, decision: decision === 'approve' ? 'approve' : 'deny' },
-    ...(feedback !== undefined && { feedback }),
-  };
-}
-
-function unanswered({ approvalId, draft }: Row): ToolError {
-  return new ToolError(
-    'APPROVAL_TIMEOUT',
-    `nobody answered within ${draft.timeoutMs} ms whether \`${draft.tool}\` may run`,
-    {
-      rule: draft.rule,
-      suggestion: 'Ask the person to watch `ringfence approvals watch`, then call again.',
-      details: { approvalId, limit: draft.timeoutMs },
-    },
-  );
 }

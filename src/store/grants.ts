@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RpcError } from '../errors.ts';
-import { type Facts, type Grant, IMPACTS } from './approval.ts';
+import { type Facts, type Grant, IMPACTS, REACHES } from './approval.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS grants (
   grant_id TEXT PRIMARY KEY, expires_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT`;
@@ -87,7 +87,24 @@ export function covers(grant: Grant, facts: Facts): boolean {
   if (grant.decision === 'deny') return true;
   const within = IMPACTS.indexOf(facts.level) <= IMPACTS.indexOf(grant.level) && (grant.unknown || !facts.unknown);
   const sameRules = facts.askingRules.every((it) => grant.askingRules.includes(it));
-  return within && sameRules && grant.policyVersion === facts.policyVersion;
+  return (
+    within &&
+    sameRules &&
+    (grant.match === 'exact' || reaches(grant, facts)) &&
+    grant.policyVersion === facts.policyVersion
+  );
+}
+
+/** A yes to commands is one to those programs, and to no more than they did; kinds that are not told are the furthest. */
+function reaches(grant: Grant, facts: Facts): boolean {
+  if (facts.reach === undefined && facts.programs === undefined) return true;
+  const known = new Set(grant.programs);
+  const furthest = (it: Facts) => (it.reach === undefined ? REACHES.length : REACHES.indexOf(it.reach));
+  return (
+    grant.reach !== undefined &&
+    furthest(facts) <= furthest(grant) &&
+    (facts.programs ?? []).every((it) => known.has(it))
+  );
 }
 
 function matches(grant: Grant, facts: Facts): boolean {

@@ -182,6 +182,18 @@ describe('an answer that is remembered', () => {
     expect((await pending()).map((it) => it.approvalId)).not.toContain(second.approvalId);
   });
 
+  test('of the whole tool reaches no other program, and nothing that reaches further', async () => {
+    const first = run('mkdir harmless');
+    await answer((await asked(first)).approvalId, 'approve', { remember: { scope: 'session', match: 'tool' } });
+    expect(await first).toMatchObject({ success: true });
+    expect(await run('mkdir harmless2')).toMatchObject({ success: true });
+    for (const command of ['sh script.sh', 'node -e 1', 'mv harmless harmless3']) {
+      const other = run(command);
+      await answer((await asked(other)).approvalId, 'deny');
+      expect(await other).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
+    }
+  });
+
   test('for ever comes with the rule that would make it so', async () => {
     await using stranger = await daemon.connect();
     const call = stranger.call('terminal_execute', { command: 'touch always' });

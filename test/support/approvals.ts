@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ToolError } from '../../src/errors.ts';
 import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { type Powers, systemPowers } from '../../src/powers.ts';
 import type { ApprovalEvent, Draft } from '../../src/store/approval.ts';
@@ -12,6 +13,8 @@ export class Machine implements Disposable {
   readonly #dir = mkdtempSync(join(tmpdir(), 'ringfence-approvals-'));
   readonly path = join(this.#dir, 'approvals.db');
   readonly events: ApprovalEvent[] = [];
+  /** Whether the record can be written. */
+  onRecord = true;
   readonly #limits: Limits;
   #now = Date.parse('2030-01-01T00:00:00Z');
   #timers = new Set<{ at: number; fn: () => void }>();
@@ -74,6 +77,9 @@ export class Machine implements Disposable {
     const { path, powers } = this;
     const approvals = new Approvals({
       ...{ path, powers, limits: this.#limits },
+      record: ({ kind }) => {
+        if (!this.onRecord) throw new ToolError('STORE_FAILED', `no record of ${kind}`);
+      },
       onEvent: (event) => this.events.push(event),
     });
     this.#started.push(approvals);

@@ -32,6 +32,7 @@ let world: {
   hash: string | null;
   programPath: string;
   approvers: number;
+  complete: boolean;
   previewed?: () => void;
 };
 let machine: Machine;
@@ -39,7 +40,7 @@ let runs: string[];
 
 beforeEach(() => {
   machine = new Machine();
-  world = { policyVersion: 'p1', ino: '1', hash: 'h1', programPath: '/usr/bin/git', approvers: 1 };
+  world = { policyVersion: 'p1', ino: '1', hash: 'h1', programPath: '/usr/bin/git', approvers: 1, complete: true };
   runs = [];
 });
 afterEach(() => machine[Symbol.dispose]());
@@ -52,6 +53,7 @@ const deps: ApproveDeps = {
     world.previewed?.();
     return { preImages: [{ path: 'a.txt', hash: world.hash }], diff: '+hunter2' };
   },
+  surroundings: async () => ({ states: [], complete: world.complete }),
   questionNow: () => question({ commands: [{ ...git.commands[0], programPath: world.programPath } as never] }),
   fingerprint: (path) =>
     world.ino === undefined ? undefined : { path, dev: '1', ino: world.ino, size: '1', mtimeNs: '1', ctimeNs: '1' },
@@ -343,4 +345,40 @@ test('calls that wait hold up nobody', async () => {
   start();
   await asked();
   expect(await start({ id: 'c2', decision: 'allow' }).result).toBe('ran');
+});
+
+test('a command that names more files than are bound is said to, is no longer of low impact, and counts as unknown', async () => {
+  world.complete = false;
+  start({});
+  const id = await asked();
+  expect(machine.approvals.get(id)?.impact.warnings[0]).toMatch(/more files than a yes can be bound to/);
+});
+
+test('with a record that can not be written no yes is taken, none is used, and it can be given again', async () => {
+  const { result, error } = start({}, () => (machine.onRecord = false));
+  machine.onRecord = false;
+  const id = await asked();
+  expect(() => machine.approvals.resolve(id, { decision: 'approve', by: 'ann' })).toThrow(/not taken/);
+  expect(machine.approvals.list().map((it) => it.approvalId)).toEqual([id]);
+  machine.onRecord = true;
+  await yes();
+  await result.catch(() => {});
+  expect((await error())?.code).toBe('STORE_FAILED');
+  expect(runs).toEqual([]);
+});
+
+test('a repeated call of another session is denied without what was said to the first', async () => {
+  start();
+  machine.approvals.resolve(await asked(), { decision: 'deny', by: 'ann', feedback: 'for your eyes' });
+  const other = callOf({ id: 'c2' }).call;
+  Object.assign(other, { sessionId: 's2' });
+  const error = await approve(
+    machine.approvals,
+    deps,
+  )(async () => 'ran')(other).then(
+    () => undefined,
+    (it: ToolError) => it.toWire(),
+  );
+  expect(error?.code).toBe('APPROVAL_DENIED');
+  expect(JSON.stringify(error)).not.toContain('for your eyes');
 });

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Effect } from '../../../src/call.ts';
+import { impactOfCommand } from '../../../src/pipeline/command-impact.ts';
 import { type ImpactFacts, impactOf, warned } from '../../../src/pipeline/impact.ts';
 import { cutText, shown } from '../../../src/pipeline/shown.ts';
 import type { ParsedCommand, SimpleCommand } from '../../../src/policy/question.ts';
@@ -219,4 +220,31 @@ describe('what is shown of an input', () => {
   test('never cuts a character in two', () => {
     expect(cutText('😀'.repeat(100), 51).isWellFormed()).toBe(true);
   });
+});
+
+test.each([
+  'npm test',
+  'npm run gen',
+  'yarn build',
+  'pytest -q',
+  'cargo run',
+  'go generate ./...',
+  'gradle build',
+  'cmake .',
+  'tar xf a.tar --to-command=sh',
+  'vim -c :q a',
+  'sed e a',
+  'sed s/a/b/e a',
+])('%s is said to run code that is not shown', (text) => {
+  const words = text.split(' ');
+  expect(
+    impactOfCommand({ text, words, program: words[0], programPath: undefined, unknown: undefined } as never),
+  ).toMatchObject({ level: 'medium', kind: 'runs' });
+});
+
+test('sed that only replaces is not said to run code', () => {
+  const words = ['sed', 's/one/three/g', 'a'];
+  expect(
+    impactOfCommand({ text: '', words, program: 'sed', programPath: undefined, unknown: undefined } as never).kind,
+  ).toBe('modifies');
 });

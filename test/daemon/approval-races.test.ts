@@ -1,0 +1,138 @@
+/** Who can write beside a call, and tries to slip something under a yes: between the question, the answer and the start. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Client, RunningCall } from '../../src/client.ts';
+import type { Approval } from '../../src/store/approval.ts';
+import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+
+const POLICY = `
+rules:
+  - id: ask-about-notes
+    match: { write: "notes/**" }
+    decision: ask
+    reason: Notes are the person's.
+`;
+
+let daemon: TestDaemon;
+let agent: Client;
+let operator: Client;
+beforeAll(async () => {
+  daemon = await startDaemon({ policy: POLICY });
+  agent = await daemon.connect();
+  operator = await daemon.connect({ role: 'operator' });
+  mkdirSync(join(daemon.workspace, 'notes'));
+});
+afterAll(async () => {
+  await agent[Symbol.asyncDispose]();
+  await operator[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+const at = (path: string) => join(daemon.workspace, path);
+const pending = async (): Promise<Approval[]> =>
+  ((await operator.request('approvals.list', {})) as { approvals: Approval[] }).approvals;
+
+async function asked({ callId }: RunningCall<unknown>): Promise<Approval> {
+  let found: Approval | undefined;
+  await until(async () => {
+    found = (await pending()).find((it) => it.callId === callId);
+    return found !== undefined;
+  });
+  return found as Approval;
+}
+
+const approve = (approvalId: string, more: object = {}) =>
+  operator.request('approvals.resolve', { approvalId, decision: 'approve', ...more });
+const run = (command: string, more: object = {}) => agent.call('terminal_execute', { command, ...more });
+
+test('a script that is swapped after the yes, while the host is made ready, does not run', async () => {
+  writeFileSync(at('run.sh'), 'echo good > ran');
+  const call = run('sh run.sh');
+  const { approvalId } = await asked(call);
+  // The first command of this daemon: its host takes tens of milliseconds to come up, all of them after the yes.
+  await approve(approvalId);
+  writeFileSync(at('run.sh'), 'echo evil > ran');
+  expect(await call).toMatchObject({ error: { code: 'APPROVAL_STALE' } });
+  expect(existsSync(at('ran'))).toBe(false);
+});
+
+test('a call that turned out stale is not said to be approved', async () => {
+  writeFileSync(at('notes/n.txt'), 'one\n');
+  const call = agent.call('file_write', { path: 'notes/n.txt', content: 'two\n' });
+  const { approvalId } = await asked(call);
+  writeFileSync(at('notes/n.txt'), 'other\n');
+  await approve(approvalId);
+  const result = await call;
+  expect(result).toMatchObject({ error: { code: 'APPROVAL_STALE' } });
+  expect(result.metadata.approvalGranted).toBeUndefined();
+  expect(readFileSync(at('notes/n.txt'), 'utf8')).toBe('other\n');
+});
+
+test('a policy that denies by now reaches calls that wait for their place', async () => {
+  const tier = 'tiers:\n  execute: { decision: allow }\n';
+  await using busy = await startDaemon({ policy: tier, limits: { hostCommandsMax: 1 } });
+  await using client = await busy.connect();
+  await using boss = await busy.connect({ role: 'operator' });
+  const gate = join(busy.workspace, 'gate');
+  execFileSync('mkfifo', [gate]);
+  const first = client.call('terminal_execute', { command: 'cat gate' });
+  const second = client.call('terminal_execute', { command: 'touch denied' });
+  await until(async () => (await client.record(first.callId)).state.status === 'in-progress');
+  writeFileSync(join(busy.stateDir, 'policy.yaml'), tier.replace('allow', 'deny'));
+  expect(await boss.request('policy.reload', {})).toEqual({ ok: true, problems: [] });
+  writeFileSync(gate, 'go');
+  expect(await first).toMatchObject({ success: true });
+  expect(await second).toMatchObject({ error: { code: 'POLICY_DENIED', rule: 'tiers.execute.decision' } });
+  expect(existsSync(join(busy.workspace, 'denied'))).toBe(false);
+});
+
+test.each<[string, () => void, () => void, () => RunningCall<unknown>]>([
+  [
+    'a link to a directory that leads elsewhere by now',
+    () => {
+      for (const it of ['a', 'b']) mkdirSync(at(it), { recursive: true });
+      writeFileSync(at('b/precious'), '');
+      symlinkSync('a', at('link'));
+    },
+    () => {
+      rmSync(at('link'));
+      symlinkSync('b', at('link'));
+    },
+    () => run('rm -rf *', { cwd: 'link' }),
+  ],
+  [
+    'the 70th file that is named',
+    () => writeFileSync(at('late.sh'), 'touch evil'),
+    () => writeFileSync(at('late.sh'), 'touch evil '),
+    () => run(`true ${Array.from({ length: 70 }, (_, n) => `n${n}`).join(' ')}; sh late.sh`),
+  ],
+  [
+    'a file that only a glob names',
+    () => writeFileSync(at('glob.sh'), 'touch evil'),
+    () => writeFileSync(at('glob.sh'), 'touch evil '),
+    () => run('sh glo*.sh'),
+  ],
+  [
+    'one more file that a glob finds',
+    () => writeFileSync(at('list1.sh'), 'true'),
+    () => writeFileSync(at('list0.sh'), 'touch evil'),
+    () => run('sh list*.sh'),
+  ],
+  [
+    'a Makefile that make reads by itself',
+    () => writeFileSync(at('Makefile'), 'all:\n\ttrue\n'),
+    () => writeFileSync(at('Makefile'), 'all:\n\ttouch evil\n'),
+    () => run('make'),
+  ],
+])('%s makes a yes stale', async (_, before, between, call) => {
+  before();
+  const running = call();
+  const { approvalId, impact } = await asked(running);
+  if (_.startsWith('a link')) expect(impact.warnings).toContain(`Runs in ${at('a')}`);
+  between();
+  await approve(approvalId);
+  expect(await running).toMatchObject({ error: { code: 'APPROVAL_STALE' } });
+  expect(existsSync(at('evil'))).toBe(false);
+});
