@@ -222,25 +222,34 @@ export class Gateway {
     };
   }
 
-  /** Throws UNAUTHENTICATED for a token that is nobody's, and for a role that the token does not give. */
+  /** Throws UNAUTHENTICATED for a token that is nobody's, two of different bearers, and a role that the token does not give. */
   #authenticate({ channel }: Connection, { token, role }: Params<'hello'>): Identity {
-    const identity = token === undefined ? undefined : this.#options.identify(token);
-    if (token !== undefined && identity === undefined)
-      throw new RpcError('UNAUTHENTICATED', 'this token is not one of this daemon');
+    const [own, opened] = [token, channel.bearer].map((it) => this.#identify(it));
+    const identity = own ?? opened;
+    // Else whoever has two could choose the policy that narrows less.
+    if (own && opened && (own.principal !== opened.principal || own.role !== opened.role))
+      throw new RpcError('UNAUTHENTICATED', 'hello.token and Authorization: Bearer are of different bearers');
     if (!channel.authenticated && identity === undefined) {
       throw new RpcError('UNAUTHENTICATED', 'a WebSocket needs a token: as Authorization: Bearer, or as hello.token');
     }
     if (role === 'operator' && identity?.role !== 'operator') {
       throw new RpcError(
         'UNAUTHENTICATED',
-        'role operator needs the operator token as hello.token; the CLI reads it from the state directory',
+        'role operator needs the operator token; the CLI reads it from the state directory',
       );
     }
     return identity ?? { role: 'agent', principal: this.#principalOf(channel) };
   }
 
+  #identify(token: string | undefined): Identity | undefined {
+    if (token === undefined) return undefined;
+    const identity = this.#options.identify(token);
+    if (!identity) throw new RpcError('UNAUTHENTICATED', 'this token is not one of this daemon');
+    return identity;
+  }
+
+  /** Of one without a token: a Unix socket's, where the mode of the file lets in. */
   #principalOf(channel: Channel): string {
-    if (channel.kind !== 'unix') return 'token';
     return `uid:${channel.credentials?.uid ?? process.getuid?.() ?? '?'}`;
   }
 
