@@ -42,7 +42,7 @@ export interface GatewayOptions {
   identify(token: string): Identity | undefined;
   warm(session: Session): void;
   hostStatus(): Promise<HostStatus[]>;
-  auditStatus(): { entries: number; writable: boolean };
+  auditStatus(): { entries: number; writable: boolean; overSize?: true };
   approvalsPending(): number;
   listeners(): string[];
   recordSession(session: Session): void;
