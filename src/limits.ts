@@ -40,6 +40,8 @@ export const limitsSchema = z.strictObject({
   queueMax: count().default(16_384),
   /** Ended calls remembered per session, for calls.get and for repeated call ids. */
   sessionCallsKept: count().default(1024),
+  /** Ids of calls remembered per session after their results are forgotten, about 100 bytes each, so that no id has two side effects. */
+  sessionCallIdsKept: count().default(65_536),
   /** Bytes of inputs and results remembered per session; the oldest are forgotten first. */
   sessionResultBytesKept: bytes().default(8 * MiB),
   /** Events kept for a subscriber that asks for what came before it (`afterSeq`). */
