@@ -89,6 +89,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     approvalsPending: () => records.approvals.pendingCount,
     listeners: () => listeners.map((it) => it.address),
     recordSession: (session) => records.auditLog.append(sessionEntry(session)),
+    record: (entry) => records.auditLog.append(entry),
     sessionEnded: ({ options }) => records.approvals.endSession(options.id),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });

@@ -7,7 +7,7 @@ import type { Limits } from '../limits.ts';
 import type { Call, Handler, Toolset } from '../pipeline/stage.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
-import { redactValue } from '../redact.ts';
+import { redactText, redactValue } from '../redact.ts';
 
 export interface SessionOptions {
   readonly id: string;
@@ -80,7 +80,7 @@ export class Session {
     }
     const record: CallRecord = {
       callId: id,
-      tool: call.name,
+      tool: redactText(call.name),
       sessionId: this.options.id,
       createdAt: new Date(powers.now()).toISOString(),
       state: { status: 'queued', position: 0 },
@@ -167,7 +167,8 @@ export class Session {
       result = this.#toResult(call, startedAt, { data: await run(call) });
     } catch (thrown) {
       const error = toToolError(thrown);
-      if (error.code === 'INTERNAL') powers.log.error({ error: error.cause, callId: call.id }, 'a call failed inside');
+      if (error.code === 'INTERNAL')
+        powers.log.error({ error: error.cause, callId: redactText(call.id) }, 'a call failed inside');
       result = this.#toResult(call, startedAt, { error });
     } finally {
       deadline?.cancel();
@@ -182,7 +183,7 @@ export class Session {
   #toResult(call: Call, startedAt: number, end: { data: unknown } | { error: ToolError }): ToolResult {
     const { powers } = this.options;
     const durationMs = round(powers.monotonicMs() - startedAt);
-    const tool = call.checked?.tool.name ?? call.toolset.get(call.name)?.tool.name ?? call.name;
+    const tool = call.checked?.tool.name ?? call.toolset.get(call.name)?.tool.name ?? redactText(call.name);
     const { usage, hostPid } = call;
     const verdict = 'error' in end ? verdictOf(end.error, usage?.verdict) : 'ok';
     const metadata: ResultMetadata = {

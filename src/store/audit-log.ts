@@ -236,15 +236,18 @@ export class AuditLog implements Disposable {
 
   #toRow(entry: AuditEntry): Row {
     const at = new Date(this.#powers.now()).toISOString();
-    const { input, effects, detail, ...others } = entry;
+    const { input, effects, detail, tool, callId, ...others } = entry;
     const redacted = {
       ...(this.#redact && { input: this.#redacted(input) }),
       effects: this.#redacted(effects),
+      // Callers choose these two.
+      ...(tool !== undefined && { tool: this.#redacted(tool) }),
+      ...(callId !== undefined && { callId: this.#redacted(callId) }),
       detail: this.#redacted(detail),
     };
     const { auditFieldCharsMax, auditRefusalCharsMax } = this.#limits;
     const isShort = entry.kind === 'refusal' || this.#overSize;
-    const whole = { ...others, ...(redacted as Pick<AuditEntry, 'input' | 'effects' | 'detail'>) };
+    const whole = { ...others, ...(redacted as Partial<AuditEntry>) };
     return toRow(whole, at, this.#limits, isShort ? auditRefusalCharsMax : auditFieldCharsMax);
   }
 
