@@ -87,10 +87,11 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies, toolset }),
     hostStatus: () => hosts.status(),
-    auditStatus: () => ({ entries: records.auditLog.entries, writable: records.auditLog.writable }),
+    auditStatus: () => records.auditLog.status,
     approvalsPending: () => records.approvals.pendingCount,
     listeners: () => listeners.map((it) => it.address),
     recordSession: (session) => records.auditLog.append(sessionEntry(session)),
+    record: (entry) => records.auditLog.append(entry),
     sessionEnded: ({ options }) => records.approvals.endSession(options.id),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });

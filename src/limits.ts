@@ -40,6 +40,8 @@ export const limitsSchema = z.strictObject({
   queueMax: count().default(16_384),
   /** Ended calls remembered per session, for calls.get and for repeated call ids. */
   sessionCallsKept: count().default(1024),
+  /** Ids of calls remembered per session after their results are forgotten, about 100 bytes each, so that no id has two side effects. */
+  sessionCallIdsKept: count().default(65_536),
   /** Bytes of inputs and results remembered per session; the oldest are forgotten first. */
   sessionResultBytesKept: bytes().default(8 * MiB),
   /** Events kept for a subscriber that asks for what came before it (`afterSeq`). */
@@ -184,6 +186,12 @@ export const limitsSchema = z.strictObject({
   auditDepthMax: z.int().min(1).max(48).default(32),
   /** Characters of a name or id in an entry; a tool's name comes from the caller. */
   auditNameCharsMax: count().default(512),
+  /** The same of a refusal, and of every entry while the log is too large: what costs its maker nothing must cost the disk little. */
+  auditRefusalCharsMax: count().default(1024),
+  /** Refusals of one session recorded one by one in a minute, and as many sessions; a flood of them would push its maker's deeds out. */
+  auditRefusalsPerMinute: count().default(300),
+  /** The same for a principal, so that opening session after session does not get around the bound of one. */
+  auditRefusalsPerMinutePrincipal: count().default(1200),
   /** Entries between two signed checkpoints; a signature costs as much as ten entries. */
   auditCheckpointEntries: count().default(1000),
   /** From an entry to the checkpoint that signs it, at the latest; the file of checkpoints grows by 230 bytes each time. */
@@ -192,6 +200,8 @@ export const limitsSchema = z.strictObject({
   auditRetentionMs: ms().default(90 * 86_400_000),
   /** Size of the audit log, beyond which its oldest entries are dropped, so that calls can't fill the disk. */
   auditBytesMax: bytes().default(1024 * MiB),
+  /** Age until which an entry is kept whatever the size, so that nobody can flood the record of a deed away before a person looks. */
+  auditMinAgeMs: z.int().min(0).default(86_400_000),
   /** Entries in one answer to audit.query. */
   auditQueryMax: count().default(1000),
   /** Characters of inputs, effects and details in one such answer; each two may be an element, of which messageElementsMax are read. */

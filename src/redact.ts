@@ -155,7 +155,10 @@ export class RedactingStream {
 }
 
 export interface RedactOptions {
-  /** Whether a text under the name of a secret (`password`, `apiKey`, `Cookie`) is hidden whatever it is: `[redacted]`. */
+  /**
+   * Whether a text under the name of a secret (`password`, `apiKey`, `Cookie`) is hidden whatever it is, `[redacted]`, and names
+   * that are secrets themselves are, too.
+   */
   readonly byKey?: boolean;
   readonly onSecret?: OnSecret;
 }
@@ -166,7 +169,7 @@ const isSecretKey = (key: string) => SECRET_KEY.test(key.slice(-64).replaceAll(/
 
 /**
  * Plain data with the secrets in its texts replaced, at any depth (that of decoded messages is bounded); bytes are read as text.
- * Only what holds one is copied. Names of members are left as they are.
+ * Only what holds one is copied. Names of members are left as they are, unless `byKey`.
  */
 export function redactValue(value: unknown, options: RedactOptions = {}): unknown {
   if (typeof value === 'string') return redactText(value, options.onSecret);
@@ -178,13 +181,24 @@ export function redactValue(value: unknown, options: RedactOptions = {}): unknow
   }
   if (!isPlain(value)) return value;
   const entries = Object.entries(value);
+  const names = new Map<string, number>();
   let changed = false;
   for (const entry of entries) {
     const [key, member] = entry;
     entry[1] = options.byKey && isSecretKey(key) ? hidden(member, options) : redactValue(member, options);
-    changed ||= entry[1] !== member;
+    if (options.byKey) entry[0] = shownName(key, names, options);
+    changed ||= entry[1] !== member || entry[0] !== key;
   }
   return changed ? Object.fromEntries(entries) : value;
+}
+
+/** Different names stay different, by a number, so that no member hides another. */
+function shownName(key: string, seen: Map<string, number>, { onSecret }: RedactOptions): string {
+  const shown = redactText(key, onSecret);
+  if (shown === key) return key;
+  const n = (seen.get(shown) ?? 0) + 1;
+  seen.set(shown, n);
+  return n === 1 ? shown : `${shown} ${n}`;
 }
 
 function isPlain(value: object): boolean {

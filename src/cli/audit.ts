@@ -34,8 +34,10 @@ export async function auditQuery(
 export async function auditVerify(client: AuditClient, flags: { readonly json?: boolean } = {}): Promise<number> {
   const it = (await client.request('audit.verify', {})) as Verification;
   if (flags.json) printJson(it);
-  else if (it.ok) print(`${it.entries} entries, all of them whole and in order`);
-  else {
+  else if (it.ok) {
+    print(`${it.entries} entries, all of them whole and in order`);
+    if (it.droppedBefore !== undefined) say(`entries before ${it.droppedBefore} were dropped${whyOf(it)}`);
+  } else {
     const from = it.firstBroken === undefined ? '' : ` from entry ${it.firstBroken}`;
     say(
       `the audit log is broken${from}: ${safe(it.reason ?? 'no reason given')} (${it.entries} entries before are whole)`,
@@ -43,6 +45,9 @@ export async function auditVerify(client: AuditClient, flags: { readonly json?: 
   }
   return it.ok ? EXIT.OK : EXIT.FAILED;
 }
+
+const whyOf = ({ droppedForSize }: Verification): string =>
+  droppedForSize === undefined ? ' for their age' : `, up to ${droppedForSize} to make room`;
 
 /** `ringfence audit export`: all entries asked for, the oldest first, a line each. Gives the exit code. */
 export async function auditExport(

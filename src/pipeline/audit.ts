@@ -4,53 +4,80 @@ import type { AuditEntry, AuditLog } from '../store/audit-log.ts';
 import type { Call, Stage } from './stage.ts';
 
 /**
- * Records each call and what came of it. Where a call may change something, its intent is on disk before anything else
- * happens, and a log that can't be written refuses it (STORE_FAILED); reading goes on, with a warning.
+ * Records each call that is refused and what came of each that is not. A log that can't be written refuses what may change
+ * something (STORE_FAILED) before anybody is asked about it; reading goes on, with a warning.
  */
 export const audit =
   (log: AuditLog, powers: Powers): Stage =>
   (next) =>
   async (call) => {
     const startedAt = powers.monotonicMs();
-    const tool = call.toolset.get(call.name)?.tool;
-    const changes = tool !== undefined && tool.tier !== 'read_only' && call.options.preview !== true;
-    if (changes) recordIntent(call, log);
-    else if (!log.writable) warn(call);
     const end = (kind: 'outcome' | 'refusal', error?: ToolError) =>
       log.append({
         ...entryOf(call, kind),
         // An intent has told it already.
-        ...(!changes && { input: call.rawInput }),
+        ...(!call.intended && { input: call.rawInput }),
         durationMs: Math.round((powers.monotonicMs() - startedAt) * 1000) / 1000,
         ...(error && { code: error.code }),
+        ...(call.usage && { resources: resourcesOf(call.usage) }),
         ...detailOf(call),
       });
     try {
+      if (!log.writable) {
+        if (mayChange(call)) throw unwritable();
+        warn(call);
+      }
       const data = await next(call);
       end('outcome');
       return data;
     } catch (thrown) {
       const error = toToolError(thrown);
-      end(call.decision === 'allow' || call.approvalGranted ? 'outcome' : 'refusal', error);
+      // What never started had no outcome, also where it was allowed: stale, cancelled, no place.
+      end(call.started || isPreviewed(call) ? 'outcome' : 'refusal', error);
       throw error;
     }
   };
 
-/** Throws STORE_FAILED when it is not on disk. */
-function recordIntent(call: Call, log: AuditLog): void {
-  try {
-    // A log that can't be written may hold up the daemon for a second at each attempt; it tries again by itself.
-    if (!log.writable) throw new ToolError('STORE_FAILED', 'the audit log can not be written at the moment');
-    log.append({ ...entryOf(call, 'intent'), input: call.rawInput });
-    log.flush();
-  } catch (error) {
-    log.append({ ...entryOf(call, 'refusal'), code: 'STORE_FAILED' });
-    throw error;
-  }
-}
+/**
+ * Where a call may change something, its intent is on disk before anything happens. After the decision, since an intent may be
+ * large: refused ones, which are free, would fill the log.
+ */
+export const intent =
+  (log: AuditLog): Stage =>
+  (next) =>
+  async (call) => {
+    if (mayChange(call)) {
+      // A log that can't be written may hold up the daemon for a second at each attempt; it tries again by itself.
+      if (!log.writable) throw unwritable();
+      log.append({ ...entryOf(call, 'intent'), input: call.rawInput });
+      call.intended = true;
+      log.flush();
+    }
+    return next(call);
+  };
+
+const mayChange = ({ toolset, name, options }: Call): boolean => {
+  const tool = toolset.get(name)?.tool;
+  return tool !== undefined && tool.tier !== 'read_only' && options.preview !== true;
+};
+
+/** A preview starts nothing, and is refused only by a decision. */
+const isPreviewed = ({ options, decision }: Call): boolean =>
+  options.preview === true && decision !== undefined && decision !== 'deny';
+
+const unwritable = () => new ToolError('STORE_FAILED', 'the audit log can not be written at the moment');
 
 function warn(call: Call): void {
   call.warnings = [...(call.warnings ?? []), 'the audit log could not be written; this call may not be in it'];
+}
+
+function resourcesOf(usage: NonNullable<Call['usage']>): NonNullable<AuditEntry['resources']> {
+  const { cpuMs, peakBytes, outputBytes, processes, verdict, enforcedBy } = usage;
+  return {
+    ...{ cpuMs, outputBytes, verdict, enforcedBy },
+    ...(peakBytes !== undefined && { peakBytes }),
+    ...(processes !== undefined && { processes }),
+  };
 }
 
 function detailOf({ costUsd, redactions }: Call): Pick<AuditEntry, 'detail'> {

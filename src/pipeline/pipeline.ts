@@ -4,7 +4,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditLog } from '../store/audit-log.ts';
 import { type ApproveDeps, approve } from './approve.ts';
-import { audit } from './audit.ts';
+import { audit, intent } from './audit.ts';
 import { cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import { FairQueue } from './fair-queue.ts';
@@ -61,6 +61,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     permission(parts.permission),
     cache,
     approve(approvals, approveDeps(parts)),
+    intent(auditLog),
     retry,
     lock,
     schedule(queue, limits, powers),

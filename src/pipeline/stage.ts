@@ -68,6 +68,8 @@ export interface Call {
   /** What the caller should know although the call succeeded. */
   warnings?: string[];
   queuedMs: number;
+  /** Whether its intent is on record, with its input. */
+  intended?: boolean;
   /** Whether its job was handed to a host: from then on it may have cost something. */
   started?: boolean;
   hostPid?: number;

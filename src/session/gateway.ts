@@ -15,12 +15,16 @@ import {
   type Topic,
 } from '../protocol/messages.ts';
 import { Peer } from '../protocol/peer.ts';
+import { redactText, redactValue } from '../redact.ts';
+import type { AuditEntry } from '../store/audit-log.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Events } from './events.ts';
 import type { Oversight } from './oversight.ts';
+import { parseParams } from './parse-params.ts';
 import type { Policies } from './policies.ts';
 import { Session } from './session.ts';
+import { SessionRecords } from './session-records.ts';
 
 const PROTOCOL = 1;
 
@@ -44,10 +48,11 @@ export interface GatewayOptions {
   identify(token: string): Identity | undefined;
   warm(session: Session): void;
   hostStatus(): Promise<HostStatus[]>;
-  auditStatus(): { entries: number; writable: boolean };
+  auditStatus(): { entries: number; writable: boolean; overSize?: true };
   approvalsPending(): number;
   listeners(): string[];
   recordSession(session: Session): void;
+  record(entry: AuditEntry): void;
   sessionEnded(session: Session): void;
   /** Begins the daemon's end; the answer is sent before it. */
   shutdown(graceMs: number): void;
@@ -72,12 +77,14 @@ export class Gateway {
   readonly #options: GatewayOptions;
   readonly #connections = new Set<Connection>();
   readonly #events: Events;
+  readonly #records: SessionRecords;
   readonly #startedAt: number;
   #closing = false;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
     this.#events = options.events;
+    this.#records = new SessionRecords((it) => options.record(it));
     this.#startedAt = options.powers.monotonicMs();
   }
 
@@ -107,6 +114,7 @@ export class Gateway {
   async #end(session: Session | undefined): Promise<void> {
     if (!session) return;
     await session.end(new ToolError('CANCELLED', 'the connection of this call ended'));
+    this.#records.ended(session, 'its connection ended');
     this.#options.sessionEnded(session);
   }
 
@@ -129,13 +137,29 @@ export class Gateway {
     while (queue.running > 0 && powers.monotonicMs() < until)
       await new Promise<void>((resolve) => powers.after(10, resolve));
     await Promise.all([...this.#connections].map(async ({ session }) => session?.end(error)));
-    for (const { peer } of this.#connections) {
+    this.#records.shutdown(reason);
+    for (const { peer, session } of this.#connections) {
+      if (session) this.#records.ended(session, reason);
       peer.notify('session.closing', { reason });
       peer.close();
     }
   }
 
+  /** Errors of the conversation echo what was sent, so that they are recorded and answered without secrets. */
   async #serve(connection: Connection, method: string, raw: unknown): Promise<unknown> {
+    try {
+      return await this.#dispatch(connection, method, raw);
+    } catch (thrown) {
+      if (!(thrown instanceof RpcError)) throw thrown;
+      const { code, message, data } = thrown;
+      const error = new RpcError(code, redactText(message), redactValue(data) as typeof data);
+      const { session, channel } = connection;
+      this.#records.refused(error, { session, principal: this.#principalOf(channel), method });
+      throw error;
+    }
+  }
+
+  #dispatch(connection: Connection, method: string, raw: unknown): unknown {
     if (!connection.session && method !== 'hello') {
       throw new RpcError('NOT_READY', `the first request is hello, not ${method.slice(0, 64)}`);
     }
@@ -182,11 +206,11 @@ export class Gateway {
       case 'policy.explain':
         return oversight.explain(session, params as Params<'policy.explain'>);
       case 'policy.reload':
-        return oversight.reload();
+        return this.#reload(session);
       case 'status':
         return this.#status(session);
       case 'shutdown':
-        return this.#shutdown(params as Params<'shutdown'>);
+        return this.#shutdown(session, params as Params<'shutdown'>);
       default:
         return method satisfies never;
     }
@@ -224,25 +248,35 @@ export class Gateway {
     };
   }
 
-  /** Throws UNAUTHENTICATED for a token that is nobody's, and for a role that the token does not give. */
+  /** Throws UNAUTHENTICATED for a token that is nobody's, two of different bearers, and a role that the token does not give. */
   #authenticate({ channel }: Connection, { token, role }: Params<'hello'>): Identity {
-    const identity = token === undefined ? undefined : this.#options.identify(token);
-    if (token !== undefined && identity === undefined)
-      throw new RpcError('UNAUTHENTICATED', 'this token is not one of this daemon');
+    const [own, opened] = [token, channel.bearer].map((it) => this.#identify(it));
+    const identity = own ?? opened;
+    // Else whoever has two could choose the policy that narrows less.
+    if (own && opened && (own.principal !== opened.principal || own.role !== opened.role))
+      throw new RpcError('UNAUTHENTICATED', 'hello.token and Authorization: Bearer are of different bearers');
     if (!channel.authenticated && identity === undefined) {
       throw new RpcError('UNAUTHENTICATED', 'a WebSocket needs a token: as Authorization: Bearer, or as hello.token');
     }
     if (role === 'operator' && identity?.role !== 'operator') {
       throw new RpcError(
         'UNAUTHENTICATED',
-        'role operator needs the operator token as hello.token; the CLI reads it from the state directory',
+        'role operator needs the operator token; the CLI reads it from the state directory',
       );
     }
     return identity ?? { role: 'agent', principal: this.#principalOf(channel) };
   }
 
+  #identify(token: string | undefined): Identity | undefined {
+    if (token === undefined) return undefined;
+    const identity = this.#options.identify(token);
+    if (!identity) throw new RpcError('UNAUTHENTICATED', 'this token is not one of this daemon');
+    return identity;
+  }
+
+  /** Of one without a token: a Unix socket's, where the mode of the file lets in. */
   #principalOf(channel: Channel): string {
-    if (channel.kind !== 'unix') return 'token';
+    if (channel.kind !== 'unix') return 'unknown';
     return `uid:${channel.credentials?.uid ?? process.getuid?.() ?? '?'}`;
   }
 
@@ -257,7 +291,7 @@ export class Gateway {
       secret: powers.secret(),
       role: params.role,
       principal: identity.principal,
-      client: `${params.client.name} ${params.client.version}`,
+      client: redactText(`${params.client.name} ${params.client.version}`),
       workspace,
       root,
       policy: policies.of({ workspace, principal: identity.policy, hello: params.policy }),
@@ -347,21 +381,15 @@ export class Gateway {
     };
   }
 
-  #shutdown({ graceMs }: Params<'shutdown'>): object {
-    this.#options.shutdown(graceMs ?? this.#options.limits.shutdownGraceMs);
+  #reload(session: Session): object {
+    const answer = this.#options.oversight.reload();
+    if (!answer.ok) this.#records.reloadFailed(session, answer.problems);
+    return answer;
+  }
+
+  #shutdown(session: Session, { graceMs = this.#options.limits.shutdownGraceMs }: Params<'shutdown'>): object {
+    this.#records.shutdownAsked(session, graceMs);
+    this.#options.shutdown(graceMs);
     return {};
   }
-}
-
-/** Problems told of one request. */
-const ISSUES_TOLD_MAX = 16;
-
-function parseParams(method: Method, raw: unknown): unknown {
-  const parsed = schemas[method].safeParse(raw);
-  if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues
-    .slice(0, ISSUES_TOLD_MAX)
-    .map(({ path, message }) => ({ path: path.join('.'), message }));
-  const told = issues.map(({ path, message }) => `${path || 'params'}: ${message}`).join('; ');
-  throw new RpcError('INVALID_PARAMS', `params of ${method} are not right: ${told}`, { issues });
 }

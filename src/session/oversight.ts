@@ -56,7 +56,7 @@ export class Oversight {
     return this.#parts.auditLog.verify();
   }
 
-  reload(): object {
+  reload(): { readonly ok: boolean; readonly problems: readonly string[] } {
     return this.#parts.reloadPolicy();
   }
 

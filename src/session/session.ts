@@ -1,4 +1,5 @@
-/** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result. */
+/** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result, or CONFLICT. */
+import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { CallOptions, CallRecord, CallState, CallStatus, ResultMetadata, ToolResult, Verdict } from '../call.ts';
 import { type Code, ToolError, toToolError, type WireError } from '../errors.ts';
@@ -6,7 +7,7 @@ import type { Limits } from '../limits.ts';
 import type { Call, Handler, Toolset } from '../pipeline/stage.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
-import { redactValue } from '../redact.ts';
+import { redactText, redactValue } from '../redact.ts';
 
 export interface SessionOptions {
   readonly id: string;
@@ -57,12 +58,14 @@ const VERDICTS: Partial<Record<Code, Verdict>> = {
 export class Session {
   readonly options: SessionOptions;
   readonly #calls = new Map<string, Kept>();
+  readonly #forgotten: ForgottenIds;
   #keptBytes = 0;
   #ended = 0;
   #closing: ToolError | undefined;
 
   constructor(options: SessionOptions) {
     this.options = options;
+    this.#forgotten = new ForgottenIds(options.limits.sessionCallIdsKept);
   }
 
   /** Runs a call to its result; never rejects. */
@@ -70,15 +73,16 @@ export class Session {
     const { powers } = this.options;
     const id = options.callId ?? powers.uuid();
     const known = this.#calls.get(id);
-    if (known?.call.name === name && isDeepStrictEqual(known.call.rawInput, rawInput)) return known.result;
+    if (known && isSame(known.call, { name, rawInput, options })) return known.result;
     const call = this.#newCall(id, name, rawInput, options);
-    if (known) {
-      const error = new ToolError('CONFLICT', `call id ${id} was used for another call`, { layer: 'daemon' });
+    if (known || this.#forgotten.has(id)) {
+      const why = known ? 'was used for another call' : 'was used, and its result is forgotten';
+      const error = new ToolError('CONFLICT', `call id ${id} ${why}`, { layer: 'daemon' });
       return Promise.resolve(this.#toResult(call, powers.monotonicMs(), { error }));
     }
     const record: CallRecord = {
       callId: id,
-      tool: call.name,
+      tool: redactText(call.name),
       sessionId: this.options.id,
       createdAt: new Date(powers.now()).toISOString(),
       state: { status: 'queued', position: 0 },
@@ -165,7 +169,8 @@ export class Session {
       result = this.#toResult(call, startedAt, { data: await run(call) });
     } catch (thrown) {
       const error = toToolError(thrown);
-      if (error.code === 'INTERNAL') powers.log.error({ error: error.cause, callId: call.id }, 'a call failed inside');
+      if (error.code === 'INTERNAL')
+        powers.log.error({ error: error.cause, callId: redactText(call.id) }, 'a call failed inside');
       result = this.#toResult(call, startedAt, { error });
     } finally {
       deadline?.cancel();
@@ -180,7 +185,7 @@ export class Session {
   #toResult(call: Call, startedAt: number, end: { data: unknown } | { error: ToolError }): ToolResult {
     const { powers } = this.options;
     const durationMs = round(powers.monotonicMs() - startedAt);
-    const tool = call.checked?.tool.name ?? call.toolset.get(call.name)?.tool.name ?? call.name;
+    const tool = call.checked?.tool.name ?? call.toolset.get(call.name)?.tool.name ?? redactText(call.name);
     const { usage, hostPid } = call;
     const verdict = 'error' in end ? verdictOf(end.error, usage?.verdict) : 'ok';
     const metadata: ResultMetadata = {
@@ -221,11 +226,46 @@ export class Session {
       if (this.#ended <= sessionCallsKept && this.#keptBytes <= sessionResultBytesKept) return;
       if (!old.record.result || old === kept) continue;
       this.#calls.delete(id);
+      this.#forgotten.add(id, isHarmless(old.call));
       this.#keptBytes -= old.bytes;
       this.#ended -= 1;
     }
   }
 }
+
+/** Ids by a digest, since callers choose their length. Those of calls that could change nothing make room first. */
+class ForgottenIds {
+  readonly #harmless = new Set<string>();
+  readonly #others = new Set<string>();
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  has(id: string): boolean {
+    const digest = digestOf(id);
+    return this.#harmless.has(digest) || this.#others.has(digest);
+  }
+
+  add(id: string, isHarmless: boolean): void {
+    (isHarmless ? this.#harmless : this.#others).add(digestOf(id));
+    if (this.#harmless.size + this.#others.size <= this.#max) return;
+    const from = this.#harmless.size > 0 ? this.#harmless : this.#others;
+    for (const oldest of from) return void from.delete(oldest);
+  }
+}
+
+const digestOf = (id: string): string => hash('sha256', id, 'base64').slice(0, 24);
+
+const isHarmless = ({ toolset, name, options }: Call): boolean =>
+  options.preview === true || (toolset.get(name)?.tool.tier ?? 'read_only') === 'read_only';
+
+/** Whether one's result answers the other: that of a preview is none of the call itself. */
+const isSame = (a: Pick<Call, 'name' | 'rawInput' | 'options'>, b: typeof a): boolean =>
+  a.name === b.name &&
+  (a.options.preview === true) === (b.options.preview === true) &&
+  isDeepStrictEqual(a.rawInput, b.rawInput);
 
 function endOf(result: ToolResult): CallState {
   if (result.success) return { status: 'done' };

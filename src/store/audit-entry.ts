@@ -96,10 +96,10 @@ export const hashOf = (row: Row): string => digest('sha256', canonicalText(row))
 export const toLine = (row: Row, isOpen: boolean): string =>
   `${canonicalText(row).slice(0, -1)},"hash":${JSON.stringify(row.hash)}${isOpen ? ',"outcome":"unknown"' : ''}}`;
 
-/** `entry` bounded and escaped; its place in the chain is given by `chain`. */
-export function toRow(entry: AuditEntry, at: string, limits: Limits): Row {
+/** `entry` bounded and escaped, each of its JSON fields to `charsMax`; its place in the chain is given by `chain`. */
+export function toRow(entry: AuditEntry, at: string, limits: Limits, charsMax: number): Row {
   const { auditNameCharsMax } = limits;
-  const bounds = { charsMax: limits.auditFieldCharsMax, depthMax: limits.auditDepthMax };
+  const bounds = { charsMax, depthMax: limits.auditDepthMax };
   const name = (it: string | undefined) => (it === undefined ? null : toVisible(it, auditNameCharsMax));
   const json = (it: unknown) => toBoundedJson(it, bounds) ?? null;
   const { durationMs } = entry;

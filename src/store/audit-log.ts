@@ -9,8 +9,9 @@ import { createKey, GENESIS, type Place, readKey, type SigningKey } from './audi
 import { CHECKPOINT_SCHEMA, Checkpoints } from './audit-checkpoints.ts';
 import { AUDIT_SCHEMA, type AuditEntry, COLUMNS, hashOf, type Row, toRecord, toRow } from './audit-entry.ts';
 import { type ExportFormat, toExportLine } from './audit-export.ts';
+import { AuditMeter } from './audit-meter.ts';
 import { type AuditFilter, type AuditPage, type AuditPageRequest, AuditQueries, type Extent } from './audit-query.ts';
-import { type Cut, dropOldest } from './audit-retention.ts';
+import { type Cut, dropOldest, shareToDrop } from './audit-retention.ts';
 import { type LogDetail, readEnd, type Verification, verifyLog } from './audit-verify.ts';
 import { openDatabase } from './database.ts';
 
@@ -46,11 +47,14 @@ export class AuditLog implements Disposable {
   readonly #queries: AuditQueries;
   readonly #statements: Record<'begin' | 'insert' | 'setHead' | 'commit', StatementSync>;
   readonly #firstOfRun: number;
+  readonly #meter: AuditMeter;
   #head: Place;
   #first: number;
   #waiting: Row[] = [];
   #lost = 0;
   #writable = true;
+  /** Whether it is larger than allowed, as of the last look. */
+  #overSize = false;
   #write: Timer | undefined;
   #sign: Timer | undefined;
   #retain: Timer | undefined;
@@ -74,6 +78,7 @@ export class AuditLog implements Disposable {
     this.#key = key ?? createKey(this.#keyPath, powers);
     this.#checkpoints = new Checkpoints(this.#database, beside('checkpoints'));
     this.#queries = new AuditQueries(this.#database, limits, powers);
+    this.#meter = new AuditMeter(limits, powers, (it) => this.#add(it));
     this.#head = lastOf(this.#database);
     this.#first = firstOf(this.#database);
     this.#firstOfRun = this.#head.seq + 1;
@@ -96,6 +101,11 @@ export class AuditLog implements Disposable {
     return this.#writable;
   }
 
+  /** What `status` tells. Over size, what is too young to be dropped makes it larger than allowed: new inputs are kept short. */
+  get status(): { entries: number; writable: boolean; overSize?: true } {
+    return { entries: this.entries, writable: this.#writable, ...(this.#overSize && { overSize: true }) };
+  }
+
   /** Adds an entry, to be written with others within WRITE_EVERY_MS; `flush` writes it now. */
   append(entry: AuditEntry): void {
     const { kind, detail } = entry;
@@ -104,7 +114,7 @@ export class AuditLog implements Disposable {
       const { log: _, ...others } = detail;
       return this.append({ ...entry, detail: others });
     }
-    this.#add(entry);
+    if (this.#meter.admits(entry)) this.#add(entry);
   }
 
   /** Writes what waits, in order, in one transaction. Throws STORE_FAILED, and keeps it for the next time, up to the bound. */
@@ -180,12 +190,15 @@ export class AuditLog implements Disposable {
         extent: () => this.#extent,
         record: (cut) => this.#recordCut(cut),
       });
-      if (this.#database.isOpen) this.#first = firstOf(this.#database);
+      if (!this.#database.isOpen) return dropped;
+      this.#first = firstOf(this.#database);
+      this.#overSize = shareToDrop({ database: this.#database, limits: this.#limits }) > 0;
       return dropped;
     });
   }
 
   [Symbol.dispose](): void {
+    this.#meter[Symbol.dispose]();
     this.#tryFlush();
     this.#trySign();
     for (const timer of [this.#write, this.#sign, this.#retain]) timer?.cancel();
@@ -223,13 +236,19 @@ export class AuditLog implements Disposable {
 
   #toRow(entry: AuditEntry): Row {
     const at = new Date(this.#powers.now()).toISOString();
-    const { input, effects, detail, ...others } = entry;
+    const { input, effects, detail, tool, callId, ...others } = entry;
     const redacted = {
       ...(this.#redact && { input: this.#redacted(input) }),
       effects: this.#redacted(effects),
+      // Callers choose these two.
+      ...(tool !== undefined && { tool: this.#redacted(tool) }),
+      ...(callId !== undefined && { callId: this.#redacted(callId) }),
       detail: this.#redacted(detail),
     };
-    return toRow({ ...others, ...(redacted as Pick<AuditEntry, 'input' | 'effects' | 'detail'>) }, at, this.#limits);
+    const { auditFieldCharsMax, auditRefusalCharsMax } = this.#limits;
+    const isShort = entry.kind === 'refusal' || this.#overSize;
+    const whole = { ...others, ...(redacted as Partial<AuditEntry>) };
+    return toRow(whole, at, this.#limits, isShort ? auditRefusalCharsMax : auditFieldCharsMax);
   }
 
   #redacted(value: unknown): unknown {

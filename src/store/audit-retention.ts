@@ -63,14 +63,20 @@ async function findCut(log: Retained): Promise<Cut | undefined> {
   const over = shareToDrop(log);
   if (over === 0) return old;
   const target = first + Math.ceil((last - first + 1) * over) - 1;
-  const place = log.database
-    .prepare('SELECT seq AS upTo, hash FROM checkpoints WHERE seq >= ? ORDER BY seq LIMIT 1')
-    .get(target) as { upTo: number; hash: string } | undefined;
+  const before = new Date(log.powers.now() - log.limits.auditMinAgeMs).toISOString();
+  // The first one that makes room enough; where all of those are too young, the last one that is not.
+  const at = (sql: string, seq: number) =>
+    log.database
+      .prepare(`SELECT seq AS upTo, hash FROM checkpoints WHERE at <= ? AND seq ${sql} LIMIT 1`)
+      .get(before, seq);
+  const place = (at('>= ? ORDER BY seq', target) ?? at('< ? ORDER BY seq DESC', target)) as
+    | { upTo: number; hash: string }
+    | undefined;
   return place && place.upTo > (old?.upTo ?? 0) ? { ...place, because: 'size' } : old;
 }
 
 /** How much of the entries must go for the database to fit; pages that are free already are used again. */
-function shareToDrop({ database, limits }: Retained): number {
+export function shareToDrop({ database, limits }: Pick<Retained, 'database' | 'limits'>): number {
   const pragma = (name: string) => Object.values(database.prepare(`PRAGMA ${name}`).get() as object)[0] as number;
   const used = (pragma('page_count') - pragma('freelist_count')) * pragma('page_size');
   if (used <= limits.auditBytesMax) return 0;

@@ -11,6 +11,10 @@ export interface Verification {
   readonly ok: boolean;
   /** Entries that were looked at and found whole. */
   readonly entries: number;
+  /** Seq of the first entry that there is, where retention dropped those before it. */
+  readonly droppedBefore?: number;
+  /** The last seq that was dropped to make room, and not for its age: a flood may have done it. */
+  readonly droppedForSize?: number;
   /** Seq of the first entry that can't be trusted, where one can be named. */
   readonly firstBroken?: number;
   readonly reason?: string;
@@ -43,13 +47,14 @@ export async function verifyLog(walk: Walk): Promise<Verification> {
   const verifier = new Verifier(walk);
   try {
     await verifier.run();
-    return { ok: true, entries: verifier.entries };
+    return { ok: true, entries: verifier.entries, ...verifier.dropped };
   } catch (error) {
     const { message } = error as Error;
     const seq = error instanceof Broken ? error.seq : verifier.next;
     return {
       ok: false,
       entries: verifier.entries,
+      ...verifier.dropped,
       ...(seq !== undefined && { firstBroken: seq }),
       reason: error instanceof Broken ? message : `it can't be read: ${message}`,
     };
@@ -66,6 +71,7 @@ class Verifier {
   #signed = 0;
   /** The last seq that the log itself says was dropped by retention. */
   #dropped = 0;
+  #droppedForSize = 0;
   /** Seq of the entry before the first one there is. */
   #began = 0;
   /** Last seq in the table of checkpoints; later ones are made while we walk. */
@@ -79,6 +85,13 @@ class Verifier {
   /** Seq of the entry that comes next. */
   get next(): number {
     return (this.#at?.seq ?? 0) + 1;
+  }
+
+  get dropped(): Pick<Verification, 'droppedBefore' | 'droppedForSize'> {
+    return {
+      ...(this.#began > 0 && { droppedBefore: this.#began + 1 }),
+      ...(this.#droppedForSize > 0 && { droppedForSize: this.#droppedForSize }),
+    };
   }
 
   async run(): Promise<void> {
@@ -137,7 +150,9 @@ class Verifier {
   /** Entries about the log itself. */
   #heed({ seq, detail }: Row): void {
     const said = JSON.parse((detail as string | null) ?? '{}') as LogDetail;
-    if (said.log?.dropped !== undefined) this.#dropped = Math.max(this.#dropped, said.log.dropped.upTo);
+    const dropped = said.log?.dropped;
+    if (dropped !== undefined) this.#dropped = Math.max(this.#dropped, dropped.upTo);
+    if (dropped?.because === 'size') this.#droppedForSize = Math.max(this.#droppedForSize, dropped.upTo);
     if (said.log?.broken !== undefined)
       throw new Broken(seq as number, `when the daemon started before entry ${seq}: ${said.log.broken}`);
   }

@@ -19,6 +19,8 @@ export interface Channel {
   readonly encoding: 'msgpack' | 'json';
   /** Whether whoever connects has shown who he is: by the mode of a file, or by a token. */
   readonly authenticated: boolean;
+  /** The token that it was opened with; whose it is decides what its session may do, as with one in hello. */
+  readonly bearer?: string;
   /** Who connected, where the kernel says; for the record, it grants nothing. */
   readonly credentials?: PeerCredentials;
   /** Bytes handed over and not yet written. */

@@ -54,7 +54,7 @@ export async function listenWebSocket(
     const refusal = refuse(request, bound.port, options);
     if (refusal) return decline(socket, refusal);
     sockets.handleUpgrade(request, socket, head, (webSocket) => {
-      accept(webSocketChannel(webSocket, bearer(request) !== undefined));
+      accept(webSocketChannel(webSocket, bearer(request)));
     });
   });
   const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
@@ -111,7 +111,7 @@ async function close(server: Server, sockets: WebSocketServer): Promise<void> {
   await closed;
 }
 
-function webSocketChannel(socket: WebSocket, authenticated: boolean): Channel {
+function webSocketChannel(socket: WebSocket, token: string | undefined): Channel {
   const encoding = encodingOf(socket);
   // Without a listener one oversized frame would end the daemon.
   socket.on('error', () => {});
@@ -120,7 +120,8 @@ function webSocketChannel(socket: WebSocket, authenticated: boolean): Channel {
     kind: 'websocket',
     framing: 'message',
     encoding,
-    authenticated,
+    authenticated: token !== undefined,
+    ...(token !== undefined && { bearer: token }),
     get bufferedBytes() {
       return socket.bufferedAmount;
     },

@@ -6,6 +6,7 @@ import { type Client, createClient, type RemoteError } from '../../src/client.ts
 import { parsePolicy } from '../../src/policy/load.ts';
 import type { AuditRecord } from '../../src/store/audit-log.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { RawPeer } from '../support/raw-peer.ts';
 
 const POLICY = `tiers: { execute: { decision: allow } }
 rules:
@@ -195,7 +196,62 @@ test('secrets reach neither the caller, nor its output while it comes, nor the r
   expect(daemon.log()).not.toContain(TOKEN);
 });
 
+test('a secret in a name is neither answered, logged nor recorded', async () => {
+  const raw = new RawPeer(daemon.socket);
+  const { result } = await raw.hello({ client: { name: TOKEN, version: '1' } });
+  const session = (result as { session: { id: string } }).session.id;
+  const call = { tool: TOKEN, input: {}, options: { callId: `id-${TOKEN}` } };
+  const answers = [
+    await raw.request('policy.explain', { tool: TOKEN, input: {} }),
+    await raw.request(TOKEN, {}),
+    await raw.request('tools.call', { tool: 'file_read', input: { [TOKEN]: 1, path: 'x' } }),
+    (await raw.request('tools.call', call)).result?.error,
+  ];
+  expect(answers).toMatchObject([{ error: {} }, { error: {} }, { result: { success: false } }, {}]);
+  expect(JSON.stringify(answers)).not.toContain(TOKEN);
+  raw.socket.destroy();
+  const { entries } = (await operator.request('audit.query', { session })) as { entries: AuditRecord[] };
+  expect(entries.length).toBeGreaterThan(2);
+  expect(JSON.stringify(entries)).not.toContain(TOKEN);
+  expect(daemon.log()).not.toContain(TOKEN);
+});
+
 describe('the record', () => {
+  const entriesOf = async (filter: object) =>
+    ((await operator.request('audit.query', { order: 'oldest', ...filter })) as { entries: AuditRecord[] }).entries;
+
+  test('has the resources of what ran, and of a refused write no more than that', async () => {
+    const { callId } = await agent.call('terminal_execute', { command: 'true' });
+    expect(await entriesOf({ callId })).toMatchObject([
+      { kind: 'intent' },
+      { kind: 'outcome', resources: { cpuMs: expect.any(Number), verdict: 'ok' } },
+    ]);
+    const denied = await agent.call('file_write', { path: 'more', content: 'x'.repeat(16_000), nothing: 1 });
+    const [refusal, ...others] = await entriesOf({ callId: denied.callId });
+    expect([refusal?.kind, others]).toEqual(['refusal', []]);
+    expect(JSON.stringify(refusal?.input).length).toBeLessThan(1300);
+  });
+
+  test('tells of attempts that were refused, and of the end of a session', async () => {
+    const raw = new RawPeer(daemon.socket);
+    await raw.hello({ token: 'nobody’s' });
+    const { result } = await raw.hello();
+    await raw.request('shutdown', {});
+    raw.socket.destroy();
+    const session = (result as { session: { id: string } }).session.id;
+    await until(async () => (await entriesOf({ session })).length === 3);
+    expect(await entriesOf({ session })).toMatchObject([
+      { kind: 'session' },
+      { kind: 'refusal', code: 'FORBIDDEN', detail: { method: 'shutdown' } },
+      { kind: 'session', detail: { event: 'end' } },
+    ]);
+    const refusals = await entriesOf({ kind: 'refusal', limit: 1000 });
+    expect(refusals.findLast((it) => it.code === 'UNAUTHENTICATED')).toMatchObject({
+      principal: `uid:${process.getuid?.()}`,
+      detail: { method: 'hello' },
+    });
+  });
+
   test('tells an intent with its redacted input, and what came of it', async () => {
     const { callId } = await agent.call('file_write', { path: 'recorded.txt', content: 'x' });
     const { entries } = (await operator.request('audit.query', { callId, order: 'oldest' })) as {
@@ -247,6 +303,8 @@ describe('a file that changes', () => {
     writeFileSync(policyFile(), rule('{ match: ["echo x > elsewhere"] }').replace('decision: allow', 'decision: deny'));
     const { ok, problems } = (await operator.request('policy.reload', {})) as { ok: boolean; problems: string[] };
     expect([ok, problems.join()]).toEqual([false, expect.stringMatching(/no-more: example `echo x > elsewhere`/)]);
+    const tried = (await operator.request('audit.query', { kind: 'policy', limit: 1 })) as object;
+    expect(tried).toMatchObject({ entries: [{ principal: 'operator', detail: { event: 'reload-failed', problems } }] });
     expect(await write()).toMatchObject(denied);
     expect(await run('true')).toMatchObject({ success: true });
 

@@ -1,4 +1,6 @@
 /** WebSocket on loopback: who may connect, both subprotocols, a payload that is too large. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { defaultLimits } from '../../src/limits.ts';
@@ -8,7 +10,11 @@ import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 let daemon: TestDaemon;
 let url: string;
 beforeAll(async () => {
-  daemon = await startDaemon({ args: ['--listen', '0'], limits: { frameBytesMax: 64 * 1024 } });
+  daemon = await startDaemon({
+    args: ['--listen', '0'],
+    limits: { frameBytesMax: 64 * 1024 },
+    config: { principals: { nightly: { policy: 'read-only' } } },
+  });
   url = daemon.listeners.find((it) => it.startsWith('ws:')) as string;
 });
 afterAll(() => daemon[Symbol.asyncDispose]());
@@ -108,6 +114,36 @@ describe('the upgrade is refused', () => {
   test('on another path, and for another subprotocol', async () => {
     expect(await open('ringfence.v1.json', bearer(daemon.token('agent')), url.replace('/v1', '/v2'))).toBe(404);
     expect(await open('other', bearer(daemon.token('agent')))).toBe(400);
+  });
+});
+
+describe('a principal’s token', () => {
+  const nightly = () => readFileSync(join(daemon.stateDir, 'tokens/nightly.token'), 'utf8').trim();
+  const write = { id: 2, method: 'tools.call', params: { tool: 'file_write', input: { path: 'y', content: '' } } };
+  const helloWith = (token?: string) => ({ ...hello, params: { ...hello.params, ...(token && { token }) } });
+
+  test.each([
+    ['as Authorization: Bearer', () => bearer(nightly()), () => undefined],
+    ['in hello', () => ({}), nightly],
+    ['in both', () => bearer(nightly()), nightly],
+  ])('%s gives the policy of that principal', async (_, headers, token) => {
+    const socket = (await open('ringfence.v1.json', headers())) as WebSocket;
+    expect((await ask(socket, 'ringfence.v1.json', helloWith(token()))).result).toBeDefined();
+    const { result } = await ask(socket, 'ringfence.v1.json', write);
+    expect(result).toMatchObject({ success: false, error: { code: 'POLICY_DENIED' } });
+    socket.close();
+  });
+
+  test('does not go together with another one', async () => {
+    for (const [opened, said] of [
+      [nightly(), daemon.token('agent')],
+      [daemon.token('agent'), nightly()],
+      [nightly(), daemon.token('operator')],
+    ] as const) {
+      const socket = (await open('ringfence.v1.json', bearer(opened))) as WebSocket;
+      expect((await ask(socket, 'ringfence.v1.json', helloWith(said))).error?.code).toBe(-32003);
+      socket.close();
+    }
   });
 });
 

@@ -32,19 +32,19 @@ describe('retention', () => {
     });
     expect(log.entries).toBe(47);
     expect(JSON.parse(readFileSync(folder.checkpoints, 'utf8').split('\n')[0] as string).seq).toBe(40);
-    expect(await log.verify()).toEqual({ ok: true, entries: 47 });
+    expect(await log.verify()).toEqual({ ok: true, entries: 47, droppedBefore: 41 });
     log = folder.open(limits);
     expect(await log.dropOldest()).toBe(0);
-    expect(await log.verify()).toEqual({ ok: true, entries: 47 });
+    expect(await log.verify()).toEqual({ ok: true, entries: 47, droppedBefore: 41 });
     folder.powers.nowMs += 100 * DAY;
     expect(await log.dropOldest()).toBe(47);
-    expect(await log.verify()).toEqual({ ok: true, entries: 1 });
+    expect(await log.verify()).toEqual({ ok: true, entries: 1, droppedBefore: 88 });
   });
 
   test('drops what is too much', async () => {
     using folder = new LogFolder();
     const auditBytesMax = 256 * 1024;
-    const log = folder.open({ ...limits, auditBytesMax });
+    const log = folder.open({ ...limits, auditBytesMax, auditMinAgeMs: 0, auditRefusalsPerMinute: 1000 });
     for (let i = 0; i < 4; i++) {
       for (let k = 0; k < 100; k++) {
         log.append({ kind: 'session', sessionId: 's', principal: 'p', detail: { text: 'x'.repeat(2000) } });
@@ -55,6 +55,29 @@ describe('retention', () => {
     }
     folder.close();
     expect(statSync(folder.path).size).toBeLessThan(3 * auditBytesMax);
+  });
+
+  test('keeps what is younger than the least age although it is too much, and tells that it is', async () => {
+    using folder = new LogFolder();
+    const log = folder.open({ ...limits, auditBytesMax: 128 * 1024 });
+    const fill = (n: number) => {
+      for (let k = 0; k < n; k++) {
+        log.append({ kind: 'outcome', sessionId: 's', principal: 'p', input: 'x'.repeat(4000) });
+        log.flush();
+      }
+    };
+    log.append({ kind: 'intent', sessionId: 's', principal: 'p', callId: 'deed' });
+    fill(50);
+    folder.powers.nowMs += DAY - 1;
+    fill(50);
+    expect(await log.dropOldest()).toBe(0);
+    expect(log.status).toMatchObject({ writable: true, overSize: true });
+    expect((await log.query({ callId: 'deed' })).entries).toHaveLength(1);
+    fill(1);
+    expect(JSON.stringify((await log.query({ limit: 1 })).entries[0]?.input).length).toBeLessThan(1200);
+    folder.powers.nowMs += 2;
+    expect(await log.dropOldest()).toBeGreaterThan(40);
+    expect(await log.verify()).toMatchObject({ ok: true, droppedForSize: 50, droppedBefore: 51 });
   });
 
   test('runs by itself at the start and hourly', async () => {
@@ -100,10 +123,10 @@ describe('retention', () => {
     const all = [...known, ...since.filter((it) => !known.includes(it))];
     writeFileSync(folder.checkpoints, all.map((it) => `${it}\n`).join(''));
     log = folder.open(limits);
-    expect(await log.verify()).toEqual({ ok: true, entries: 21 });
+    expect(await log.verify()).toEqual({ ok: true, entries: 21, droppedBefore: 1001 });
     folder.powers.nowMs += 91 * DAY;
     expect(await log.dropOldest()).toBe(21);
-    expect(await log.verify()).toEqual({ ok: true, entries: 1 });
+    expect(await log.verify()).toEqual({ ok: true, entries: 1, droppedBefore: 1022 });
     expect(readFileSync(folder.checkpoints, 'utf8').trim().split('\n')).toHaveLength(2);
   });
 });

@@ -1,0 +1,17 @@
+/** What a request says, checked by the schema of its method. */
+import { RpcError } from '../errors.ts';
+import { type Method, params as schemas } from '../protocol/messages.ts';
+
+/** Problems told of one request. */
+const ISSUES_TOLD_MAX = 16;
+
+/** Throws RpcError INVALID_PARAMS. */
+export function parseParams(method: Method, raw: unknown): unknown {
+  const parsed = schemas[method].safeParse(raw);
+  if (parsed.success) return parsed.data;
+  const issues = parsed.error.issues
+    .slice(0, ISSUES_TOLD_MAX)
+    .map(({ path, message }) => ({ path: path.join('.'), message }));
+  const told = issues.map(({ path, message }) => `${path || 'params'}: ${message}`).join('; ');
+  throw new RpcError('INVALID_PARAMS', `params of ${method} are not right: ${told}`, { issues });
+}

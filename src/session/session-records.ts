@@ -1,0 +1,53 @@
+/** What the gateway puts on record of sessions themselves: attempts that were refused, their ends, what operators tried. */
+import type { RpcError } from '../errors.ts';
+import type { AuditEntry } from '../store/audit-log.ts';
+import type { Session } from './session.ts';
+
+/** Problems of a policy kept of one failed attempt. */
+const PROBLEMS_MAX = 16;
+/** Refusals that somebody may want to know of; other faults are a client's mistakes. */
+const TELLING: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
+
+interface Refused {
+  readonly session: Session | undefined;
+  /** Of the connection, where there is no session yet. */
+  readonly principal: string;
+  readonly method: string;
+}
+
+export class SessionRecords {
+  readonly #append: (entry: AuditEntry) => void;
+  readonly #ended = new WeakSet<Session>();
+
+  constructor(append: (entry: AuditEntry) => void) {
+    this.#append = append;
+  }
+
+  refused({ code, message }: RpcError, { session, principal, method }: Refused): void {
+    if (!TELLING.has(code)) return;
+    const who = session ? whoOf(session) : { sessionId: '', principal };
+    this.#append({ kind: 'refusal', ...who, code, detail: { method, message } });
+  }
+
+  /** Once for each session, whichever of its ends comes first. */
+  ended(session: Session, reason: string): void {
+    if (this.#ended.has(session)) return;
+    this.#ended.add(session);
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'end', reason } });
+  }
+
+  reloadFailed(session: Session, problems: readonly string[]): void {
+    const detail = { event: 'reload-failed', problems: problems.slice(0, PROBLEMS_MAX) };
+    this.#append({ kind: 'policy', ...whoOf(session), detail });
+  }
+
+  shutdownAsked(session: Session, graceMs: number): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'shutdown-asked', graceMs } });
+  }
+
+  shutdown(reason: string): void {
+    this.#append({ kind: 'session', sessionId: 'daemon', principal: 'daemon', detail: { event: 'shutdown', reason } });
+  }
+}
+
+const whoOf = ({ options: { id: sessionId, principal } }: Session) => ({ sessionId, principal });

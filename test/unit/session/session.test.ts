@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest';
+import { defaultLimits, type Limits } from '../../../src/limits.ts';
+import { silentLog, systemPowers } from '../../../src/powers.ts';
+import { Session } from '../../../src/session/session.ts';
+import { builtinToolset } from '../../../src/tools/registry.ts';
+import { policyOf } from '../../support/policy.ts';
+
+/** A session whose calls do nothing but tell that they ran. */
+function sessionOf(limits: Partial<Limits> = {}): { session: Session; ran: string[] } {
+  const ran: string[] = [];
+  const policy = policyOf([]);
+  const session = new Session({
+    ...{ id: 's', secret: '', role: 'agent', principal: 'p', client: 'c 1', workspace: '/w' },
+    policy: () => policy,
+    toolset: builtinToolset(),
+    run: async (call) => void ran.push(`${call.id} ${call.options.preview === true ? 'preview' : 'run'}`),
+    limits: { ...defaultLimits, ...limits },
+    powers: systemPowers(silentLog),
+    congested: () => false,
+    onUpdate() {},
+    onOutput() {},
+  });
+  return { session, ran };
+}
+
+const input = { path: 'x', content: 'y' };
+const conflict = (message: RegExp) => ({ error: { code: 'CONFLICT', message: expect.stringMatching(message) } });
+
+test('an id never runs twice, not even after its result is forgotten', async () => {
+  const { session, ran } = sessionOf({ sessionCallsKept: 2 });
+  for (const callId of ['a', 'b', 'c']) await session.call('file_write', input, { callId });
+  expect(session.get('a')).toBeUndefined();
+  expect(await session.call('file_write', input, { callId: 'a' })).toMatchObject(conflict(/forgotten/));
+  expect(await session.call('file_write', input, { callId: 'c' })).toMatchObject({ success: true });
+  expect(ran).toEqual(['a run', 'b run', 'c run']);
+});
+
+test('ids of calls that could change nothing make room for those of calls that could', async () => {
+  const { session, ran } = sessionOf({ sessionCallsKept: 1, sessionCallIdsKept: 2 });
+  await session.call('file_write', input, { callId: 'first' });
+  for (let i = 0; i < 10; i++) await session.call('file_read', { path: 'x' }, { callId: `r${i}` });
+  ran.length = 0;
+  expect(await session.call('file_write', input, { callId: 'first' })).toMatchObject(conflict(/forgotten/));
+  expect(await session.call('file_read', { path: 'x' }, { callId: 'r0' })).toMatchObject({ success: true });
+  expect(ran).toEqual(['r0 run']);
+});
+
+test('the result of a preview is never that of the call itself', async () => {
+  const { session, ran } = sessionOf();
+  expect(await session.call('file_write', input, { callId: 'a', preview: true })).toMatchObject({ success: true });
+  expect(await session.call('file_write', input, { callId: 'a' })).toMatchObject(conflict(/another call/));
+  expect(ran).toEqual(['a preview']);
+});
