@@ -41,6 +41,7 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   };
   const onEvent = (event: ApprovalEvent) => {
     if (!isPersons(event)) auditLog.append(entryOf(event));
+    if (!isPersons(event) && event.kind !== 'requested') auditLog.flush();
     for (const it of noticesOf(event)) events.publish(it);
   };
   const approvals = parts.use(new Approvals({ path: at('approvals.db'), limits, powers, record, onEvent }));

@@ -33,7 +33,7 @@ const MAY_IMPORT: Record<string, string> = {
   store: 'call errors limits redact powers',
   sandbox: 'call errors limits paths powers',
   hosts: 'call sandbox protocol policy errors limits paths powers',
-  pipeline: 'call tools/tool policy store hosts redact paths errors limits powers',
+  pipeline: 'call tools/tool policy store hosts redact glob paths errors limits powers',
   session: 'pipeline redact store tools/registry call errors limits powers policy protocol hosts transport',
   'tools/tool': 'call errors limits',
   'tools/diff': 'limits',
@@ -45,7 +45,7 @@ const MAY_IMPORT: Record<string, string> = {
   client: 'call protocol transport errors limits powers tools',
   cli: 'call client config errors limits pipeline policy powers runtime sandbox store transport tools',
   daemon: '*',
-  records: 'store session redact limits powers',
+  records: 'errors store session redact limits powers',
   main: 'config daemon policy powers transport workers',
 };
 

@@ -55,7 +55,7 @@ export const approve =
     ]);
     signal.throwIfAborted();
     const binding = bindingOf(call, { preImages: [...preImages, ...around.states], deps });
-    const draft = draftOf(call, { view: placed(view, around, deps), diff, binding, deps });
+    const draft = draftOf(call, { view: placed(withDiff(view, diff, deps), around, deps), diff, binding, deps });
     const answer = await approvals.request(draft, {
       signal,
       onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
@@ -91,6 +91,8 @@ function askedOf({ decision, decided, question, costAsk, checked }: Call): Asked
 
 /** What is shown of the call, and what remembered answers are compared by. */
 interface View {
+  /** Whether secrets are hidden in what is shown. */
+  readonly hides: boolean;
   readonly facts: Facts;
   readonly shown: Pick<Draft, 'input' | 'effects' | 'impact'>;
 }
@@ -109,26 +111,48 @@ function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
   });
   const part = shown(redact(input), limits.approvalShownChars);
   const cut = part.cut || effects.length > EFFECTS_MAX;
-  const seen = cut ? warned(impact, 'medium', 'Only part of it is shown here') : impact;
+  const whole = cut ? warned(impact, 'medium', 'Only part of it is shown here') : impact;
+  const hidden = hiddenIn({ input, effects }, redact);
+  const seen = hidden > 0 ? warned(whole, 'high', `${hidden} parts are hidden as secrets`) : whole;
   const { sessionId, principal, workspace } = call;
   return {
+    hides: hidden > 0,
     facts: {
       ...{ sessionId, principal, workspace, tool: tool.name, subjectHash: subjectHash(tool.name, input) },
       ...{ rule: by.id, askingRules, level: seen.level, policyVersion: call.policy.version },
       ...(command && { reach: reachOf(command), programs: programsOf(command) }),
-      unknown: command !== undefined && isUnknown(command),
+      unknown: hidden > 0 || (command !== undefined && isUnknown(command)),
     },
     shown: { input: part.value, effects: redact(effects.slice(0, EFFECTS_MAX).map(cutEffect)), impact: redact(seen) },
   };
 }
 
+/** With what is hidden in its diff, too. */
+function withDiff(view: View, diff: string | undefined, { redact }: ApproveDeps): View {
+  const hidden = diff === undefined ? 0 : hiddenIn(diff, redact);
+  if (hidden === 0) return view;
+  const impact = warned(view.shown.impact, 'high', `${hidden} parts of the diff are hidden as secrets`);
+  return { hides: true, facts: { ...view.facts, level: 'high', unknown: true }, shown: { ...view.shown, impact } };
+}
+
 /** With what its place says of the call. */
-function placed({ facts, shown }: View, { complete, runsIn }: Surroundings, { redact }: ApproveDeps): View {
+function placed({ hides, facts, shown }: View, { complete, runsIn }: Surroundings, { redact }: ApproveDeps): View {
   let { impact } = shown;
   if (runsIn !== undefined) impact = warned(impact, 'low', redact(`Runs in ${cutText(runsIn, TARGET_CHARS_MAX)}`));
-  if (complete) return { facts, shown: { ...shown, impact } };
+  if (complete) return { hides, facts, shown: { ...shown, impact } };
   impact = warned(impact, 'medium', 'Names more files than a yes can be bound to: they may change before it runs');
-  return { facts: { ...facts, level: impact.level, unknown: true }, shown: { ...shown, impact } };
+  return { hides, facts: { ...facts, level: impact.level, unknown: true }, shown: { ...shown, impact } };
+}
+
+const textOf = (value: unknown): string =>
+  JSON.stringify(value, (_, it: unknown) => (typeof it === 'bigint' ? String(it) : it));
+
+/** Parts that redaction takes out of what is to be approved; at least 1 where anything differs. */
+function hiddenIn(value: unknown, redact: ApproveDeps['redact']): number {
+  const [before, after] = [value, redact(value)].map(textOf) as [string, string];
+  if (before === after) return 0;
+  const marks = (text: string) => text.split('[redacted').length - 1;
+  return Math.max(1, marks(after) - marks(before));
 }
 
 const isUnknown = ({ commands, unknown }: NonNullable<Question['command']>): boolean =>
@@ -155,7 +179,8 @@ function draftOf(call: Call, { view, diff, binding, deps }: Drafting): Draft {
     ...(call.costUsd !== undefined && { costUsd: call.costUsd }),
     ...(diff !== undefined && { diff: cutText(deps.redact(diff), deps.limits.approvalShownChars) }),
     ...{ callId: call.id, reason: by.reason, bindingHash: bindingHash(binding), timeoutMs, rememberMaxMs },
-    proposedRule: deps.proposeRule(question),
+    // A rule holds the words of the call as they are, and its text is stored and sent.
+    ...(!view.hides && { proposedRule: deps.proposeRule(question) }),
   };
 }
 

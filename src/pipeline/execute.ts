@@ -2,7 +2,7 @@ import { ToolError } from '../errors.ts';
 import type { Hosts, PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
-import { layersOf } from '../policy/decide.ts';
+import { decide, layersOf } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import type { Preview } from '../tools/tool.ts';
@@ -23,7 +23,7 @@ export const execute =
   (parts: ExecuteParts): Handler =>
   async (call) => {
     const { limits, powers } = parts;
-    if (call.options.preview) return previewOf(call, parts);
+    if (call.options.preview) return shownPreviewOf(call, parts);
     const checked = checkedOf(call);
     const timeoutMs = timeLimit(call, limits);
     const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checked, timeoutMs)));
@@ -107,6 +107,18 @@ function shownTargets({ question }: Call): string[] {
 
 /** As many as one command line names, with room. */
 const SHOWN_TARGETS_MAX = 4096;
+
+/** For who asked for a preview: without the diff where reading what it shows is not theirs to do unasked. */
+async function shownPreviewOf(call: Call, parts: ExecuteParts): Promise<Preview> {
+  const { diff, ...hashes } = await previewOf(call, parts);
+  const { question } = call;
+  if (!question || diff === undefined) return hashes;
+  const effects = question.effects.map(
+    ({ kind, target }) => ({ kind: kind === 'write' ? 'read' : kind, target }) as const,
+  );
+  const reading = decide(call.policy, { ...question, tier: 'read_only', effects });
+  return reading.decision === 'allow' ? { ...hashes, diff } : hashes;
+}
 
 /** What the call would do, found out by a host that can change nothing. Throws UNSUPPORTED for tools that can't tell. */
 export async function previewOf(call: Call, { hosts, viewOf }: ExecuteParts): Promise<Preview> {

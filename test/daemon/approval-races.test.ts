@@ -13,6 +13,10 @@ rules:
     match: { write: "notes/**" }
     decision: ask
     reason: Notes are the person's.
+  - id: ask-about-reading
+    match: { read: "private/**" }
+    decision: ask
+    reason: It is private.
 `;
 
 let daemon: TestDaemon;
@@ -135,4 +139,12 @@ test.each<[string, () => void, () => void, () => RunningCall<unknown>]>([
   await approve(approvalId);
   expect(await running).toMatchObject({ error: { code: 'APPROVAL_STALE' } });
   expect(existsSync(at('evil'))).toBe(false);
+});
+
+test('a preview shows nothing of a file that a person would be asked about for reading', async () => {
+  mkdirSync(at('private'));
+  writeFileSync(at('private/p.txt'), 'a private line\n');
+  const preview = await agent.call('file_write', { path: 'private/p.txt', content: 'x' }, { preview: true });
+  expect(preview).toMatchObject({ success: true, data: { preImages: [{ path: 'private/p.txt' }] } });
+  expect(JSON.stringify(preview)).not.toContain('a private line');
 });

@@ -163,11 +163,22 @@ test('the person sees impact, rule, reason and diff, and no secret', async () =>
   expect(JSON.stringify(approval)).not.toContain('hunter2');
 });
 
+test('what hides a secret is of high impact, says so, and comes with no rule that would hold it', async () => {
+  start({ input: { command: 'git status hunter2' } });
+  const id = await asked();
+  expect(machine.approvals.get(id)?.impact).toMatchObject({
+    level: 'high',
+    warnings: expect.arrayContaining(['1 parts are hidden as secrets']),
+  });
+  const remember = { scope: 'always', match: 'exact' } as const;
+  expect(machine.approvals.resolve(id, { decision: 'approve', by: 'ann', remember }).proposedRule).toBeUndefined();
+});
+
 test('what is too long to be shown whole is said to be, and is no longer of low impact', async () => {
   start({ input: { command: 'x'.repeat(100_000) } });
   await asked();
   const [approval] = machine.approvals.list();
-  expect(approval?.impact.warnings[0]).toBe('Only part of it is shown here');
+  expect(approval?.impact.warnings).toContain('Only part of it is shown here');
   expect(JSON.stringify(approval).length).toBeLessThan(40_000);
 });
 
