@@ -47,21 +47,31 @@ export async function policyBacktest(
     Policy,
     Policy,
   ];
-  const entries: AuditRecord[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = (await client.request('audit.query', {
-      ...{ since: flags.since ?? '30d', order: 'oldest', limit: PAGE },
-      ...(cursor !== undefined && { cursor }),
-    })) as { entries: AuditRecord[]; cursor?: string };
-    entries.push(...page.entries);
-    cursor = page.cursor;
-  } while (cursor !== undefined);
-  const comparison = compare(entries, { old, new: fresh }, home);
+  // Sessions may have begun long before the calls that are asked for.
+  const sessions = await entriesOf(client, { kind: 'session' });
+  const entries = await entriesOf(client, { since: flags.since ?? '30d' });
+  const comparison = compare([...sessions, ...entries], { old, new: fresh }, home);
   if (flags.json) printJson(comparison);
   else tell(comparison);
   return comparison.differences.length === 0 ? EXIT.OK : EXIT.FAILED;
 }
+
+async function entriesOf(client: Pick<Client, 'request'>, filter: object): Promise<AuditRecord[]> {
+  const entries: AuditRecord[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = (await client.request('audit.query', {
+      ...{ ...filter, order: 'oldest', limit: PAGE },
+      ...(cursor !== undefined && { cursor }),
+    })) as { entries: AuditRecord[]; cursor?: string };
+    for (const it of page.entries) entries.push(it);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return entries;
+}
+
+/** What stands for a secret is another path or command than what was decided about. */
+const isRedacted = (input: unknown): boolean => JSON.stringify(input).includes('[redacted');
 
 /** Decides each recorded call by both policies. Pure but for looking up programs. */
 export function compare(
@@ -80,7 +90,7 @@ export function compare(
     if (input === undefined || name === undefined) continue;
     const tool = toolset.get(name)?.tool;
     const parsed = tool?.input.safeParse(input);
-    if (!tool || !parsed?.success) {
+    if (!tool || !parsed?.success || isRedacted(input)) {
       comparison.skipped += 1;
       continue;
     }

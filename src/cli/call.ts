@@ -1,4 +1,4 @@
-import type { Client, RunningCall } from '../client.ts';
+import { type Client, RemoteError, type RunningCall } from '../client.ts';
 import type { Approval } from '../store/approval.ts';
 import { askInline } from './approvals.ts';
 import { type Caller, connect } from './connect.ts';
@@ -46,10 +46,15 @@ async function follow(
   { flags, caller, interrupt }: Following,
 ): Promise<'nobody' | undefined> {
   let asked: 'nobody' | undefined;
+  // A question must not outlive its call: whoever typed then would answer nothing.
+  const over = new AbortController();
+  const end = () => over.abort();
+  running.then(end, end);
   for await (const it of running) {
     if (it.kind === 'state' && it.state.status === 'blocked-on-user') {
-      asked = await askPerson(it.state.approvalId, caller);
-      if (asked === 'nobody') interrupt.abort();
+      const person = await askPerson(it.state.approvalId, { caller, over: over.signal });
+      if (person === 'nobody') asked = person;
+      if (person !== undefined) interrupt.abort();
     }
     if (!flags.progress) continue;
     if (it.kind === 'output') process.stderr.write(harmless(Buffer.from(it.data).toString('utf8')));
@@ -58,8 +63,14 @@ async function follow(
   return asked;
 }
 
-/** On a terminal, its own person; elsewhere whoever watches approvals, and when there is nobody, nobody is waited for. */
-async function askPerson(approvalId: string, caller: Caller): Promise<'nobody' | undefined> {
+/**
+ * On a terminal, its own person; elsewhere whoever watches approvals, and when there is nobody, nobody is waited for. Undefined
+ * when there is nothing to do but wait for the result.
+ */
+async function askPerson(
+  approvalId: string,
+  { caller, over }: { caller: Caller; over: AbortSignal },
+): Promise<'nobody' | 'left' | undefined> {
   await using operator = await connect({ ...caller, role: 'operator' });
   if (process.stdin.isTTY && process.stderr.isTTY) {
     const { approvals } = (await operator.request('approvals.list', {})) as { approvals: Approval[] };
@@ -67,9 +78,14 @@ async function askPerson(approvalId: string, caller: Caller): Promise<'nobody' |
     if (!approval) return undefined; // Answered meanwhile, elsewhere.
     const { NO_COLOR } = caller.env;
     const io = { input: process.stdin, output: process.stderr, isTTY: true, noColor: NO_COLOR !== undefined };
-    const answer = await askInline(approval, io);
-    if (answer) await operator.request('approvals.resolve', { approvalId, ...answer });
-    return answer ? undefined : 'nobody';
+    const answer = await askInline(approval, io, over);
+    if (!answer) return over.aborted ? undefined : 'left';
+    await operator.request('approvals.resolve', { approvalId, ...answer }).catch((error: unknown) => {
+      // Answered elsewhere, or too late: its result says how.
+      if (!(error instanceof RemoteError)) throw error;
+      say(`your answer was not taken: ${harmless(error.message)}`);
+    });
+    return undefined;
   }
   const { approvers } = (await operator.request('status', {})) as { approvers: number };
   if (approvers > 0) {
