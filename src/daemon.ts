@@ -7,6 +7,7 @@ import { Hosts } from './hosts/hosts.ts';
 import type { Limits } from './limits.ts';
 import { isInside } from './paths.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
+import { Turns } from './pipeline/turns.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
 import { createProgramResolver } from './policy/programs.ts';
 import type { Policy } from './policy/schema.ts';
@@ -69,8 +70,10 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { confinement } = sandbox;
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
   const permission = { home, resolve: createProgramResolver() };
+  const turns = new Turns(limits, powers);
+  const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, limits, powers, permission },
+    ...{ ...records, hosts, limits, powers, permission, turns },
     viewOf: (call) => policies.viewOf(call),
     approvers: () => gateway.approvers,
   });
@@ -80,7 +83,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
-    oversight: new Oversight({ ...records, permission, reloadPolicy: () => source.reload() }),
+    oversight,
     confinement: toShown(confinement),
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies, toolset }),
@@ -89,7 +92,10 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     approvalsPending: () => records.approvals.pendingCount,
     listeners: () => listeners.map((it) => it.address),
     recordSession: (session) => records.auditLog.append(sessionEntry(session)),
-    sessionEnded: ({ options }) => records.approvals.endSession(options.id),
+    sessionEnded: (session) => {
+      records.approvals.endSession(session.options.id);
+      oversight.sessionEnded(session);
+    },
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));

@@ -144,12 +144,16 @@ export const limitsSchema = z.strictObject({
   commandDepthMax: count().default(1_500),
   /** Commands and texts within commands (`sh -c 'sh -c …'`, `env env …`) that are read. */
   commandTextsMax: count().default(8),
-  /** Simple commands that are read of one command line; each is judged by every rule on commands. */
+  /** Simple commands and redirections that are read of one command line; each is judged by every rule on commands or paths. */
   commandPartsMax: count().default(1_000),
   /** Their words, braces unfolded. */
   commandWordsMax: count().default(10_000),
   /** Paths that their words may name; each is judged by every rule on paths. */
   commandMentionsMax: count().default(4_096),
+  /** Longest command line that is read as soon as it comes, in at most 15 ms; longer ones take 200 ms and wait for one another. */
+  commandAtOnceChars: count().default(1024),
+  /** Longer ones that one session may have waiting to be read. */
+  commandTurnsMax: count().default(64),
   /** Directories that `cd` may have led to, from each of which relative paths are judged. */
   commandFoldersMax: count().default(16),
 

@@ -25,6 +25,7 @@ import type { CostLedger } from '../store/cost-ledger.ts';
 import { type ExecuteParts, execute, previewOf } from './execute.ts';
 import { fileStates } from './file-states.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
+import type { Turns } from './turns.ts';
 import { validate } from './validate.ts';
 
 export interface PipelineParts {
@@ -35,6 +36,7 @@ export interface PipelineParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
+  readonly turns: Turns;
   viewOf(call: Call): PathView;
   /** How many listen for approvals now. */
   approvers(): number;
@@ -59,7 +61,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     rateLimit(powers, limits),
     costCap(ledger),
     validate,
-    permission(parts.permission),
+    permission(parts.permission, parts.turns),
     cache,
     approve(approvals, approveDeps(parts)),
     retry,

@@ -90,6 +90,7 @@ export class Reading implements Listener {
 
   redirect({ operator, descriptor, target }: Redirect): void {
     if (target === undefined) return this.unknown('a redirection has no target');
+    this.#assertRoom();
     const fields = this.#fields(target);
     // Several words are an error to bash, and what it says of one that we can't read is its own business.
     const field = fields.length === 1 ? (fields[0] as Field) : DYNAMIC;
@@ -121,8 +122,7 @@ export class Reading implements Listener {
     const { fields, text, why } = simple;
     const [first] = fields;
     if (first === undefined) return;
-    if (this.commands.length >= limits.commandPartsMax)
-      throw new Beyond(`it has more than ${limits.commandPartsMax} commands`);
+    this.#assertRoom();
     const draft: Draft = {
       ...{ text, words: fields.map((it) => it.text), unknown: why },
       ...{ program: undefined, programPath: undefined },
@@ -142,6 +142,11 @@ export class Reading implements Listener {
     if (first.text.includes('/')) this.#name([first]);
     if (builtin) this.#change(draft, fields);
     this.#unwrap(draft, name, simple);
+  }
+
+  #assertRoom(): void {
+    if (this.commands.length + this.redirects.length < limits.commandPartsMax) return;
+    throw new Beyond(`it has more than ${limits.commandPartsMax} commands and redirections`);
   }
 
   /** What may be nothing at all leaves the next word to be the program: `$x rm y`. */
