@@ -38,6 +38,8 @@ export const PROTECTED_PATHS: readonly string[] = [
   '.idea',
   '.envrc',
   '.ringfence',
+  '.husky',
+  '.githooks',
 ];
 
 /**
