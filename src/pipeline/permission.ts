@@ -89,7 +89,7 @@ function placeOf(
     ...{ workspace, cwd, home: parts.home },
     resolve: (name) => parts.resolve(name, { workspace, cwd, path }),
     // A variable can make any program run another (LD_PRELOAD, GIT_EXTERNAL_DIFF …).
-    exported: Object.keys(line.env),
+    exported: line.env,
   };
 }
 
