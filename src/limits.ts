@@ -59,6 +59,8 @@ export const limitsSchema = z.strictObject({
   hostThreadsMax: count().default(2),
   /** Commands at once in an execute host; each is a process tree of its own. */
   hostCommandsMax: count().default(16),
+  /** Of these, those of one session, so that one whose commands never end leaves places for others. */
+  sessionCommandsMax: count().default(12),
   /** Jobs that one thread of a read_only host takes at once; a slow one delays those behind it, and its end ends them all. */
   threadJobsMax: count().default(8),
   /** Tier hosts at once, over all workspaces; each costs about 60 MiB. The idlest makes room. */

@@ -34,7 +34,10 @@ export class Turns {
   async take({ line, session, signal }: Turn): Promise<void> {
     if (!this.isLong(line)) return;
     signal.throwIfAborted();
-    const leave = await this.#queue.enter({ line: '', places: 1, session, signal, congested: () => false });
+    const leave = await this.#queue.enter({
+      ...{ line: '', places: 1, placesOfSession: 1, session, signal },
+      congested: () => false,
+    });
     const startedAt = this.#powers.monotonicMs();
     this.#powers.after(0, () => {
       // As long again for everybody else: an answer of theirs may take several rounds of the loop.

@@ -13,8 +13,7 @@ test('two hundred of them from twenty connections hold up nobody else', async ()
   await operator.request('status', {});
   const peers = Array.from({ length: 20 }, () => new RawPeer(daemon.socket));
   await Promise.all(peers.map((it) => it.hello()));
-  for (const peer of peers)
-    for (let id = 100; id < 110; id++) peer.send({ id, ...(id % 2 === 0 ? explain : call) });
+  for (const peer of peers) for (let id = 100; id < 110; id++) peer.send({ id, ...(id % 2 === 0 ? explain : call) });
   const took: number[] = [];
   // From when the first of them is answered, the others are there.
   await Promise.race(peers.map((it) => it.answer((answer) => Number(answer.id) >= 100)));
