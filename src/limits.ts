@@ -27,6 +27,8 @@ export const limitsSchema = z.strictObject({
   peerRequestsMax: count().default(1024),
   /** Bytes of one peer's unanswered requests, so that many large ones can't fill the daemon. */
   peerRequestBytesMax: bytes().default(64 * MiB),
+  /** The same over all connections, so that many of them can't. */
+  requestBytesMax: bytes().default(512 * MiB),
   /** Connections at once, over all transports; each costs about 30 KiB when idle. */
   connectionsMax: count().default(256),
   /** A connection that has not said hello by then is dropped, so that silent ones can't use up connectionsMax. */

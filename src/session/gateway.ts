@@ -14,7 +14,7 @@ import {
   params as schemas,
   type Topic,
 } from '../protocol/messages.ts';
-import { Peer } from '../protocol/peer.ts';
+import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Events } from './events.ts';
@@ -70,6 +70,7 @@ export class Gateway {
   readonly #options: GatewayOptions;
   readonly #connections = new Set<Connection>();
   readonly #events: Events;
+  readonly #budget: RequestBudget = { bytes: 0 };
   readonly #startedAt: number;
   #closing = false;
 
@@ -90,6 +91,7 @@ export class Gateway {
     connection.peer = new Peer(channel, {
       limits,
       powers,
+      budget: this.#budget,
       onRequest: (method, params) => this.#serve(connection, method, params),
       onDrain: () => this.#options.pipeline.queue.wake(),
       onClose: () => {

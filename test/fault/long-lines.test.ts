@@ -39,3 +39,19 @@ test('more of one session than may wait are refused, and those before them are a
   expect(codes).toEqual(['answered', 'answered', 'answered', 'OVERLOADED', 'OVERLOADED']);
   peer.socket.destroy();
 });
+
+test('large requests of one connection leave no room for those of another of the daemon', async () => {
+  const policy = 'version: 1\ntiers: { execute: { decision: ask } }\n';
+  await using daemon = await startDaemon({ policy, limits: { requestBytesMax: 200_000 } });
+  const [first, second] = [new RawPeer(daemon.socket), new RawPeer(daemon.socket)];
+  await Promise.all([first.hello(), second.hello()]);
+  const stdin = 'x'.repeat(120_000);
+  const large = { tool: 'terminal_execute', input: { command: 'cat; true $x', stdin }, options: { progress: true } };
+  first.send({ id: 'large', method: 'tools.call', params: large });
+  // Once a person is asked, it is there.
+  await first.answer((it) => it.method === 'call.update' && JSON.stringify(it.params).includes('blocked'));
+  expect((await second.request('tools.call', large)).error?.data.code).toBe('OVERLOADED');
+  expect((await second.request('status', {})).result).toBeDefined();
+  first.socket.destroy();
+  second.socket.destroy();
+});
