@@ -7,6 +7,7 @@ import { Hosts } from './hosts/hosts.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
+import { Turns } from './pipeline/turns.ts';
 import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
 import { createProgramResolver } from './policy/programs.ts';
@@ -70,8 +71,10 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { confinement } = sandbox;
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
   const permission = { home, resolve: createProgramResolver() };
+  const turns = new Turns(limits, powers);
+  const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, limits, powers, permission },
+    ...{ ...records, hosts, limits, powers, permission, turns },
     viewOf: (call) => policies.viewOf(call),
     approvers: () => gateway.approvers,
   });
@@ -81,7 +84,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
-    oversight: new Oversight({ ...records, permission, reloadPolicy: () => source.reload() }),
+    oversight,
     confinement: toShown(confinement),
     probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
@@ -92,7 +95,10 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     listeners: () => listeners.map((it) => it.address),
     recordSession: (session) => records.auditLog.append(sessionEntry(session)),
     record: (entry) => records.auditLog.append(entry),
-    sessionEnded: ({ options }) => records.approvals.endSession(options.id),
+    sessionEnded: (session) => {
+      records.approvals.endSession(session.options.id);
+      oversight.sessionEnded(session);
+    },
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));

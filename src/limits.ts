@@ -27,6 +27,8 @@ export const limitsSchema = z.strictObject({
   peerRequestsMax: count().default(1024),
   /** Bytes of one peer's unanswered requests, so that many large ones can't fill the daemon. */
   peerRequestBytesMax: bytes().default(64 * MiB),
+  /** The same over all connections, so that many of them can't. */
+  requestBytesMax: bytes().default(512 * MiB),
   /** Connections at once, over all transports; each costs about 30 KiB when idle. */
   connectionsMax: count().default(256),
   /** A connection that has not said hello by then is dropped, so that silent ones can't use up connectionsMax. */
@@ -61,6 +63,8 @@ export const limitsSchema = z.strictObject({
   hostThreadsMax: count().default(2),
   /** Commands at once in an execute host; each is a process tree of its own. */
   hostCommandsMax: count().default(16),
+  /** Of these, those of one session, so that one whose commands never end leaves places for others. */
+  sessionCommandsMax: count().default(12),
   /** Jobs that one thread of a read_only host takes at once; a slow one delays those behind it, and its end ends them all. */
   threadJobsMax: count().default(8),
   /** Tier hosts at once, over all workspaces; each costs about 60 MiB. The idlest makes room. */
@@ -150,12 +154,16 @@ export const limitsSchema = z.strictObject({
   commandDepthMax: count().default(1_500),
   /** Commands and texts within commands (`sh -c 'sh -c …'`, `env env …`) that are read. */
   commandTextsMax: count().default(8),
-  /** Simple commands that are read of one command line; each is judged by every rule on commands. */
+  /** Simple commands and redirections that are read of one command line; each is judged by every rule on commands or paths. */
   commandPartsMax: count().default(1_000),
   /** Their words, braces unfolded. */
   commandWordsMax: count().default(10_000),
   /** Paths that their words may name; each is judged by every rule on paths. */
   commandMentionsMax: count().default(4_096),
+  /** Longest command line that is read as soon as it comes, in at most 15 ms; longer ones take 200 ms and wait for one another. */
+  commandAtOnceChars: count().default(1024),
+  /** Longer ones that one session may have waiting to be read. */
+  commandTurnsMax: count().default(64),
   /** Directories that `cd` may have led to, from each of which relative paths are judged. */
   commandFoldersMax: count().default(16),
 

@@ -48,6 +48,8 @@ export const PROTECTED_PATHS: readonly string[] = [
   '.idea',
   '.envrc',
   '.ringfence',
+  '.husky',
+  '.githooks',
 ];
 
 /**

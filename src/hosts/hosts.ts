@@ -80,6 +80,9 @@ export function placesOf(tier: Tier, limits: Limits): number {
   return threads * jobsPerThread;
 }
 
+/** `git status` else refreshes the index that it only reads. */
+const COMMAND_ENVIRONMENT = { ...BARE_ENVIRONMENT, TERM: 'dumb', GIT_OPTIONAL_LOCKS: '0' };
+
 const REAP_EVERY_MS = 10_000;
 
 export class Hosts implements AsyncDisposable {
@@ -265,7 +268,7 @@ export class Hosts implements AsyncDisposable {
     if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {
       ...common,
-      command: { ...sandbox.commandSandbox(workspace), environment: { ...BARE_ENVIRONMENT, TERM: 'dumb' } },
+      command: { ...sandbox.commandSandbox(workspace), environment: COMMAND_ENVIRONMENT },
       ...shapeOf(tier, limits),
     };
   }

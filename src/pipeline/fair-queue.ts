@@ -6,6 +6,7 @@ const RETRY_AFTER_MS = 100;
 
 interface Waiter {
   readonly congested: () => boolean;
+  readonly placesOfSession: number;
   readonly go: () => void;
 }
 
@@ -13,6 +14,8 @@ interface Line {
   /** Sessions in the order of their turns. */
   readonly lanes: Map<string, Waiter[]>;
   readonly places: number;
+  /** By session; those without any are not kept. */
+  readonly held: Map<string, number>;
   running: number;
 }
 
@@ -20,10 +23,19 @@ export interface Place {
   /** Where work goes that shares places. */
   readonly line: string;
   readonly places: number;
+  /** Of these, the most that one session may have. */
+  readonly placesOfSession: number;
   readonly session: string;
   readonly signal: AbortSignal;
   /** While this holds the work is not begun, and its place goes to another session. */
   congested(): boolean;
+}
+
+function hold(line: Line, session: string, change: 1 | -1): void {
+  line.running += change;
+  const held = (line.held.get(session) ?? 0) + change;
+  if (held > 0) line.held.set(session, held);
+  else line.held.delete(session);
 }
 
 export class FairQueue {
@@ -48,10 +60,12 @@ export class FairQueue {
   /** Waits for a place; call what it gives to leave it. Throws QUEUE_FULL, or the signal's reason. */
   async enter(place: Place): Promise<() => void> {
     const line = this.#line(place);
-    if (line.running < line.places && !place.congested()) line.running += 1;
+    const { session, placesOfSession } = place;
+    const hasRoom = line.running < line.places && (line.held.get(session) ?? 0) < placesOfSession;
+    if (hasRoom && !place.congested()) hold(line, session, 1);
     else await this.#wait(line, place);
     return () => {
-      line.running -= 1;
+      hold(line, session, -1);
       this.#fill(place.line, line);
     };
   }
@@ -62,12 +76,12 @@ export class FairQueue {
   }
 
   #line({ line: name, places }: Place): Line {
-    const line = this.#lines.get(name) ?? { lanes: new Map(), places, running: 0 };
+    const line = this.#lines.get(name) ?? { lanes: new Map(), places, held: new Map(), running: 0 };
     this.#lines.set(name, line);
     return line;
   }
 
-  #wait(line: Line, { session, signal, congested }: Place): Promise<void> {
+  #wait(line: Line, { session, signal, congested, placesOfSession }: Place): Promise<void> {
     const { sessionQueueMax, queueMax } = this.#limits;
     const lane = line.lanes.get(session) ?? [];
     if (lane.length >= sessionQueueMax || this.#queued >= queueMax) {
@@ -88,6 +102,7 @@ export class FairQueue {
       };
       const waiter: Waiter = {
         congested,
+        placesOfSession,
         go() {
           give();
           resolve();
@@ -110,12 +125,13 @@ export class FairQueue {
     // A lane that is put back is come to again, until the places are taken or whoever is left is congested.
     for (const [session, lane] of line.lanes) {
       if (line.running >= line.places) break;
-      if (lane[0]?.congested()) continue;
-      const waiter = lane.shift();
+      const [first] = lane;
+      if (!first || first.congested() || (line.held.get(session) ?? 0) >= first.placesOfSession) continue;
+      lane.shift();
       line.lanes.delete(session);
       if (lane.length > 0) line.lanes.set(session, lane);
-      line.running += 1;
-      waiter?.go();
+      hold(line, session, 1);
+      first.go();
     }
     if (line.running === 0 && line.lanes.size === 0) this.#lines.delete(name);
   }

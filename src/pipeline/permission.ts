@@ -8,6 +8,7 @@ import type { Policy } from '../policy/schema.ts';
 import { toTarget } from '../policy/target.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
+import type { Turns } from './turns.ts';
 
 /** What of the machine a decision needs to know. */
 export interface PermissionParts {
@@ -28,10 +29,12 @@ export interface Asker {
 
 /** The policy's decision on the call's effects. Denials end here; what a person must be asked about goes on to `approve`. */
 export const permission =
-  (parts: PermissionParts): Stage =>
+  (parts: PermissionParts, turns: Turns): Stage =>
   (next) =>
-  (call) => {
+  async (call) => {
     const { tool, input } = checkedOf(call);
+    const line = tool.commandOf?.(input as never).command;
+    await turns.take({ line, session: call.sessionId, signal: call.controller.signal });
     const question = questionOf(call, parts);
     call.question = question;
     call.checked = { ...checkedOf(call), effects: question.effects };
@@ -98,7 +101,7 @@ function placeOf(
     ...{ workspace: root, cwd, home: parts.home },
     resolve: (name) => parts.resolve(name, { workspace: root, cwd, path }),
     // A variable can make any program run another (LD_PRELOAD, GIT_EXTERNAL_DIFF …).
-    exported: Object.keys(line.env),
+    exported: line.env,
   };
 }
 

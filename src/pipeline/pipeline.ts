@@ -24,6 +24,7 @@ import type { CostLedger } from '../store/cost-ledger.ts';
 import { type ExecuteParts, execute, previewOf } from './execute.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { surroundingsOf } from './surroundings.ts';
+import type { Turns } from './turns.ts';
 import { validate } from './validate.ts';
 
 export interface PipelineParts {
@@ -34,6 +35,7 @@ export interface PipelineParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
+  readonly turns: Turns;
   viewOf: ExecuteParts['viewOf'];
   /** How many listen for approvals now. */
   approvers(): number;
@@ -58,7 +60,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     rateLimit(powers, limits),
     costCap(ledger),
     validate,
-    permission(parts.permission),
+    permission(parts.permission, parts.turns),
     cache,
     approve(approvals, approveDeps(parts)),
     intent(auditLog),

@@ -17,6 +17,7 @@ export const schedule =
     const leave = await queue.enter({
       line: `${tier}\0${call.workspace}`,
       places,
+      placesOfSession: tier === 'execute' ? limits.sessionCommandsMax : places,
       session: call.sessionId,
       signal,
       congested: () => call.congested(),

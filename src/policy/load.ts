@@ -148,7 +148,12 @@ function examine(text: string, file: string, loading: Loading): ExaminedPolicy {
 }
 
 function shapeOf(where: Positioned, { refused = {} }: Loading): PolicyFile {
-  const value = where.value ?? {};
+  const value = where.value ?? undefined;
+  // What an editor that was cut off or a full disk leaves behind must not stand for `default`.
+  if (value === undefined)
+    throw new PolicyError([
+      `${where.file}:1:1: the file says nothing; to mean only what it extends, write \`version: 1\``,
+    ]);
   const problems = Object.entries(refused)
     .filter(([key]) => Object.hasOwn(value, key))
     .map(([key, why]) => `${where.atKey([key])}: ${key}: ${why}`);

@@ -18,8 +18,8 @@ export interface CommandPlace {
   readonly home: string;
   /** Absolute path of the program that `name` stands for, see programs.ts; undefined when there is none. */
   readonly resolve: (name: string) => string | undefined;
-  /** Names of the environment variables that the caller sets beside our own. */
-  readonly exported?: readonly string[];
+  /** The environment variables that the caller sets beside our own. */
+  readonly exported?: Readonly<Record<string, string>>;
 }
 
 /** A simple command while it is being read. */
@@ -40,8 +40,13 @@ interface Simple {
 const TEXT_SHOWN_MAX = 256;
 /** Reasons that are told; one is enough to decide by. */
 const REASONS_MAX = 32;
-/** Of variables that callers may set, those that change nothing of what a program does but its language and looks. */
-const HARMLESS_VARIABLE = /^(LANG|LANGUAGE|LC_\w+|TERM|COLUMNS|LINES|TZ|CI|NO_COLOR|FORCE_COLOR|CLICOLOR)$/;
+/** Of variables that callers may set, those that change nothing of what a program does but its looks. */
+const HARMLESS_VARIABLE = /^(COLUMNS|LINES|CI|NO_COLOR|FORCE_COLOR|CLICOLOR)$/;
+/** Those that choose among files of the system, unless they name one: catalogues of messages hold formats. LANGUAGE is a list of such. */
+const NAMING_VARIABLE = /^(LANG|LC_\w+|TERM|TZ)$/;
+
+const isHarmless = ([name, value]: [string, string]): boolean =>
+  HARMLESS_VARIABLE.test(name) || (NAMING_VARIABLE.test(name) && !/\/|\.\./.test(value));
 
 /** What was found so far, in the order of the text. */
 export class Reading implements Listener {
@@ -63,9 +68,10 @@ export class Reading implements Listener {
 
   constructor(place: CommandPlace) {
     this.#place = place;
-    this.#exported = new Set(place.exported);
-    const telling = place.exported?.find((it) => !HARMLESS_VARIABLE.test(it));
-    if (telling !== undefined) this.lookup = `the caller sets ${telling}`;
+    const exported = Object.entries(place.exported ?? {});
+    this.#exported = new Set(exported.map(([name]) => name));
+    const telling = exported.find((it) => !isHarmless(it));
+    if (telling !== undefined) this.lookup = `the caller sets ${telling[0]}`;
   }
 
   read(text: string, nesting: number): void {
@@ -90,6 +96,7 @@ export class Reading implements Listener {
 
   redirect({ operator, descriptor, target }: Redirect): void {
     if (target === undefined) return this.unknown('a redirection has no target');
+    this.#assertRoom();
     const fields = this.#fields(target);
     // Several words are an error to bash, and what it says of one that we can't read is its own business.
     const field = fields.length === 1 ? (fields[0] as Field) : DYNAMIC;
@@ -121,8 +128,7 @@ export class Reading implements Listener {
     const { fields, text, why } = simple;
     const [first] = fields;
     if (first === undefined) return;
-    if (this.commands.length >= limits.commandPartsMax)
-      throw new Beyond(`it has more than ${limits.commandPartsMax} commands`);
+    this.#assertRoom();
     const draft: Draft = {
       ...{ text, words: fields.map((it) => it.text), unknown: why },
       ...{ program: undefined, programPath: undefined },
@@ -142,6 +148,11 @@ export class Reading implements Listener {
     if (first.text.includes('/')) this.#name([first]);
     if (builtin) this.#change(draft, fields);
     this.#unwrap(draft, name, simple);
+  }
+
+  #assertRoom(): void {
+    if (this.commands.length + this.redirects.length < limits.commandPartsMax) return;
+    throw new Beyond(`it has more than ${limits.commandPartsMax} commands and redirections`);
   }
 
   /** What may be nothing at all leaves the next word to be the program: `$x rm y`. */

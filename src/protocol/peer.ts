@@ -13,9 +13,16 @@ import { decodeJson, encodeJson } from './json.ts';
 type Id = string | number;
 type Message = Record<string, unknown>;
 
+/** Bytes of unanswered requests, counted over all peers that share it. */
+export interface RequestBudget {
+  bytes: number;
+}
+
 export interface PeerOptions {
   readonly limits: Limits;
   readonly powers: Powers;
+  /** Bounded by requestBytesMax; of this peer alone when absent. */
+  readonly budget?: RequestBudget;
   /** Answers a request: with its result, or by throwing RpcError. */
   onRequest?(method: string, params: unknown): unknown;
   onNotification?(method: string, params: unknown): void;
@@ -64,6 +71,7 @@ export class Peer {
   /** Requests of the other side that have no answer yet, with their size. */
   readonly #unanswered = new Map<Id, number>();
   readonly #waiting = new Map<Id, Waiting>();
+  readonly #budget: RequestBudget;
   #unansweredBytes = 0;
   #nextId = 1;
   #paused = false;
@@ -73,6 +81,7 @@ export class Peer {
   constructor(channel: Channel, options: PeerOptions) {
     this.#channel = channel;
     this.#options = options;
+    this.#budget = options.budget ?? { bytes: 0 };
     this.#reader = new FrameReader(options.limits.frameBytesMax);
     channel.open({
       data: (bytes) => this.#receive(bytes),
@@ -179,6 +188,7 @@ export class Peer {
     if (refusal) return this.#answerError(id, refusal);
     this.#unanswered.set(id, bytes);
     this.#unansweredBytes += bytes;
+    this.#budget.bytes += bytes;
     try {
       this.#answer({ id, result: await this.#options.onRequest?.(method, params) });
     } catch (error) {
@@ -186,11 +196,12 @@ export class Peer {
     } finally {
       this.#unanswered.delete(id);
       this.#unansweredBytes -= bytes;
+      this.#budget.bytes -= bytes;
     }
   }
 
   #refusal(id: Id, bytes: number): RpcError | undefined {
-    const { peerRequestsMax, peerRequestBytesMax } = this.#options.limits;
+    const { peerRequestsMax, peerRequestBytesMax, requestBytesMax } = this.#options.limits;
     if (!this.#options.onRequest) return new RpcError('METHOD_NOT_FOUND', 'this side serves no requests');
     if (this.#unanswered.has(id))
       return new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
@@ -206,6 +217,8 @@ export class Peer {
         `unanswered requests of this connection hold over ${peerRequestBytesMax} bytes`,
       );
     }
+    if (this.#budget.bytes + bytes > requestBytesMax)
+      return new RpcError('OVERLOADED', `unanswered requests of all connections hold over ${requestBytesMax} bytes`);
     return undefined;
   }
 

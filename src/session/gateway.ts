@@ -14,7 +14,7 @@ import {
   params as schemas,
   type Topic,
 } from '../protocol/messages.ts';
-import { Peer } from '../protocol/peer.ts';
+import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
@@ -78,6 +78,7 @@ export class Gateway {
   readonly #connections = new Set<Connection>();
   readonly #events: Events;
   readonly #records: SessionRecords;
+  readonly #budget: RequestBudget = { bytes: 0 };
   readonly #startedAt: number;
   #closing = false;
 
@@ -99,6 +100,7 @@ export class Gateway {
     connection.peer = new Peer(channel, {
       limits,
       powers,
+      budget: this.#budget,
       onRequest: (method, params) => this.#serve(connection, method, params),
       onDrain: () => this.#options.pipeline.queue.wake(),
       onClose: () => {

@@ -1,8 +1,9 @@
 /** What an operator sees and decides, and what a session may ask about its own permissions. */
 import type { CallRecord } from '../call.ts';
-import { RpcError } from '../errors.ts';
+import { RpcError, ToolError } from '../errors.ts';
 import { type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
+import type { Turns } from '../pipeline/turns.ts';
 import { decide } from '../policy/decide.ts';
 import { toDecision } from '../policy/explain.ts';
 import type { Params } from '../protocol/messages.ts';
@@ -14,12 +15,15 @@ export interface OversightParts {
   readonly approvals: Approvals;
   readonly auditLog: AuditLog;
   readonly permission: PermissionParts;
+  readonly turns: Turns;
   /** Loads the daemon's policy anew; a bad file changes nothing. */
   reloadPolicy(): { readonly ok: boolean; readonly problems: readonly string[] };
 }
 
 export class Oversight {
   readonly #parts: OversightParts;
+  /** By session: ends what of it still waits for its turn. */
+  readonly #ends = new Map<string, AbortController>();
 
   constructor(parts: OversightParts) {
     this.#parts = parts;
@@ -65,17 +69,38 @@ export class Oversight {
     return options.policy();
   }
 
-  /** How a call would be decided, without making it. */
-  explain({ options }: Session, { tool: name, input }: Params<'policy.explain'>): object {
+  /** How a call would be decided, without making it. Throws OVERLOADED while too many wait to be explained. */
+  async explain({ options }: Session, { tool: name, input }: Params<'policy.explain'>): Promise<object> {
     const named = options.toolset.get(name);
     if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
     const { id: session, principal, workspace, root } = options;
-    const question = toQuestion(named.tool, parse(named, input), {
+    const parsed = parse(named, input);
+    await this.#turn(session, named.tool.commandOf?.(parsed as never).command);
+    const question = toQuestion(named.tool, parsed, {
       asker: { principal, session, workspace, root },
       parts: this.#parts.permission,
     });
     const policy = options.policy();
     return toDecision(decide(policy, question), policy, question);
+  }
+
+  /** Nobody reads the answers of a session that has ended. */
+  sessionEnded({ options }: Session): void {
+    this.#ends.get(options.id)?.abort(new ToolError('CANCELLED', 'the connection ended'));
+    this.#ends.delete(options.id);
+  }
+
+  async #turn(session: string, line: string | undefined): Promise<void> {
+    const { turns } = this.#parts;
+    if (!turns.isLong(line)) return;
+    const end = this.#ends.get(session) ?? new AbortController();
+    this.#ends.set(session, end);
+    try {
+      await turns.take({ line, session, signal: end.signal });
+    } catch (error) {
+      if (!(error instanceof ToolError)) throw error;
+      throw new RpcError('OVERLOADED', error.message);
+    }
   }
 }
 

@@ -4,7 +4,14 @@ import { defaultLimits } from '../../../src/limits.ts';
 import { FairQueue } from '../../../src/pipeline/fair-queue.ts';
 
 const place = (session: string, more: object = {}) => ({
-  ...{ line: 'line', places: 1, session, signal: new AbortController().signal, congested: () => false },
+  ...{
+    line: 'line',
+    places: 1,
+    placesOfSession: 99,
+    session,
+    signal: new AbortController().signal,
+    congested: () => false,
+  },
   ...more,
 });
 
@@ -34,6 +41,20 @@ test('more waiting calls than a session may have are QUEUE_FULL, and others stil
   const other = queue.enter(place('b'));
   leave();
   await Promise.all([...waiting, other].map(async (it) => (await it)()));
+});
+
+test('a session with as many places as one may have leaves the others to others, and gets one when it leaves one', async () => {
+  const queue = new FairQueue(defaultLimits);
+  const some = { places: 3, placesOfSession: 2 };
+  const leave = await queue.enter(place('greedy', some));
+  await queue.enter(place('greedy', some));
+  let begun = false;
+  const third = queue.enter(place('greedy', some)).then(() => (begun = true));
+  (await queue.enter(place('other', some)))();
+  expect(begun).toBe(false);
+  leave();
+  await third;
+  expect(queue.running).toBe(2);
 });
 
 test('one that is aborted while it waits leaves the line', async () => {

@@ -106,6 +106,19 @@ test.each([
     'git diff a b c d --outp=x',
     'git diff $x',
     'git diff 1 2 3 4 5 6 --output=x',
+    'git log 1 2 3 4 5 6 -p',
+    'git log -p -2',
+    'git log --stat -p',
+    'git log -1 -Gkey',
+    'git diff --cached',
+    'git diff HEAD',
+    'git diff --stat -p HEAD~3 HEAD',
+    'git diff --stat --patch-w HEAD~3',
+    'git status -vv',
+    'tail -f a',
+    'tail -qF a',
+    'tail a b c d e -f',
+    'tail --ret a',
   ],
   ...[
     'echo a > b',
@@ -147,14 +160,16 @@ test.each([
 /** What no-secrets means, said in another way. */
 function isSecret(path: string): boolean {
   const parts = path.toLowerCase().split('/');
-  const name = parts.at(-1) as string;
+  const last = parts.at(-1) as string;
+  if (/\.env\.(example|sample|template)$/.test(path)) return false;
+  const name = last.replace(/(~|\.bak|\.old|\.orig)$/, '');
   return (
     parts.some((it) => ['.ssh', '.aws', '.gnupg', '.kube', '.docker'].includes(it)) ||
     ['.netrc', '.npmrc', '.pypirc', '.pgpass', '.git-credentials', '.htpasswd'].includes(name) ||
     ['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519'].includes(name) ||
     ['.pem', '.key', '.p12', '.pfx', '.jks', '.keystore', '.kdbx'].some((it) => name.endsWith(it)) ||
     ['secret', 'password', 'credential'].some((it) => name.includes(it)) ||
-    name.startsWith('.env')
+    /^\.env|\.env(\.|$)/.test(last)
   );
 }
 
@@ -171,6 +186,14 @@ test('no-secrets holds for exactly the names that it means, in any case, outside
       'id_rsa',
       'ID_ED25519',
       'id_rsa.pub',
+      'id_rsa.bak',
+      '.npmrc~',
+      'x.key.old',
+      'prod.env',
+      'prod.env.local',
+      '.env.example',
+      'prod.env.sample',
+      'x.environment',
       'x.pem',
       'x.KEY',
       'key',

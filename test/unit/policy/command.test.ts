@@ -255,9 +255,11 @@ describe('something is unknown of', () => {
   });
 
   test('any command whose caller sets a variable that it may act on', () => {
-    expect(parse('git log', { exported: ['GIT_PAGER'] }).commands[0]?.unknown).toContain('GIT_PAGER');
-    expect(parse('git log', { exported: ['LANG', 'NO_COLOR'] }).commands[0]?.unknown).toBeUndefined();
-    expect(parse('TOKEN=a; git log', { exported: ['TOKEN'] }).unknown).not.toEqual([]);
+    expect(parse('git log', { exported: { GIT_PAGER: 'less' } }).commands[0]?.unknown).toContain('GIT_PAGER');
+    expect(parse('git log', { exported: { LANG: 'C.UTF-8', NO_COLOR: '1' } }).commands[0]?.unknown).toBeUndefined();
+    for (const exported of [{ LANGUAGE: 'de' }, { LC_ALL: '../../tmp/ws/l' }, { TZ: '/ws/z' }, { TERM: '..' }])
+      expect(parse('git log', { exported }).commands[0]?.unknown).toContain(Object.keys(exported)[0]);
+    expect(parse('TOKEN=a; git log', { exported: { TOKEN: 'a' } }).unknown).not.toEqual([]);
   });
 });
 

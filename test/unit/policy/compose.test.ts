@@ -80,7 +80,9 @@ environment: [PATH, "LC_*"]
   });
 
   test('what is opened says nothing about the children of the child', () => {
-    expect(said('tiers: { execute: { decision: allow } }', parse('', defaultPolicy))).toMatch(/does not open/);
+    expect(said('tiers: { execute: { decision: allow } }', parse('version: 1', defaultPolicy))).toMatch(
+      /does not open/,
+    );
     expect(said('tiers: { execute: { decision: allow } }', parse('open: [tiers.execute]', defaultPolicy))).toBe('');
   });
 });
@@ -134,8 +136,8 @@ test('a child of any built-in that is not refused is nowhere less strict than it
 describe('the version', () => {
   const version = (text: string) => parse(text).version;
   test('is the same for what decides the same, wherever and however it is written', () => {
-    expect(version('# a comment\n\n')).toBe(version(''));
-    expect(version('')).toBe(defaultPolicy.version);
+    expect(version('# a comment\n\nversion: 1')).toBe(version('version: 1'));
+    expect(version('version: 1')).toBe(defaultPolicy.version);
     const rules = (ids: string[]) =>
       `rules:\n${ids.map((id) => `  - { id: ${id}, decision: deny, match: { tool: ${id}, path: x }, reason: ${id} }`).join('\n')}`;
     expect(version(rules(['a', 'b']))).toBe(version(rules(['b', 'a'])));
@@ -174,7 +176,7 @@ describe('narrowing', () => {
   });
   test('by the same policy, or twice by the same, changes nothing', () => {
     expect(narrow(strict, strict)).toBe(strict);
-    expect(narrow(strict, parse('', strict))).toBe(strict);
+    expect(narrow(strict, parse('version: 1', strict))).toBe(strict);
     const both = narrow(strict, subagent);
     expect(narrow(both, subagent)).toBe(both);
     expect(narrow(both, both)).toBe(both);
@@ -223,6 +225,7 @@ describe('the policy of a workspace', () => {
     expect(refusal(rule('r', 'allow'))).toMatch(/^p:1:48: rules\.0\.decision: a rule that allows/);
     expect(refusal('tools: { a: { decision: allow } }')).toMatch(/^p:1:25: tools\.a\.decision: /);
     expect(refusal('network: {}')).toBe('p:1:1: network is not supported yet');
+    expect(refusal('# nothing\n')).toMatch(/^p:1:1: the file says nothing/);
   });
   test('is refused where it, or its folder, is a link, a pipe, or too large', () => {
     const other = join(workspace, 'other.yaml');

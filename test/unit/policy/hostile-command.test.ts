@@ -36,6 +36,7 @@ describe('a hostile text', () => {
   test.each([
     ['a'.repeat(200_000), 'characters'],
     [full('a;', 4_000), 'commands'],
+    [`ls ${'>f '.repeat(1_001)}`, 'redirections'],
     [full('a ', 30_000), 'words'],
     [Array.from({ length: 5_000 }, (_, at) => `f${at}`).join(' '), 'paths'],
     [full('env ', 100), 'commands within commands'],

@@ -29,8 +29,15 @@ test('a tier that the file does not name is as in default', () => {
     decision: 'ask',
     source: expect.stringMatching(/^built-in:default:\d+$/),
   });
-  expect(parsePolicy('', 'p.yaml').tiers).toEqual(defaultPolicy.tiers);
+  expect(parsePolicy('version: 1', 'p.yaml').tiers).toEqual(defaultPolicy.tiers);
 });
+
+test.each(['', '\n\n', '# only a comment\n', '---\n', 'null'])(
+  'a policy that says nothing is refused, not taken for default: %j',
+  (text) => {
+    expect(() => parsePolicy(text, 'p.yaml')).toThrow(/^p\.yaml:1:1: the file says nothing/);
+  },
+);
 
 describe('is refused whole, with the place of each problem:', () => {
   const cases: [string, RegExp][] = [
@@ -334,7 +341,7 @@ describe('a file', () => {
   });
   test('is taken at the end of a chain of 8, not of 9', () => {
     for (let i = 1; i < 9; i++) file(`${i}.yaml`, `extends: ${i + 1}.yaml\n`);
-    file('9.yaml');
+    file('9.yaml', 'version: 1');
     expect(said(join(folder, '2.yaml'))).toBe('');
     expect(said(join(folder, '1.yaml'))).toMatch(/8\.yaml:1:10: extends: more than 8 files extend one another$/);
   });

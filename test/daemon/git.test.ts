@@ -1,0 +1,25 @@
+/** What git tells of files that are refused, by commands that nobody is asked about. */
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { startDaemon } from '../support/daemon.ts';
+
+test('git shows a committed secret to no command that runs unasked', async () => {
+  await using daemon = await startDaemon({ policy: 'version: 1\napprovals: { headless: deny }\n' });
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { cwd: daemon.workspace });
+  git('init', '-q');
+  writeFileSync(join(daemon.workspace, '.env'), 'KEY=GOLD\n');
+  writeFileSync(join(daemon.workspace, 'a.txt'), 'one\n');
+  git('add', '-A');
+  git('commit', '-qm', 'first');
+  writeFileSync(join(daemon.workspace, 'a.txt'), 'two\n');
+  await using agent = await daemon.connect();
+  const told: string[] = [];
+  const commands = ['git log -p', 'git log -SGOLD', 'git diff HEAD', 'git diff -- .', 'git diff', 'git log --stat'];
+  for (const command of commands) told.push(JSON.stringify(await agent.call('terminal_execute', { command })));
+  expect(told.slice(0, 3).join()).not.toContain('"success":true');
+  expect(told.at(-1)).toContain('.env');
+  expect(told.join()).not.toContain('KEY=GOLD');
+});
