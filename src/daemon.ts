@@ -95,10 +95,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     listeners: () => listeners.map((it) => it.address),
     recordSession: (session) => records.auditLog.append(sessionEntry(session)),
     record: (entry) => records.auditLog.append(entry),
-    sessionEnded: (session) => {
-      records.approvals.endSession(session.options.id);
-      oversight.sessionEnded(session);
-    },
+    sessionEnded: (session) => oversight.sessionEnded(session),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));

@@ -86,7 +86,10 @@ export function compare(
   for (const entry of entries) {
     const { kind, sessionId, principal, tool: name, input, detail } = entry;
     if (kind === 'session' && typeof detail?.workspace === 'string')
-      workspaces.set(sessionId, { workspace: detail.workspace, root: String(detail.root ?? detail.workspace) });
+      workspaces.set(sessionId, {
+        workspace: detail.workspace,
+        root: typeof detail.root === 'string' ? detail.root : detail.workspace,
+      });
     if (input === undefined || name === undefined) continue;
     const tool = toolset.get(name)?.tool;
     const parsed = tool?.input.safeParse(input);

@@ -86,6 +86,7 @@ export class Oversight {
 
   /** Nobody reads the answers of a session that has ended. */
   sessionEnded({ options }: Session): void {
+    this.#parts.approvals.endSession(options.id);
     this.#ends.get(options.id)?.abort(new ToolError('CANCELLED', 'the connection ended'));
     this.#ends.delete(options.id);
   }

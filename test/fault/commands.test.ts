@@ -127,7 +127,7 @@ describe('what a command is given', () => {
         .trim()
         .split('\n')
         .filter((it) => !['_', 'PWD', 'SHLVL', 'OLDPWD'].includes(it)),
-    ).toEqual(['HOME', 'LANG', 'MINE', 'PATH', 'TERM']);
+    ).toEqual(['GIT_OPTIONAL_LOCKS', 'HOME', 'LANG', 'MINE', 'PATH', 'TERM']);
   });
 
   test('is never loaded into bubblewrap while that still has rights', async () => {
