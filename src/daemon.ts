@@ -56,8 +56,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   parts.use(lock);
 
   const events = new Events(limits.eventsKept);
-  const records = createRecords({ stateDir, limits, powers, events });
-  parts.use(records);
+  const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records })));
   const policies = new Policies({
     base: () => source.current,
