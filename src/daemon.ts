@@ -22,9 +22,11 @@ import { Events } from './session/events.ts';
 import { Gateway, type Identity } from './session/gateway.ts';
 import { Oversight } from './session/oversight.ts';
 import { Policies } from './session/policies.ts';
+import { Results } from './session/results.ts';
 import type { Session } from './session/session.ts';
 import type { AuditEntry } from './store/audit-log.ts';
 import { acquireLock } from './store/database.ts';
+import { ResultLog } from './store/result-log.ts';
 import { builtinToolset, effectsOfBuiltin, toolsOf } from './tools/registry.ts';
 import type { Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
@@ -68,6 +70,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { arch, platform } = process;
   const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
   const { confinement } = sandbox;
+  const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
   const permission = { home, resolve: createProgramResolver() };
   const pipeline = createPipeline({
@@ -81,6 +84,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
+    results: new Results({ log, limits, powers }),
     oversight: new Oversight({ ...records, permission, reloadPolicy: () => source.reload() }),
     confinement: toShown(confinement),
     probes: confinement.probes,

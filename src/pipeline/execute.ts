@@ -36,9 +36,8 @@ export const execute =
 async function run(call: Call, { hosts, viewOf }: ExecuteParts): Promise<unknown> {
   const { tier, tool, input } = checkedOf(call);
   const { signal } = call.controller;
-  const stream = call.options.progress === true;
-  const job = { tool: tool.name, input, stream, ...(call.approvalGranted && { lifted: shownTargets(call) }) };
-  const options = { signal, ...(stream && { onOutput: call.output }) };
+  const job = { tool: tool.name, input, ...(call.approvalGranted && { lifted: shownTargets(call) }) };
+  const options = { signal, onOutput: call.output };
   call.started = true;
   const { result, pid } = await hosts
     .run({ tier, workspace: call.workspace, view: viewOf(call) }, job, options)
@@ -69,7 +68,7 @@ export async function previewOf(call: Call, { hosts, viewOf }: ExecuteParts): Pr
   if (!tool.preview)
     throw new ToolError('UNSUPPORTED', `\`${tool.name}\` can't tell what it would do without doing it`);
   const place = { tier: 'read_only', workspace: call.workspace, view: viewOf(call) } as const;
-  const job = { tool: tool.name, input, stream: false, preview: true };
+  const job = { tool: tool.name, input, preview: true };
   const { result } = await hosts.run(place, job, { signal: call.controller.signal });
   return dataOf(result, call) as Preview;
 }

@@ -20,6 +20,7 @@ import type { Channel } from '../transport/transport.ts';
 import type { Events } from './events.ts';
 import type { Oversight } from './oversight.ts';
 import type { Policies } from './policies.ts';
+import type { Results } from './results.ts';
 import { Session } from './session.ts';
 
 const PROTOCOL = 1;
@@ -31,6 +32,7 @@ export interface GatewayOptions {
   readonly policies: Policies;
   readonly oversight: Oversight;
   readonly events: Events;
+  readonly results: Results;
   readonly confinement: { level: string; backend: string; cgroup: string; missing: readonly string[] };
   /** What each probe of the sandbox found at start: `ok`, `leaks` or `unknown`. */
   readonly probes: Readonly<Record<string, string>>;
@@ -165,6 +167,8 @@ export class Gateway {
         return this.#record(session, (params as Params<'calls.get'>).callId);
       case 'calls.list':
         return session.list(params as Params<'calls.list'>);
+      case 'results.read':
+        return this.#options.results.read(session, params as Params<'results.read'>, this.#sessions);
       case 'events.subscribe':
         return this.#subscribe(connection, params as Params<'events.subscribe'>);
       case 'approvals.list':
@@ -268,14 +272,19 @@ export class Gateway {
       congested: () => connection.peer.congested,
       onUpdate: (call, state) => this.#update(connection, call, state),
       onOutput: (call, stream, data) => {
-        connection.peer.notify('call.output', { callId: call.id, seq: this.#events.seq, stream, data });
+        const { seq, written } = this.#options.results.output(call, stream, data);
+        if (call.options.progress) connection.peer.notify('call.output', { callId: call.id, seq, stream, data });
+        return written;
       },
     });
   }
 
+  get #sessions(): Session[] {
+    return [...this.#connections].flatMap(({ session }) => session ?? []);
+  }
+
   #sessionOf(id: string): Session | undefined {
-    for (const { session } of this.#connections) if (session?.options.id === id) return session;
-    return undefined;
+    return this.#sessions.find(({ options }) => options.id === id);
   }
 
   #tools({ options }: Session, { tier, category, format }: Params<'tools.list'>): object {
@@ -299,6 +308,7 @@ export class Gateway {
 
   #update(connection: Connection, call: Call, state: CallState): void {
     const { sessionId, id: callId } = call;
+    this.#options.results.update(call, state);
     const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } });
     if (call.options.progress) connection.peer.notify('call.update', { callId, seq: event.seq, state });
   }

@@ -97,7 +97,7 @@ test('output of a call that fails is complete, too', async () => {
 
 test('redactOutput gives an unfinished line on flush, and nothing after its end', () => {
   const given: string[] = [];
-  const redacted = redactOutput((stream, data) => given.push(`${stream} ${Buffer.from(data).toString()}`));
+  const redacted = redactOutput((stream, data) => void given.push(`${stream} ${Buffer.from(data).toString()}`));
   redacted.output('stderr', Buffer.from('Password: '));
   expect(given).toEqual([]);
   redacted.flush();
