@@ -41,7 +41,7 @@ export function redactOutput(output: Output): { output: Output; flush(): void; e
   let ended = false;
   const give = (stream: 'stdout' | 'stderr', data: Uint8Array) => (data.length > 0 ? output(stream, data) : undefined);
   const each = (bytesOf: (stream: RedactingStream) => Uint8Array) => {
-    for (const stream of ['stdout', 'stderr'] as const) give(stream, bytesOf(streams[stream]));
+    for (const stream of ['stdout', 'stderr'] as const) void give(stream, bytesOf(streams[stream]));
   };
   return {
     output(stream, data) {
