@@ -110,7 +110,10 @@ test('a reader whose connection ends goes on where it was', async () => {
 });
 
 test('a secret that comes in pieces is in no file and no answer', async () => {
-  const pieces = token.split('').map((it) => `printf ${it}`).join('; sleep 0.002; ');
+  const pieces = token
+    .split('')
+    .map((it) => `printf ${it}`)
+    .join('; sleep 0.002; ');
   const { metadata } = await run(`${pieces}; echo; seq 1 20000`, { callId: 'secret' });
   const text = await textOf(client.output('secret'));
   expect(text).toMatch(/^\[redacted:github-token\]\n1\n2\n/);
