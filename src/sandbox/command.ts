@@ -145,7 +145,7 @@ interface Output {
   readonly stderr: HeadAndTail;
   overflowed: boolean;
   onOverflow: () => void;
-  /** From now on all is read as it comes: the command is over, and what its pipes hold is little. */
+  /** From now on all is read as it comes: the command is over, and its pipes hold little. More comes of what is being killed. */
   release(): void;
 }
 
@@ -156,16 +156,17 @@ function collect(child: ChildProcess, { onOutput }: CommandRequest, limits: Limi
     overflowed: false,
     onOverflow() {},
     release() {
-      released = true;
+      ahead = 2 * limits.outputWindowBytes;
       resume();
     },
   };
-  let released = false;
+  /** Bytes that may be sent without waiting for room, once the command is over. */
+  let ahead: number | undefined;
   const resume = () => {
     for (const stream of [child.stdout, child.stderr]) stream?.resume();
   };
   const pauseUntil = (room: Promise<void>) => {
-    if (released) return;
+    if (ahead !== undefined) return;
     for (const stream of [child.stdout, child.stderr]) stream?.pause();
     void room.then(resume);
   };
@@ -175,8 +176,11 @@ function collect(child: ChildProcess, { onOutput }: CommandRequest, limits: Limi
     child[stream]
       ?.on('error', () => {})
       .on('data', (chunk: Buffer) => {
-        const room = total() < limits.resultLogBytesMax ? onOutput?.(stream, chunk) : undefined;
-        if (room) pauseUntil(room);
+        if (total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
+          if (ahead !== undefined) ahead -= chunk.length;
+          const room = onOutput?.(stream, chunk);
+          if (room) pauseUntil(room);
+        }
         kept.push(chunk);
         if (output.overflowed || total() <= limits.commandOutputBytesMax) return;
         output.overflowed = true;
