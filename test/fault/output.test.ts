@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Hosts } from '../../src/hosts/hosts.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
-import { hostProgram, runtime } from '../../src/runtime.ts';
+import { hostProgram, runtime, version } from '../../src/runtime.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
 import { processesWith, temporaryDir, until } from '../support/daemon.ts';
 
@@ -18,8 +18,8 @@ let hosts: Hosts;
 beforeAll(async () => {
   [workspace, stateDir] = [temporaryDir('output'), temporaryDir('state')];
   const powers = systemPowers();
-  const { arch, platform } = process;
-  const sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, arch, platform }, powers);
+  const machine = { arch: process.arch, platform: process.platform, version };
+  const sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, ...machine }, powers);
   hosts = new Hosts({ sandbox, program: hostProgram, limits }, powers);
 });
 afterAll(async () => {
