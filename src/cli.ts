@@ -6,6 +6,7 @@ import type { BacktestFlags } from './cli/backtest.ts';
 import { call } from './cli/call.ts';
 import { type Caller, type ConnectFlags, connect } from './cli/connect.ts';
 import { policyExplain, policyReload } from './cli/explain.ts';
+import { logs } from './cli/logs.ts';
 import { CliError, EXIT, say } from './cli/output.ts';
 import { serve } from './cli/serve.ts';
 import { status } from './cli/status.ts';
@@ -78,6 +79,10 @@ verb('call <tool> [input...]', 'run one tool: input as one JSON object or as key
   .option('--progress', 'show state and output on stderr while it runs')
   .option('--preview', 'show what it would do')
   .action(ending(async (tool, input, flags) => call(tool, input, flags, callerOf(flags))));
+
+verb('logs <callId>', 'the output of a call, as far as it is kept')
+  .option('--follow', 'go on until the call ends')
+  .action(ending(async (id, flags) => asOperator(flags, (client) => logs(id, flags, client, process))));
 
 verb('tools [name]', 'list the tools, or tell about one')
   .option('--workspace <dir>', 'the folder to work in (default: this one)')

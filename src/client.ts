@@ -50,6 +50,21 @@ export interface CallSettings extends CallOptions {
   readonly signal?: AbortSignal;
 }
 
+/** A piece of a call's output; a character may be cut at its end. */
+export interface OutputEntry {
+  /** Counted from 1 in each call, as in its progress. */
+  readonly seq: number;
+  readonly stream: 'stdout' | 'stderr';
+  readonly data: Uint8Array;
+}
+
+export interface OutputSettings {
+  /** Only what came after this entry; 0 for all. */
+  readonly afterSeq?: number;
+  /** Whether to wait for what is still to come; true when absent. */
+  readonly follow?: boolean;
+}
+
 /** A call under way: await it for its result, iterate it for its progress (which ends with the call). */
 export interface RunningCall<Data> extends Promise<ToolResult<Data>>, AsyncIterable<Progress> {
   readonly callId: string;
@@ -135,6 +150,24 @@ export class Client implements AsyncDisposable {
     }
   }
 
+  /**
+   * Output of a call as the daemon keeps it, to the end of the call. Gives why it ends before that, if it does: `size`, `disk`
+   * or `crash`. It can be gone on with after any entry, by another connection too where that is an operator's. Rejects with
+   * RemoteError for a call that is none of the session's, or is forgotten.
+   */
+  async *output(
+    callId: string,
+    { afterSeq = 0, follow = true }: OutputSettings = {},
+  ): AsyncGenerator<OutputEntry, string | undefined> {
+    for (let seq = afterSeq; ; ) {
+      const params = { callId, afterSeq: seq, waitMs: follow ? OUTPUT_WAIT_MS : 0 };
+      const page = (await this.request('results.read', params)) as OutputPage;
+      yield* page.entries;
+      if (page.eof || (!follow && page.entries.length === 0)) return page.cut;
+      seq = page.seq;
+    }
+  }
+
   async tools(): Promise<ToolInfo[]> {
     return ((await this.request('tools.list', {})) as { tools: ToolInfo[] }).tools;
   }
@@ -202,6 +235,15 @@ export class Client implements AsyncDisposable {
       listener?.({ kind: 'output', seq, stream, data });
     }
   }
+}
+
+const OUTPUT_WAIT_MS = 30_000;
+
+interface OutputPage {
+  entries: OutputEntry[];
+  seq: number;
+  eof: boolean;
+  cut?: string;
 }
 
 /** What nobody has asked for yet; the oldest goes when there is too much of it. */

@@ -23,11 +23,13 @@ import { Events } from './session/events.ts';
 import { Gateway, type Identity } from './session/gateway.ts';
 import { Oversight } from './session/oversight.ts';
 import { Policies } from './session/policies.ts';
+import { Results } from './session/results.ts';
 import type { Session } from './session/session.ts';
 import type { AuditEntry } from './store/audit-log.ts';
 import { acquireLock } from './store/database.ts';
+import { ResultLog } from './store/result-log.ts';
 import { builtinToolset, effectsOfBuiltin, toolsOf } from './tools/registry.ts';
-import type { Listener } from './transport/transport.ts';
+import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
 import { listenWebSocket } from './transport/websocket.ts';
 
@@ -68,6 +70,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { arch, platform } = process;
   const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
   const { confinement } = sandbox;
+  const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
   const permission = { home, resolve: createProgramResolver() };
   const turns = new Turns(limits, powers);
@@ -83,7 +86,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
-    oversight,
+    ...{ oversight, results: new Results({ log, limits, powers }) },
     confinement: toShown(confinement),
     probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
@@ -98,11 +101,9 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
-  listeners.push(await listenUnix(places.socket, (channel) => gateway.accept(channel)));
-  if (config.listen)
-    listeners.push(
-      await listenWebSocket(webSocketOptions(config.listen, limits, identify), (channel) => gateway.accept(channel)),
-    );
+  const accept = (channel: Channel) => gateway.accept(channel);
+  listeners.push(await listenUnix(places.socket, accept));
+  if (config.listen) listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, identify), accept));
 
   const whole = parts.move();
   let closing: Promise<void> | undefined;

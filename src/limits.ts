@@ -96,6 +96,8 @@ export const limitsSchema = z.strictObject({
   commandDrainMs: ms().default(100),
   /** Scratch space (/tmp) of a command, in memory. */
   commandTmpBytes: bytes().default(256 * MiB),
+  /** Output of a command that its host may send before the gateway has taken it; then the host stops reading the command's pipes. */
+  outputWindowBytes: bytes().default(512 * KiB),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
   /** Largest file that a tool reads or writes. */
@@ -216,6 +218,20 @@ export const limitsSchema = z.strictObject({
   auditQueryCharsMax: count().default(128 * KiB),
   /** Days for which costs are remembered; each has a row for each session that paid for something. */
   costDaysKept: count().default(400),
+  /** Output of one call that is kept on disk; what follows is left out, and its call goes on. */
+  resultLogBytesMax: bytes().default(64 * MiB),
+  /** Output of all calls on disk, so that calls can't fill it; the oldest goes first. */
+  resultLogTotalBytesMax: bytes().default(1024 * MiB),
+  /** How long the output of a call is kept after its end. */
+  resultLogKeptMs: ms().default(3_600_000),
+  /** Calls whose output is kept, each a file and about 500 bytes of memory. */
+  resultLogsMax: count().default(10_000),
+  /** Output in memory on its way to the disk, over all calls; on a disk that hangs, the logs end, not the calls. */
+  resultLogWaitingBytesMax: bytes().default(32 * MiB),
+  /** Bytes in one answer to results.read. */
+  resultPageBytesMax: bytes().default(MiB),
+  /** Longest that results.read waits for more output. */
+  resultWaitMs: ms().default(30_000),
   /** How long running calls may go on after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
 });

@@ -7,7 +7,7 @@ import { ToolError } from '../src/errors.ts';
 import type { FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
-import { ABORTS, type Heard } from './host-channel.ts';
+import { type Heard, HOST_CHANNEL, type ToThreads } from './host-channel.ts';
 import { establishPerimeter } from './perimeter.ts';
 
 const GATEWAY_FD = 3;
@@ -17,7 +17,7 @@ establishPerimeter(GATEWAY_FD);
 process.umask(0o022);
 
 const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
-const aborts = new BroadcastChannel(ABORTS);
+const threads = new BroadcastChannel(HOST_CHANNEL);
 /** The first frame. zod and the default limits are not loaded here: 12 MiB less in each host. */
 let setup: HostSetup | undefined;
 let pool: Piscina | undefined;
@@ -149,7 +149,7 @@ function ended(error: unknown): JobResult {
 function abort(id: number): void {
   const job = running.get(id);
   if (!job) return;
-  aborts.postMessage(id);
+  threads.postMessage({ abort: id } satisfies ToThreads);
   // A thread that waits for commands is shared by many and never busy for long; a slow machine must not cost the others their lives.
   if (setup?.command) return;
   const timer = setTimeout(() => {
@@ -161,6 +161,7 @@ function abort(id: number): void {
 function receive(message: ToHost): void {
   if ('setup' in message) begin(message.setup);
   else if ('run' in message) void run(message.run);
+  else if ('taken' in message) threads.postMessage({ taken: message.taken } satisfies ToThreads);
   else abort(message.abort);
 }
 

@@ -12,35 +12,47 @@ import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
-import { ABORTS, type Heard } from './host-channel.ts';
+import { type Heard, HOST_CHANNEL, type ToThreads } from './host-channel.ts';
+import { OutputWindow } from './output-window.ts';
 
 const setup = workerData as HostSetup;
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const command = setup.command && prepare(setup.command);
-const running = new Map<number, AbortController>();
+interface Running {
+  readonly controller: AbortController;
+  readonly window: OutputWindow;
+}
+const running = new Map<number, Running>();
 
-const aborts = new BroadcastChannel(ABORTS);
-aborts.onmessage = (event) => {
-  const job = (event as MessageEvent).data as number;
-  parentPort?.postMessage({ heard: threadId, job } satisfies Heard);
-  running.get(job)?.abort(new ToolError('CANCELLED', 'aborted'));
+const host = new BroadcastChannel(HOST_CHANNEL);
+host.onmessage = (event) => {
+  const told = (event as MessageEvent).data as ToThreads;
+  if ('taken' in told) return running.get(told.taken.id)?.window.taken(told.taken.bytes);
+  parentPort?.postMessage({ heard: threadId, job: told.abort } satisfies Heard);
+  running.get(told.abort)?.controller.abort(new ToolError('CANCELLED', 'aborted'));
 };
-aborts.unref();
+host.unref();
 
 export default async function run(job: Job): Promise<JobReturn> {
   let outputs = 0;
+  const window = new OutputWindow(setup.limits.outputWindowBytes);
   const onOutput: CommandRequest['onOutput'] = (stream, data) => {
     outputs += 1;
     parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput);
+    return window.sent(data.length);
   };
-  return { result: await toResult(job, onOutput), outputs };
+  const controller = new AbortController();
+  running.set(job.id, { controller, window });
+  try {
+    return { result: await toResult(job, controller.signal, onOutput), outputs };
+  } finally {
+    running.delete(job.id);
+  }
 }
 
-async function toResult(job: Job, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
-  const controller = new AbortController();
-  running.set(job.id, controller);
-  const context = contextOf(job, controller.signal, onOutput);
+async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
+  const context = contextOf(job, signal, onOutput);
   // Jobs that only wait share their thread, so that its clock is not theirs.
   const usage = () => context.usage(setup.command ? 0 : cpuSinceLastMs());
   try {
@@ -53,8 +65,6 @@ async function toResult(job: Job, onOutput: CommandRequest['onOutput']): Promise
     const error = toToolError(thrown);
     if (error.code === 'INTERNAL') console.error(error.cause ?? error);
     return { ok: false, error: error.toWire(), usage: usage() };
-  } finally {
-    running.delete(job.id);
   }
 }
 
@@ -85,7 +95,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     powers,
     signal,
     ...(command && { command }),
-    ...(job.stream && onOutput && { onOutput }),
+    ...(onOutput && { onOutput }),
   });
 }
 

@@ -13,13 +13,22 @@ import { decode } from '../protocol/codec.ts';
 import { FrameReader, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { type FromHost, type HostSetup, type Job, type JobResult, parseFromHost, type ToHost } from './job.ts';
+import {
+  type FromHost,
+  type HostOutput,
+  type HostSetup,
+  type Job,
+  type JobResult,
+  parseFromHost,
+  type ToHost,
+} from './job.ts';
 
 export type JobRequest = Omit<Job, 'id'>;
 
 export interface RunOptions {
   readonly signal: AbortSignal;
-  readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => void;
+  /** Gives a promise where more had better wait: the host is told only when it settles. It never rejects. */
+  readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
 }
 
 /** How a job ended: with its result, or because its host did. */
@@ -41,7 +50,13 @@ interface Pending {
   readonly options: RunOptions;
   readonly end: (end: JobEnd) => void;
   kill?: Timer;
+  /** Bytes of output that came and are not dealt with, and those that are and the host was not told of. */
+  untaken: number;
+  untold: number;
 }
+
+/** Windows of output that a host may be ahead: its own, and what was in the pipes when the command ended. */
+const WINDOWS_AHEAD_MAX = 4;
 
 const STDERR_CHARS_KEPT = 4096;
 
@@ -122,7 +137,7 @@ export class Host {
         this.idleSince = this.#options.powers.monotonicMs();
         resolve(how);
       };
-      this.#pending.set(id, { options, end });
+      this.#pending.set(id, { options, end, untaken: 0, untold: 0 });
       options.signal.addEventListener('abort', abort);
       this.#send({ run: { id, ...request } });
       if (options.signal.aborted) abort();
@@ -208,7 +223,28 @@ export class Host {
   #take(message: FromHost): void {
     if ('ready' in message) this.#onReady();
     else if ('done' in message) this.#pending.get(message.done.id)?.end(toEnd(message.done.result));
-    else this.#pending.get(message.output.id)?.options.onOutput?.(message.output.stream, message.output.data);
+    else this.#takeOutput(message.output);
+  }
+
+  /** Throws where the host sends more than it may: it would fill this process. */
+  #takeOutput({ id, stream, data }: HostOutput): void {
+    const pending = this.#pending.get(id);
+    if (!pending) return;
+    pending.untaken += data.length;
+    if (pending.untaken > WINDOWS_AHEAD_MAX * this.#options.limits.outputWindowBytes)
+      throw new Error('more output than it may send ahead');
+    const taken = pending.options.onOutput?.(stream, data);
+    if (taken) void taken.then(() => this.#taken(id, pending, data.length));
+    else this.#taken(id, pending, data.length);
+  }
+
+  #taken(id: number, pending: Pending, bytes: number): void {
+    pending.untaken -= bytes;
+    pending.untold += bytes;
+    // Not each small one; a host that waits has sent four times as much.
+    if (pending.untold < this.#options.limits.outputWindowBytes / 4 || !this.#pending.has(id)) return;
+    this.#send({ taken: { id, bytes: pending.untold } });
+    pending.untold = 0;
   }
 
   #hear(text: string): void {

@@ -12,8 +12,6 @@ export interface Job {
   readonly tool: string;
   /** Checked by the tool's schema in the gateway; the host trusts it. */
   readonly input: unknown;
-  /** Whether output is wanted while it runs. */
-  readonly stream: boolean;
   /** Whether only what it would do is wanted. */
   readonly preview?: boolean;
   /** What it may replace: files as a person saw them; absent where nobody was asked. A hash of null: no such file. */
@@ -80,7 +78,17 @@ export interface HostSetup {
   readonly threads: number;
 }
 
-export type ToHost = { readonly setup: HostSetup } | { readonly run: Job } | { readonly abort: number };
+export type ToHost =
+  | { readonly setup: HostSetup }
+  | { readonly run: Job }
+  | { readonly abort: number }
+  | { readonly taken: OutputTaken };
+
+/** So many bytes more of a job's output are dealt with, so that so many more may be sent. */
+export interface OutputTaken {
+  readonly id: number;
+  readonly bytes: number;
+}
 
 export interface HostOutput {
   readonly id: number;

@@ -65,18 +65,17 @@ function policyOfStart(call: Call, { permission }: ExecuteParts): Policy {
 async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promise<unknown> {
   const { tier, tool, input } = checkedOf(call);
   const { signal } = call.controller;
-  const stream = call.options.progress === true;
   const { principal, sessionId, workspace, root } = call;
   const place = { tier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
   const job = {
-    ...{ tool: tool.name, input, stream },
+    ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
   };
   const { result, pid } = await parts.hosts
     .run(place, job, {
       signal,
-      ...(stream && { onOutput: call.output }),
+      onOutput: call.output,
       beforeStart: async () => {
         // The host was chosen by its rules on paths, and holds the call to no others.
         if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
@@ -126,7 +125,7 @@ export async function previewOf(call: Call, { hosts, viewOf }: ExecuteParts): Pr
   if (!tool.preview)
     throw new ToolError('UNSUPPORTED', `\`${tool.name}\` can't tell what it would do without doing it`);
   const place = { tier: 'read_only', workspace: call.workspace, view: viewOf(call) } as const;
-  const job = { tool: tool.name, input, stream: false, preview: true };
+  const job = { tool: tool.name, input, preview: true };
   const { result } = await hosts.run(place, job, { signal: call.controller.signal });
   return dataOf(result, call) as Preview;
 }

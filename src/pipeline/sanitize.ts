@@ -39,15 +39,13 @@ export const sanitize =
 export function redactOutput(output: Output): { output: Output; flush(): void; end(): void } {
   const streams = { stdout: new RedactingStream(), stderr: new RedactingStream() };
   let ended = false;
-  const give = (stream: 'stdout' | 'stderr', data: Uint8Array) => {
-    if (data.length > 0) output(stream, data);
-  };
+  const give = (stream: 'stdout' | 'stderr', data: Uint8Array) => (data.length > 0 ? output(stream, data) : undefined);
   const each = (bytesOf: (stream: RedactingStream) => Uint8Array) => {
-    for (const stream of ['stdout', 'stderr'] as const) give(stream, bytesOf(streams[stream]));
+    for (const stream of ['stdout', 'stderr'] as const) void give(stream, bytesOf(streams[stream]));
   };
   return {
     output(stream, data) {
-      if (!ended) give(stream, streams[stream].push(data));
+      return ended ? undefined : give(stream, streams[stream].push(data));
     },
     flush: () => each((it) => it.flush()),
     end() {

@@ -47,7 +47,8 @@ export interface Call {
   congested(): boolean;
   /** Announces; nothing waits for it. */
   announce(state: CallState): void;
-  output(stream: 'stdout' | 'stderr', data: Uint8Array): void;
+  /** Takes output while it comes; gives a promise where more had better wait until it settles, which never rejects. */
+  output(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 
   checked?: Checked;
   question?: Question;
@@ -74,6 +75,8 @@ export interface Call {
   started?: boolean;
   hostPid?: number;
   usage?: JobUsage;
+  /** Names the log of its output, once there is some. */
+  logRef?: string;
   /** About what the result takes on the wire. */
   resultBytes?: number;
   verdict?: Verdict;

@@ -56,6 +56,14 @@ export const params = {
       cursor: id().optional(),
     })
     .prefault({}),
+  'results.read': z.union([
+    z.strictObject({
+      ref: id(),
+      offset: z.int().min(0).default(0),
+      limit: z.int().min(1).default(65_536),
+    }),
+    z.strictObject({ callId: id(), afterSeq: z.int().min(0), waitMs: z.int().min(0).default(0) }),
+  ]),
   'events.subscribe': z.strictObject({
     topics: z.array(z.enum(TOPICS)).min(1).max(TOPICS.length),
     afterSeq: z.int().min(0).optional(),
@@ -99,9 +107,7 @@ export type Method = keyof typeof params;
 export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
 /** Methods of protocol 1 that a later version serves; an honest answer to who asks for them already. */
-export const METHODS_TO_COME: ReadonlySet<string> = new Set([
-  ...['tools.batch', 'calls.undo', 'results.read', 'providers.list'],
-]);
+export const METHODS_TO_COME: ReadonlySet<string> = new Set([...['tools.batch', 'calls.undo', 'providers.list']]);
 
 /** Methods that only an operator may use; an agent is told no more than that. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([

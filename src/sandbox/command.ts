@@ -22,8 +22,11 @@ export interface CommandRequest {
   readonly workspace: string;
   /** What this very command may not see or change, as the policy stands now. */
   readonly masks: Masks;
-  /** Called with each chunk, up to the point where the output is cut. */
-  readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => void;
+  /**
+   * Called with each chunk, up to what a log of it may hold. Where it gives a promise, nothing more is read before that
+   * settles, so that the command waits in its write.
+   */
+  readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -76,6 +79,7 @@ export async function runCommand(
     const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
     const failure = await ended(child);
     const cpuMs = cpuSinceLastMs();
+    output.release();
     await within(closed, limits.commandDrainMs, powers);
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
 
@@ -141,6 +145,8 @@ interface Output {
   readonly stderr: HeadAndTail;
   overflowed: boolean;
   onOverflow: () => void;
+  /** From now on all is read as it comes: the command is over, and its pipes hold little. More comes of what is being killed. */
+  release(): void;
 }
 
 function collect(child: ChildProcess, { onOutput }: CommandRequest, limits: Limits): Output {
@@ -149,16 +155,34 @@ function collect(child: ChildProcess, { onOutput }: CommandRequest, limits: Limi
     stderr: new HeadAndTail(limits.commandOutputBytes),
     overflowed: false,
     onOverflow() {},
+    release() {
+      ahead = 2 * limits.outputWindowBytes;
+      resume();
+    },
   };
+  /** Bytes that may be sent without waiting for room, once the command is over. */
+  let ahead: number | undefined;
+  const resume = () => {
+    for (const stream of [child.stdout, child.stderr]) stream?.resume();
+  };
+  const pauseUntil = (room: Promise<void>) => {
+    if (ahead !== undefined) return;
+    for (const stream of [child.stdout, child.stderr]) stream?.pause();
+    void room.then(resume);
+  };
+  const total = () => output.stdout.bytesTotal + output.stderr.bytesTotal;
   for (const stream of ['stdout', 'stderr'] as const) {
     const kept = output[stream];
     child[stream]
       ?.on('error', () => {})
       .on('data', (chunk: Buffer) => {
-        if (kept.bytesTotal < limits.commandOutputBytes) onOutput?.(stream, chunk);
+        if (total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
+          if (ahead !== undefined) ahead -= chunk.length;
+          const room = onOutput?.(stream, chunk);
+          if (room) pauseUntil(room);
+        }
         kept.push(chunk);
-        if (output.overflowed || output.stdout.bytesTotal + output.stderr.bytesTotal <= limits.commandOutputBytesMax)
-          return;
+        if (output.overflowed || total() <= limits.commandOutputBytesMax) return;
         output.overflowed = true;
         output.onOverflow();
       });

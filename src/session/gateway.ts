@@ -4,7 +4,6 @@ import { RpcError, ToolError } from '../errors.ts';
 import type { HostStatus } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Pipeline, Toolset } from '../pipeline/pipeline.ts';
-import { couldAllow, decideTool } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
 import {
   METHODS_TO_COME,
@@ -17,14 +16,15 @@ import {
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
-import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Events } from './events.ts';
 import type { Oversight } from './oversight.ts';
 import { parseParams } from './parse-params.ts';
 import type { Policies } from './policies.ts';
+import type { Results } from './results.ts';
 import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
+import { toolList, toolNames } from './tool-list.ts';
 
 const PROTOCOL = 1;
 
@@ -35,6 +35,7 @@ export interface GatewayOptions {
   readonly policies: Policies;
   readonly oversight: Oversight;
   readonly events: Events;
+  readonly results: Results;
   readonly confinement: { level: string; backend: string; cgroup: string; missing: readonly string[] };
   /** What each probe of the sandbox found at start: `ok`, `leaks` or `unknown`. */
   readonly probes: Readonly<Record<string, string>>;
@@ -182,7 +183,7 @@ export class Gateway {
     const { oversight } = this.#options;
     switch (method) {
       case 'tools.list':
-        return this.#tools(session, params as Params<'tools.list'>);
+        return toolList(session, params as Params<'tools.list'>);
       case 'tools.call':
         return this.#call(session, params as Params<'tools.call'>);
       case 'calls.cancel':
@@ -191,6 +192,8 @@ export class Gateway {
         return this.#record(session, (params as Params<'calls.get'>).callId);
       case 'calls.list':
         return session.list(params as Params<'calls.list'>);
+      case 'results.read':
+        return this.#options.results.read(session, params as Params<'results.read'>, this.#sessions);
       case 'events.subscribe':
         return this.#subscribe(connection, params as Params<'events.subscribe'>);
       case 'approvals.list':
@@ -235,11 +238,10 @@ export class Gateway {
     const { id, secret, role } = session.options;
     const policy = session.options.policy();
     powers.log.info({ sessionId: id, client: session.options.client, workspace }, 'session opened');
-    const toolset = toolsOf(session.options.toolset).filter((it) => couldAllow(policy, it));
     return {
       protocol: PROTOCOL,
       server: { name: 'ringfence', version },
-      session: { id, secret, role, workspace, policy: policy.name, toolset: toolset.map((it) => it.name) },
+      session: { id, secret, role, workspace, policy: policy.name, toolset: toolNames(session) },
       confinement,
       limits: {
         frameBytesMax: limits.frameBytesMax,
@@ -304,23 +306,19 @@ export class Gateway {
       congested: () => connection.peer.congested,
       onUpdate: (call, state) => this.#update(connection, call, state),
       onOutput: (call, stream, data) => {
-        connection.peer.notify('call.output', { callId: call.id, seq: this.#events.seq, stream, data });
+        const { seq, written } = this.#options.results.output(call, stream, data);
+        if (call.options.progress) connection.peer.notify('call.output', { callId: call.id, seq, stream, data });
+        return written;
       },
     });
   }
 
-  #sessionOf(id: string): Session | undefined {
-    for (const { session } of this.#connections) if (session?.options.id === id) return session;
-    return undefined;
+  get #sessions(): Session[] {
+    return [...this.#connections].flatMap(({ session }) => session ?? []);
   }
 
-  #tools({ options }: Session, { tier, category, format }: Params<'tools.list'>): object {
-    const policy = options.policy();
-    const infos = toolsOf(options.toolset)
-      .filter((it) => couldAllow(policy, it))
-      .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
-      .map((it) => toToolInfo(it, decideTool(policy, it)));
-    return { tools: infos.map((it) => toFormat(it, format)) };
+  #sessionOf(id: string): Session | undefined {
+    return this.#sessions.find(({ options }) => options.id === id);
   }
 
   #call(session: Session, { tool, input, options }: Params<'tools.call'>): Promise<unknown> {
@@ -335,6 +333,7 @@ export class Gateway {
 
   #update(connection: Connection, call: Call, state: CallState): void {
     const { sessionId, id: callId } = call;
+    this.#options.results.update(call, state);
     const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } });
     if (call.options.progress) connection.peer.notify('call.update', { callId, seq: event.seq, state });
   }

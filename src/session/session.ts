@@ -28,7 +28,8 @@ export interface SessionOptions {
   congested(): boolean;
   /** Told of every change of a call's state. */
   onUpdate(call: Call, state: CallState): void;
-  onOutput(call: Call, stream: 'stdout' | 'stderr', data: Uint8Array): void;
+  /** Told of output while it comes; gives a promise where more had better wait until it settles. */
+  onOutput(call: Call, stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 }
 
 interface Kept {
@@ -197,7 +198,9 @@ export class Session {
       timestamp: new Date(powers.now() - durationMs).toISOString(),
       ...(call.checked && { tier: call.checked.tier }),
       ...(hostPid !== undefined && { hostPid }),
-      ...(usage?.truncatedBytes !== undefined && { truncated: { bytesTotal: usage.truncatedBytes } }),
+      ...(usage?.truncatedBytes !== undefined && {
+        truncated: { bytesTotal: usage.truncatedBytes, ...(call.logRef !== undefined && { ref: call.logRef }) },
+      }),
       ...(usage?.filesChanged && { filesChanged: usage.filesChanged }),
       undo: 'none',
       resources: {

@@ -70,8 +70,8 @@ test.each([new ToolError('NOT_FOUND', 'no such file'), new Error('a fault of our
 test('output has its secrets hidden wherever it is cut, each stream for itself, and is complete before the result', async () => {
   const { output, restored } = await run(async (call) => {
     for (const char of `a ${token}`) {
-      call.output('stdout', Buffer.from(char));
-      call.output('stderr', Buffer.from('.'));
+      void call.output('stdout', Buffer.from(char));
+      void call.output('stderr', Buffer.from('.'));
     }
     return null;
   });
@@ -89,7 +89,7 @@ test('output has its secrets hidden wherever it is cut, each stream for itself, 
 
 test('output of a call that fails is complete, too', async () => {
   const { output } = await run((call) => {
-    call.output('stdout', Buffer.from('token'));
+    void call.output('stdout', Buffer.from('token'));
     return Promise.reject(new ToolError('TIMEOUT', 'too long'));
   });
   expect(output()).toBe('stdout:token;');
@@ -97,12 +97,12 @@ test('output of a call that fails is complete, too', async () => {
 
 test('redactOutput gives an unfinished line on flush, and nothing after its end', () => {
   const given: string[] = [];
-  const redacted = redactOutput((stream, data) => given.push(`${stream} ${Buffer.from(data).toString()}`));
-  redacted.output('stderr', Buffer.from('Password: '));
+  const redacted = redactOutput((stream, data) => void given.push(`${stream} ${Buffer.from(data).toString()}`));
+  void redacted.output('stderr', Buffer.from('Password: '));
   expect(given).toEqual([]);
   redacted.flush();
   expect(given).toEqual(['stderr Password: ']);
   redacted.end();
-  redacted.output('stdout', Buffer.from('late'));
+  void redacted.output('stdout', Buffer.from('late'));
   expect(given).toEqual(['stderr Password: ']);
 });

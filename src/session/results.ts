@@ -1,0 +1,137 @@
+/** The output of calls for who may read it: their own session, and operators. */
+import type { CallRecord, CallState } from '../call.ts';
+import { RpcError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Call } from '../pipeline/pipeline.ts';
+import type { Powers } from '../powers.ts';
+import type { Params } from '../protocol/messages.ts';
+import type { CallLog, LogOwner, StreamName } from '../store/call-log.ts';
+import type { ResultLog, Taken } from '../store/result-log.ts';
+import type { Session } from './session.ts';
+
+export interface ResultsOptions {
+  readonly log: ResultLog;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+type AfterSeq = Extract<Params<'results.read'>, { callId: string }>;
+type AtOffset = Extract<Params<'results.read'>, { ref: string }>;
+
+const ownerOf = ({ sessionId, id: callId }: Call): LogOwner => ({ sessionId, callId });
+const keyOf = ({ sessionId, callId }: LogOwner): string => `${sessionId}\0${callId}`;
+const isEnd = ({ status }: CallState): boolean =>
+  status !== 'queued' && status !== 'in-progress' && status !== 'blocked-on-user';
+
+export class Results {
+  readonly #options: ResultsOptions;
+  /** Those who wait for more of a call. */
+  readonly #waiting = new Map<string, Set<() => void>>();
+
+  constructor(options: ResultsOptions) {
+    this.#options = options;
+  }
+
+  /** Takes output of a call, without secrets, and wakes who waits for it. */
+  output(call: Call, stream: StreamName, data: Uint8Array): Taken {
+    const owner = ownerOf(call);
+    const taken = this.#options.log.append(owner, stream, data);
+    call.logRef = taken.ref;
+    this.#wake(owner);
+    return taken;
+  }
+
+  /** Told of each state of a call; the last one ends its log. */
+  update(call: Call, state: CallState): void {
+    if (!isEnd(state)) return;
+    this.#options.log.end(ownerOf(call), state);
+    this.#wake(ownerOf(call));
+  }
+
+  /**
+   * Answers results.read. `sessions` are those that live, in which an operator may look. Throws RpcError INVALID_PARAMS for
+   * what is unknown, forgotten, or of another session, which is all the same to an agent.
+   */
+  async read(session: Session, params: Params<'results.read'>, sessions: readonly Session[]): Promise<object> {
+    try {
+      if ('ref' in params) return await this.#readAt(session, params);
+      const others = session.options.role === 'operator' ? sessions : [];
+      const records = [session, ...others].flatMap((it) => it.get(params.callId) ?? []);
+      return await this.#readAfter(session, params, records[0]);
+    } catch (error) {
+      // It was dropped while it was read.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+        throw this.#unknown('ref' in params ? params.ref : params.callId);
+      throw error;
+    }
+  }
+
+  async #readAt(session: Session, { ref, offset, limit }: AtOffset): Promise<object> {
+    const { log, limits } = this.#options;
+    const found = await log.byRef(ref);
+    const { role, id } = session.options;
+    if (!found || (role !== 'operator' && found.owner.sessionId !== id)) throw this.#unknown(ref);
+    const { bytesTotal, state, cut } = await found.extent();
+    const data = await found.bytesAt(offset, Math.min(limit, limits.resultPageBytesMax));
+    const eof = state !== undefined && offset + data.length >= bytesTotal;
+    return { ref, offset, data, bytesTotal, eof, ...(cut && { cut }) };
+  }
+
+  async #readAfter(session: Session, params: AfterSeq, record: CallRecord | undefined): Promise<object> {
+    const { powers, limits, log } = this.#options;
+    const { callId, afterSeq } = params;
+    const { role, id } = session.options;
+    const sessionId = record?.sessionId ?? (role === 'operator' ? undefined : id);
+    const until = powers.monotonicMs() + Math.min(params.waitMs, limits.resultWaitMs);
+    for (;;) {
+      // Before looking, so that nothing comes unnoticed between.
+      using change = this.#nextChange({ sessionId: sessionId ?? '', callId });
+      const state = record?.state;
+      const found = await log.ofCall(callId, sessionId);
+      if (!found && !state) throw this.#unknown(callId);
+      const page = await this.#page(found, afterSeq, state);
+      const leftMs = until - powers.monotonicMs();
+      if (page.entries.length > 0 || page.eof || leftMs <= 0) return { callId, ...page };
+      await change.within(leftMs);
+    }
+  }
+
+  async #page(log: CallLog | undefined, afterSeq: number, known: CallState | undefined) {
+    if (!log) return { entries: [], seq: afterSeq, state: known, eof: known !== undefined && isEnd(known) };
+    const { seq: last, state: logged, cut } = await log.extent();
+    const entries = await log.after(afterSeq, this.#options.limits.resultPageBytesMax);
+    const seq = entries.at(-1)?.seq ?? afterSeq;
+    const state = known ?? logged;
+    return { entries, seq, state, eof: state !== undefined && isEnd(state) && seq >= last, ...(cut && { cut }) };
+  }
+
+  #unknown(name: string): RpcError {
+    const { resultLogKeptMs } = this.#options.limits;
+    return new RpcError(
+      'INVALID_PARAMS',
+      `there is no output ${name} of this session, or it is forgotten by now: it is kept for ${Math.round(resultLogKeptMs / 1000)} s, and less where much comes after it`,
+    );
+  }
+
+  #wake(owner: LogOwner): void {
+    for (const wake of this.#waiting.get(keyOf(owner)) ?? []) wake();
+  }
+
+  #nextChange(owner: LogOwner): Disposable & { within(ms: number): Promise<void> } {
+    const key = keyOf(owner);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const all = this.#waiting.get(key) ?? new Set();
+    this.#waiting.set(key, all.add(resolve));
+    return {
+      within: async (ms) => {
+        const timer = this.#options.powers.after(ms, resolve);
+        await promise;
+        timer.cancel();
+      },
+      [Symbol.dispose]: () => {
+        all.delete(resolve);
+        if (all.size === 0) this.#waiting.delete(key);
+      },
+    };
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * The whole output of calls, without its secrets, in files of the state directory: so much of each, so much of all, so long.
+ * The oldest go first. Nothing here waits on the loop, and nothing that goes wrong with a file ends a call.
+ */
+import { chmodSync, mkdirSync } from 'node:fs';
+import { readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { CallState } from '../call.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+import { CallLog, type CallLogOptions, type Cut, type LogOwner, type StreamName } from './call-log.ts';
+
+export interface ResultLogOptions {
+  /** Absolute; made where it is not there. */
+  readonly folder: string;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+/** A chunk that was taken. */
+export interface Taken {
+  /** Number of the chunk in its call's output, from 1. */
+  readonly seq: number;
+  /** Names the log for `results.read`. */
+  readonly ref: string;
+  /** Settles when more had better come; absent where it may come at once. Never rejects. */
+  readonly written?: Promise<void>;
+}
+
+const SWEEP_EVERY_MS = 60_000;
+const NAME = /^([0-9a-f-]{36})\.log$/;
+
+const keyOf = ({ sessionId, callId }: LogOwner): string => `${sessionId}\0${callId}`;
+
+export class ResultLog implements AsyncDisposable {
+  readonly #options: ResultLogOptions;
+  /** By their refs, the oldest first. */
+  readonly #logs = new Map<string, CallLog>();
+  readonly #byCall = new Map<string, CallLog>();
+  readonly #found: Promise<void>;
+  /** Files being written to their end, or removed. */
+  readonly #under = new Set<Promise<void>>();
+  #bytes = 0;
+  /** Bytes in memory, over all logs. */
+  #waiting = 0;
+  #sweep: Timer | undefined;
+  #closed = false;
+
+  /** Takes up what a daemon before this one left there. Throws what mkdir throws. */
+  constructor(options: ResultLogOptions) {
+    this.#options = options;
+    mkdirSync(options.folder, { recursive: true, mode: 0o700 });
+    chmodSync(options.folder, 0o700);
+    this.#found = this.#findAll().catch((error: unknown) =>
+      options.powers.log.warn({ error }, 'the output of earlier calls could not be looked through'),
+    );
+    void this.#found.then(() => this.#sweepLater());
+  }
+
+  /** Adds output of a call; its secrets are out of it already. */
+  append(owner: LogOwner, stream: StreamName, data: Uint8Array): Taken {
+    const log = this.#byCall.get(keyOf(owner)) ?? this.#begin(owner);
+    return { ...log.append(stream, data), ref: log.ref };
+  }
+
+  /** The call is over; nothing where it had no output. */
+  end(owner: LogOwner, state: CallState): void {
+    const log = this.#byCall.get(keyOf(owner));
+    if (log && log.endedAt === undefined) this.#track(log.end(state));
+  }
+
+  /** The log of a call, of whichever session where none is told; undefined where it had no output, or is forgotten. */
+  async ofCall(callId: string, sessionId?: string): Promise<CallLog | undefined> {
+    await this.#found;
+    this.#dropOld();
+    if (sessionId !== undefined) return this.#byCall.get(keyOf({ sessionId, callId }));
+    return [...this.#logs.values()].findLast(({ owner }) => owner.callId === callId);
+  }
+
+  async byRef(ref: string): Promise<CallLog | undefined> {
+    await this.#found;
+    this.#dropOld();
+    return this.#logs.get(ref);
+  }
+
+  /** Settles when all that was taken is written. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    this.#sweep?.cancel();
+    await this.#found;
+    for (const { owner } of this.#logs.values()) this.end(owner, { status: 'error' });
+    await Promise.all(this.#under);
+  }
+
+  #begin(owner: LogOwner): CallLog {
+    const log = new CallLog({ ...this.#place(this.#options.powers.uuid()), owner });
+    this.#add(log);
+    return log;
+  }
+
+  #place(ref: string): Omit<CallLogOptions, 'owner'> {
+    const { folder, limits, powers } = this.#options;
+    return {
+      ...{ ref, powers, path: join(folder, `${ref}.log`), bytesMax: limits.resultLogBytesMax },
+      refusal: (bytes) => this.#refusal(bytes),
+      onWritten: (bytes, lost) => {
+        this.#waiting -= bytes;
+        if (this.#logs.has(ref)) this.#bytes -= lost;
+      },
+    };
+  }
+
+  #add(log: CallLog): void {
+    this.#logs.set(log.ref, log);
+    this.#byCall.set(keyOf(log.owner), log);
+    if (this.#logs.size > this.#options.limits.resultLogsMax) this.#dropOldest();
+  }
+
+  /** Why no more may be taken: other logs that are still written fill the disk's share, or the disk is too slow. */
+  #refusal(bytes: number): Cut | undefined {
+    const { resultLogTotalBytesMax, resultLogWaitingBytesMax } = this.#options.limits;
+    if (this.#waiting + bytes > resultLogWaitingBytesMax) return 'disk';
+    while (this.#bytes + bytes > resultLogTotalBytesMax) if (!this.#dropOldest()) return 'size';
+    this.#waiting += bytes;
+    this.#bytes += bytes;
+    return undefined;
+  }
+
+  #dropOldest(): boolean {
+    for (const log of this.#logs.values()) {
+      if (log.endedAt === undefined) continue;
+      this.#drop(log);
+      return true;
+    }
+    return false;
+  }
+
+  #dropOld(): void {
+    const { limits, powers } = this.#options;
+    const since = powers.now() - limits.resultLogKeptMs;
+    for (const log of this.#logs.values()) if (log.endedAt !== undefined && log.endedAt <= since) this.#drop(log);
+  }
+
+  #drop(log: CallLog): void {
+    this.#logs.delete(log.ref);
+    if (this.#byCall.get(keyOf(log.owner)) === log) this.#byCall.delete(keyOf(log.owner));
+    this.#bytes -= log.fileBytes;
+    // Its end may still be on its way to the file.
+    this.#track(log.flush().then(() => rm(log.path, { force: true })));
+  }
+
+  #sweepLater(): void {
+    if (this.#closed) return;
+    const { powers, limits } = this.#options;
+    this.#sweep = powers.after(Math.min(SWEEP_EVERY_MS, limits.resultLogKeptMs), () => {
+      this.#dropOld();
+      this.#sweepLater();
+    });
+  }
+
+  async #findAll(): Promise<void> {
+    const { folder, limits, powers } = this.#options;
+    const refs = (await readdir(folder)).sort().flatMap((name) => NAME.exec(name)?.[1] ?? []);
+    const old = new Set(refs.filter((ref) => !this.#logs.has(ref)));
+    for (const ref of old) {
+      if (this.#closed) return;
+      await this.#findOne(ref).catch((error: unknown) => powers.log.warn({ error, ref }, 'a result log is left alone'));
+    }
+    // Behind the old ones, since the oldest go first.
+    for (const [ref, log] of [...this.#logs]) if (!old.has(ref) && this.#logs.delete(ref)) this.#logs.set(ref, log);
+    this.#dropOld();
+    while (this.#bytes > limits.resultLogTotalBytesMax || this.#logs.size > limits.resultLogsMax)
+      if (!this.#dropOldest()) return;
+  }
+
+  async #findOne(ref: string): Promise<void> {
+    const place = this.#place(ref);
+    const { size, mtimeMs } = await stat(place.path);
+    const log = await CallLog.found(place, size);
+    if (!log) return rm(place.path, { force: true });
+    log.endedAt = mtimeMs;
+    this.#bytes += size;
+    this.#logs.set(ref, log);
+    this.#byCall.set(keyOf(log.owner), log);
+  }
+
+  #track(work: Promise<void>): void {
+    const { powers } = this.#options;
+    const done = work.catch((error: unknown) => powers.log.warn({ error }, 'a file of the result log is left behind'));
+    this.#under.add(done);
+    void done.finally(() => this.#under.delete(done));
+  }
+}

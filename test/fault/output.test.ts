@@ -1,0 +1,71 @@
+/** Output that nobody takes: the command waits in its write, the processes between hold little, and others go on. In process. */
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Hosts } from '../../src/hosts/hosts.ts';
+import { defaultLimits } from '../../src/limits.ts';
+import { systemPowers } from '../../src/powers.ts';
+import { hostProgram, runtime, version } from '../../src/runtime.ts';
+import { createSandbox } from '../../src/sandbox/sandbox.ts';
+import { processesWith, temporaryDir, until } from '../support/daemon.ts';
+
+const KiB = 1024;
+const limits = { ...defaultLimits, outputWindowBytes: 256 * KiB };
+const view = { key: '', rules: [], home: '' };
+let workspace: string;
+let stateDir: string;
+let hosts: Hosts;
+beforeAll(async () => {
+  [workspace, stateDir] = [temporaryDir('output'), temporaryDir('state')];
+  const powers = systemPowers();
+  const machine = { arch: process.arch, platform: process.platform, version };
+  const sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, ...machine }, powers);
+  hosts = new Hosts({ sandbox, program: hostProgram, limits }, powers);
+});
+afterAll(async () => {
+  await hosts[Symbol.asyncDispose]();
+  for (const it of [workspace, stateDir]) rmSync(it, { recursive: true, force: true });
+});
+
+async function run(command: string, signal: AbortSignal, onOutput?: (bytes: number) => Promise<void> | undefined) {
+  const job = { tool: 'terminal_execute', input: { command, cwd: '.', env: {}, timeout: 20_000 } };
+  const options = { signal, ...(onOutput && { onOutput: (_: string, data: Uint8Array) => onOutput(data.length) }) };
+  return hosts.run({ tier: 'execute', workspace, view }, job, options);
+}
+const never = new AbortController().signal;
+
+test('a command whose output is not taken stops writing, and gives all of it once it is', async () => {
+  const room = Promise.withResolvers<void>();
+  let came = 0;
+  const bytes = 32 * KiB * KiB;
+  const running = run(`head -c ${bytes} /dev/zero; touch written`, never, (more) => {
+    came += more;
+    return room.promise;
+  });
+  await until(() => came >= limits.outputWindowBytes);
+  // Time for what would come too much, and a proof that a command beside it is not held up.
+  for (let at = 0; at < 5; at += 1) expect((await run('seq 1 1000', never)).result.ok).toBe(true);
+  expect(came).toBeLessThan(2 * limits.outputWindowBytes);
+  expect(existsSync(join(workspace, 'written'))).toBe(false);
+  const { pid } = await run('true', never);
+  expect(Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])).toBeLessThan(150 * KiB);
+  room.resolve();
+  expect((await running).result).toMatchObject({ ok: true, usage: { outputBytes: bytes } });
+  expect(came).toBe(bytes);
+});
+
+test('a command that waits in its write ends at once when its call is aborted', async () => {
+  const controller = new AbortController();
+  let came = 0;
+  const running = run('exec -a marker-untaken yes', controller.signal, (more) => {
+    came += more;
+    return new Promise(() => {});
+  });
+  await until(() => came >= limits.outputWindowBytes);
+  const from = performance.now();
+  controller.abort();
+  const { result } = await running;
+  expect(performance.now() - from).toBeLessThan(limits.commandAbortMs);
+  expect(result).toMatchObject({ ok: false, error: { code: 'CANCELLED' } });
+  await until(() => processesWith('marker-untaken').length === 0, 1000);
+});
