@@ -2,9 +2,9 @@ import { ToolError } from '../errors.ts';
 import type { Hosts, PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
-import { layersOf } from '../policy/decide.ts';
 import type { Powers } from '../powers.ts';
 import type { Preview } from '../tools/tool.ts';
+import { commandBoundsOf, timeLimitOf } from './bounds.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
 
 export interface ExecuteParts {
@@ -22,7 +22,7 @@ export const execute =
     const { limits, powers } = parts;
     if (call.options.preview) return previewOf(call, parts);
     const checked = checkedOf(call);
-    const timeoutMs = timeLimit(call, limits);
+    const timeoutMs = timeLimitOf(call, limits);
     await call.confirm?.();
     call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
     const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checked, timeoutMs)));
@@ -33,11 +33,15 @@ export const execute =
     }
   };
 
-async function run(call: Call, { hosts, viewOf }: ExecuteParts): Promise<unknown> {
+async function run(call: Call, { hosts, viewOf, limits }: ExecuteParts): Promise<unknown> {
   const { tier, tool, input } = checkedOf(call);
   const { signal } = call.controller;
   const stream = call.options.progress === true;
-  const job = { tool: tool.name, input, stream, ...(call.approvalGranted && { lifted: shownTargets(call) }) };
+  const job = {
+    ...{ tool: tool.name, input, stream },
+    ...(call.approvalGranted && { lifted: shownTargets(call) }),
+    ...(tier === 'execute' && { bounds: commandBoundsOf(call.policy, limits) }),
+  };
   const options = { signal, ...(stream && { onOutput: call.output }) };
   call.started = true;
   const { result, pid } = await hosts
@@ -72,14 +76,6 @@ export async function previewOf(call: Call, { hosts, viewOf }: ExecuteParts): Pr
   const job = { tool: tool.name, input, stream: false, preview: true };
   const { result } = await hosts.run(place, job, { signal: call.controller.signal });
   return dataOf(result, call) as Preview;
-}
-
-/** The least of what the daemon, the policies, and the tool say; the caller's own runs since the call arrived. */
-function timeLimit(call: Call, limits: Limits): number {
-  const { tier, tool, input } = checkedOf(call);
-  const ofPolicies = layersOf(call.policy).map((it) => it.tiers[tier].timeoutMs);
-  const all = [limits.callTimeoutMs[tier], ...ofPolicies, tool.timeoutMs?.(input as never)];
-  return Math.min(...all.filter((it) => it !== undefined));
 }
 
 function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {
