@@ -92,6 +92,29 @@ export const limitsSchema = z.strictObject({
   commandOutputBytes: bytes().default(32 * KiB),
   /** Output of a command, both streams together, after which it is killed; reading costs the daemon's core time. */
   commandOutputBytesMax: bytes().default(256 * MiB),
+  /** What a command and all that it starts may use, unless its policy says less; docs/policy.md, `tiers.execute`. */
+  commandMax: z
+    .strictObject({
+      /** CPU time of all its processes together, so that a busy loop on every core ends before its time does. */
+      cpuMs: ms().default(120_000),
+      /** Memory of all its processes together, in MiB; its scratch space comes on top (commandTmpBytes). */
+      memoryMb: count().default(1024),
+      /** Processes at once, so that a fork bomb can't take the machine's pids; threads: commandThreadsMax for each of them. */
+      processes: count().default(128),
+      /** Largest file that it may write, in MiB, so that one runaway log can't fill the disk. */
+      fileMb: count().default(1024),
+    })
+    .prefault({}),
+  /** Threads of a command for each process that it may have, all together: Node starts 11, and more for each core. */
+  commandThreadsMax: count().default(8),
+  /** Processes and threads of all commands of a root-owned workspace together; the kernel holds it, a fork bomb that is ended fills it. */
+  hostTasksMax: z.int().min(512).default(2048),
+  /** From one look at what running commands use to the next; a process can fill about 100 MiB in between. */
+  watchdogMs: ms().default(50),
+  /** Address space of one process of a command for each byte that the command may use: runtimes reserve far more than they fill. */
+  commandAddressFactor: count().default(16),
+  /** From the SIGTERM of a command that is out of time, or cancelled, to its SIGKILL; with it, it answers within its limit + 1 s. */
+  commandTermGraceMs: z.int().min(0).default(700),
   /** How long the pipes of a command are read after its exit; a grandchild may hold them for ever. */
   commandDrainMs: ms().default(100),
   /** Scratch space (/tmp) of a command, in memory. */
@@ -237,5 +260,11 @@ export const limitsSchema = z.strictObject({
 });
 
 export type Limits = z.output<typeof limitsSchema>;
+
+/** What one command is held to: the least of what the daemon and the policies say. */
+export type CommandBounds = Limits['commandMax'] & {
+  /** Output that reaches its caller, in bytes, both streams together. */
+  readonly outputBytes: number;
+};
 
 export const defaultLimits: Limits = Object.freeze(limitsSchema.parse({}));

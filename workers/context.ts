@@ -3,14 +3,15 @@ import { hash, randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { normalize } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import type { FileChange, Verdict } from '../src/call.ts';
-import { ToolError } from '../src/errors.ts';
+import type { FileChange } from '../src/call.ts';
+import { type Code, ToolError } from '../src/errors.ts';
 import type { Job, JobUsage, PathView } from '../src/hosts/job.ts';
-import type { Limits } from '../src/limits.ts';
+import type { CommandBounds, Limits } from '../src/limits.ts';
 import { isProtected } from '../src/paths.ts';
 import type { Powers } from '../src/powers.ts';
-import { type CommandRequest, type CommandSetup, runCommand } from '../src/sandbox/command.ts';
+import { type CommandOutcome, type CommandRequest, type CommandSetup, runCommand } from '../src/sandbox/command.ts';
 import type { Masks } from '../src/sandbox/masks.ts';
+import type { Exceeded } from '../src/sandbox/watchdog.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
@@ -34,6 +35,8 @@ export interface ContextOptions {
   readonly masks: Masks;
   /** All that its writes may replace, where a person approved them. */
   readonly preImages?: Job['preImages'];
+  /** What each of its commands may use; absent for jobs that run none. */
+  readonly bounds?: CommandBounds;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
@@ -52,7 +55,11 @@ export class WorkerContext implements ToolContext {
   readonly #options: ContextOptions;
   readonly #rules: PathRules;
   readonly #changed: FileChange[] = [];
-  readonly #commands = { cpuMs: 0, outputBytes: 0, verdict: 'ok' as Verdict };
+  readonly #commands: Pick<JobUsage, 'cpuMs' | 'outputBytes' | 'peakBytes' | 'processes' | 'verdict'> = {
+    cpuMs: 0,
+    outputBytes: 0,
+    verdict: 'ok',
+  };
   #truncatedBytes = 0;
 
   constructor(options: ContextOptions) {
@@ -64,12 +71,10 @@ export class WorkerContext implements ToolContext {
 
   /** What the job used and changed, for its result; `threadCpuMs` is the thread's own. */
   usage(threadCpuMs: number): JobUsage {
-    const { cpuMs, outputBytes, verdict } = this.#commands;
     return {
-      cpuMs: cpuMs + threadCpuMs,
-      outputBytes,
-      verdict,
-      enforcedBy: this.#options.command ? 'pid namespace, timer' : 'worker thread, timer',
+      ...this.#commands,
+      cpuMs: this.#commands.cpuMs + threadCpuMs,
+      enforcedBy: this.#options.command ? 'pid namespace, timer, rlimits, watchdog' : 'worker thread, timer',
       ...(this.#truncatedBytes > 0 && { truncatedBytes: this.#truncatedBytes }),
       ...(this.#changed.length > 0 && { filesChanged: this.#changed }),
     };
@@ -153,13 +158,14 @@ export class WorkerContext implements ToolContext {
   }
 
   command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
-    const { workspace, anchor, masks, signal, onOutput } = this.#options;
+    const { workspace, anchor, masks, bounds, signal, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      return { ...request, cwd, workspace, masks, signal, ...(onOutput && { onOutput }) } as unknown as CheckedCommand;
+      const rest = { workspace, masks, bounds, signal, ...(onOutput && { onOutput }) };
+      return { ...request, ...rest, cwd } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
     }
@@ -167,21 +173,32 @@ export class WorkerContext implements ToolContext {
 
   async run(command: CheckedCommand): Promise<CommandResult> {
     const { command: setup, powers } = this.#options;
-    if (!setup) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
-    const outcome = await runCommand(command as unknown as CommandRequest, setup, powers);
+    const request = command as unknown as CommandRequest;
+    // Without bounds there would be no end to what it takes.
+    if (!setup || !request.bounds) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
+    const outcome = await runCommand(request, setup, powers);
     const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
-    this.#commands.cpuMs += outcome.cpuMs;
-    this.#commands.outputBytes += outputBytes;
+    this.#count(outcome);
     if (outcome.truncated) this.truncated(outputBytes);
-    if (exitCode === undefined) throw this.#killed(outcome.ended === 'output', { stdout, stderr, outputBytes });
+    if (exitCode === undefined) throw this.#killed(outcome);
     return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
   }
 
-  #killed(
-    overflowed: boolean,
-    { outputBytes, ...output }: { stdout: string; stderr: string; outputBytes: number },
-  ): ToolError {
-    if (!overflowed) return new ToolError('CANCELLED', 'the command was ended', { details: output });
+  #count({ used, outputBytes }: CommandOutcome): void {
+    const all = this.#commands;
+    all.cpuMs += used.cpuMs;
+    all.outputBytes += outputBytes;
+    if (used.peakBytes !== undefined) all.peakBytes = Math.max(all.peakBytes ?? 0, used.peakBytes);
+    if (used.processes !== undefined) all.processes = Math.max(all.processes ?? 0, used.processes);
+  }
+
+  #killed({ ended, used, outputBytes, stdout, stderr }: CommandOutcome): ToolError {
+    const output = { stdout, stderr };
+    if (ended === 'exceeded' && used.exceeded) {
+      this.#commands.verdict = used.exceeded.kind;
+      return overLimit(used.exceeded, output);
+    }
+    if (ended !== 'output') return new ToolError('CANCELLED', 'the command was ended', { details: output });
     const limit = this.limits.commandOutputBytesMax;
     this.#commands.verdict = 'output';
     return new ToolError('OUTPUT_LIMIT', `the command wrote more than ${limit} bytes and was ended`, {
@@ -198,6 +215,22 @@ export class WorkerContext implements ToolContext {
     await setImmediate();
     this.signal.throwIfAborted();
   }
+}
+
+const OVER: Record<Exceeded['kind'], { code: Code; says: (limit: number) => string }> = {
+  memory: { code: 'MEMORY_LIMIT', says: (limit) => `took more than ${limit} bytes of memory` },
+  cpu: { code: 'CPU_LIMIT', says: (limit) => `took more than ${limit} ms of CPU time` },
+  processes: { code: 'PROCESS_LIMIT', says: (limit) => `had more than ${limit} processes or threads` },
+  file: { code: 'FILE_LIMIT', says: (limit) => `wrote a file of more than ${limit} bytes` },
+};
+
+/** The end of a command that used more than it may, with its output so far. */
+function overLimit({ kind, ...details }: Exceeded, output: { stdout: string; stderr: string }): ToolError {
+  const { code, says } = OVER[kind];
+  return new ToolError(code, `the command ${says(details.limit)} and was ended`, {
+    suggestion: 'Do less at once, or have the policy allow it more.',
+    details: { ...details, ...output },
+  });
 }
 
 function refuseProtected(path: string, shown: string): void {

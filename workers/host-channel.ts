@@ -1,10 +1,10 @@
-import type { OutputTaken } from '../src/hosts/job.ts';
+import type { Abort, OutputTaken } from '../src/hosts/job.ts';
 
 /** Name of the channel on which a host tells its threads of their jobs. Threads of one process only. */
 export const HOST_CHANNEL = 'ringfence-host';
 
 /** What it tells them: a job to abort, or output of one that the gateway has dealt with. */
-export type ToThreads = { readonly abort: number } | { readonly taken: OutputTaken };
+export type ToThreads = { readonly abort: Abort } | { readonly taken: OutputTaken };
 
 /** A thread's answer to an abort, whosever it was: it is not stuck. */
 export interface Heard {

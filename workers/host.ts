@@ -4,7 +4,7 @@ import { extname } from 'node:path';
 import { BroadcastChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { ToolError } from '../src/errors.ts';
-import type { FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
+import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
 import { type Heard, HOST_CHANNEL, type ToThreads } from './host-channel.ts';
@@ -146,10 +146,10 @@ function ended(error: unknown): JobResult {
  * The job is told. If it has not ended by then, the threads that did not even hear of it are: the one it keeps busy, and
  * idle ones, which nobody misses. One that heard and does not end is for the gateway, which ends this process.
  */
-function abort(id: number): void {
+function abort({ id, graceMs }: Abort): void {
   const job = running.get(id);
   if (!job) return;
-  threads.postMessage({ abort: id } satisfies ToThreads);
+  threads.postMessage({ abort: { id, graceMs } } satisfies ToThreads);
   // A thread that waits for commands is shared by many and never busy for long; a slow machine must not cost the others their lives.
   if (setup?.command) return;
   const timer = setTimeout(() => {

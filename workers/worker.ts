@@ -1,13 +1,15 @@
 /** A worker thread: Job in, tool.run, JobResult out. Errors cross as data, since one thrown in a thread loses its class and code. */
 import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BroadcastChannel, parentPort, threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/errors.ts';
 import type { HostOutput, HostSetup, Job, JobResult, JobReturn } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
-import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
+import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/command.ts';
+import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
+import { Watchdog } from '../src/sandbox/watchdog.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './anchor.ts';
@@ -29,8 +31,9 @@ const host = new BroadcastChannel(HOST_CHANNEL);
 host.onmessage = (event) => {
   const told = (event as MessageEvent).data as ToThreads;
   if ('taken' in told) return running.get(told.taken.id)?.window.taken(told.taken.bytes);
-  parentPort?.postMessage({ heard: threadId, job: told.abort } satisfies Heard);
-  running.get(told.abort)?.controller.abort(new ToolError('CANCELLED', 'aborted'));
+  const { id: job, graceMs } = told.abort;
+  parentPort?.postMessage({ heard: threadId, job } satisfies Heard);
+  running.get(job)?.controller.abort(new Aborted(graceMs));
 };
 host.unref();
 
@@ -91,6 +94,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     view: setup.view,
     masks: job.masks ?? NO_MASKS,
     ...(job.preImages && { preImages: job.preImages }),
+    ...(job.bounds && { bounds: job.bounds }),
     limits: setup.limits,
     powers,
     signal,
@@ -105,7 +109,13 @@ function prepare({ filter, ...sandbox }: NonNullable<HostSetup['command']>): Com
   try {
     writeFileSync(join(folder, 'filter'), filter);
     const fd = openSync(join(folder, 'filter'), 'r');
-    return { ...sandbox, filterFile: `/proc/self/fd/${fd}`, limits: setup.limits };
+    const { limits } = setup;
+    const rlimits = {
+      addressFactor: limits.commandAddressFactor,
+      ...(countsTasksByNamespace(release()) && { threadsPerProcess: limits.commandThreadsMax }),
+    };
+    const watchdog = new Watchdog(limits, powers);
+    return { ...sandbox, filterFile: `/proc/self/fd/${fd}`, limits, rlimits, watchdog };
   } finally {
     rmSync(folder, { recursive: true });
   }

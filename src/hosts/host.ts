@@ -3,7 +3,7 @@
  * what was in it is then answered as crashed. It can't stop the gateway: its frames are bounded and checked like a stranger's.
  */
 import type { ChildProcess } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Tier } from '../call.ts';
 import { ToolError } from '../errors.ts';
@@ -171,16 +171,18 @@ export class Host {
       );
     }
     this.#pid = leafOf(this.#child.pid ?? 0);
+    if (tier === 'execute') prefer(this.#pid);
   }
 
   #abort(id: number): void {
     const { powers, limits } = this.#options;
     const pending = this.#pending.get(id);
     if (!pending) return;
-    this.#send({ abort: id });
+    const graceMs = graceOf(pending.options.signal.reason, limits);
+    this.#send({ abort: { id, graceMs } });
     // The host's own two steps come first; this is for one that can't take them.
     const ownSteps = limits.abortGraceMs + limits.terminateGraceMs;
-    const patienceMs = this.tier === 'execute' ? limits.commandAbortMs : ownSteps + limits.abortGraceMs;
+    const patienceMs = this.tier === 'execute' ? graceMs + limits.commandAbortMs : ownSteps + limits.abortGraceMs;
     pending.kill = powers.after(patienceMs, () => this.kill());
   }
 
@@ -260,9 +262,27 @@ export class Host {
   }
 }
 
+/** A command is asked to end before it is killed where somebody may still want what it does then. */
+function graceOf(reason: unknown, { commandTermGraceMs }: Limits): number {
+  if (!(reason instanceof ToolError)) return 0;
+  return reason.code === 'TIMEOUT' || reason.extras.details?.by === 'caller' ? commandTermGraceMs : 0;
+}
+
 /** A thread that died under a job is to its caller what a host that died is. */
 function toEnd(result: JobResult): JobEnd {
   return !result.ok && result.error.code === 'HOST_CRASHED' ? { crashed: true } : { result };
+}
+
+/**
+ * Lets a session of processes run before others. Each session gets its share of the processors, so that a fork bomb that
+ * makes thousands of them would keep its host from ending it. Only root may; for others RLIMIT_NPROC bounds it first.
+ */
+function prefer(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/autogroup`, '-10');
+  } catch {
+    // EPERM; ENOENT on a kernel without autogroups; ESRCH.
+  }
 }
 
 function killQuietly(pid: number): void {

@@ -1,7 +1,7 @@
 /** Plain data between the gateway and a tier host: what crosses fd 3, in frames of docs/protocol.md's codec. */
 import type { FileChange, Tier, Verdict } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
+import type { CommandBounds, Limits } from '../limits.ts';
 import type { Rule } from '../policy/schema.ts';
 import type { Masks } from '../sandbox/masks.ts';
 
@@ -18,6 +18,8 @@ export interface Job {
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
   /** What a command of it may not see or change; for execute hosts. */
   readonly masks?: Masks;
+  /** What a command of it may use; for execute hosts. */
+  readonly bounds?: CommandBounds;
 }
 
 /** The rules on paths that a session's policy holds its hosts and commands to. Plain data. */
@@ -81,13 +83,20 @@ export interface HostSetup {
 export type ToHost =
   | { readonly setup: HostSetup }
   | { readonly run: Job }
-  | { readonly abort: number }
+  | { readonly abort: Abort }
   | { readonly taken: OutputTaken };
 
 /** So many bytes more of a job's output are dealt with, so that so many more may be sent. */
 export interface OutputTaken {
   readonly id: number;
   readonly bytes: number;
+}
+
+/** The end of a job before its time. */
+export interface Abort {
+  readonly id: number;
+  /** How long a command that is asked to end may take before it is killed. */
+  readonly graceMs: number;
 }
 
 export interface HostOutput {

@@ -2,10 +2,11 @@ import { ToolError } from '../errors.ts';
 import type { Hosts, PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
-import { decide, layersOf } from '../policy/decide.ts';
+import { decide } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import type { Preview } from '../tools/tool.ts';
+import { commandBoundsOf, timeLimitOf } from './bounds.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
 
@@ -25,7 +26,7 @@ export const execute =
     const { limits, powers } = parts;
     if (call.options.preview) return shownPreviewOf(call, parts);
     const checked = checkedOf(call);
-    const timeoutMs = timeLimit(call, limits);
+    const timeoutMs = timeLimitOf(call, limits);
     const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checked, timeoutMs)));
     try {
       return await run(call, parts);
@@ -71,6 +72,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
+    ...(tier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
   };
   const { result, pid } = await parts.hosts
     .run(place, job, {
@@ -128,14 +130,6 @@ export async function previewOf(call: Call, { hosts, viewOf }: ExecuteParts): Pr
   const job = { tool: tool.name, input, preview: true };
   const { result } = await hosts.run(place, job, { signal: call.controller.signal });
   return dataOf(result, call) as Preview;
-}
-
-/** The least of what the daemon, the policies, and the tool say; the caller's own runs since the call arrived. */
-function timeLimit(call: Call, limits: Limits): number {
-  const { tier, tool, input } = checkedOf(call);
-  const ofPolicies = layersOf(call.policy).map((it) => it.tiers[tier].timeoutMs);
-  const all = [limits.callTimeoutMs[tier], ...ofPolicies, tool.timeoutMs?.(input as never)];
-  return Math.min(...all.filter((it) => it !== undefined));
 }
 
 function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {

@@ -2,6 +2,7 @@
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { type OnSecret, RedactingStream, redactText, redactValue } from '../redact.ts';
+import { leastOf } from './bounds.ts';
 import type { Call, Stage } from './stage.ts';
 
 type Output = Call['output'];
@@ -26,9 +27,10 @@ export const sanitize =
       redacted.end();
       call.output = output;
     }
-    call.resultBytes = assertSize(data, limits);
+    const bytesMax = resultBytesMaxOf(call, limits);
+    call.resultBytes = assertSize(data, bytesMax);
     const shown = redactResult(data, onSecret);
-    if (shown !== data) call.resultBytes = assertSize(shown, limits);
+    if (shown !== data) call.resultBytes = assertSize(shown, bytesMax);
     return shown;
   };
 
@@ -74,7 +76,13 @@ function redactError(thrown: unknown, onSecret: OnSecret): unknown {
   return new ToolError(thrown.code, message, { ...redacted, cause });
 }
 
-function assertSize(data: unknown, { resultBytesMax: limit }: Limits): number {
+/** What a policy says of commands is of their output, which is cut to it where it is read. */
+function resultBytesMaxOf({ checked, policy }: Call, { resultBytesMax: most }: Limits): number {
+  if (!checked || checked.tier === 'execute') return most;
+  return leastOf(policy, { tier: checked.tier, key: 'outputBytes', most });
+}
+
+function assertSize(data: unknown, limit: number): number {
   const used = sizeOf(data);
   if (used <= limit) return used;
   throw new ToolError('OUTPUT_LIMIT', `the result is ${used} bytes; at most ${limit} are returned`, {

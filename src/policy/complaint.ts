@@ -8,7 +8,7 @@ const NOT_YET: readonly { readonly holder: RegExp; readonly keys: readonly strin
   { holder: /^$/, keys: ['network'] },
   {
     holder: /^tiers\.[a-z_]+$/,
-    keys: ['undo', 'cpuMs', 'memoryMb', 'processes', 'fileMb', 'outputBytes'],
+    keys: ['undo', 'cpuMs', 'memoryMb', 'processes', 'fileMb'],
   },
 ];
 

@@ -4,15 +4,17 @@ import { type Decision, TIERS, type Tier } from '../call.ts';
 import { defaultLimits } from '../limits.ts';
 import { escapeGlob } from './paths.ts';
 import type { Positioned, ValuePath } from './position.ts';
-import type {
-  ApprovalSettings,
-  MatchSpec,
-  Policy,
-  PolicyFile,
-  RateLimit,
-  Rule,
-  RuleFacts,
-  TierRule,
+import {
+  type ApprovalSettings,
+  type MatchSpec,
+  type Policy,
+  type PolicyFile,
+  type RateLimit,
+  type Rule,
+  type RuleFacts,
+  TIER_BOUNDS,
+  type TierBound,
+  type TierRule,
 } from './schema.ts';
 
 const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };
@@ -80,7 +82,7 @@ export function narrow(policy: Policy, by: Policy): Policy {
 
 function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule {
   const before = parent.tiers[tier];
-  const own = said.data.tiers?.[tier];
+  const own: TierSaid | undefined = said.data.tiers?.[tier];
   if (!own) return before;
   const path = ['tiers', tier];
   const needs = `tiers.${tier}`;
@@ -89,9 +91,9 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
     widens([...path, 'decision'], `${decision} is less strict than ${before.decision} (${before.source})`, needs);
   }
   const approve = approveOf({ parent, said, widens }, tier);
-  const bounds: Partial<Record<(typeof TIER_BOUNDS)[number], number>> = {};
+  const bounds: Partial<Record<TierBound, number>> = {};
   for (const key of TIER_BOUNDS) {
-    const most = before[key] ?? (key === 'timeoutMs' ? defaultLimits.callTimeoutMs[tier] : Infinity);
+    const most = before[key] ?? daemonBound(tier, key);
     const value = own[key] ?? before[key];
     if (value !== undefined) bounds[key] = value;
     if ((own[key] ?? 0) > most) widens([...path, key], `${own[key]} is more than ${most} (${before.source})`, needs);
@@ -107,13 +109,16 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
   };
 }
 
-const TIER_BOUNDS = [
-  'timeoutMs',
-  'costUsdPerDay',
-  'costUsdPerSession',
-  'costUsdPerPrincipalDay',
-  'costUsdAskAbove',
-] as const;
+/** What a file says of a tier; some keys are of one tier only. */
+type TierSaid = NonNullable<NonNullable<PolicyFile['tiers']>['execute']>;
+
+/** What holds where no policy says anything: to say more would promise what the daemon does not give. */
+function daemonBound(tier: Tier, key: TierBound): number {
+  const { callTimeoutMs, commandMax, commandOutputBytes, resultBytesMax } = defaultLimits;
+  if (key === 'timeoutMs') return callTimeoutMs[tier];
+  if (key === 'outputBytes') return tier === 'execute' ? 2 * commandOutputBytes : resultBytesMax;
+  return key in commandMax ? commandMax[key as keyof typeof commandMax] : Infinity;
+}
 
 function approveOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>, tier: Tier) {
   const before = parent.tiers[tier].approveDestructive;

@@ -100,6 +100,14 @@ const tier = z.strictObject({
     .optional()
     .describe('What a person is asked about although the tier is allowed.'),
   timeoutMs: z.int().min(1).max(86_400_000).optional(),
+  outputBytes: z
+    .int()
+    .min(1024)
+    .max(1_073_741_824)
+    .optional()
+    .describe(
+      'Most of a result that is given back; the output of a command is cut to it, more of another one is OUTPUT_LIMIT.',
+    ),
   costUsdPerDay: z
     .number()
     .min(0)
@@ -116,6 +124,19 @@ const tier = z.strictObject({
     .describe('Soft limit a day: beyond it a person is asked.'),
   sandbox: z.literal('required', { error: 'only `required` is supported yet, and always in force' }).optional(),
   network: z.literal('none', { error: 'only `none` is supported yet, and always in force' }).optional(),
+});
+
+/** Commands are the only ones that are held to these. */
+const executeTier = tier.extend({
+  cpuMs: z.int().min(1).max(86_400_000).optional().describe('CPU time of a command, all its processes together.'),
+  memoryMb: z
+    .int()
+    .min(1)
+    .max(1_048_576)
+    .optional()
+    .describe('Memory of a command, all its processes together, in MiB.'),
+  processes: z.int().min(1).max(65_536).optional().describe('Processes of a command at once.'),
+  fileMb: z.int().min(1).max(1_048_576).optional().describe('Largest file that a command may write, in MiB.'),
 });
 
 const rateLimit = z.strictObject({
@@ -141,7 +162,7 @@ export const policyFile = z.strictObject({
     .strictObject({
       read_only: tier.optional(),
       write: tier.optional(),
-      execute: tier.optional(),
+      execute: executeTier.optional(),
       external_api: tier.optional(),
     })
     .optional(),
@@ -192,14 +213,24 @@ export interface Rule extends RuleFacts {
   };
 }
 
-export interface TierRule extends RuleFacts {
+/** Bounds of a tier, which a child may lower; the last four are of the execute tier only. */
+export const TIER_BOUNDS = [
+  'timeoutMs',
+  'outputBytes',
+  'costUsdPerDay',
+  'costUsdPerSession',
+  'costUsdPerPrincipalDay',
+  'costUsdAskAbove',
+  'cpuMs',
+  'memoryMb',
+  'processes',
+  'fileMb',
+] as const;
+export type TierBound = (typeof TIER_BOUNDS)[number];
+
+export interface TierRule extends RuleFacts, Partial<Readonly<Record<TierBound, number>>> {
   /** The question for destructive calls of an allowed tier, where the policy has one. */
   readonly approveDestructive?: RuleFacts;
-  readonly timeoutMs?: number;
-  readonly costUsdPerDay?: number;
-  readonly costUsdPerSession?: number;
-  readonly costUsdPerPrincipalDay?: number;
-  readonly costUsdAskAbove?: number;
 }
 
 export interface RateLimit {

@@ -7,11 +7,25 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { CommandBounds, Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
 import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
 import { HeadAndTail } from './head-and-tail.ts';
 import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
+import { firstChildOf } from './proc.ts';
+import { COMPUTED, type Rlimits, toBashArgs } from './prologue.ts';
+import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
+
+/** Why a command is to end: it may first be asked to. */
+export class Aborted extends ToolError {
+  /** From its SIGTERM to its SIGKILL; 0 for the latter at once. */
+  readonly graceMs: number;
+
+  constructor(graceMs: number) {
+    super('CANCELLED', 'aborted');
+    this.graceMs = graceMs;
+  }
+}
 
 export interface CommandRequest {
   readonly command: string;
@@ -27,6 +41,8 @@ export interface CommandRequest {
    * settles, so that the command waits in its write.
    */
   readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
+  readonly bounds: CommandBounds;
+  /** Its reason may be an `Aborted`. */
   readonly signal: AbortSignal;
 }
 
@@ -40,6 +56,9 @@ export interface CommandSetup {
   readonly filterFile: string;
   readonly environment: Record<string, string>;
   readonly limits: Limits;
+  readonly rlimits: Rlimits;
+  /** Of all commands of this process. */
+  readonly watchdog: Watchdog;
 }
 
 export interface CommandOutcome {
@@ -49,11 +68,12 @@ export interface CommandOutcome {
   readonly stdout: string;
   readonly stderr: string;
   readonly durationMs: number;
-  readonly cpuMs: number;
+  /** What its processes used, as far as it was seen; at least what was waited for. */
+  readonly used: Seen;
   readonly outputBytes: number;
   readonly truncated: boolean;
-  /** Why it was killed, if it was. */
-  readonly ended: 'exit' | 'aborted' | 'output';
+  /** Why it was killed, if it was; `exceeded`: `used` says by what. */
+  readonly ended: 'exit' | 'aborted' | 'output' | 'exceeded';
 }
 
 const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
@@ -72,9 +92,19 @@ export async function runCommand(
   feed(child, request.stdin);
 
   const kill = () => status.kill(child);
-  request.signal.addEventListener('abort', kill);
+  let watch: Watch | undefined;
+  status.onInit = (init) => {
+    watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
+  };
+  let grace: Timer | undefined;
+  const stop = () => {
+    const graceMs = request.signal.reason instanceof Aborted ? request.signal.reason.graceMs : 0;
+    if (graceMs > 0 && status.ask()) grace = powers.after(graceMs, kill);
+    else kill();
+  };
+  request.signal.addEventListener('abort', stop);
   output.onOverflow = kill;
-  if (request.signal.aborted) kill();
+  if (request.signal.aborted) stop();
   try {
     const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
     const failure = await ended(child);
@@ -85,34 +115,55 @@ export async function runCommand(
 
     // bwrap's own word on how it went may come after 100 ms on a slow machine, and nobody else can hold that pipe.
     await within(status.ended, STATUS_WAIT_MS, powers);
-    const killed = request.signal.aborted ? 'aborted' : output.overflowed ? 'output' : undefined;
     const { exitCode } = status;
-    if (exitCode === undefined && killed === undefined) throw notBuilt(output.stderr.text());
     const signal = exitCode !== undefined && exitCode > 128 ? SIGNALS.get((exitCode - 128) as never) : undefined;
+    const used = usedOf(watch?.seen, { cpuMs, signal, bounds: request.bounds });
+    const overflowed = output.overflowed ? 'output' : undefined;
+    const killed = request.signal.aborted ? 'aborted' : used.exceeded ? 'exceeded' : overflowed;
+    if (exitCode === undefined && killed === undefined) throw notBuilt(output.stderr.text());
     return {
       exitCode: killed ? undefined : exitCode,
       ...(signal !== undefined && { signal }),
       stdout: output.stdout.text(),
       stderr: output.stderr.text(),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
-      cpuMs,
+      used,
       outputBytes: output.stdout.bytesTotal + output.stderr.bytesTotal,
       truncated: output.stdout.truncated || output.stderr.truncated,
       ended: killed ?? 'exit',
     };
   } finally {
-    request.signal.removeEventListener('abort', kill);
+    request.signal.removeEventListener('abort', stop);
+    grace?.cancel();
+    watch?.[Symbol.dispose]();
     for (const stream of child.stdio) stream?.destroy();
   }
 }
 
-/** The command's variables go in by --setenv, so that none of them (LD_PRELOAD …) reaches bwrap while it still has rights. */
+/** The exceeded limit is the watchdog's to tell; a signal that only a limit sends tells of those that the kernel held. */
+function usedOf(
+  seen: Seen | undefined,
+  { cpuMs, signal, bounds }: { cpuMs: number; signal: string | undefined; bounds: CommandBounds },
+): Seen {
+  const used = { ...seen, cpuMs: Math.max(cpuMs, seen?.cpuMs ?? 0) };
+  const byRlimit = (kind: Exceeded['kind'], limit: number, amount: number): Seen => ({
+    ...used,
+    exceeded: { kind, limit, used: amount, enforcedBy: 'rlimit' },
+  });
+  if (used.exceeded) return used;
+  const fileBytes = bounds.fileMb * 1024 * 1024;
+  if (signal === 'SIGXFSZ') return byRlimit('file', fileBytes, fileBytes);
+  if (signal === 'SIGXCPU') return byRlimit('cpu', bounds.cpuMs, used.cpuMs);
+  return used;
+}
+
+/**
+ * None of the caller's variables (LD_PRELOAD …) reaches bwrap while it still has rights, nor bash before its limits are set:
+ * `toBashArgs` holds them, but for those that bash must not be told by assignment.
+ */
 function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
-  const env = Object.entries({ ...setup.environment, ...request.env }).flatMap(([name, value]) => [
-    '--setenv',
-    name,
-    value,
-  ]);
+  const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
+  const env = [...Object.entries(setup.environment), ...early].flatMap(([name, value]) => ['--setenv', name, value]);
   const filter = openSync(setup.filterFile, 'r');
   try {
     return powers.spawn(
@@ -121,7 +172,7 @@ function start(request: CommandRequest, setup: CommandSetup, powers: Powers): Ch
         ...setup.args,
         ...maskArgs(request, setup),
         ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
-        ...['--', '/bin/bash', '--norc', '--noprofile', '-c', request.command],
+        ...['--', '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
       ],
       {
         stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'],
@@ -149,10 +200,11 @@ interface Output {
   release(): void;
 }
 
-function collect(child: ChildProcess, { onOutput }: CommandRequest, limits: Limits): Output {
+function collect(child: ChildProcess, { onOutput, bounds }: CommandRequest, limits: Limits): Output {
+  const keptBytes = Math.ceil(bounds.outputBytes / 2);
   const output: Output = {
-    stdout: new HeadAndTail(limits.commandOutputBytes),
-    stderr: new HeadAndTail(limits.commandOutputBytes),
+    stdout: new HeadAndTail(keptBytes),
+    stderr: new HeadAndTail(keptBytes),
     overflowed: false,
     onOverflow() {},
     release() {
@@ -200,7 +252,10 @@ function feed(child: ChildProcess, stdin: string | undefined): void {
 class Status {
   /** Settles when bwrap has nothing more to say. */
   readonly ended: Promise<void>;
+  /** Called once, when the init is known. */
+  onInit: (init: number) => void = () => {};
   #text = '';
+  #told = false;
   #kill: (() => void) | undefined;
 
   constructor(stream: Readable) {
@@ -209,7 +264,11 @@ class Status {
       .on('error', () => {})
       .on('data', (chunk) => {
         this.#text += chunk;
-        if (this.#init !== undefined) this.#kill?.();
+        const init = this.#init;
+        if (init === undefined) return;
+        if (!this.#told) this.onInit(init);
+        this.#told = true;
+        this.#kill?.();
       });
   }
 
@@ -231,6 +290,18 @@ class Status {
       child.kill('SIGKILL');
     };
     if (this.#init !== undefined && child.exitCode === null && child.signalCode === null) this.#kill();
+  }
+
+  /** Asks the command to end; false when there is none yet, or none any more. */
+  ask(): boolean {
+    const init = this.#init;
+    const main = init === undefined || this.exitCode !== undefined ? undefined : firstChildOf(init);
+    if (main === undefined) return false;
+    try {
+      return process.kill(main, 'SIGTERM');
+    } catch {
+      return false; // ESRCH: it ended by itself.
+    }
   }
 
   get #init(): number | undefined {

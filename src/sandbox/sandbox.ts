@@ -4,6 +4,7 @@
  */
 import type { ChildProcess, StdioOptions } from 'node:child_process';
 import { closeSync, openSync, statSync, writeFileSync } from 'node:fs';
+import { release } from 'node:os';
 import { join } from 'node:path';
 import type { Tier } from '../call.ts';
 import { ToolError } from '../errors.ts';
@@ -19,6 +20,7 @@ import {
   type Runtime,
   toBwrapArgs,
 } from './bubblewrap.ts';
+import { boundsPidsByNamespace } from './kernel.ts';
 import { type Masks, NO_MASKS, onDisk } from './masks.ts';
 import { probeArgs } from './probe.ts';
 import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
@@ -171,7 +173,7 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
       if (tier === 'execute' && !nests) return { ...toLaunch([...dying(), ...program]), ...ids };
       const asked = { ...request(workspace), masks: onDisk(masks, workspace) };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
-      const ownProc = profile.proc === 'bound' ? freshPidNamespace() : [];
+      const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       return {
         ...toLaunch([...rlimits(limits), ...ownProc, bwrap, ...toBwrapArgs(profile), '--', ...program]),
         ...ids,
@@ -250,8 +252,11 @@ function dying(): string[] {
 }
 
 /** Prefix that starts a pid namespace with an uncovered /proc; only the real root has to, and can. */
-function freshPidNamespace(): string[] {
-  return [...dying(), 'unshare', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child=KILL', '--'];
+function freshPidNamespace({ hostTasksMax }: Limits): string[] {
+  const fresh = [...dying(), 'unshare', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child=KILL', '--'];
+  if (!boundsPidsByNamespace(release())) return fresh;
+  // RLIMIT_NPROC, which bounds commands elsewhere, is nothing to root: a fork bomb would be faster than the watchdog.
+  return [...fresh, 'sh', '-c', 'echo "$0" >/proc/sys/kernel/pid_max; exec "$@"', `${hostTasksMax}`];
 }
 
 function assertHolds({ level, advice, missing }: Confinement, tier: Tier): void {

@@ -49,6 +49,9 @@ const LAST_REVIEWED = 469;
 /** Answered as if the kernel had none: their flags and modes lie in memory, where a filter can't look. libc falls back. */
 const UNINSPECTABLE = { clone3: 435, openat2: 437 };
 
+/** Memory of no process and no file system, which only a cgroup would count. Programs fall back to /dev/shm, which is bounded. */
+const UNCOUNTED = { memfd_create: 319, memfd_secret: 447 };
+
 /** What bubblewrap itself calls inside its new namespaces (0.8.0, --hostname and --disable-userns included). */
 const BUILD_NAMESPACES = { pivot_root: 155, mount: 165, umount2: 166, sethostname: 170, unshare: 272 };
 
@@ -288,7 +291,7 @@ export function seccompFilter(options: SeccompOptions): Buffer {
     ...(allowNamespaces ? [] : cloneRule),
     ...socketRule(options),
     ...socketpairRule(options),
-    ...ifOneOf(Object.values(UNINSPECTABLE), fail(ENOSYS)),
+    ...ifOneOf(Object.values({ ...UNINSPECTABLE, ...UNCOUNTED }), fail(ENOSYS)),
     ...ifOneOf(Object.values(refused), fail(EPERM)),
     ...ALLOW,
   ]);

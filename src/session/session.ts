@@ -103,7 +103,9 @@ export class Session {
   cancel(callId: string): boolean {
     const kept = this.#calls.get(callId);
     if (!kept || kept.record.result) return false;
-    kept.call.controller.abort(new ToolError('CANCELLED', 'the call was cancelled by its client'));
+    kept.call.controller.abort(
+      new ToolError('CANCELLED', 'the call was cancelled by its client', { details: { by: 'caller' } }),
+    );
     return true;
   }
 
@@ -205,7 +207,9 @@ export class Session {
       undo: 'none',
       resources: {
         cpuMs: round(usage?.cpuMs ?? 0),
+        ...(usage?.peakBytes !== undefined && { peakBytes: usage.peakBytes }),
         outputBytes: usage?.outputBytes ?? 0,
+        ...(usage?.processes !== undefined && { processes: usage.processes }),
         verdict,
         enforcedBy: usage?.enforcedBy ?? 'not started',
       },

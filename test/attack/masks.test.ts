@@ -73,7 +73,8 @@ async function call(
   input: object,
   extra: { view?: PathView; lifted?: string[] } = {},
 ) {
-  const request = { tool, input, ...(extra.lifted && { lifted: extra.lifted }) };
+  const bounds = { ...defaultLimits.commandMax, outputBytes: 65_536 };
+  const request = { tool, input, bounds, ...(extra.lifted && { lifted: extra.lifted }) };
   const signal = AbortSignal.timeout(20_000);
   return (await hosts.run({ tier, workspace, view: extra.view ?? view }, request, { signal })).result;
 }

@@ -28,7 +28,8 @@ afterAll(async () => {
 });
 
 async function run(command: string, signal: AbortSignal, onOutput?: (bytes: number) => Promise<void> | undefined) {
-  const job = { tool: 'terminal_execute', input: { command, cwd: '.', env: {}, timeout: 20_000 } };
+  const bounds = { ...limits.commandMax, outputBytes: 65_536 };
+  const job = { tool: 'terminal_execute', input: { command, cwd: '.', env: {}, timeout: 20_000 }, bounds };
   const options = { signal, ...(onOutput && { onOutput: (_: string, data: Uint8Array) => onOutput(data.length) }) };
   return hosts.run({ tier: 'execute', workspace, view }, job, options);
 }

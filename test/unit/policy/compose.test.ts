@@ -32,7 +32,7 @@ describe('what widens is refused at its place, and taken where the parent opens 
       `open: [${open}]
 tiers:
   write: { decision: ask, approve: [destructive], timeoutMs: 1000, costUsdPerDay: 1 }
-  execute: { decision: deny }
+  execute: { decision: deny, memoryMb: 64 }
 tools: { disable: [gone], git_commit: { decision: ask } }
 ${rule('kept', 'deny')}
 rateLimits: [{ tool: [a, b], calls: 10, perMs: 1000 }]
@@ -47,6 +47,11 @@ environment: [PATH, "LC_*"]
     ['tiers: { write: { timeoutMs: 1001 } }', '1:30: tiers.write.timeoutMs', 'tiers'],
     ['tiers: { read_only: { timeoutMs: 30001 } }', '1:34: tiers.read_only.timeoutMs', 'tiers.read_only'],
     ['tiers: { write: { costUsdPerDay: 1.5 } }', '1:34: tiers.write.costUsdPerDay', 'tiers'],
+    ['tiers: { execute: { memoryMb: 65 } }', '1:31: tiers.execute.memoryMb', 'tiers.execute'],
+    ['tiers: { execute: { cpuMs: 120001 } }', '1:28: tiers.execute.cpuMs', 'tiers'],
+    ['tiers: { execute: { processes: 129 } }', '1:32: tiers.execute.processes', 'tiers.execute'],
+    ['tiers: { execute: { outputBytes: 65537 } }', '1:34: tiers.execute.outputBytes', 'tiers.execute'],
+    ['tiers: { read_only: { outputBytes: 14680065 } }', '1:36: tiers.read_only.outputBytes', 'tiers.read_only'],
     [rule('mine', 'allow'), '1:51: rules.0.decision', 'rules'],
     [rule('kept', 'deny', '{ tool: y }'), '1:15: kept', 'rules.kept'],
     [rule('kept', 'deny', '{ tool: y }'), '1:15: kept', 'rules'],
@@ -69,6 +74,7 @@ environment: [PATH, "LC_*"]
 
   test.each([
     'tiers: { write: { decision: deny, timeoutMs: 1, costUsdPerDay: 0 }, read_only: { decision: ask, approve: [destructive] } }',
+    'tiers: { execute: { memoryMb: 63, cpuMs: 1, processes: 128, fileMb: 1024, outputBytes: 65536 } }',
     `tools: { disable: [other], git_commit: { decision: deny } }\n${rule('mine', 'deny')}`,
     rule('mine', 'ask', '{ tier: [read_only, write] }'),
     'rateLimits: [{ tool: [a, b], calls: 9, perMs: 1000 }, { tool: c, calls: 1, perMs: 1 }]',
@@ -148,6 +154,8 @@ describe('the version', () => {
     'tiers: { write: { decision: ask } }',
     'tiers: { write: { approve: [] } }',
     'tiers: { write: { timeoutMs: 1 } }',
+    'tiers: { write: { outputBytes: 2048 } }',
+    'tiers: { execute: { processes: 3 } }',
     rule('a', 'deny'),
     'tools: { disable: [x] }',
     'rateLimits: [{ tool: x, calls: 1, perMs: 1 }]',

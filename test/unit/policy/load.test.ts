@@ -42,12 +42,12 @@ test.each(['', '\n\n', '# only a comment\n', '---\n', 'null'])(
 describe('is refused whole, with the place of each problem:', () => {
   const cases: [string, RegExp][] = [
     ['network: {}', /^p\.yaml:2:1: network is not supported yet$/],
-    ...['undo: true', 'cpuMs: 1', 'memoryMb: 1', 'processes: 1', 'fileMb: 1', 'outputBytes: 1'].map(
-      (it): [string, RegExp] => [
-        `tiers: { execute: { decision: allow, ${it} } }`,
-        new RegExp(`^p\\.yaml:2:38: tiers\\.execute\\.${it.split(':')[0]} is not supported yet$`),
-      ],
-    ),
+    ...['undo: true', 'cpuMs: 1', 'memoryMb: 1', 'processes: 1', 'fileMb: 1'].map((it): [string, RegExp] => [
+      `tiers: { read_only: { decision: allow, ${it} } }`,
+      new RegExp(`^p\\.yaml:2:40: tiers\\.read_only\\.${it.split(':')[0]} is not supported yet$`),
+    ]),
+    ['tiers: { execute: { memoryMb: 0 } }', /^p\.yaml:2:31: tiers\.execute\.memoryMb: /],
+    ['tiers: { write: { outputBytes: 1023 } }', /^p\.yaml:2:32: tiers\.write\.outputBytes: /],
     ['tiers: { execute: { sandbox: preferred } }', /^p\.yaml:2:30: tiers\.execute\.sandbox: only `required`/],
     ['tiers: { execute: { network: host } }', /^p\.yaml:2:30: tiers\.execute\.network: only `none`/],
     ['tiers: { execute: { decision: maybe } }', /^p\.yaml:2:31: tiers\.execute\.decision: /],

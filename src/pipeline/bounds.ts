@@ -1,0 +1,31 @@
+/** How much a call may take: the least of what the daemon, each layer of its policy, its tool and its caller say. */
+import type { Tier } from '../call.ts';
+import type { CommandBounds, Limits } from '../limits.ts';
+import { layersOf } from '../policy/decide.ts';
+import type { Policy, TierBound } from '../policy/schema.ts';
+import { type Call, checkedOf } from './stage.ts';
+
+/** Of the daemon's own bound and what the layers of a policy say of a tier. */
+export function leastOf(policy: Policy, { tier, key, most }: { tier: Tier; key: TierBound; most: number }): number {
+  const said = layersOf(policy).map((it) => it.tiers[tier][key]);
+  return Math.min(most, ...said.filter((it) => it !== undefined));
+}
+
+/** How long a call may run, in milliseconds from its start; what its caller allows runs since the call arrived. */
+export function timeLimitOf(call: Call, limits: Limits): number {
+  const { tier, tool, input } = checkedOf(call);
+  const most = tool.timeoutMs?.(input as never) ?? Infinity;
+  return Math.min(most, leastOf(call.policy, { tier, key: 'timeoutMs', most: limits.callTimeoutMs[tier] }));
+}
+
+/** What a command of a call may use. */
+export function commandBoundsOf(policy: Policy, { commandMax, commandOutputBytes }: Limits): CommandBounds {
+  const of = (key: TierBound, most: number) => leastOf(policy, { tier: 'execute', key, most });
+  return {
+    cpuMs: of('cpuMs', commandMax.cpuMs),
+    memoryMb: of('memoryMb', commandMax.memoryMb),
+    processes: of('processes', commandMax.processes),
+    fileMb: of('fileMb', commandMax.fileMb),
+    outputBytes: of('outputBytes', 2 * commandOutputBytes),
+  };
+}

@@ -1,0 +1,76 @@
+/** What the kernel says of a process in /proc: few system calls, since thousands are asked in a second. */
+import { closeSync, openSync, readSync } from 'node:fs';
+
+export interface Stat {
+  readonly parent: number;
+  /** Its own and that of the children that it waited for. Ticks are 10 ms. */
+  readonly cpuMs: number;
+  readonly threads: number;
+  /** Ticks since boot, as text. */
+  readonly startedAt: string;
+}
+
+/** Clock ticks and pages of the kernel's interface on every machine that has a seccomp table here. */
+const TICK_MS = 10;
+const PAGE_BYTES = 4096;
+
+/** Undefined when there is no such process any more. */
+export function statOf(pid: number): Stat | undefined {
+  const text = read(`/proc/${pid}/stat`);
+  return text === undefined ? undefined : parseStat(text);
+}
+
+/** A line of /proc/PID/stat. The name, which the process chose, may hold anything, so that the last bracket ends it. */
+export function parseStat(text: string): Stat {
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const ticks = Number(fields[11]) + Number(fields[12]) + Number(fields[13]) + Number(fields[14]);
+  return {
+    parent: Number(fields[1]),
+    cpuMs: ticks * TICK_MS,
+    threads: Number(fields[17]),
+    startedAt: fields[19] ?? '',
+  };
+}
+
+export interface Memory {
+  readonly privateBytes: number;
+  /** Of files and of memory shared with others; in each of them. */
+  readonly sharedBytes: number;
+}
+
+/** Zero when there is no such process any more. */
+export function statmOf(pid: number): Memory {
+  const [, resident = 0, shared = 0] = (read(`/proc/${pid}/statm`) ?? '').split(' ').map(Number);
+  return { privateBytes: (resident - shared) * PAGE_BYTES, sharedBytes: shared * PAGE_BYTES };
+}
+
+/** Memory that it shares with others and that no file holds, in bytes. */
+export function sharedMemoryOf(pid: number): number {
+  const kibibytes = /^RssShmem:\s*(\d+) kB$/m.exec(read(`/proc/${pid}/status`) ?? '')?.[1];
+  return Number(kibibytes ?? 0) * 1024;
+}
+
+/** The oldest child of a process, which must have one thread; undefined when it has none. */
+export function firstChildOf(pid: number): number | undefined {
+  const first = (read(`/proc/${pid}/task/${pid}/children`) ?? '').split(' ')[0];
+  return first ? Number(first) : undefined;
+}
+
+const buffer = Buffer.allocUnsafe(8192);
+
+/** Undefined when there is no such process any more. */
+function read(path: string): string | undefined {
+  let fd: number;
+  try {
+    fd = openSync(path, 'r');
+  } catch {
+    return undefined; // ENOENT.
+  }
+  try {
+    return buffer.toString('latin1', 0, readSync(fd, buffer, 0, buffer.length, null));
+  } catch {
+    return undefined; // ESRCH: it ended meanwhile.
+  } finally {
+    closeSync(fd);
+  }
+}

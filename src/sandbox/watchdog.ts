@@ -1,0 +1,268 @@
+/**
+ * What running commands use, looked at many times a second where no cgroup counts it: memory, CPU time and processes of a
+ * whole pid namespace, which nothing that a command starts can leave. One that uses more than it may is reported once.
+ */
+import { closeSync, openSync, readdirSync, readlinkSync } from 'node:fs';
+import type { CommandBounds, Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { type Stat, sharedMemoryOf, statmOf, statOf } from './proc.ts';
+
+/** What a command used more of than it may. */
+export interface Exceeded {
+  readonly kind: 'memory' | 'cpu' | 'processes' | 'file';
+  /** In the unit of the error's details: bytes, milliseconds, or a number. */
+  readonly limit: number;
+  readonly used: number;
+  readonly enforcedBy: 'watchdog' | 'rlimit';
+}
+
+/** What was seen of one command; nothing where it was over before the first look. */
+export interface Seen {
+  readonly cpuMs: number;
+  readonly peakBytes?: number;
+  readonly processes?: number;
+  readonly exceeded?: Exceeded;
+}
+
+export interface Watch extends Disposable {
+  readonly seen: Seen;
+}
+
+export interface WatchRequest {
+  /** The first process of the command's pid namespace, by its pid in ours. */
+  readonly init: number;
+  readonly bounds: CommandBounds;
+  /** Called at most once: it ends the command. */
+  readonly onExceeded: () => void;
+}
+
+/** Processes with less than this of shared memory are not asked whose it is: that many can't add up. */
+const SHARED_BYTES_MIN = 1024 * 1024;
+
+export class Watchdog {
+  readonly #watched = new Set<Watched>();
+  /** Pid namespaces of fork bombs. Their init is killed, but waits for its turn behind thousands that go on forking. */
+  readonly #swept = new Map<string, Watched>();
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  /** Which command a pid belongs to; a pid is used again, together with its start it is not. */
+  #known = new Map<number, { readonly startedAt: string; readonly watched: Watched | undefined }>();
+  #looks = false;
+
+  constructor(limits: Limits, powers: Powers) {
+    this.#limits = limits;
+    this.#powers = powers;
+  }
+
+  /** Until it is disposed. */
+  watch(request: WatchRequest): Watch {
+    const watched = new Watched(request, this.#limits);
+    this.#watched.add(watched);
+    if (!this.#looks) this.#lookLater();
+    return {
+      get seen() {
+        return watched.seen;
+      },
+      [Symbol.dispose]: () => {
+        this.#watched.delete(watched);
+        if (![...this.#swept.values()].includes(watched)) watched.release();
+      },
+    };
+  }
+
+  #lookLater(): void {
+    this.#looks = true;
+    this.#powers.after(this.#limits.watchdogMs, () => {
+      this.#looks = false;
+      this.#look();
+      this.#sweep();
+      if (this.#watched.size + this.#swept.size > 0) this.#lookLater();
+    });
+  }
+
+  #look(): void {
+    const namespaces = new Map<string, Watched>();
+    for (const watched of this.#watched) {
+      const namespace = watched.begin();
+      if (namespace !== undefined) namespaces.set(namespace, watched);
+    }
+    const before = this.#known;
+    this.#known = new Map();
+    if (namespaces.size === 0) return;
+    for (const name of readdirSync('/proc')) {
+      const pid = Number(name);
+      const stat = Number.isInteger(pid) ? statOf(pid) : undefined;
+      if (!stat) continue;
+      const old = before.get(pid);
+      const watched =
+        old?.startedAt === stat.startedAt
+          ? old.watched
+          : (namespaces.get(namespaceOf(pid) ?? '') ?? this.#known.get(stat.parent)?.watched);
+      this.#known.set(pid, { startedAt: stat.startedAt, watched });
+      watched?.add(pid, stat);
+    }
+    for (const [namespace, watched] of namespaces) {
+      watched.end();
+      if (watched.seen.exceeded?.kind === 'processes') this.#swept.set(namespace, watched);
+    }
+  }
+
+  /** Kills whatever is in the namespaces of fork bombs until nothing is: what is killed forks no more. */
+  #sweep(): void {
+    for (let turn = 0; turn < SWEEPS && this.#swept.size > 0; turn++) {
+      const found = new Set<string>();
+      for (const name of readdirSync('/proc')) {
+        const pid = Number(name);
+        const namespace = Number.isInteger(pid) ? namespaceOf(pid) : undefined;
+        if (namespace === undefined || !this.#swept.has(namespace)) continue;
+        found.add(namespace);
+        kill(pid);
+      }
+      for (const [namespace, watched] of this.#swept) {
+        if (found.has(namespace)) continue;
+        this.#swept.delete(namespace);
+        if (!this.#watched.has(watched)) watched.release();
+      }
+    }
+  }
+}
+
+/** Turns of a sweep, each of which finds what was forked in the one before. */
+const SWEEPS = 3;
+
+/** One command under watch: what one look at its processes finds, and the most that any did. */
+class Watched {
+  readonly #request: WatchRequest;
+  readonly #threadsMax: number;
+  readonly #cpu = new CpuSum();
+  readonly #shared: number[] = [];
+  /** Held open, so that no other namespace can get its name. */
+  #namespace: { readonly fd: number; readonly name: string } | undefined;
+  #now = { cpuMs: 0, privateBytes: 0, sharedBytes: 0, processes: 0, threads: 0 };
+  #peakBytes = 0;
+  #processes = 0;
+  #exceeded: Exceeded | undefined;
+
+  constructor(request: WatchRequest, { commandThreadsMax }: Limits) {
+    this.#request = request;
+    this.#threadsMax = request.bounds.processes * commandThreadsMax;
+  }
+
+  get seen(): Seen {
+    return {
+      cpuMs: this.#cpu.totalMs,
+      ...(this.#peakBytes > 0 && { peakBytes: this.#peakBytes }),
+      ...(this.#processes > 0 && { processes: this.#processes }),
+      ...(this.#exceeded && { exceeded: this.#exceeded }),
+    };
+  }
+
+  /** Begins a look; undefined when there is nothing left to look at. */
+  begin(): string | undefined {
+    if (this.#exceeded) return undefined;
+    this.#namespace ??= openNamespace(this.#request.init);
+    this.#now = { cpuMs: 0, privateBytes: 0, sharedBytes: 0, processes: 0, threads: 0 };
+    this.#shared.length = 0;
+    return this.#namespace?.name;
+  }
+
+  /** Lets go of its namespace; nothing is looked at any more. */
+  release(): void {
+    if (this.#namespace) closeSync(this.#namespace.fd);
+    this.#namespace = undefined;
+  }
+
+  /** Ends the command in the middle of the look where there are too many: a fork bomb is not to be counted to its end. */
+  add(pid: number, { cpuMs, threads }: Stat): void {
+    if (this.#exceeded) return;
+    const now = this.#now;
+    now.cpuMs += cpuMs;
+    // The namespace's init is bubblewrap, not the command.
+    if (pid === this.#request.init) return;
+    now.processes += 1;
+    now.threads += threads;
+    this.#processes = Math.max(this.#processes, now.processes);
+    const { bounds } = this.#request;
+    if (now.processes > bounds.processes) return this.#exceed('processes', bounds.processes, now.processes);
+    if (now.threads > this.#threadsMax) return this.#exceed('processes', this.#threadsMax, now.threads);
+    const memory = statmOf(pid);
+    now.privateBytes += memory.privateBytes;
+    now.sharedBytes += memory.sharedBytes;
+    if (memory.sharedBytes > SHARED_BYTES_MIN) this.#shared.push(pid);
+  }
+
+  /** Ends a look: judges what was added up. */
+  end(): void {
+    if (this.#exceeded) return;
+    const { memoryMb, cpuMs } = this.#request.bounds;
+    this.#cpu.add(this.#now.cpuMs);
+    const usedBytes = this.#usedBytes(memoryMb * 1024 * 1024);
+    this.#peakBytes = Math.max(this.#peakBytes, usedBytes);
+    if (usedBytes > memoryMb * 1024 * 1024) this.#exceed('memory', memoryMb * 1024 * 1024, usedBytes);
+    else if (this.#cpu.totalMs > cpuMs) this.#exceed('cpu', cpuMs, this.#cpu.totalMs);
+  }
+
+  /**
+   * Pages of files that are mapped can be read again and are nobody's; shared memory counts in each process that has it.
+   * Which is which costs another file for each process, so that it is asked only where it could matter.
+   */
+  #usedBytes(limit: number): number {
+    const { privateBytes, sharedBytes } = this.#now;
+    if (privateBytes > limit || privateBytes + sharedBytes <= limit) return privateBytes;
+    return this.#shared.reduce((sum, pid) => sum + sharedMemoryOf(pid), privateBytes);
+  }
+
+  #exceed(kind: Exceeded['kind'], limit: number, used: number): void {
+    this.#exceeded = { kind, limit, used, enforcedBy: 'watchdog' };
+    this.#request.onExceeded();
+  }
+}
+
+/**
+ * CPU time of a tree of processes from sums over those that live, with what they waited for. A child's time moves into its
+ * parent's when that waits for it, and is lost when it never does.
+ */
+export class CpuSum {
+  totalMs = 0;
+  #lostMs = 0;
+  #missingMs = 0;
+
+  /** `sumMs` is of one look. */
+  add(sumMs: number): void {
+    const missingMs = this.totalMs - this.#lostMs - sumMs;
+    if (missingMs > 0) {
+      // A child that ended between the looks at its parent and at itself is missing once; what is missing twice is lost.
+      const lostMs = Math.min(missingMs, this.#missingMs);
+      this.#lostMs += lostMs;
+      this.#missingMs = missingMs - lostMs;
+    } else this.#missingMs = 0;
+    this.totalMs = Math.max(this.totalMs, sumMs + this.#lostMs);
+  }
+}
+
+function openNamespace(pid: number): { fd: number; name: string } | undefined {
+  let fd: number;
+  try {
+    fd = openSync(`/proc/${pid}/ns/pid`, 'r');
+  } catch {
+    return undefined; // ENOENT: it is gone.
+  }
+  return { fd, name: readlinkSync(`/proc/self/fd/${fd}`) };
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // ESRCH: it is gone.
+  }
+}
+
+/** A name for the pid namespace of a process; undefined when it is gone, or is somebody's whose secrets are not ours to see. */
+function namespaceOf(pid: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/pid`);
+  } catch {
+    return undefined; // ENOENT, EACCES.
+  }
+}

@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest';
+import { defaultLimits } from '../../../src/limits.ts';
+import { commandBoundsOf, leastOf } from '../../../src/pipeline/bounds.ts';
+import { narrow } from '../../../src/policy/compose.ts';
+import { BUILT_IN, parsePolicy } from '../../../src/policy/load.ts';
+import type { Policy } from '../../../src/policy/schema.ts';
+
+const base = BUILT_IN.get('default') as Policy;
+const policy = (text: string): Policy => parsePolicy(`tiers: { execute: { ${text} } }`, 'p.yaml');
+
+test('a command may use what the daemon gives where no policy says less', () => {
+  expect(commandBoundsOf(base, defaultLimits)).toEqual({
+    ...{ cpuMs: 120_000, memoryMb: 1024, processes: 128, fileMb: 1024, outputBytes: 65_536 },
+  });
+});
+
+test('the least of all layers counts, each key for itself', () => {
+  const layers = narrow(narrow(base, policy('memoryMb: 64, processes: 9')), policy('memoryMb: 65, processes: 8'));
+  expect(commandBoundsOf(layers, defaultLimits)).toMatchObject({ memoryMb: 64, processes: 8, fileMb: 1024 });
+});
+
+test('a policy that says more than the daemon gives gets what the daemon gives', () => {
+  expect(leastOf(policy('fileMb: 10'), { tier: 'execute', key: 'fileMb', most: 5 })).toBe(5);
+});
