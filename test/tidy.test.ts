@@ -170,3 +170,8 @@ describe('docs/errors.md', () => {
     expect(Object.fromEntries(told)).toEqual(RPC_CODES);
   });
 });
+
+test('the package holds all that its code reads', () => {
+  const { files: packed } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { files: string[] };
+  expect(packed).toEqual(expect.arrayContaining(['bin', 'dist', 'policies']));
+});
