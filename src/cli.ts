@@ -208,6 +208,9 @@ verb('stdio', 'speak the protocol on standard input and output').action(async (f
 // Whoever reads has enough (`ringfence audit query | head`), or the pipe of stdio ended, which that verb knows of.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(EXIT.OK);
+  if (error.code === 'ERR_STREAM_PREMATURE_CLOSE') return;
+  say(`the output could not be written: ${error.message}`);
+  process.exit(EXIT.FAILED);
 });
 
 try {

@@ -17,25 +17,6 @@ export function fromRoot(root: string, workspace: string, path: string): string 
   return path === '' || path === '.' ? prefix : `${prefix}/${path}`;
 }
 
-const SENSITIVE_FOLDERS = new Set(['.ssh', '.aws', '.gnupg', '.kube', '.docker']);
-const SENSITIVE_NAMES: readonly RegExp[] = [
-  /^\.env/,
-  /^\.(netrc|npmrc|pypirc|pgpass|git-credentials|htpasswd)$/,
-  /^id_(rsa|dsa|ecdsa|ed25519)$/,
-  /\.(pem|key|p12|pfx|jks|keystore|kdbx)$/,
-  /secret|password|credential/,
-];
-
-/**
- * Whether a file's name says that it holds secrets (`.env*`, private keys, `.ssh/`, `*secret*` …).
- * Case-insensitive, since some file systems are; source: docs/policy.md.
- */
-export function isSensitive(path: string): boolean {
-  const parts = path.toLowerCase().split('/');
-  const name = parts.at(-1) ?? '';
-  return parts.slice(0, -1).some((part) => SENSITIVE_FOLDERS.has(part)) || SENSITIVE_NAMES.some((re) => re.test(name));
-}
-
 /**
  * Paths below the workspace root that programs outside the sandbox run or trust; an agent that could write them would
  * act with its person's rights later. Commands see them read-only, file tools refuse to write them.

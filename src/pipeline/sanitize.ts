@@ -39,15 +39,21 @@ export const sanitize =
  * for its end, for when nothing more comes for a while; `end` gives what is left, and nothing comes after it.
  */
 export function redactOutput(output: Output): { output: Output; flush(): void; end(): void } {
-  const streams = { stdout: new RedactingStream(), stderr: new RedactingStream() };
+  // Made when something comes: most calls have no output.
+  const streams = new Map<'stdout' | 'stderr', RedactingStream>();
+  const streamOf = (name: 'stdout' | 'stderr') => {
+    const stream = streams.get(name) ?? new RedactingStream();
+    streams.set(name, stream);
+    return stream;
+  };
   let ended = false;
   const give = (stream: 'stdout' | 'stderr', data: Uint8Array) => (data.length > 0 ? output(stream, data) : undefined);
   const each = (bytesOf: (stream: RedactingStream) => Uint8Array) => {
-    for (const stream of ['stdout', 'stderr'] as const) void give(stream, bytesOf(streams[stream]));
+    for (const [name, stream] of streams) void give(name, bytesOf(stream));
   };
   return {
     output(stream, data) {
-      return ended ? undefined : give(stream, streams[stream].push(data));
+      return ended ? undefined : give(stream, streamOf(stream).push(data));
     },
     flush: () => each((it) => it.flush()),
     end() {

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isInside, isProtected, isSensitive, isTrusted, PROTECTED_PATHS } from '../../src/paths.ts';
+import { isInside, isProtected, isTrusted, PROTECTED_PATHS } from '../../src/paths.ts';
 
 describe('isInside', () => {
   test.each([
@@ -54,24 +54,6 @@ describe('isInside', () => {
         expect(isInside(folder, inner)).toBe(outer.every((it, i) => below[i] === it));
       }),
     );
-  });
-});
-
-describe('isSensitive', () => {
-  test.each([
-    ...['.env', '.env.local', '.ENV', 'a/b/.env', '.envrc', '.netrc', '.npmrc', '.pgpass', '.git-credentials'],
-    ...['id_rsa', 'keys/ID_ED25519', 'server.pem', 'x.KEY', 'store.p12', 'a.kdbx', 'my-secret.txt', 'Passwords.csv'],
-    ...['.ssh/config', 'home/.SSH/known_hosts', '.aws/config', '.kube/cache/x', '.docker/config.json', '.gnupg/a'],
-    'db-credentials.json',
-  ])('is %s', (path) => {
-    expect(isSensitive(path)).toBe(true);
-  });
-
-  test.each([
-    ...['environment.ts', 'env', 'src/.envelope/a', 'id_rsa.pub', 'my_id_rsa', 'pem', 'x.pem.md', 'keyboard.ts'],
-    ...['monkey', 'ssh/config', 'a.ssh/config', 'npmrc', '.npmrc.md', 'docs/passport.md', ''],
-  ])('is not "%s"', (path) => {
-    expect(isSensitive(path)).toBe(false);
   });
 });
 

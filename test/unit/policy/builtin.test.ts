@@ -227,3 +227,21 @@ test('no-secrets holds for exactly the names that it means, in any case, outside
     { numRuns: 1000 },
   );
 });
+
+describe('the rule on secrets', () => {
+  test.each([
+    ...['.env', '.env.local', '.ENV', 'a/b/.env', '.envrc', '.netrc', '.npmrc', '.pgpass', '.git-credentials'],
+    ...['id_rsa', 'keys/ID_ED25519', 'server.pem', 'x.KEY', 'store.p12', 'a.kdbx', 'my-secret.txt', 'Passwords.csv'],
+    ...['.ssh/config', 'home/.SSH/known_hosts', '.aws/config', '.kube/cache/x', '.docker/config.json', '.gnupg/a'],
+    'db-credentials.json',
+  ])('holds for %s', (path) => {
+    expect(decision('default', `file_read ${JSON.stringify({ path })}`)).toBe('deny');
+  });
+
+  test.each([
+    ...['environment.ts', 'env', 'src/.envelope/a', 'id_rsa.pub', 'my_id_rsa', 'pem', 'x.pem.md', 'keyboard.ts'],
+    ...['monkey', 'ssh/config', 'a.ssh/config', 'npmrc', '.npmrc.md', 'docs/passport.md'],
+  ])('does not hold for %s', (path) => {
+    expect(decision('default', `file_read ${JSON.stringify({ path })}`)).toBe('allow');
+  });
+});
