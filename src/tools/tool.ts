@@ -1,6 +1,6 @@
 /**
  * What a tool is, and all that it can reach. Architecture invariant: tool code reaches the machine only through
- * ToolContext, whose Checked values are made in workers/context.ts and nowhere else.
+ * ToolContext, whose Checked values are made in workers/ and nowhere else.
  */
 import * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';

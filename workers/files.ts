@@ -1,0 +1,88 @@
+/** What is read: files and directories that were opened, as tools see them. */
+import { hash } from 'node:crypto';
+import * as fs from 'node:fs';
+import { ToolError } from '../src/errors.ts';
+import type { CheckedDirectory, CheckedFile, EntryType } from '../src/tools/tool.ts';
+import { below, codeOf, type Opened, toAccessError } from './anchor.ts';
+
+const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
+
+export const hashOf = (bytes: Uint8Array): string => `sha256:${hash('sha256', bytes, 'hex')}`;
+const modeOf = (mode: number): string => (mode & 0o7777).toString(8).padStart(4, '0');
+
+/** The opened file, which now closes `fd`. Throws UNSUPPORTED, closed, for what is no regular file. */
+export function fileAt({ fd }: Opened, path: string, bytesMax: number): CheckedFile {
+  const stat = fs.fstatSync(fd);
+  if (!stat.isFile()) {
+    fs.closeSync(fd);
+    const what = stat.isDirectory() ? 'a directory' : 'not a regular file';
+    throw new ToolError(
+      'UNSUPPORTED',
+      `\`${path}\` is ${what}`,
+      stat.isDirectory() ? { suggestion: 'List it with file_list.' } : {},
+    );
+  }
+  return {
+    path,
+    size: stat.size,
+    mode: modeOf(stat.mode),
+    modifiedAt: stat.mtime.toISOString(),
+    bytes: () => readAll({ fd, path, size: stat.size }, bytesMax),
+    [Symbol.dispose]: () => fs.closeSync(fd),
+  } as CheckedFile;
+}
+
+/** The whole content as it is at one time, as far as the file system lets one see that; a file that grows is cut off by the bound. */
+export function readAll({ fd, path, size }: { fd: number; path: string; size: number }, bytesMax: number): Buffer {
+  const tooLarge = (used: number) =>
+    new ToolError('FILE_LIMIT', `\`${path}\` is ${used} bytes; at most ${bytesMax} are read`, {
+      suggestion: 'Search it, or take a part of it with a command.',
+      details: { limit: bytesMax, used, enforcedBy: 'tool' },
+    });
+  if (size > bytesMax) throw tooLarge(size);
+  // Files of /proc say 0 and hold more; one byte more than the size shows that a file grew.
+  const chunks: Buffer[] = [];
+  let total = 0;
+  for (let want = size + 1; ; want = 64 * 1024) {
+    const chunk = Buffer.allocUnsafe(want);
+    const got = fs.readSync(fd, chunk, 0, want, total);
+    if (got === 0) break;
+    total += got;
+    if (total > bytesMax) throw tooLarge(total);
+    chunks.push(chunk.subarray(0, got));
+    if (total === size && got < want) break;
+  }
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+}
+
+const TYPES: [EntryType, (entry: fs.Dirent) => boolean][] = [
+  ['file', (it) => it.isFile()],
+  ['directory', (it) => it.isDirectory()],
+  ['symlink', (it) => it.isSymbolicLink()],
+];
+
+/** The opened directory, which now closes `fd`; `isRefused` says which paths below it are not to be entered. */
+export function directoryAt(fd: number, path: string, isRefused: (path: string) => boolean): CheckedDirectory {
+  return {
+    path,
+    entries: () =>
+      fs
+        .readdirSync(`/proc/self/fd/${fd}`, { withFileTypes: true })
+        .map((entry) => ({ name: entry.name, type: TYPES.find(([, is]) => is(entry))?.[0] ?? 'other' })),
+    stat: (name: string) => {
+      const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
+      return stat && { size: stat.size, mode: modeOf(stat.mode), modifiedAt: stat.mtime.toISOString() };
+    },
+    directory: (name: string) => {
+      const at = `${path}/${name}`;
+      if (isRefused(at)) return undefined;
+      try {
+        return directoryAt(fs.openSync(below(fd, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW), at, isRefused);
+      } catch (error) {
+        if (['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].includes(codeOf(error) ?? '')) return undefined;
+        throw toAccessError(error, at);
+      }
+    },
+    [Symbol.dispose]: () => fs.closeSync(fd),
+  } as CheckedDirectory;
+}
