@@ -17,6 +17,7 @@ import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
 import type { Channel } from '../transport/transport.ts';
+import type { Batches } from './batches.ts';
 import type { Events } from './events.ts';
 import type { Oversight } from './oversight.ts';
 import { parseParams } from './parse-params.ts';
@@ -36,6 +37,7 @@ export interface GatewayOptions {
   readonly oversight: Oversight;
   readonly events: Events;
   readonly results: Results;
+  readonly batches: Batches;
   readonly confinement: { level: string; backend: string; cgroup: string; missing: readonly string[] };
   /** What each probe of the sandbox found at start: `ok`, `leaks` or `unknown`. */
   readonly probes: Readonly<Record<string, string>>;
@@ -186,8 +188,10 @@ export class Gateway {
         return toolList(session, params as Params<'tools.list'>);
       case 'tools.call':
         return this.#call(session, params as Params<'tools.call'>);
+      case 'tools.batch':
+        return this.#options.batches.run(session, params as Params<'tools.batch'>, connection.peer);
       case 'calls.cancel':
-        return { cancelled: session.cancel((params as Params<'calls.cancel'>).callId) };
+        return this.#options.batches.cancelAny(session, params as Params<'calls.cancel'>);
       case 'calls.get':
         return this.#record(session, (params as Params<'calls.get'>).callId);
       case 'calls.list':

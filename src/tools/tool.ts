@@ -121,6 +121,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly destructive?: boolean;
   readonly idempotent?: boolean;
   readonly cacheable?: boolean;
+  /** Tools that it usually follows: in a batch, calls of it begin after those before them. */
+  readonly dependencies?: readonly string[];
   /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */
   timeoutMs?(input: z.output<I>): number | undefined;
   /** The command line that a call runs, for tools that run one; policies judge it by its programs and paths. */
