@@ -84,6 +84,8 @@ export interface CallOptions {
   progress?: boolean;
   /** Tells what the call would do, and does nothing. */
   preview?: boolean;
+  /** How often it is tried again after failures that may pass, where nothing can happen twice. */
+  retries?: number;
 }
 
 export type CallState =

@@ -52,6 +52,12 @@ export const limitsSchema = z.strictObject({
   subscriptionsMax: count().default(16),
   /** Largest encoded result of a call; must fit a frame with its envelope. */
   resultBytesMax: bytes().default(14 * MiB),
+  /** Calls of one workspace that wait for others' paths; each end of a call looks at all of them, 1 ms as measured. */
+  lockWaitersMax: count().default(2048),
+  /** Longest wait between two attempts of a call. */
+  retryBackoffMsMax: ms().default(30_000),
+  /** Attempts of a call after its first, whatever its caller or its tool say. */
+  callRetriesMax: count().default(5),
   /** Calls of one batch; its plan is made at once, in the gateway: 1 000 cost 2 ms. */
   batchCallsMax: count().default(1000),
   /** Calls that the calls of a batch may name in `dependsOn`, together. */

@@ -213,8 +213,8 @@ export class Session {
     const metadata: ResultMetadata = {
       durationMs,
       queuedMs: round(call.queuedMs),
-      cached: false,
-      retriesAttempted: 0,
+      cached: call.cached === true,
+      retriesAttempted: call.retriesAttempted ?? 0,
       ...(call.approvalGranted && { approvalGranted: true }),
       timestamp: new Date(powers.now() - durationMs).toISOString(),
       ...(call.checked && { tier: call.checked.tier }),
