@@ -27,7 +27,9 @@ test('commands run beside each other where the policy locks nothing', async () =
 test('a command that redirects to a file and writes to that file wait for each other', async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
-  const command = client.call('terminal_execute', { command: '{ echo a; until [ -e other.txt ]; do sleep 0.05; done; echo b; } > log.txt' });
+  const command = client.call('terminal_execute', {
+    command: '{ echo a; until [ -e other.txt ]; do sleep 0.05; done; echo b; } > log.txt',
+  });
   const write = client.call('file_write', { path: 'log.txt', content: 'c\n' });
   const beside = client.call('file_write', { path: 'other.txt', content: 'd\n' });
   expect(await Promise.race([command, write, beside])).toMatchObject({ success: true, data: { path: 'other.txt' } });
