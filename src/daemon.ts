@@ -21,7 +21,8 @@ import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
 import { Events } from './session/events.ts';
-import { Gateway, type Identity } from './session/gateway.ts';
+import { Gateway } from './session/gateway.ts';
+import type { Identify } from './session/identity.ts';
 import { Oversight } from './session/oversight.ts';
 import { Policies } from './session/policies.ts';
 import { Results } from './session/results.ts';
@@ -62,13 +63,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records })));
-  const policies = new Policies({
-    base: () => source.current,
-    builtIn: BUILT_IN,
-    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, config).policy,
-    ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
-    home,
-  });
+  const policies = createPolicies(config, () => source.current);
   const { arch, platform } = process;
   const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
   const { confinement } = sandbox;
@@ -119,6 +114,17 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     return closing;
   }
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
+}
+
+function createPolicies(config: Config, base: () => Policy): Policies {
+  const { limits, workspaces } = config;
+  return new Policies({
+    base,
+    builtIn: BUILT_IN,
+    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, config).policy,
+    ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
+    home: config.places.home,
+  });
 }
 
 /** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
@@ -196,7 +202,7 @@ function sessionEntry({ options }: Session): AuditEntry {
 function webSocketOptions(
   listen: { host: string; port: number },
   { frameBytesMax, connectionsMax }: Limits,
-  identify: (token: string) => Identity | undefined,
+  identify: Identify,
 ) {
   const message = `a message over the bound of ${frameBytesMax} bytes`;
   const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
