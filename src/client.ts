@@ -1,16 +1,22 @@
 /** The library that agents, the CLI, tests and benches use: `ringfence/client`. */
 import type * as z from 'zod';
-import type { CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
-import { RPC_CODES } from './errors.ts';
-import { defaultLimits } from './limits.ts';
+import type {
+  BatchCall,
+  BatchEstimate,
+  BatchOptions,
+  BatchResult,
+  CallOptions,
+  CallRecord,
+  CallState,
+  ToolResult,
+} from './call.ts';
+import { type ClientOptions, type Hello, Line } from './client/line.ts';
 import { type Powers, systemPowers } from './powers.ts';
-import { Peer, RemoteError } from './protocol/peer.ts';
 import type { builtinTools } from './tools/builtin.ts';
 import type { ToolInfo } from './tools/registry.ts';
-import type { Channel } from './transport/transport.ts';
-import { connectUnix } from './transport/unix-socket.ts';
 
-export type { CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
+export type { BatchCall, BatchEstimate, BatchResult, CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
+export type { ClientOptions, Hello } from './client/line.ts';
 export { RemoteError } from './protocol/peer.ts';
 
 type Builtin = typeof builtinTools;
@@ -18,44 +24,6 @@ type Builtin = typeof builtinTools;
 export type ToolName = keyof Builtin;
 export type ToolInput<N extends ToolName> = z.input<Builtin[N]['input']>;
 export type ToolData<N extends ToolName> = z.output<Builtin[N]['output']>;
-
-export interface ClientOptions {
-  /** Path of the daemon's socket. */
-  readonly socket: string;
-  /** Absolute path; the daemon's first workspace when absent. */
-  readonly workspace?: string;
-  readonly name?: string;
-  readonly version?: string;
-  readonly role?: 'agent' | 'operator';
-  /** The operator's token, where the role is that. */
-  readonly token?: string;
-  /** Name of a built-in policy that narrows the daemon's. */
-  readonly policy?: string;
-  /**
-   * How long session and calls wait for us when the connection ends. The client then connects again by itself and goes on: calls
-   * keep their results, progress and notifications come, each once. Absent: calls end with their connection.
-   */
-  readonly resumeMs?: number;
-}
-
-export interface Hello {
-  protocol: number;
-  server: { name: string; version: string };
-  session: {
-    id: string;
-    secret: string;
-    role: string;
-    workspace: string;
-    policy: string;
-    toolset: string[];
-    /** How long it waits for us, as granted. */
-    resumeMs: number;
-    /** Of a session that was resumed: notices that were kept for us, and how many found no place (output: `results.read` has it). */
-    resumed?: { notices: number; dropped: number };
-  };
-  confinement: { level: string; backend: string; cgroup: string; missing: string[] };
-  limits: Record<string, unknown>;
-}
 
 /** What a call tells while it runs. */
 export type Progress =
@@ -65,6 +33,15 @@ export type Progress =
 export interface CallSettings extends CallOptions {
   /** Cancels the call; its result is then CANCELLED. */
   readonly signal?: AbortSignal;
+}
+
+export interface BatchSettings extends BatchOptions {
+  /** Names the batch for `calls.cancel`. */
+  readonly batchId?: string;
+  /** Cancels what is not over. */
+  readonly signal?: AbortSignal;
+  /** Told of each result as it comes. */
+  readonly onResult?: (id: string, result: ToolResult) => void;
 }
 
 /** A piece of a call's output; a character may be cut at its end. */
@@ -102,40 +79,20 @@ export interface Notification {
 
 type Listener = (progress: Progress) => void;
 
-interface Connected {
-  readonly peer: Peer;
-  readonly hello: Hello;
-}
-
-/** Between two attempts to reach a daemon that is not there. */
-const RETRY_MS = 20;
-const RETRY_MS_MAX = 1000;
-/** Requests that are not repeated where nobody knows whether they were served. */
-const ONCE: ReadonlySet<string> = new Set(['approvals.resolve', 'events.subscribe', 'policy.reload', 'shutdown']);
-
-const isDetached = (params: unknown): boolean => (params as { options?: CallOptions }).options?.detached === true;
-
 export class Client implements AsyncDisposable {
-  readonly #options: ClientOptions;
   readonly #powers: Powers;
   readonly #listeners = new Map<string, Listener>();
   readonly #subscribers = new Set<(it: Notification) => void>();
-  #connection: Promise<Connected>;
-  #connected: Connected | undefined;
-  #reconnecting: Promise<Connected> | undefined;
-  #closed = false;
-  #over = Promise.withResolvers<void>();
+  readonly #line: Line;
 
   constructor(options: ClientOptions, powers: Powers) {
-    this.#options = options;
     this.#powers = powers;
-    this.#connection = this.#connect();
-    this.#connection.catch(() => {});
+    this.#line = new Line(options, powers, (method, params) => this.#hear(method, params));
   }
 
   /** What the daemon said to the hello of the present connection. */
   get hello(): Promise<Hello> {
-    return this.#connection.then((it) => it.hello);
+    return this.#line.hello;
   }
 
   /** Runs a tool. Never throws for a call that fails: look at `success`. Rejects when the connection ends and is not resumed. */
@@ -162,6 +119,36 @@ export class Client implements AsyncDisposable {
     signal?.addEventListener('abort', cancel);
     if (signal?.aborted) cancel();
     return Object.assign(result, { callId, [Symbol.asyncIterator]: () => progress }) as RunningCall<unknown>;
+  }
+
+  /**
+   * Runs calls in the order that their `dependsOn` and their references (`${id.data.path}` in an input) ask for, each as
+   * soon as it can. Never throws for calls that fail; rejects with RemoteError for a batch that is none, and when the connection ends.
+   */
+  async batch(calls: readonly BatchCall[], settings: BatchSettings = {}): Promise<BatchResult> {
+    const { signal, onResult, ...options } = settings;
+    const batchId = options.batchId ?? this.#powers.uuid();
+    const hear = ({ method, params }: Notification) => {
+      if (method === 'batch.update' && params.batchId === batchId)
+        onResult?.(params.id as string, params.result as ToolResult);
+    };
+    const cancel = () => void this.request('calls.cancel', { callId: batchId }).catch(() => {}); // The connection is gone, and the batch with it.
+    this.#subscribers.add(hear);
+    signal?.addEventListener('abort', cancel);
+    try {
+      const progress = onResult !== undefined;
+      const result = this.request('tools.batch', { calls, options: { ...options, batchId, progress } });
+      if (signal?.aborted) cancel();
+      return (await result) as BatchResult;
+    } finally {
+      this.#subscribers.delete(hear);
+      signal?.removeEventListener('abort', cancel);
+    }
+  }
+
+  /** What a batch would be like: its levels, its longest way, its time as the past has it. Rejects as `batch` does, and for a cycle. */
+  async plan(calls: readonly BatchCall[]): Promise<BatchEstimate> {
+    return (await this.request('tools.batch', { calls, options: { plan: true } })) as BatchEstimate;
   }
 
   /**
@@ -206,6 +193,13 @@ export class Client implements AsyncDisposable {
     }
   }
 
+  /** Tells of the states of calls made with `progress`, until the client is closed. */
+  onUpdate(listener: (callId: string, state: CallState) => void): void {
+    this.#subscribers.add(({ method, params }) => {
+      if (method === 'call.update') listener(params.callId as string, params.state as CallState);
+    });
+  }
+
   async tools(): Promise<ToolInfo[]> {
     return ((await this.request('tools.list', {})) as { tools: ToolInfo[] }).tools;
   }
@@ -214,112 +208,18 @@ export class Client implements AsyncDisposable {
     return (await this.request('calls.get', { callId })) as CallRecord;
   }
 
-  /**
-   * Any request of docs/protocol.md. A connection that has ended is made anew; what was under way in it is not repeated, unless
-   * its session was resumed (`resumeMs`) and repeating it does nothing twice.
-   */
-  async request(method: string, params: unknown): Promise<unknown> {
-    if (this.#closed) throw new Error('this client is closed');
-    // At once where it can be, so that requests keep their order.
-    const connection = this.#live ?? (await this.#connection.catch(() => this.#reconnect()));
-    const { peer, hello } = connection.peer.closed ? await this.#reconnect() : connection;
-    try {
-      return await peer.request(method, params);
-    } catch (error) {
-      if (error instanceof RemoteError || !peer.closed || this.#closed || !this.#resumeMs || ONCE.has(method))
-        throw error;
-      const again = await this.#reconnect();
-      // In another session its id is free, so that it would run a second time; that of a detached call is not.
-      if (again.hello.session.id !== hello.session.id && !isDetached(params)) throw error;
-      return await this.request(method, params);
-    }
+  /** Any request of docs/protocol.md; see `Line.request`. */
+  request(method: string, params: unknown): Promise<unknown> {
+    return this.#line.request(method, params);
   }
 
   /** Settles when the present connection is over, and its session is not resumed. */
   get ended(): Promise<void> {
-    return this.#over.promise;
+    return this.#line.ended;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#closed = true;
-    const connection = await this.#connection.catch(() => undefined);
-    connection?.peer.close();
-    this.#over.resolve();
-  }
-
-  get #live(): Connected | undefined {
-    return this.#connected?.peer.closed === false ? this.#connected : undefined;
-  }
-
-  get #resumeMs(): number {
-    return this.#options.resumeMs ?? 0;
-  }
-
-  #reconnect(): Promise<Connected> {
-    if (this.#live) return this.#connection;
-    if (this.#reconnecting) return this.#reconnecting;
-    const before = this.#connected;
-    this.#connected = undefined;
-    this.#connection = before && this.#resumeMs > 0 ? this.#resume(before.hello) : this.#connect();
-    const made = this.#connection;
-    this.#reconnecting = made;
-    const settled = () => {
-      this.#reconnecting = undefined;
-    };
-    made.then(settled, settled);
-    return made;
-  }
-
-  /** Tries until the daemon is there, as long as it waits for us; a session that is gone is followed by another. */
-  async #resume({ session }: Hello): Promise<Connected> {
-    const { id: sessionId, secret, resumeMs } = session;
-    const until = this.#powers.monotonicMs() + Math.max(resumeMs, this.#resumeMs);
-    for (let pauseMs = RETRY_MS; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
-      try {
-        return await this.#connect({ sessionId, secret });
-      } catch (error) {
-        if (error instanceof RemoteError && error.code === RPC_CODES.FORBIDDEN) return this.#connect();
-        // The daemon may be on its way out, or not there yet.
-        const mayCome = !(error instanceof RemoteError) || error.code === RPC_CODES.OVERLOADED;
-        if (!mayCome || this.#closed || this.#powers.monotonicMs() > until) throw error;
-        await new Promise<void>((resolve) => this.#powers.after(pauseMs, resolve));
-      }
-    }
-  }
-
-  /** A connection ended: the client goes on by itself where its session waits, else whoever listened is told. */
-  #lost(over: PromiseWithResolvers<void>): void {
-    if (this.#closed || this.#resumeMs === 0 || !this.#connected) return over.resolve();
-    const { id } = this.#connected.hello.session;
-    this.#reconnect().then(
-      ({ hello }) => {
-        // Subscriptions belong to the session.
-        if (hello.session.id !== id) over.resolve();
-      },
-      () => over.resolve(),
-    );
-  }
-
-  async #connect(resume?: { sessionId: string; secret: string }): Promise<Connected> {
-    const { socket, workspace, role, token, policy, name = 'ringfence/client', version = '1' } = this.#options;
-    const channel: Channel = await connectUnix(socket);
-    const over = resume ? this.#over : Promise.withResolvers<void>();
-    this.#over = over;
-    const peer = new Peer(channel, {
-      onClose: () => this.#lost(over),
-      limits: { ...defaultLimits, messageElementsMax: 2 * defaultLimits.messageElementsMax },
-      powers: this.#powers,
-      onNotification: (method, params) => this.#hear(method, params as Record<string, unknown>),
-    });
-    const hello = (await peer.request('hello', {
-      protocol: 1,
-      client: { name, version },
-      ...{ workspace, role, token, policy },
-      ...(this.#resumeMs > 0 && { resumeMs: this.#resumeMs }),
-      ...(resume && { resume }),
-    })) as Hello;
-    this.#connected = { peer, hello };
-    return this.#connected;
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#line[Symbol.asyncDispose]();
   }
 
   #hear(method: string, params: Record<string, unknown>): void {

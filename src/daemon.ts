@@ -18,6 +18,7 @@ import { toBytes } from './protocol/peer.ts';
 import { createRecords, type Records } from './records.ts';
 import { hostProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
+import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
 import { DurableCalls } from './session/durable-calls.ts';
 import { Events } from './session/events.ts';
@@ -29,6 +30,7 @@ import { Results } from './session/results.ts';
 import type { Session } from './session/session.ts';
 import type { AuditEntry } from './store/audit-log.ts';
 import { acquireLock } from './store/database.ts';
+import { pastDurationMs } from './store/past-durations.ts';
 import { ResultLog } from './store/result-log.ts';
 import { builtinToolset, effectsOfBuiltin, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
@@ -84,6 +86,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
     durable: new DurableCalls(records.callStore, limits),
+    batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
     confinement: toShown(confinement),
     probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),

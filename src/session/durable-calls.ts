@@ -60,9 +60,10 @@ export class DurableCalls {
   }
 
   /** Whether such a call of this principal went on until now. */
-  cancel(callId: string, { principal }: Looking, reason: ToolError): boolean {
+  cancel(callId: string, { principal }: Looking): boolean {
     const live = this.#liveOne(callId, principal);
-    live?.call.controller.abort(reason);
+    const details = { by: 'another session of its principal' };
+    live?.call.controller.abort(new ToolError('CANCELLED', 'the call was cancelled by its client', { details }));
     return live !== undefined;
   }
 

@@ -16,6 +16,7 @@ import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
 import type { CallStore } from '../store/call-store.ts';
 import type { Channel } from '../transport/transport.ts';
+import type { Batches } from './batches.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { authenticate, type Identify, type Identity, principalOf } from './identity.ts';
@@ -40,6 +41,7 @@ export interface GatewayOptions extends StatusParts {
   readonly oversight: Oversight;
   readonly events: Events;
   readonly results: Results;
+  readonly batches: Batches;
   readonly callStore: CallStore;
   readonly durable: DurableCalls;
   readonly limits: Limits;

@@ -1,11 +1,12 @@
 /** What answers each request of a session: one row a method. */
 import type { CallOptions, CallRecord } from '../call.ts';
-import { RpcError, ToolError } from '../errors.ts';
+import { RpcError } from '../errors.ts';
 import type { HostStatus } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import type { Method, Params } from '../protocol/messages.ts';
+import type { Batches } from './batches.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { type Link, subscribe } from './link.ts';
@@ -39,6 +40,7 @@ export interface MethodParts extends StatusParts {
   readonly startedAt: number;
   readonly sessions: Sessions;
   readonly durable: DurableCalls;
+  readonly batches: Batches;
   /** Operators who listen for approvals now. */
   approvers(): number;
   /** Begins the daemon's end; the answer is sent before it. */
@@ -52,13 +54,14 @@ export type Methods = {
 
 /** The answers; what they throw is RpcError. */
 export function createMethods(parts: MethodParts): Methods {
-  const { oversight, results, limits, records, sessions, durable } = parts;
+  const { oversight, results, limits, records, sessions, durable, batches } = parts;
   return {
     'tools.list': ({ session }, params) => toolList(session, params),
     'tools.call': ({ session }, { tool, input, options }) => session.call(tool, input, options as CallOptions),
-    'calls.cancel': ({ session }, { callId }) => {
-      const why = new ToolError('CANCELLED', 'the call was cancelled by its client', { details: { by: 'caller' } });
-      return { cancelled: session.cancel(callId, why) || durable.cancel(callId, session.options, why) };
+    'tools.batch': ({ session, outbox }, params) => batches.run(session, params, outbox),
+    'calls.cancel': ({ session }, params) => {
+      const { cancelled } = batches.cancelAny(session, params);
+      return { cancelled: cancelled || durable.cancel(params.callId, session.options) };
     },
     'calls.get': ({ session }, { callId }) => {
       const record = recordOf(callId, session, parts);
