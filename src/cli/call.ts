@@ -80,6 +80,8 @@ async function follow(
   const over = new AbortController();
   const end = () => over.abort();
   running.then(end, end);
+  // A piece may end inside a character.
+  const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   for await (const it of running) {
     if (it.kind === 'state' && it.state.status === 'blocked-on-user') {
       const person = await askPerson(it.state.approvalId, { caller, over: over.signal });
@@ -87,7 +89,7 @@ async function follow(
       if (person !== undefined) interrupt.abort();
     }
     if (!flags.progress) continue;
-    if (it.kind === 'output') process.stderr.write(harmless(Buffer.from(it.data).toString('utf8')));
+    if (it.kind === 'output') process.stderr.write(harmless(texts[it.stream].decode(it.data, { stream: true })));
     else process.stderr.write(`ringfence: ${it.state.status}\n`);
   }
   return asked;
