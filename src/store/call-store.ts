@@ -186,7 +186,7 @@ export class CallStore implements Disposable {
 
   [Symbol.dispose](): void {
     this.#sweep?.cancel();
-    this.#database.close();
+    if (this.#database.isOpen) this.#database.close();
   }
 
   #get(sql: string, ...values: (string | number | null)[]): Row | undefined {
