@@ -26,12 +26,14 @@ export interface StatusParts {
   readonly probes: Readonly<Record<string, string>>;
   readonly powers: Powers;
   hostStatus(): Promise<HostStatus[]>;
+  cacheStatus(): object;
   auditStatus(): { entries: number; writable: boolean; overSize?: true };
   approvalsPending(): number;
   listeners(): string[];
 }
 
 export interface MethodParts extends StatusParts {
+  readonly batches: Batches;
   readonly oversight: Oversight;
   readonly events: Events;
   readonly results: Results;
@@ -40,7 +42,6 @@ export interface MethodParts extends StatusParts {
   readonly startedAt: number;
   readonly sessions: Sessions;
   readonly durable: DurableCalls;
-  readonly batches: Batches;
   /** Operators who listen for approvals now. */
   approvers(): number;
   /** Begins the daemon's end; the answer is sent before it. */
@@ -119,7 +120,7 @@ async function statusFor({ options }: Session, parts: MethodParts): Promise<obje
     approvers: parts.approvers(),
     // An agent learns nothing of other workspaces.
     hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
-    cache: {},
+    cache: parts.cacheStatus(),
     audit: parts.auditStatus(),
     listeners: parts.listeners(),
     confinement: { ...confinement, probes },
