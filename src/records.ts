@@ -1,4 +1,4 @@
-/** What the daemon keeps of its doings: the audit log, approvals, costs. Each event of one is an entry of the other. */
+/** What the daemon keeps of its doings: the audit log, approvals, costs, calls. Each event of one is an entry of the other. */
 import { join } from 'node:path';
 import { ToolError } from './errors.ts';
 import type { Limits } from './limits.ts';
@@ -8,6 +8,7 @@ import type { Events } from './session/events.ts';
 import type { ApprovalEvent } from './store/approval.ts';
 import { Approvals } from './store/approvals.ts';
 import { type AuditEntry, AuditLog } from './store/audit-log.ts';
+import { CallStore } from './store/call-store.ts';
 import { CostLedger } from './store/cost-ledger.ts';
 
 export interface RecordsOptions {
@@ -21,6 +22,7 @@ export interface Records extends Disposable {
   readonly auditLog: AuditLog;
   readonly approvals: Approvals;
   readonly ledger: CostLedger;
+  readonly callStore: CallStore;
   /** Plain data without secrets, by their form and by the names of their keys: for the log, and for people who decide. */
   redact<T>(value: T): T;
 }
@@ -46,8 +48,9 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   };
   const approvals = parts.use(new Approvals({ path: at('approvals.db'), limits, powers, record, onEvent }));
   const ledger = parts.use(new CostLedger(at('costs.db'), limits, powers));
+  const callStore = parts.use(new CallStore(at('calls.db'), limits, powers));
   const whole = parts.move();
-  return { auditLog, approvals, ledger, redact, [Symbol.dispose]: () => whole.dispose() };
+  return { auditLog, approvals, ledger, callStore, redact, [Symbol.dispose]: () => whole.dispose() };
 }
 
 /** What was put on record before it had an effect. */

@@ -81,6 +81,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
       beforeStart: async () => {
         // The host was chosen by its rules on paths, and holds the call to no others.
         if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
+        call.onStart?.();
         await call.confirm?.();
       },
       onStarted: () => {
