@@ -123,6 +123,14 @@ export const limitsSchema = z.strictObject({
   outputWindowBytes: bytes().default(512 * KiB),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
+  /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
+  gitOutputBytes: bytes().default(8 * MiB),
+  /** Bytes of a diff that reach its caller; a whole one of a large change would fill a model's context. */
+  gitDiffBytes: bytes().default(256 * KiB),
+  /** Paths, commits or branches in one answer about a repository. */
+  gitEntriesMax: count().default(2_000),
+  /** How long the person's git may take to tell whom commits are by, when the daemon starts. */
+  gitIdentityMs: ms().default(2_000),
   /** Largest file that a tool reads or writes. */
   fileBytesMax: bytes().default(10 * MiB),
   /** Entries of a directory listing that reach the caller; at 11 keys and values each they stay within one message. */

@@ -95,6 +95,8 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     masks: job.masks ?? NO_MASKS,
     ...(job.preImages && { preImages: job.preImages }),
     ...(job.bounds && { bounds: job.bounds }),
+    ...(job.readOnly && { readOnly: true }),
+    ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,
     signal,

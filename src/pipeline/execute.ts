@@ -5,7 +5,7 @@ import type { Limits } from '../limits.ts';
 import { decide } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
-import type { Preview } from '../tools/tool.ts';
+import { hostTierOf, type Preview } from '../tools/tool.ts';
 import { commandBoundsOf, timeLimitOf } from './bounds.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
@@ -67,12 +67,14 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const { tier, tool, input } = checkedOf(call);
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;
-  const place = { tier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
+  const hostTier = hostTierOf(tool, tier);
+  const place = { tier: hostTier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
   const job = {
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
-    ...(tier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
+    ...(hostTier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
+    ...(tier === 'read_only' && { readOnly: true }),
   };
   const { result, pid } = await parts.hosts
     .run(place, job, {
