@@ -27,7 +27,7 @@ export default defineTool({
   effects: ({ action, name = '', path }) => {
     if (action === 'list') return [{ kind: 'read', target: path }];
     if (action === 'switch') return [{ kind: 'write', target: path }];
-    return [{ kind: action === 'delete' ? 'delete' : 'write', target: `.git/refs/heads/${name}` }];
+    return [{ kind: action === 'delete' ? 'delete' : 'write', target: `${path}/.git/refs/heads/${name}` }];
   },
   input,
   output: z.strictObject({
@@ -47,9 +47,11 @@ export default defineTool({
   aliases: [],
 
   async run({ action, name, path }, ctx) {
+    if (action !== 'list' && name === undefined)
+      throw new ToolError('INPUT_INVALID', `${action} needs the name of a branch`);
     const repository = findRepository(ctx, path);
     const git = new Git(ctx, repository);
-    if (action !== 'list') await change(action, { name, git, ctx });
+    if (action !== 'list') await change(action, { name: name as string, git, ctx });
     const { gitEntriesMax } = ctx.limits;
     const format = ['--format=%(refname:lstrip=2)', `--count=${gitEntriesMax + 1}`];
     const { stdout } = await git.run(['for-each-ref', ...format, 'refs/heads/']);
@@ -64,13 +66,12 @@ export default defineTool({
 });
 
 interface Changing {
-  readonly name: string | undefined;
+  readonly name: string;
   readonly git: Git;
   readonly ctx: ToolContext;
 }
 
 async function change(action: 'create' | 'switch' | 'delete', { name, git, ctx }: Changing): Promise<void> {
-  if (name === undefined) throw new ToolError('INPUT_INVALID', `${action} needs the name of a branch`);
   if (git.repository.includes)
     throw new ToolError('UNSUPPORTED', 'the config of this repository includes files that could change meanwhile', {
       suggestion: 'Use git by terminal_execute.',
