@@ -17,6 +17,8 @@ export interface ParsedDiff {
   /** Every name, old and new. */
   readonly names: readonly string[];
   readonly patch: Buffer;
+  /** Whether files are in conflict, whose sections git leaves out beside lists. */
+  readonly combined: boolean;
 }
 
 /** The lists and the patch; records that are cut are left out. `from` is where the first list begins. */
@@ -24,8 +26,11 @@ export function parseDiff(output: Buffer, from = 0): ParsedDiff {
   const fields = new Fields(output, from);
   const names = new Set<string>();
   const files: FileStat[] = [];
+  let combined = false;
   while (fields.nextIs(':')) {
-    const status = /([A-Z]+)\d*$/.exec(fields.take() ?? '')?.[1] ?? '';
+    const record = fields.take() ?? '';
+    const status = /([A-Z]+)\d*$/.exec(record)?.[1] ?? '';
+    combined ||= record.startsWith('::');
     const path = fields.take();
     const second = /^[RC]$/.test(status) ? fields.take() : undefined;
     for (const it of [path, second]) if (it !== undefined) names.add(it);
@@ -41,7 +46,7 @@ export function parseDiff(output: Buffer, from = 0): ParsedDiff {
     names.add(name);
     if (old !== undefined) names.add(old);
   }
-  return { files, names: [...names], patch: fields.nextIs('\0') ? fields.rest(1) : Buffer.alloc(0) };
+  return { files, names: [...names], patch: fields.nextIs('\0') ? fields.rest(1) : Buffer.alloc(0), combined };
 }
 
 class Fields {

@@ -19,8 +19,10 @@ export type ShownDiff = z.output<z.ZodObject<typeof diffShape>>;
 /** Whatever the repository's config says: one format, no programs, nothing of what is inside of submodules. */
 const OPTIONS = [
   ...['--no-ext-diff', '--no-textconv', '--no-color', '--no-relative', '--src-prefix=a/', '--dst-prefix=b/'],
-  ...['--submodule=short', '--ignore-submodules=dirty', '-O/dev/null', '-M', '-z', '--raw', '--numstat', '-p'],
+  ...['--submodule=short', '--ignore-submodules=dirty', '-O/dev/null', '-M', '-p'],
 ];
+
+const LISTS = ['-z', '--raw', '--numstat'];
 
 /** Names by which git is told to leave files out; what is more is left out afterwards all the same. */
 const EXCLUDED_MAX = 500;
@@ -45,8 +47,10 @@ export async function shownDiff(
   const isRefusedHere = (name: string) => isRefused(pathOf(git.repository, name));
   const run = async (excluded: readonly string[]) => {
     const paths = [...(path === '' ? [] : [literal(path)]), ...excluded.map((it) => literal(it, 'exclude,'))];
-    const { stdout, cut } = await git.run([command, ...OPTIONS, ...revisions, '--', ...paths]);
-    return { stdout, cut, parsed: parseDiff(stdout, start(stdout)) };
+    const of = (options: readonly string[]) => git.run([command, ...OPTIONS, ...options, ...revisions, '--', ...paths]);
+    const { stdout, cut } = await of(LISTS);
+    const parsed = parseDiff(stdout, start(stdout));
+    return { stdout, cut, parsed: parsed.combined ? { ...parsed, patch: (await of([])).stdout } : parsed };
   };
   let { stdout, cut, parsed } = await run([]);
   const refused = parsed.names.filter(isRefusedHere);
