@@ -38,7 +38,6 @@ export function toBashArgs(request: PrologueRequest): string[] {
     return ['--norc', '--noprofile', '-c', script, '/bin/bash', ...command];
   }
   const exported = Object.entries(request.env).filter(([name]) => !COMPUTED.some((it) => it === name));
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is bash's.
   const exports = exported.length === 0 ? '' : 'export -- "${@:2}";';
   // An inherited limit that is lower stays, without a word about it; so does a variable that can't be set.
   const script = `{ ${ulimits(request).join(';')};${exports} } 2>/dev/null;eval "set --;$1"`;
