@@ -285,6 +285,8 @@ export const limitsSchema = z.strictObject({
   resultPageBytesMax: bytes().default(MiB),
   /** Longest that results.read waits for more output. */
   resultWaitMs: ms().default(30_000),
+  /** Workspaces and tools of which something is kept; any folder of a workspace is one, and what was written longest ago goes first. */
+  toolStatesMax: count().default(1_000),
   /** How long running calls may go on after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
 });

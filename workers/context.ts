@@ -36,6 +36,7 @@ export interface ContextOptions {
   readonly masks: Masks;
   /** All that its writes may replace, where a person approved them. */
   readonly preImages?: Job['preImages'];
+  readonly state?: unknown;
   /** Whether it may change nothing. */
   readonly readOnly?: boolean;
   /** The person's; absent where it is not known. */
@@ -54,6 +55,7 @@ export class WorkerContext implements ToolContext {
   readonly signal: AbortSignal;
   readonly limits: Limits;
   readonly workspace: string;
+  state: unknown;
   readonly identity: Identity;
   readonly hashOf = hashOf;
   readonly #options: ContextOptions;
@@ -68,6 +70,7 @@ export class WorkerContext implements ToolContext {
     this.signal = options.signal;
     this.limits = options.limits;
     this.workspace = options.workspace;
+    this.state = options.state;
     this.identity = options.identity ?? {};
     this.#commands = new Commands({ ...options, truncated: (bytesTotal) => this.truncated(bytesTotal) });
   }

@@ -18,6 +18,8 @@ export interface Job {
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
   /** Whether it may change nothing: its programs see the workspace read-only. */
   readonly readOnly?: boolean;
+  /** What its tool keeps of the workspace. */
+  readonly state?: unknown;
   /** What a command of it may not see or change; for execute hosts. */
   readonly masks?: Masks;
   /** What a command of it may use; for execute hosts. */
@@ -49,7 +51,7 @@ export interface JobUsage {
 }
 
 export type JobResult =
-  | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage }
+  | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage; readonly state?: unknown }
   | { readonly ok: false; readonly error: WireError; readonly usage: JobUsage };
 
 /** What a worker gives back, and how many HostOutputs it sent before: they come by another port, and may come later. */

@@ -9,6 +9,8 @@ import gitLog from './git/log.ts';
 import gitShow from './git/show.ts';
 import gitStatus from './git/status.ts';
 import terminalExecute from './terminal/execute.ts';
+import todoRead from './todo/read.ts';
+import todoWrite from './todo/write.ts';
 
 export const builtinTools = {
   file_list: fileList,
@@ -21,4 +23,6 @@ export const builtinTools = {
   git_show: gitShow,
   git_status: gitStatus,
   terminal_execute: terminalExecute,
+  todo_read: todoRead,
+  todo_write: todoWrite,
 } as const;

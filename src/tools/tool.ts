@@ -115,6 +115,8 @@ export interface ToolContext {
   refusedBelow(path: string, kind?: 'read' | 'write'): (path: string) => boolean;
   /** Absolute, without links. */
   readonly workspace: string;
+  /** What the calls of a tool with `state` keep of this workspace; undefined at first. What is set is kept if the call succeeds. */
+  state: unknown;
   /** The person's; empty where nothing is known of it. */
   readonly identity: Identity;
   /** Marks the result as cut: `bytesTotal` is what there was. */
@@ -187,6 +189,11 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly dependencies?: readonly string[];
   /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */
   timeoutMs?(input: z.output<I>): number | undefined;
+  /**
+   * What calls keep of a workspace from one to the next, by a name that tools may share. The gateway holds it where no sandbox
+   * sees it, hands it over with the job and takes back what the schema, which bounds it, lets through: no tool's code runs there.
+   */
+  readonly state?: { readonly name: string; readonly schema: z.ZodType };
   /** The command line that a call runs, for tools that run one; policies judge it by its programs and paths. */
   commandOf?(input: z.output<I>): { command: string; cwd: string; env: Readonly<Record<string, string>> };
   /** What the call is expected to cost, in US dollars; reserved before it runs. */

@@ -107,7 +107,8 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
 
   test('declares effects of its input', () => {
     const valid = tool.examples.find((it) => 'output' in it)?.input;
-    expect(tool.effects(tool.input.parse(valid) as never).length).toBeGreaterThan(0);
+    // What is kept by the gateway is no file.
+    if (!tool.state) expect(tool.effects(tool.input.parse(valid) as never).length).toBeGreaterThan(0);
   });
 });
 
