@@ -10,7 +10,7 @@ import { isProtected } from '../src/paths.ts';
 import type { Powers } from '../src/powers.ts';
 import { findProgram } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
-import type { Masks } from '../src/sandbox/masks.ts';
+import { ancestorsOf, type Masks } from '../src/sandbox/masks.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
@@ -181,11 +181,11 @@ export class WorkerContext implements ToolContext {
 
   refusedBelow(path: string, kind: 'read' | 'write' = 'read'): (path: string) => boolean {
     const byRule = this.#rules.refusedBelow(path, kind);
-    const hidden = this.#options.masks.hidden.map((it) => it.path);
+    const hidden = new Set(this.#options.masks.hidden.map((it) => it.path));
     return (it) =>
       byRule(it) ||
       (kind === 'write' && isProtected(this.#rules.named(it))) ||
-      hidden.some((mask) => it === mask || it.startsWith(`${mask}/`));
+      [it, ...ancestorsOf(it)].some((path) => hidden.has(path));
   }
 
   truncated(bytesTotal: number): void {

@@ -1,8 +1,10 @@
+import { normalize } from 'node:path/posix';
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { parseDiff } from './diff-output.ts';
 import { failure, Git } from './git.ts';
+import { refusedAmong } from './refused.ts';
 import { findRepository, pathIn, pathOf, type Repository } from './repository.ts';
 import { literal } from './shown-diff.ts';
 import { type ParsedStatus, parseStatus } from './status-output.ts';
@@ -68,7 +70,7 @@ export default defineTool({
       });
     const own = files?.map((it) => pathIn(repository, it)) ?? [];
     const status = await statusOf(git, own);
-    const hidden = committable(status, { ctx, repository, all: files === undefined });
+    const hidden = await committable(status, { ctx, repository, files });
     const excluded = hidden.map((it) => literal(it, 'exclude,'));
     await assertUnfiltered(git, status);
     const paths = [...own.map((it) => (it === '' ? '.' : literal(it))), ...excluded];
@@ -89,10 +91,10 @@ async function statusOf(git: Git, paths: readonly string[]): Promise<ParsedStatu
 }
 
 /** The files that stay out of it. Throws CONFLICT and POLICY_DENIED where nothing can be committed as it is. */
-function committable(
+async function committable(
   { branch, conflicted, changed, untracked }: ParsedStatus,
-  { ctx, repository, all }: { ctx: ToolContext; repository: Repository; all: boolean },
-): string[] {
+  { ctx, repository, files }: { ctx: ToolContext; repository: Repository; files: readonly string[] | undefined },
+): Promise<string[]> {
   if (branch === undefined)
     throw conflict(
       'detached-head',
@@ -105,9 +107,9 @@ function committable(
       `${conflicted.length} files are in conflict, such as \`${conflicted[0]}\``,
       'Resolve and stage them.',
     );
-  const isRefused = ctx.refusedBelow('.');
-  const isHidden = (path: string) => isRefused(pathOf(repository, path));
-  const staged = all ? changed.find((it) => it.staged !== '.' && isHidden(it.path)) : undefined;
+  const names = [...changed.map((it) => it.path), ...untracked];
+  const hidden = await refusedAmong(names, ctx, { repository, isRefused: refusedIn(files ?? ['.'], ctx) });
+  const staged = files === undefined ? changed.find((it) => it.staged !== '.' && hidden.has(it.path)) : undefined;
   if (staged)
     throw new ToolError(
       'POLICY_DENIED',
@@ -117,14 +119,20 @@ function committable(
         details: { reason: 'refused-file-staged' },
       },
     );
-  const seen = [...changed.map((it) => it.path), ...untracked].filter((it) => !isHidden(it));
-  if (seen.length === 0)
+  if (hidden.size === names.length)
     throw conflict(
       'nothing-to-commit',
       'there is nothing to commit: no such file changed',
       'New files are committed by name.',
     );
-  return [...changed.map((it) => it.path), ...untracked].filter(isHidden);
+  return [...hidden];
+}
+
+/** A rule that asked about one of what is named was answered for what lies in that. */
+function refusedIn(files: readonly string[], ctx: ToolContext): (path: string) => boolean {
+  const roots = files.map((it) => ({ root: normalize(it).replace(/\/$/, ''), isRefused: ctx.refusedBelow(it) }));
+  const holds = (root: string, path: string) => root === '.' || path === root || path.startsWith(`${root}/`);
+  return (path) => !roots.some(({ root, isRefused }) => holds(root, path) && !isRefused(path));
 }
 
 const conflict = (reason: string, message: string, suggestion: string): ToolError =>
@@ -183,7 +191,7 @@ async function commit(git: Git, { message, env, paths }: Committing): Promise<vo
   if (exitCode === 0) return;
   if (/partial commit during/.test(stderr))
     throw conflict('merge-in-progress', 'a merge is under way, and is committed as a whole', 'Leave out files.');
-  if (/nothing to commit|nothing added|no changes added/.test(`${stdout}`))
+  if (/nothing to commit|nothing added|no changes added/.test(stdout.toString()))
     throw conflict('nothing-to-commit', 'there is nothing to commit', 'See git_status.');
   throw failure(stderr);
 }

@@ -81,7 +81,7 @@ class Fields {
   }
 }
 
-const HEADER = /^(?:diff --(?:git|cc|combined) |\* Unmerged path )/;
+const HEADERS = ['diff --git ', 'diff --cc ', 'diff --combined ', '* Unmerged path '];
 
 /** The sections of a patch in which nothing refused is named; one whose names can't be told is left out. */
 export function shownSections(patch: Buffer, isRefused: (path: string) => boolean): Buffer {
@@ -93,13 +93,16 @@ export function shownSections(patch: Buffer, isRefused: (path: string) => boolea
 }
 
 function sectionsOf(patch: Buffer): Buffer[] {
-  const starts: number[] = [];
-  for (let at = 0; at < patch.length; ) {
-    if (HEADER.test(patch.toString('latin1', at, at + 20))) starts.push(at);
-    const end = patch.indexOf(10, at);
-    at = end < 0 ? patch.length : end + 1;
-  }
+  const starts = HEADERS.flatMap((header) => startsOf(patch, header)).sort((a, b) => a - b);
   return starts.map((start, at) => patch.subarray(start, starts[at + 1] ?? patch.length));
+}
+
+/** Where lines begin with it. */
+function startsOf(patch: Buffer, header: string): number[] {
+  const starts = patch.subarray(0, header.length).equals(Buffer.from(header)) ? [0] : [];
+  const next = (from: number) => patch.indexOf(`\n${header}`, from);
+  for (let at = next(0); at >= 0; at = next(at + 1)) starts.push(at + 1);
+  return starts;
 }
 
 /** Old and new name of a section; none when they can't be told, as of one that is cut in its first line. */

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import type { ToolContext } from '../tool.ts';
 import { type ParsedDiff, parseDiff, shownSections } from './diff-output.ts';
 import type { Git } from './git.ts';
+import { refusedAmong } from './refused.ts';
 import { pathOf } from './repository.ts';
 
 export const diffShape = {
@@ -44,7 +45,7 @@ export async function shownDiff(
   ctx: ToolContext,
   { args: [command = '', ...revisions], path, isRefused, start = () => 0 }: DiffRequest,
 ): Promise<{ shown: ShownDiff; output: Buffer }> {
-  const isRefusedHere = (name: string) => isRefused(pathOf(git.repository, name));
+  const { repository } = git;
   const run = async (excluded: readonly string[]) => {
     const paths = [...(path === '' ? [] : [literal(path)]), ...excluded.map((it) => literal(it, 'exclude,'))];
     const of = (options: readonly string[]) => git.run([command, ...OPTIONS, ...options, ...revisions, '--', ...paths]);
@@ -53,14 +54,20 @@ export async function shownDiff(
     return { stdout, cut, parsed: parsed.combined ? { ...parsed, patch: (await of([])).stdout } : parsed };
   };
   let { stdout, cut, parsed } = await run([]);
-  const refused = parsed.names.filter(isRefusedHere);
+  const judged = { repository, isRefused };
+  let refusedNow = await refusedAmong(parsed.names, ctx, judged);
+  const refused = [...refusedNow];
   if (refused.length > 0 && refused.length <= EXCLUDED_MAX) {
     const again = await run(refused);
     ({ cut, parsed } = again);
+    refusedNow = new Set([...refused, ...(await refusedAmong(parsed.names, ctx, judged))]);
   }
-  const { files, truncated, diff } = cutDiff(parsed, isRefusedHere, ctx);
+  const listed = new Set(parsed.names);
+  // A section whose name stands in no list is one that the lists were too long for.
+  const isShown = (name: string) => (listed.has(name) ? !refusedNow.has(name) : !isRefused(pathOf(repository, name)));
+  const { files, truncated, diff } = cutDiff(parsed, (it) => !isShown(it), ctx);
   const { gitEntriesMax } = ctx.limits;
-  const withheld = refused.map((it) => pathOf(git.repository, it)).slice(0, gitEntriesMax);
+  const withheld = refused.map((it) => pathOf(repository, it)).slice(0, gitEntriesMax);
   return {
     shown: {
       ...{ diff, withheld, files: files.length, truncated: truncated || cut },

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
+import { refusedAmong } from './refused.ts';
 import { findRepository, pathIn, pathOf } from './repository.ts';
 import { literal } from './shown-diff.ts';
 import { parseStatus } from './status-output.ts';
@@ -65,14 +66,15 @@ export default defineTool({
       ...['--', ...(own === '' ? [] : [literal(own)])],
     ]);
     const { head, branch, upstream, ahead, behind, ...found } = parseStatus(stdout);
-    const isRefused = ctx.refusedBelow(path);
+    const names = found.changed.map((it) => it.path);
+    const refused = await refusedAmong(names, ctx, { repository, isRefused: ctx.refusedBelow(path) });
     const { gitEntriesMax } = ctx.limits;
     let truncated = cut;
     const shown = (names: readonly string[]) => {
       truncated ||= names.length > gitEntriesMax;
       return names.slice(0, gitEntriesMax).map((it) => pathOf(repository, it));
     };
-    const isHidden = (name: string) => isRefused(pathOf(repository, name));
+    const isHidden = (name: string) => refused.has(name);
     const staged = found.changed.filter((it) => it.staged !== '.');
     const unstaged = found.changed.filter((it) => it.unstaged !== '.');
     const seen = unstaged.filter((it) => !isHidden(it.path));
