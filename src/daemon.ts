@@ -4,6 +4,7 @@ import { dirname, isAbsolute, join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Hosts } from './hosts/hosts.ts';
+import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
 import type { CachedResult } from './pipeline/cache.ts';
@@ -70,8 +71,9 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { arch, platform } = process;
   const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
   const { confinement } = sandbox;
+  const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits, identity }, powers));
   const permission = { home, resolve: createProgramResolver() };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });

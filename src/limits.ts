@@ -163,6 +163,14 @@ export const limitsSchema = z.strictObject({
   outputWindowBytes: bytes().default(512 * KiB),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
+  /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
+  gitOutputBytes: bytes().default(8 * MiB),
+  /** Bytes of a diff that reach its caller; a whole one of a large change would fill a model's context. */
+  gitDiffBytes: bytes().default(256 * KiB),
+  /** Paths, commits or branches in one answer about a repository. */
+  gitEntriesMax: count().default(2_000),
+  /** How long the person's git may take to tell whom commits are by, when the daemon starts. */
+  gitIdentityMs: ms().default(2_000),
   /** Largest file that a tool reads or writes. */
   fileBytesMax: bytes().default(10 * MiB),
   /** Entries of a directory listing that reach the caller; at 11 keys and values each they stay within one message. */
@@ -301,6 +309,8 @@ export const limitsSchema = z.strictObject({
   resultPageBytesMax: bytes().default(MiB),
   /** Longest that results.read waits for more output. */
   resultWaitMs: ms().default(30_000),
+  /** Workspaces and tools of which something is kept; any folder of a workspace is one, and what was written longest ago goes first. */
+  toolStatesMax: count().default(1_000),
   /** How long running calls may go on after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
 });
