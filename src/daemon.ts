@@ -59,7 +59,8 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
 
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
-  const source = parts.use(createPolicySource(policySource(config, { powers, events, records })));
+  let onPolicy = () => {};
+  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, onPolicy: () => onPolicy() })));
   const policies = new Policies({
     base: () => source.current,
     builtIn: BUILT_IN,
@@ -72,6 +73,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { confinement } = sandbox;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
+  onPolicy = () => hosts.endStale();
   const permission = { home, resolve: createProgramResolver() };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
@@ -97,7 +99,10 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     listeners: () => listeners.map((it) => it.address),
     recordSession: (session) => records.auditLog.append(sessionEntry(session)),
     record: (entry) => records.auditLog.append(entry),
-    sessionEnded: (session) => oversight.sessionEnded(session),
+    sessionEnded: (session) => {
+      hosts.endSession(session.options.id);
+      oversight.sessionEnded(session);
+    },
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
@@ -121,7 +126,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
 /** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
 function policySource(
   config: Config,
-  { powers, events, records }: { powers: Powers; events: Events; records: Records },
+  { powers, events, records, onPolicy }: { powers: Powers; events: Events; records: Records; onPolicy: () => void },
 ): PolicySourceOptions {
   return {
     load: () => loadOutside(config.policy, config),
@@ -130,6 +135,7 @@ function policySource(
     onChange: ({ name, version }, before) => {
       const detail = { policy: name, version, before: before.version };
       records.auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail });
+      onPolicy();
       events.publish({ topic: 'policy', sessionId: '', method: 'policy.changed', params: { policy: name, version } });
     },
   };

@@ -24,7 +24,7 @@ export const hostProgram: readonly string[] = [
 
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
 function neededPaths(): string[] {
-  const modules = ['zod', 'piscina', 'mime'].map((name) => {
+  const modules = ['zod', 'piscina', 'mime', '@lydell/node-pty', '@xterm/headless'].map((name) => {
     const path = fileURLToPath(import.meta.resolve(name));
     return path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length);
   });

@@ -9,11 +9,13 @@ import type { CommandBounds, Limits } from '../src/limits.ts';
 import type { Powers } from '../src/powers.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
 import type { Masks } from '../src/sandbox/masks.ts';
+import type { Terminals } from '../src/tools/terminals.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
   CheckedFile,
   CheckedTarget,
+  CommandAsked,
   CommandResult,
   ToolContext,
 } from '../src/tools/tool.ts';
@@ -21,6 +23,7 @@ import type { Anchor } from './anchor.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
 import { PathRules } from './path-rules.ts';
+import { toArgv } from './shells.ts';
 import { hashAt, refuseProtected, replaceAt } from './targets.ts';
 
 export interface ContextOptions {
@@ -38,6 +41,8 @@ export interface ContextOptions {
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
   readonly command?: CommandSetup;
+  /** Absent where the job is nobody's, or none may be. */
+  readonly terminals?: Terminals;
   readonly signal: AbortSignal;
   readonly onOutput?: CommandRequest['onOutput'];
 }
@@ -133,7 +138,7 @@ export class WorkerContext implements ToolContext {
     });
   }
 
-  command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
+  command({ shell, args, ...request }: CommandAsked): CheckedCommand {
     const { workspace, anchor, masks, bounds, signal, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
@@ -141,7 +146,8 @@ export class WorkerContext implements ToolContext {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
       const rest = { workspace, masks, bounds, signal, ...(onOutput && { onOutput }) };
-      return { ...request, ...rest, cwd } as unknown as CheckedCommand;
+      const argv = shell && toArgv(shell, request.command, args);
+      return { ...request, ...rest, cwd, ...(argv && { argv }) } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
     }
@@ -149,6 +155,12 @@ export class WorkerContext implements ToolContext {
 
   run(command: CheckedCommand): Promise<CommandResult> {
     return this.#commands.run(command as unknown as CommandRequest);
+  }
+
+  get terminals(): Terminals {
+    const { terminals } = this.#options;
+    if (!terminals) throw new ToolError('SANDBOX_DENIED', 'this tier has no terminals');
+    return terminals;
   }
 
   truncated(bytesTotal: number): void {

@@ -37,9 +37,18 @@ export interface Ran {
   readonly pid: number;
 }
 
-export interface RunRequest extends Omit<JobRequest, 'masks'> {
+export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper'> {
+  /** Whose the call is, where the host keeps something between calls. */
+  readonly keeper?: Keeper;
   /** Targets that a person approved for this very call: rules that only ask about them do not hold for it. */
   readonly lifted?: readonly string[];
+}
+
+/** Who has something kept in a host. */
+export interface Keeper {
+  readonly session: string;
+  /** Whether it may not be kept any more, because the policy changed. */
+  isStale(): boolean;
 }
 
 export interface RunOptions extends HostRunOptions {
@@ -61,6 +70,8 @@ interface Slot {
   /** Settles with the host that is being started. */
   starting?: Promise<Host>;
   restarts: number;
+  /** Sessions that have had something kept in it, by their ids. */
+  readonly keepers: Map<string, Keeper>;
   /** Calls that will ask for its host, or have. */
   runs: number;
   /** The end of the line of calls that run again alone, after a host died under them. */
@@ -153,26 +164,48 @@ export class Hosts implements AsyncDisposable {
   }
 
   #slot(place: Place): Slot {
-    const key = [place.tier, place.workspace, place.view.key].join('\0');
+    const key = [place.tier, place.workspace, place.view.key, place.keeps ? 'keeps' : ''].join('\0');
     const known = this.#slots.get(key);
     if (known) return known;
-    const slot: Slot = { place, print: '', startedAt: -Infinity, restarts: 0, runs: 0, alone: Promise.resolve() };
+    const slot: Slot = {
+      ...{ place, print: '', startedAt: -Infinity, restarts: 0, runs: 0, keepers: new Map() },
+      alone: Promise.resolve(),
+    };
     this.#slots.set(key, slot);
     return slot;
   }
 
-  async #runTool(slot: Slot, { lifted: _, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+  /** Ends what hosts keep for a session that is over. */
+  endSession(session: string): void {
+    for (const { host, keepers } of this.#slots.values()) if (keepers.delete(session)) host?.endSession(session);
+  }
+
+  /** Ends what hosts keep for sessions whose policy is another one now. */
+  endStale(): void {
+    for (const { keepers } of this.#slots.values())
+      for (const keeper of [...keepers.values()]) if (keeper.isStale()) this.endSession(keeper.session);
+  }
+
+  /** How much more the host of a slot may keep than all the others. */
+  #keptMax(slot: Slot): number {
+    const others = [...this.#slots.values()].filter((it) => it !== slot);
+    return others.reduce((left, { host }) => left - (host?.kept ?? 0), this.#options.limits.terminalsMax);
+  }
+
+  async #runTool(slot: Slot, { lifted: _, keeper: __, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
     const { end, pid } = await this.#runIn(slot, request, options);
     if ('result' in end) return { result: end.result, pid };
     if (slot.place.tier !== 'read_only' || options.signal.aborted || this.#closed) throw crashed(pid);
     return this.#runAlone(slot, request, options);
   }
 
-  async #runCommand(slot: Slot, { lifted = [], ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+  async #runCommand(slot: Slot, { lifted = [], keeper, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
     await unlessAborted(this.#readyHost(slot), options.signal);
     // Last, so that they are what the command meets.
     const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
-    const { end, pid } = await this.#runIn(slot, { ...request, masks }, options);
+    if (keeper && !slot.keepers.has(keeper.session)) slot.keepers.set(keeper.session, keeper);
+    const kept = keeper && { keeper: { session: keeper.session, keptMax: this.#keptMax(slot) } };
+    const { end, pid } = await this.#runIn(slot, { ...request, masks, ...kept }, options);
     if ('result' in end) return { result: end.result, pid };
     throw crashed(pid);
   }
@@ -277,7 +310,7 @@ export class Hosts implements AsyncDisposable {
   #makeRoom(): void {
     const live = [...this.#slots.values()].filter(({ host }) => host?.alive);
     if (live.length + this.#leaving.size < this.#options.limits.hostsMax) return;
-    const idle = live.filter(({ host }) => host?.jobs === 0);
+    const idle = live.filter(({ host }) => host?.jobs === 0 && host.kept === 0);
     const idlest = idle.sort((a, b) => (a.host?.idleSince ?? 0) - (b.host?.idleSince ?? 0))[0];
     if (!idlest)
       throw new ToolError('QUEUE_FULL', `all ${live.length} tier hosts are busy`, { details: { retryAfterMs: 1000 } });
@@ -296,7 +329,13 @@ export class Hosts implements AsyncDisposable {
       const nowMs = this.#powers.monotonicMs();
       for (const [key, slot] of this.#slots) {
         const { host } = slot;
-        if (slot.runs > 0 || slot.starting || (host?.alive && nowMs - host.idleSince < hostIdleMs)) continue;
+        if (
+          slot.runs > 0 ||
+          slot.starting ||
+          (host?.kept ?? 0) > 0 ||
+          (host?.alive && nowMs - host.idleSince < hostIdleMs)
+        )
+          continue;
         this.#drop(slot);
         this.#slots.delete(key);
       }

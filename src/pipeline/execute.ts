@@ -67,11 +67,14 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const { tier, tool, input } = checkedOf(call);
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;
-  const place = { tier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
+  const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
+  const place = { tier, workspace, view, ...(tool.keeps && { keeps: true }) };
+  const isStale = () => call.policyNow().version !== policy.version;
   const job = {
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
+    ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
     ...(tier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
   };
   const { result, pid } = await parts.hosts

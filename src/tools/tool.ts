@@ -6,6 +6,7 @@ import * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { Terminals } from './terminals.ts';
 
 declare const checked: unique symbol;
 
@@ -61,6 +62,26 @@ export interface CommandResult {
   durationMs: number;
 }
 
+/** What a policy is told of a command line. */
+export interface CommandLine {
+  readonly command: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Why more may happen than the text says, if so: then no rule may allow it. */
+  readonly unknown?: string;
+}
+
+/** A command line as a tool asks for it. */
+export interface CommandAsked {
+  readonly command: string;
+  readonly cwd: string;
+  readonly env: Record<string, string>;
+  readonly stdin?: string;
+  /** Another shell than the bash that commands are run by; its positional parameters are `args`. */
+  readonly shell?: 'bash' | 'sh' | 'zsh';
+  readonly args?: readonly string[];
+}
+
 export interface ToolContext {
   /** Aborted when the call is cancelled or out of time. */
   readonly signal: AbortSignal;
@@ -71,10 +92,12 @@ export interface ToolContext {
   openDirectory(path: string): CheckedDirectory;
   /** Holds the place of a file to write. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
   target(path: string, options: { createDirs: boolean }): CheckedTarget;
-  /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory. */
-  command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand;
+  /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
+  command(request: CommandAsked): CheckedCommand;
   /** Runs a command to its end; its output is streamed to the caller meanwhile. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */
   run(command: CheckedCommand): Promise<CommandResult>;
+  /** Those of the call's session. */
+  readonly terminals: Terminals;
   /** Marks the result as cut: `bytesTotal` is what there was. */
   truncated(bytesTotal: number): void;
   /** Lets an abort arrive in the middle of long synchronous work. Throws the abort's reason. */
@@ -124,7 +147,11 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */
   timeoutMs?(input: z.output<I>): number | undefined;
   /** The command line that a call runs, for tools that run one; policies judge it by its programs and paths. */
-  commandOf?(input: z.output<I>): { command: string; cwd: string; env: Readonly<Record<string, string>> };
+  commandOf?(input: z.output<I>): CommandLine | undefined;
+  /** The tier by whose decision a policy judges this very call, where it does less than its tier may. */
+  judgedAs?(input: z.output<I>): Tier | undefined;
+  /** Whether it keeps something in its host from one call to the next: it gets a host that only such tools use. */
+  readonly keeps?: boolean;
   /** What the call is expected to cost, in US dollars; reserved before it runs. */
   estimateCostUsd?(input: z.output<I>): number;
   /** What a run would do to files, without doing it: runs in the read_only host, before a person is asked. */
