@@ -60,7 +60,9 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   let onPolicy = () => {};
-  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, onPolicy: () => onPolicy() })));
+  const source = parts.use(
+    createPolicySource(policySource(config, { powers, events, records, onPolicy: () => onPolicy() })),
+  );
   const policies = new Policies({
     base: () => source.current,
     builtIn: BUILT_IN,

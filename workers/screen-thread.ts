@@ -43,7 +43,7 @@ port.on('message', (message: ToScreen) => {
 function picture(): Picture {
   const { active } = terminal.buffer;
   const lines = Array.from({ length: terminal.rows }, (_, row) =>
-    plain(active.getLine(active.baseY + row)?.translateToString(true) ?? ''),
+    plain(active.getLine(active.baseY + row)?.translateToString(true) ?? '').trimEnd(),
   );
   const last = lines.findLastIndex((it) => it !== '');
   return {
