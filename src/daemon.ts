@@ -48,7 +48,7 @@ export interface Daemon {
 
 /** Starts everything. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
-  const { places, limits, workspaces } = config;
+  const { places, limits, workspaces, toolchains, environment } = config;
   const { stateDir, home } = places;
   chmodSync(stateDir, 0o700);
   await using parts = new AsyncDisposableStack();
@@ -71,12 +71,15 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     home,
   });
   const { arch, platform } = process;
-  const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
+  const sandbox = await createSandbox(
+    { runtime, stateDir, workspaces, toolchains, limits, arch, platform, version },
+    powers,
+  );
   const { confinement } = sandbox;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits, environment }, powers));
   onPolicy = () => hosts.endStale();
-  const permission = { home, resolve: createProgramResolver() };
+  const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const pipeline = createPipeline({

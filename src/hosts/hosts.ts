@@ -29,6 +29,8 @@ export interface HostsOptions {
   /** Node and its arguments for a host process. */
   readonly program: readonly string[];
   readonly limits: Limits;
+  /** Variables of each command, before its caller's; PATH for one. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** What a job ran on, for its result. */
@@ -301,7 +303,10 @@ export class Hosts implements AsyncDisposable {
     if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {
       ...common,
-      command: { ...sandbox.commandSandbox(workspace), environment: COMMAND_ENVIRONMENT },
+      command: {
+        ...sandbox.commandSandbox(workspace),
+        environment: { ...COMMAND_ENVIRONMENT, ...this.#options.environment },
+      },
       ...shapeOf(tier, limits),
     };
   }

@@ -22,7 +22,11 @@ interface Answer {
 /** A wait that ends as soon as there is a reason; for a slow machine. */
 const WAIT_MS = 20_000;
 
-const use = (client: Client, input: object) => client.call<Answer>('terminal_interactive', input);
+type Result =
+  | { success: true; data: Answer; metadata: { hostPid?: number } }
+  | { success: false; error: { code: string; message: string }; metadata: { hostPid?: number } };
+const use = (client: Client, input: object) =>
+  client.call('terminal_interactive', input as never) as unknown as Promise<Result>;
 const ask = (client: Client, input: object) => dataOf(use(client, { waitMs: WAIT_MS, ...input }));
 const open = async (client: Client, input: object = {}) => (await ask(client, { action: 'open', ...input })).sessionId;
 const type = (client: Client, sessionId: string, data: string) => ask(client, { action: 'write', sessionId, data });
