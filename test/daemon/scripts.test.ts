@@ -53,7 +53,7 @@ describe('terminal_script', () => {
   });
 
   test('is held to the limits of a command', async () => {
-    expect((await dataOf(script({ script: 'ulimit -H -f; ulimit -H -t', shell: 'sh' }))).stdout).toBe('1048576\n122\n');
+    expect((await dataOf(script({ script: 'ulimit -H -f; ulimit -H -t' }))).stdout).toBe('1048576\n122\n');
   });
 
   test('is judged by the commands in it as a command line is; what zsh reads is unknown', async () => {
