@@ -17,7 +17,7 @@ import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
 import { createRecords, type Records } from './records.ts';
 import { hostProgram, runtime, version } from './runtime.ts';
-import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
+import { type Confinement, createSandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
 import { Events } from './session/events.ts';
@@ -51,7 +51,7 @@ export interface Daemon {
 
 /** Starts everything. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
-  const { places, limits, workspaces, toolchains, environment } = config;
+  const { places, limits, workspaces, environment } = config;
   const { stateDir, home } = places;
   chmodSync(stateDir, 0o700);
   await using parts = new AsyncDisposableStack();
@@ -62,20 +62,14 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
 
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
-  let onPolicy = () => {};
-  const source = parts.use(
-    createPolicySource(policySource(config, { powers, events, records, onPolicy: () => onPolicy() })),
-  );
+  const told = { policyChanged() {} };
+  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told })));
   const policies = createPolicies(config, () => source.current);
-  const { arch, platform } = process;
-  const sandbox = await createSandbox(
-    { runtime, stateDir, workspaces, toolchains, limits, arch, platform, version },
-    powers,
-  );
+  const sandbox = await createSandbox(sandboxOptions(config), powers);
   const { confinement } = sandbox;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits, environment }, powers));
-  onPolicy = () => hosts.endStale();
+  told.policyChanged = () => hosts.endStale();
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
@@ -137,11 +131,21 @@ function createPolicies(config: Config, base: () => Policy): Policies {
   });
 }
 
+function sandboxOptions({ places, workspaces, toolchains, limits }: Config): SandboxOptions {
+  const { arch, platform } = process;
+  return { runtime, stateDir: places.stateDir, workspaces, toolchains, limits, arch, platform, version };
+}
+
+interface Announced {
+  readonly powers: Powers;
+  readonly events: Events;
+  readonly records: Records;
+  /** Set when there are hosts. */
+  readonly told: { policyChanged(): void };
+}
+
 /** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
-function policySource(
-  config: Config,
-  { powers, events, records, onPolicy }: { powers: Powers; events: Events; records: Records; onPolicy: () => void },
-): PolicySourceOptions {
+function policySource(config: Config, { powers, events, records, told }: Announced): PolicySourceOptions {
   return {
     load: () => loadOutside(config.policy, config),
     powers,
@@ -149,7 +153,7 @@ function policySource(
     onChange: ({ name, version }, before) => {
       const detail = { policy: name, version, before: before.version };
       records.auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail });
-      onPolicy();
+      told.policyChanged();
       events.publish({ topic: 'policy', sessionId: '', method: 'policy.changed', params: { policy: name, version } });
     },
   };

@@ -17,9 +17,9 @@ let title = '';
 const isTooMuch = (parameters: readonly (number | number[])[]) =>
   parameters.some((it) => typeof it === 'number' && it > PARAMETER_MAX);
 const identifiers = [
-  ...[...'@ABCDEFGHIJKLMPSTXZ`ade'].map((final) => ({ final })),
-  ...[...'@A'].map((final) => ({ intermediates: ' ', final })),
-  ...[...'}~'].map((final) => ({ intermediates: "'", final })),
+  ...'@ABCDEFGHIJKLMPSTXZ`ade'.split('').map((final) => ({ final })),
+  ...'@A'.split('').map((final) => ({ intermediates: ' ', final })),
+  ...'}~'.split('').map((final) => ({ intermediates: "'", final })),
 ];
 for (const it of identifiers) terminal.parser.registerCsiHandler(it, isTooMuch);
 terminal.parser.registerCsiHandler({ final: 'b' }, (parameters) => isTooMuch(parameters) || isLong());

@@ -9,6 +9,7 @@ import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
 import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
 import { HostMasks, type Place } from './host-masks.ts';
 import type { HostSetup, JobResult } from './job.ts';
+import { endSession, endStale, type Keeper, type Keeping, keptMax } from './keepers.ts';
 
 export type { Place } from './host-masks.ts';
 export type { PathView } from './job.ts';
@@ -46,13 +47,6 @@ export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper'> {
   readonly lifted?: readonly string[];
 }
 
-/** Who has something kept in a host. */
-export interface Keeper {
-  readonly session: string;
-  /** Whether it may not be kept any more, because the policy changed. */
-  isStale(): boolean;
-}
-
 export interface RunOptions extends HostRunOptions {
   /**
    * The last word before the job: called when host and masks are ready; what it throws is thrown, and no job is sent. What
@@ -63,7 +57,7 @@ export interface RunOptions extends HostRunOptions {
   readonly onStarted?: () => void;
 }
 
-interface Slot {
+interface Slot extends Keeping {
   readonly place: Place;
   host?: Host;
   /** Of the masks that `host` was started with. */
@@ -72,8 +66,6 @@ interface Slot {
   /** Settles with the host that is being started. */
   starting?: Promise<Host>;
   restarts: number;
-  /** Sessions that have had something kept in it, by their ids. */
-  readonly keepers: Map<string, Keeper>;
   /** Calls that will ask for its host, or have. */
   runs: number;
   /** The end of the line of calls that run again alone, after a host died under them. */
@@ -179,19 +171,12 @@ export class Hosts implements AsyncDisposable {
 
   /** Ends what hosts keep for a session that is over. */
   endSession(session: string): void {
-    for (const { host, keepers } of this.#slots.values()) if (keepers.delete(session)) host?.endSession(session);
+    endSession(this.#slots.values(), session);
   }
 
-  /** Ends what hosts keep for sessions whose policy is another one now. */
+  /** Ends what hosts keep for sessions whose policy changed. */
   endStale(): void {
-    for (const { keepers } of this.#slots.values())
-      for (const keeper of [...keepers.values()]) if (keeper.isStale()) this.endSession(keeper.session);
-  }
-
-  /** How much more the host of a slot may keep than all the others. */
-  #keptMax(slot: Slot): number {
-    const others = [...this.#slots.values()].filter((it) => it !== slot);
-    return others.reduce((left, { host }) => left - (host?.kept ?? 0), this.#options.limits.terminalsMax);
+    endStale(this.#slots.values());
   }
 
   async #runTool(slot: Slot, { lifted: _, keeper: __, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
@@ -206,7 +191,9 @@ export class Hosts implements AsyncDisposable {
     // Last, so that they are what the command meets.
     const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
     if (keeper && !slot.keepers.has(keeper.session)) slot.keepers.set(keeper.session, keeper);
-    const kept = keeper && { keeper: { session: keeper.session, keptMax: this.#keptMax(slot) } };
+    const kept = keeper && {
+      keeper: { session: keeper.session, keptMax: keptMax(this.#slots.values(), slot, this.#options.limits) },
+    };
     const { end, pid } = await this.#runIn(slot, { ...request, masks, ...kept }, options);
     if ('result' in end) return { result: end.result, pid };
     throw crashed(pid);
