@@ -30,6 +30,7 @@ interface Kept {
   /** What it was started with, and which files that was. */
   readonly masks: Masks;
   readonly prints: ReadonlyMap<string, string>;
+  readonly beganAt: number;
   idle: Timer;
   look: Timer;
   readonly life: Timer;
@@ -120,6 +121,7 @@ export class TerminalSet {
     const { limits } = setup;
     const { workspace } = request;
     const prints = printsOf(masks, workspace);
+    const beganAt = powers.now();
     const screen = new ScreenThread(request.size, limits, powers);
     const opening = { session, over: false };
     this.#opening.add(opening);
@@ -139,7 +141,7 @@ export class TerminalSet {
     const id = powers.uuid();
     const end = () => void this.#end(kept);
     const kept: Kept = {
-      ...{ id, session, command, terminal, screen, masks, prints, workspace },
+      ...{ id, session, command, terminal, screen, masks, prints, beganAt, workspace },
       idle: powers.after(limits.terminalIdleMs, end),
       look: powers.after(limits.terminalLookMs, () => this.#look(kept)),
       life: powers.after(limits.terminalLifeMs, end),
@@ -223,8 +225,16 @@ function replaced({ masks, workspace, prints }: Pick<Kept, 'masks' | 'workspace'
   return undefined;
 }
 
-/** A path that is hidden now and was not when the terminal began. */
-function revealed(now: Masks, { prints, workspace }: Pick<Kept, 'prints' | 'workspace'>): string | undefined {
+/** A path that is hidden now, and came to be, or to bear its name, since the terminal began. Others were lifted when it opened. */
+function revealed(
+  now: Masks,
+  { prints, workspace, beganAt }: Pick<Kept, 'prints' | 'workspace' | 'beganAt'>,
+): string | undefined {
   const isHeld = (path: string) => prints.has(path) || prints.has('') || ancestorsOf(path).some((it) => prints.has(it));
-  return onDisk(now, workspace).hidden.find(({ path }) => !isHeld(path))?.path;
+  const isNew = (path: string) =>
+    (lstatSync(join(workspace, path), { throwIfNoEntry: false })?.ctimeMs ?? 0) > beganAt - MASKS_AGE_MS;
+  return onDisk(now, workspace).hidden.find(({ path }) => !isHeld(path) && isNew(path))?.path;
 }
+
+/** How old the masks of a terminal may be when it begins. */
+const MASKS_AGE_MS = 2_000;

@@ -38,6 +38,8 @@ const CLOSING = `for it in /proc/self/fd/*; do n=\${it##*/}; if ((n > ${COMMAND_
 
 /** From one look at whether it waits for input to the next; what holds in two is told. */
 const LOOK_MS = 20;
+/** How many times as long as a look the rest after it is. */
+const LOOK_SHARE = 4;
 /** For a program that does not come up, and for one that was killed. */
 const PATIENCE_MS = 10_000;
 const SIGNAL_NAMES = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
@@ -71,10 +73,12 @@ export class Terminal {
     this.#size = request.size;
     this.startedAt = powers.monotonicMs();
     this.log = new TerminalLog(setup.limits.terminalLogBytes);
-    this.#pty = openPty(request.size);
-    const { dev, ino } = statSync(this.#pty.path);
+    const args = toArgs(request, setup);
+    const pty = openPty(request.size);
+    this.#pty = pty;
+    this.#child = start(args, setup, { pty, powers });
+    const { dev, ino } = statSync(pty.path);
     this.#tty = { dev, ino };
-    this.#child = start(request, setup, { powers, slave: this.#pty.slave });
     this.#status = new Status(this.#child.stdio[COMMAND_STATUS_FD] as Readable);
     this.#status.onInit = (init) => {
       const onExceeded = () => this.#kill(this.#watch?.seen.exceeded?.kind ?? 'memory');
@@ -179,15 +183,18 @@ export class Terminal {
     for (;;) {
       signal.throwIfAborted();
       if (this.#ended !== undefined || (afterSeq !== undefined && this.log.end > afterSeq)) return;
+      const lookedAt = this.#powers.monotonicMs();
       const waiter = this.waiter();
+      // A look at a thousand threads takes its time, and is not to take all of this host's.
+      const restMs = Math.max(LOOK_MS, LOOK_SHARE * (this.#powers.monotonicMs() - lookedAt));
       const now = waiter === undefined || waiter === this.#waiterBefore ? undefined : `${waiter} ${this.log.end}`;
       if (now !== undefined && now === before) return;
       before = now;
       const leftMs = until - this.#powers.monotonicMs();
       if (leftMs <= 0) return;
       await (afterSeq === undefined
-        ? this.#pause(Math.min(leftMs, LOOK_MS), signal)
-        : this.#change(Math.min(leftMs, LOOK_MS), signal));
+        ? this.#pause(Math.min(leftMs, restMs), signal)
+        : this.#change(Math.min(leftMs, restMs), signal));
     }
   }
 
@@ -272,14 +279,10 @@ export class Terminal {
 const REPLY_BYTES_MAX = 4096;
 
 /**
- * In a session of its own, whose terminal it is: bubblewrap's `--new-session` would leave it without one, and without
- * either the program would be in the session of this host.
+ * bwrap's arguments. In a session of its own, whose terminal it is: bubblewrap's `--new-session` would leave it without one,
+ * and without either the program would be in the session of this host. Throws SANDBOX_UNAVAILABLE.
  */
-function start(
-  request: CommandRequest,
-  setup: CommandSetup,
-  { powers, slave }: { powers: Powers; slave: number },
-): ChildProcess {
+function toArgs(request: CommandRequest, setup: CommandSetup): string[] {
   const setsid = findProgram('setsid');
   if (setsid === undefined)
     throw new ToolError('SANDBOX_UNAVAILABLE', 'terminals need the program setsid, of util-linux');
@@ -288,18 +291,27 @@ function start(
     args: setup.args.filter((it) => it !== '--new-session'),
     environment: { ...setup.environment, TERM: 'xterm-256color' },
   };
-  const args = toSandboxArgs(request, inside, [setsid, '--ctty']);
+  return toSandboxArgs(request, inside, [setsid, '--ctty']);
+}
+
+function start(
+  args: readonly string[],
+  setup: CommandSetup,
+  { pty, powers }: { pty: Pty; powers: Powers },
+): ChildProcess {
   const filter = openSync(setup.filterFile, 'r');
   try {
-    const { environment: env } = setup;
     return powers.spawn('/bin/bash', ['--norc', '--noprofile', '-c', CLOSING, 'bash', setup.bwrap, ...args], {
-      stdio: [slave, slave, slave, filter, 'pipe'],
-      env,
+      stdio: [pty.slave, pty.slave, pty.slave, filter, 'pipe'],
+      env: setup.environment,
       cwd: '/',
     });
+  } catch (error) {
+    pty.stream.destroy();
+    throw error;
   } finally {
     closeSync(filter);
-    closeSync(slave);
+    closeSync(pty.slave);
   }
 }
 

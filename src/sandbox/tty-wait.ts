@@ -23,10 +23,13 @@ export function foregroundOf(leader: number): number | undefined {
 export function waiterOf(leader: number, tty: Tty): string | undefined {
   const group = foregroundOf(leader);
   if (group === undefined) return undefined;
+  let left = THREADS_MAX;
   for (const name of readdirSync('/proc')) {
     const pid = Number(name);
     if (!Number.isInteger(pid) || Number(fieldsOf(pid)?.[PGRP]) !== group) continue;
     for (const thread of threadsOf(pid)) {
+      left -= 1;
+      if (left < 0) return undefined;
       const call = readQuietly(`/proc/${pid}/task/${thread}/syscall`)?.trim().split(' ') ?? [];
       if (!waitsFor(pid, call, tty)) continue;
       const status = readQuietly(`/proc/${pid}/task/${thread}/status`) ?? '';
@@ -46,12 +49,12 @@ function fieldsOf(pid: number): string[] | undefined {
   return text?.slice(text.lastIndexOf(')') + 2).split(' ');
 }
 
-/** Threads looked at of one process; the one that reads is among the first. */
-const THREADS_MAX = 64;
+/** Threads looked at in one foreground; with more, whether one of them reads is not found out. */
+const THREADS_MAX = 512;
 
 function threadsOf(pid: number): string[] {
   try {
-    return readdirSync(`/proc/${pid}/task`).slice(0, THREADS_MAX);
+    return readdirSync(`/proc/${pid}/task`);
   } catch {
     return []; // ENOENT: it is gone.
   }
