@@ -3,6 +3,7 @@ import { readdirSync, readlinkSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
+import { findProgram } from '../../src/sandbox/bubblewrap.ts';
 import { ALLOW_COMMANDS, dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 interface Answer {
@@ -106,6 +107,22 @@ describe('one terminal', () => {
     expect((await type(client, shell, 'python3 -q\r')).screen?.text).toMatch(/>>>$/);
     expect((await type(client, shell, 'print(6 * 7)\r')).output).toContain('42');
     await close(client, shell);
+  });
+
+  test.skipIf(!findProgram('python3')).each([
+    ['a read', 'import os; os.read(0, 1)', true],
+    ['a read of /dev/tty', 'open("/dev/tty").read(1)', true],
+    ['select', 'import select; select.select([0], [], [])', true],
+    ['poll', 'import select; p = select.poll(); p.register(0, select.POLLIN); p.poll()', true],
+    ['epoll', 'import select; p = select.epoll(); p.register(0, select.EPOLLIN); p.poll()', true],
+    ['a thread that reads', 'import threading, os; threading.Thread(target=lambda: os.read(0, 1)).start()', true],
+    ['a read of a pipe', 'import os; os.read(os.pipe()[0], 1)', false],
+    ['a poll of something else', 'import select, os; p = select.poll(); p.register(os.pipe()[0]); p.poll()', false],
+  ])('sees of %s whether it waits for the terminal', async (_, program, waits) => {
+    const id = await open(client, { command: `echo; exec /usr/bin/python3 -c '${program}'`, waitMs: 0 });
+    const read = () => ask(client, { action: 'read', sessionId: id, afterSeq: 1e9, waitMs: waits ? WAIT_MS : 500 });
+    expect((await read()).needsInput !== undefined).toBe(waits);
+    await close(client, id);
   });
 
   test('shows what a person would see of a full-screen program, without control sequences', async () => {
