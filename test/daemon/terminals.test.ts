@@ -257,6 +257,22 @@ describe('whose they are, and when they end', () => {
     });
   });
 
+  test.each(['SIGTERM', 'SIGKILL'] as const)('nothing of it is left when the daemon ends by %s', async (signal) => {
+    await using _ = await start();
+    const client = await daemon.connect();
+    const mark = `marker-daemon-${signal}`;
+    await ask(client, {
+      action: 'open',
+      command: `setsid bash -c "trap '' HUP TERM; exec -a ${mark} sleep 300" & exec -a ${mark} sleep 300`,
+      waitMs: 0,
+    });
+    await until(() => processesWith(mark).length > 1);
+    daemon.process.kill(signal);
+    await daemon.ended;
+    await until(() => processesWith(mark).length === 0);
+    await client[Symbol.asyncDispose]();
+  });
+
   test('a change of the policy ends it', async () => {
     await using _ = await start();
     await using client = await daemon.connect();
