@@ -11,11 +11,13 @@ import type { Powers } from '../src/powers.ts';
 import { findProgram } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
 import { ancestorsOf, type Masks } from '../src/sandbox/masks.ts';
+import type { Terminals } from '../src/tools/terminals.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
   CheckedFile,
   CheckedTarget,
+  CommandAsked,
   CommandResult,
   ProgramRequest,
   ProgramResult,
@@ -25,6 +27,7 @@ import type { Anchor } from './anchor.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
 import { PathRules } from './path-rules.ts';
+import { toArgv } from './shells.ts';
 import { hashAt, refuseProtected, replaceAt } from './targets.ts';
 import { Witnesses } from './witnesses.ts';
 
@@ -48,6 +51,8 @@ export interface ContextOptions {
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
   readonly command?: CommandSetup;
+  /** Absent where the job is nobody's, or none may be. */
+  readonly terminals?: Terminals;
   readonly signal: AbortSignal;
   readonly onOutput?: CommandRequest['onOutput'];
 }
@@ -156,7 +161,7 @@ export class WorkerContext implements ToolContext {
     });
   }
 
-  command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
+  command({ shell, args, ...request }: CommandAsked): CheckedCommand {
     const { workspace, anchor, masks, bounds, signal, readOnly = false, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
@@ -164,7 +169,8 @@ export class WorkerContext implements ToolContext {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
       const rest = { workspace, masks, bounds, signal, readOnly, ...(onOutput && { onOutput }) };
-      return { ...request, ...rest, cwd } as unknown as CheckedCommand;
+      const argv = shell && toArgv(shell, request.command, args);
+      return { ...request, ...rest, cwd, ...(argv && { argv }) } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
     }
@@ -182,7 +188,7 @@ export class WorkerContext implements ToolContext {
     }
     const checked = this.command({ ...request, env: { ...request.env }, command: program });
     const { onOutput: _, ...rest } = checked as unknown as CommandRequest;
-    return this.#commands.program({ ...rest, command: [path, ...args], captureBytes: bytesMax });
+    return this.#commands.program({ ...rest, argv: [path, ...args], captureBytes: bytesMax });
   }
 
   refusedBelow(path: string, kind: 'read' | 'write' = 'read'): (path: string) => boolean {
@@ -192,6 +198,12 @@ export class WorkerContext implements ToolContext {
       byRule(it) ||
       (kind === 'write' && isProtected(this.#rules.named(it))) ||
       [it, ...ancestorsOf(it)].some((path) => hidden.has(path));
+  }
+
+  get terminals(): Terminals {
+    const { terminals } = this.#options;
+    if (!terminals) throw new ToolError('SANDBOX_DENIED', 'this tier has no terminals');
+    return terminals;
   }
 
   truncated(bytesTotal: number): void {

@@ -14,13 +14,21 @@ import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
-import { type Heard, HOST_CHANNEL, type ToThreads } from './host-channel.ts';
+import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { OutputWindow } from './output-window.ts';
+import { TerminalSet } from './terminals.ts';
 
 const setup = workerData as HostSetup;
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const command = setup.command && prepare(setup.command);
+const terminals =
+  command &&
+  new TerminalSet({
+    setup: command,
+    powers,
+    onCount: (kept) => parentPort?.postMessage({ kept } satisfies Kept),
+  });
 interface Running {
   readonly controller: AbortController;
   readonly window: OutputWindow;
@@ -30,6 +38,7 @@ const running = new Map<number, Running>();
 const host = new BroadcastChannel(HOST_CHANNEL);
 host.onmessage = (event) => {
   const told = (event as MessageEvent).data as ToThreads;
+  if ('endSession' in told) return void terminals?.endSession(told.endSession);
   if ('taken' in told) return running.get(told.taken.id)?.window.taken(told.taken.bytes);
   const { id: job, graceMs } = told.abort;
   parentPort?.postMessage({ heard: threadId, job } satisfies Heard);
@@ -102,6 +111,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     powers,
     signal,
     ...(command && { command }),
+    ...(job.keeper && terminals && { terminals: terminals.of(job.keeper, { masks: job.masks ?? NO_MASKS, signal }) }),
     ...(onOutput && { onOutput }),
   });
 }

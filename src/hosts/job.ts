@@ -24,6 +24,8 @@ export interface Job {
   readonly masks?: Masks;
   /** What a command of it may use; for execute hosts. */
   readonly bounds?: CommandBounds;
+  /** Whose it is, for tools that keep something between calls, and how many things this host may then keep. */
+  readonly keeper?: { readonly session: string; readonly keptMax: number };
 }
 
 /** The rules on paths that a session's policy holds its hosts and commands to. Plain data. */
@@ -108,7 +110,9 @@ export type ToHost =
   | { readonly setup: HostSetup }
   | { readonly run: Job }
   | { readonly abort: Abort }
-  | { readonly taken: OutputTaken };
+  | { readonly taken: OutputTaken }
+  /** Lets go of all that is kept for a session. */
+  | { readonly endSession: string };
 
 /** So many bytes more of a job's output are dealt with, so that so many more may be sent. */
 export interface OutputTaken {
@@ -132,7 +136,9 @@ export interface HostOutput {
 export type FromHost =
   | { readonly ready: true }
   | { readonly done: { readonly id: number; readonly result: JobResult } }
-  | { readonly output: HostOutput };
+  | { readonly output: HostOutput }
+  /** How many things it keeps between calls. */
+  | { readonly kept: number };
 
 /**
  * What a host sent, believed only as far as its shape goes: a host that was taken over can lie about its own calls,
@@ -140,9 +146,10 @@ export type FromHost =
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
-  const { ready, done, output } = message;
+  const { ready, done, output, kept } = message;
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
+  if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };
   if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
     return { done: { id: done.id, result: done.result } };
   return undefined;

@@ -70,7 +70,9 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;
   const hostTier = hostTierOf(tool, tier);
-  const place = { tier: hostTier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
+  const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
+  const place = { tier: hostTier, workspace, view, ...(tool.keeps && { keeps: true }) };
+  const isStale = () => call.policyNow().version !== policy.version;
   const job = {
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
@@ -78,6 +80,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     ...(hostTier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
     ...(tier === 'read_only' && { readOnly: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
+    ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
   };
   const { result, pid } = await parts.hosts
     .run(place, job, {

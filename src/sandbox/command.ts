@@ -28,8 +28,9 @@ export class Aborted extends ToolError {
 }
 
 export interface CommandRequest {
-  /** A bash command line, or the words of a program, which no shell looks at. */
-  readonly command: string | readonly string[];
+  readonly command: string;
+  /** A program and its arguments, run in place of the command line. */
+  readonly argv?: readonly string[];
   /** Absolute, inside the workspace. */
   readonly cwd: string;
   readonly env: Record<string, string>;
@@ -166,29 +167,33 @@ function usedOf(
 }
 
 /**
+ * bwrap's arguments for one command; `launcher` stands between the sandbox and bash.
  * None of the caller's variables (LD_PRELOAD …) reaches bwrap while it still has rights, nor bash before its limits are set:
  * `toBashArgs` holds them, but for those that bash must not be told by assignment.
  */
-function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
-  const isProgram = typeof request.command !== 'string';
-  const early = Object.entries(request.env).filter(([name]) => isProgram || COMPUTED.some((it) => it === name));
+export function toSandboxArgs(
+  request: CommandRequest,
+  setup: CommandSetup,
+  launcher: readonly string[] = [],
+): string[] {
+  const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
   const env = [...Object.entries(setup.environment), ...early].flatMap(([name, value]) => ['--setenv', name, value]);
+  return [
+    ...setup.args,
+    ...maskArgs(request, setup),
+    ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
+    ...['--', ...launcher, '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
+  ];
+}
+
+function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
   const filter = openSync(setup.filterFile, 'r');
   try {
-    return powers.spawn(
-      setup.bwrap,
-      [
-        ...setup.args,
-        ...maskArgs(request, setup),
-        ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
-        ...['--', '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
-      ],
-      {
-        stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'],
-        env: setup.environment,
-        cwd: '/',
-      },
-    );
+    return powers.spawn(setup.bwrap, toSandboxArgs(request, setup), {
+      stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'],
+      env: setup.environment,
+      cwd: '/',
+    });
   } finally {
     closeSync(filter);
   }
@@ -262,7 +267,7 @@ function feed(child: ChildProcess, stdin: string | undefined): void {
 }
 
 /** What bwrap says of its command: the pid of its init, then how it ended; nothing when it never began. */
-class Status {
+export class Status {
   /** Settles when bwrap has nothing more to say. */
   readonly ended: Promise<void>;
   /** Called once, when the init is known. */
@@ -283,6 +288,12 @@ class Status {
         this.#told = true;
         this.#kill?.();
       });
+  }
+
+  /** The command itself, as this process sees it; undefined when there is none. */
+  get main(): number | undefined {
+    const init = this.#init;
+    return init === undefined || this.exitCode !== undefined ? undefined : firstChildOf(init);
   }
 
   get exitCode(): number | undefined {
@@ -307,8 +318,7 @@ class Status {
 
   /** Asks the command to end; false when there is none yet, or none any more. */
   ask(): boolean {
-    const init = this.#init;
-    const main = init === undefined || this.exitCode !== undefined ? undefined : firstChildOf(init);
+    const { main } = this;
     if (main === undefined) return false;
     try {
       return process.kill(main, 'SIGTERM');

@@ -9,6 +9,8 @@ import gitLog from './git/log.ts';
 import gitShow from './git/show.ts';
 import gitStatus from './git/status.ts';
 import terminalExecute from './terminal/execute.ts';
+import terminalInteractive from './terminal/interactive.ts';
+import terminalScript from './terminal/script.ts';
 import todoRead from './todo/read.ts';
 import todoWrite from './todo/write.ts';
 
@@ -23,6 +25,8 @@ export const builtinTools = {
   git_show: gitShow,
   git_status: gitStatus,
   terminal_execute: terminalExecute,
+  terminal_interactive: terminalInteractive,
+  terminal_script: terminalScript,
   todo_read: todoRead,
   todo_write: todoWrite,
 } as const;

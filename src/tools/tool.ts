@@ -6,6 +6,7 @@ import * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { Terminals } from './terminals.ts';
 
 declare const checked: unique symbol;
 
@@ -89,6 +90,26 @@ export interface Identity {
   readonly email?: string;
 }
 
+/** What a policy is told of a command line. */
+export interface CommandLine {
+  readonly command: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Why more may happen than the text says, if so: then no rule may allow it. */
+  readonly unknown?: string;
+}
+
+/** A command line as a tool asks for it. */
+export interface CommandAsked {
+  readonly command: string;
+  readonly cwd: string;
+  readonly env: Record<string, string>;
+  readonly stdin?: string;
+  /** Another shell than the bash that commands are run by; its positional parameters are `args`. */
+  readonly shell?: 'bash' | 'sh' | 'zsh';
+  readonly args?: readonly string[];
+}
+
 export interface ToolContext {
   /** Aborted when the call is cancelled or out of time. */
   readonly signal: AbortSignal;
@@ -99,8 +120,8 @@ export interface ToolContext {
   openDirectory(path: string): CheckedDirectory;
   /** Holds the place of a file to write. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
   target(path: string, options: { createDirs: boolean }): CheckedTarget;
-  /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory. */
-  command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand;
+  /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
+  command(request: CommandAsked): CheckedCommand;
   /** Runs a command to its end; its output is streamed to the caller meanwhile. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */
   run(command: CheckedCommand): Promise<CommandResult>;
   /**
@@ -119,6 +140,8 @@ export interface ToolContext {
   state: unknown;
   /** The person's; empty where nothing is known of it. */
   readonly identity: Identity;
+  /** Those of the call's session. */
+  readonly terminals: Terminals;
   /** Marks the result as cut: `bytesTotal` is what there was. */
   truncated(bytesTotal: number): void;
   /** Lets an abort arrive in the middle of long synchronous work. Throws the abort's reason. */
@@ -195,7 +218,9 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
    */
   readonly state?: { readonly name: string; readonly schema: z.ZodType };
   /** The command line that a call runs, for tools that run one; policies judge it by its programs and paths. */
-  commandOf?(input: z.output<I>): { command: string; cwd: string; env: Readonly<Record<string, string>> };
+  commandOf?(input: z.output<I>): CommandLine | undefined;
+  /** Whether it keeps something in its host from one call to the next: it gets a host that only such tools use. */
+  readonly keeps?: boolean;
   /** What the call is expected to cost, in US dollars; reserved before it runs. */
   estimateCostUsd?(input: z.output<I>): number;
   /** What a run would do to files, without doing it: runs in the read_only host, before a person is asked. */
@@ -227,8 +252,8 @@ export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(spec: T
 export const tierOfCall = (tool: Tool, input: unknown): Tier => tool.tierOf?.(input as never) ?? tool.tier;
 
 /** The tier of the host in which a call of that tier runs: programs are confined by execute hosts only. */
-export const hostTierOf = ({ runsPrograms }: Pick<Tool, 'runsPrograms'>, tier: Tier): Tier =>
-  runsPrograms ? 'execute' : tier;
+export const hostTierOf = ({ runsPrograms, keeps }: Pick<Tool, 'runsPrograms' | 'keeps'>, tier: Tier): Tier =>
+  runsPrograms || keeps ? 'execute' : tier;
 
 const PATH_CHARS_MAX = 4096;
 

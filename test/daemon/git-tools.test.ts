@@ -123,7 +123,7 @@ test('nothing to commit, conflicts, a detached head and no repository are told a
     refusal('local-changes', 'CONFLICT'),
   );
   repository.commit('ours');
-  expect(() => repository.git('merge', 'other')).toThrow('CONFLICT');
+  expect(() => repository.git('merge', 'other')).toThrow('git merge');
   expect(await dataOf(call('git_status', { path }))).toMatchObject({ conflicted: ['states/a.txt'], clean: false });
   expect((await dataOf(call('git_diff', { path }))).diff).toMatch(/^diff --cc a.txt\n.*\n\+\+=======\n/s);
   expect(await call('git_commit', { message: 'x', files })).toMatchObject(refusal('conflicts', 'CONFLICT'));

@@ -38,11 +38,12 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function run(command: readonly string[], rest: Partial<CommandRequest> = {}) {
+function run(argv: readonly string[], rest: Partial<CommandRequest> = {}) {
   const bounds = { ...limits.commandMax, outputBytes: 65_536 };
   const { signal } = new AbortController();
   const request = {
-    command,
+    command: '',
+    argv,
     cwd: workspace,
     env: {},
     workspace,
