@@ -2,7 +2,7 @@
  * Where hostile programs (test/fixtures/programs) are let loose: a real daemon for each identity that this machine can have,
  * somebody beside it who must not notice, and the same program without a sandbox, so that a test could fail.
  */
-import { execFile, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -153,8 +153,12 @@ class LiveArena implements Arena {
     const options = { cwd, ...(daemon ?? workspace), env: { PATH: '/usr/bin:/bin:/usr/sbin' }, timeout: 20_000 };
     const argv = [join(programs, program), ...args.map(String)];
     return new Promise((resolve) => {
-      // What it says counts, not how it ends.
-      execFile(interpreterOf(program), argv, options, (_, stdout, stderr) => resolve(stdout + stderr));
+      let output = '';
+      const child = spawn(interpreterOf(program), argv, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+      for (const it of [child.stdout, child.stderr]) it.on('data', (chunk) => (output += chunk));
+      // What it says counts, not how it ends; and what it left may hold its output.
+      child.once('close', () => resolve(output));
+      child.once('exit', () => setTimeout(() => resolve(output), HELD_MS));
     });
   }
 
@@ -178,12 +182,15 @@ class LiveArena implements Arena {
   }
 }
 
+/** How long the output of a control is waited for when it has ended. */
+const HELD_MS = 500;
+
 const interpreterOf = (program: string): string => (program.endsWith('.pl') ? 'perl' : 'bash');
 const quoted = (it: string | number): string => `'${String(it).replaceAll("'", "'\\''")}'`;
 
 /** What somebody beside an attack saw. */
 export interface Beside {
-  /** Longest that the gateway took to answer `status`, less what this process itself was kept from running meanwhile. */
+  /** Longest that the gateway took to answer `status`, less the time in which it, or this process, waited for a processor. */
   readonly stallMs: number;
   /** Longest that another session waited for a call. */
   readonly callMs: number;
@@ -204,8 +211,10 @@ export async function beside<T>({ daemon }: Arena, attack: () => PromiseLike<T>)
   };
   const asks = repeat(async () => {
     const from = performance.now();
+    const waitedMs = processorWaitMs(daemon.pid);
     await asking.request('status', {});
-    seen.stallMs = Math.max(seen.stallMs, performance.now() - from - own.since(from));
+    const othersMs = own.since(from) + processorWaitMs(daemon.pid) - waitedMs;
+    seen.stallMs = Math.max(seen.stallMs, performance.now() - from - othersMs);
     await new Promise((resolve) => setTimeout(resolve, 5));
   });
   const calls = repeat(async () => {
@@ -225,6 +234,11 @@ export async function beside<T>({ daemon }: Arena, attack: () => PromiseLike<T>)
     over = true;
     own[Symbol.dispose]();
   }
+}
+
+/** How long the main thread of a process was ready to run and did not, since its start. */
+function processorWaitMs(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
 }
 
 const TICK_MS = 2;
