@@ -12,7 +12,7 @@ const rounds = small ? 1 : 3;
 const LINES = `yes '2026-11-21T12:18:58.792Z INFO [worker-3] done path=/v1/items/42 status=200 took=12.5ms' | head -c ${bytes}`;
 const SUBJECTS: Record<string, string> = {
   'a log': LINES,
-  'zeros': `head -c ${bytes} /dev/zero`,
+  zeros: `head -c ${bytes} /dev/zero`,
   'source code': `perl -e 'open F, "package-lock.json"; $/ = undef; $x = <F>; 1 while print $x' | head -c ${bytes}`,
 };
 
@@ -28,8 +28,7 @@ function pipe(command: string): Promise<void> {
 
 async function throughUs(client: Client, command: string, progress: boolean): Promise<void> {
   const running = client.call('terminal_execute', { command }, { progress });
-  let read = 0;
-  if (progress) for await (const it of running) read += it.kind === 'output' ? it.data.length : 0;
+  if (progress) for await (const _ of running);
   await dataOf(running);
   const { outputBytes } = (await running).metadata.resources;
   if (outputBytes !== bytes) throw new Error(`${outputBytes} bytes came`);
@@ -55,5 +54,7 @@ for (const [name, command] of Object.entries(SUBJECTS)) {
   }
   const rate = (s: number) => `${Math.round(bytes / 1e6 / s)} MB/s`.padStart(10);
   const share = (s: number) => `${Math.round((took.bare / s) * 100)} %`.padStart(6);
-  console.log(`${name.padEnd(12)} bare pipe ${rate(took.bare)}  ours ${rate(took.kept)} ${share(took.kept)}  told as it comes ${rate(took.told)} ${share(took.told)}`);
+  console.log(
+    `${name.padEnd(12)} bare pipe ${rate(took.bare)}  ours ${rate(took.kept)} ${share(took.kept)}  told as it comes ${rate(took.told)} ${share(took.told)}`,
+  );
 }

@@ -13,7 +13,10 @@ interface Control {
 const PROGRAMS: readonly [string, Control][] = [
   ['write-core-pattern.sh', { root: ['core_pattern'] }],
   ['device-make.sh', { root: ['character', 'block', 'kmsg'] }],
-  ['kernel-doors.pl', { anybody: ['memfd_create'], root: ['memfd_create', 'keyctl', 'bpf', 'mount', 'setns', 'syslog'] }],
+  [
+    'kernel-doors.pl',
+    { anybody: ['memfd_create'], root: ['memfd_create', 'keyctl', 'bpf', 'mount', 'setns', 'syslog'] },
+  ],
   ['write-system.sh', { root: ['/', '/usr', '/etc', '/dev'] }],
   ['nested-userns.pl', { anybody: ['unshare-user'], root: ['unshare-user', 'unshare-network', 'clone', 'clone3'] }],
   ['suid-plant.sh', { anybody: ['a', 'b', 'c', 'd', 'e', 'f'], root: ['a', 'b', 'c', 'd', 'e', 'f'] }],
@@ -25,7 +28,9 @@ eachIdentity({}, (arena) => {
     expect(Object.values(tried).length).toBeGreaterThan(3);
     expect(Object.entries(tried).filter(([, it]) => it === 'through')).toEqual([]);
     const through = namesOf(await arena.control({ program }), 'through');
-    expect(through).toEqual(expect.arrayContaining([...((arena.identity.isRoot ? control.root : control.anybody) ?? [])]));
+    expect(through).toEqual(
+      expect.arrayContaining([...((arena.identity.isRoot ? control.root : control.anybody) ?? [])]),
+    );
   });
 
   test('no file of the workspace has a set-user-id bit or is a device afterwards', () => {

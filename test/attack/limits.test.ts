@@ -25,10 +25,31 @@ interface Fault {
 const mark = (name: string) => `marker-attack-${name}`;
 const watched = (code: string, verdict: string, limit: number) => ({ code, verdict, limit, enforcedBy: 'watchdog' });
 const FAULTS: [string, Fault][] = [
-  ['fork-bomb.pl', { attack: { program: 'fork-bomb.pl', args: [200, mark('fork')] }, ...watched('PROCESS_LIMIT', 'processes', 24) }],
-  ['eat-memory.pl', { attack: { program: 'eat-memory.pl', args: [2048, mark('eat')] }, ...watched('MEMORY_LIMIT', 'memory', MEMORY_MB * MiB) }],
-  ['burn-cpu.sh', { attack: { program: 'burn-cpu.sh', args: [20, mark('burn')] }, ...watched('CPU_LIMIT', 'cpu', 600) }],
-  ['spew-stdout.sh', { attack: { program: 'spew-stdout.sh', args: [512] }, code: 'OUTPUT_LIMIT', verdict: 'output', limit: 16 * MiB, enforcedBy: 'daemon' }],
+  [
+    'fork-bomb.pl',
+    { attack: { program: 'fork-bomb.pl', args: [200, mark('fork')] }, ...watched('PROCESS_LIMIT', 'processes', 24) },
+  ],
+  [
+    'eat-memory.pl',
+    {
+      attack: { program: 'eat-memory.pl', args: [2048, mark('eat')] },
+      ...watched('MEMORY_LIMIT', 'memory', MEMORY_MB * MiB),
+    },
+  ],
+  [
+    'burn-cpu.sh',
+    { attack: { program: 'burn-cpu.sh', args: [20, mark('burn')] }, ...watched('CPU_LIMIT', 'cpu', 600) },
+  ],
+  [
+    'spew-stdout.sh',
+    {
+      attack: { program: 'spew-stdout.sh', args: [512] },
+      code: 'OUTPUT_LIMIT',
+      verdict: 'output',
+      limit: 16 * MiB,
+      enforcedBy: 'daemon',
+    },
+  ],
 ];
 
 /** Runs with room to spare: the same program, less of it. */
@@ -112,7 +133,9 @@ eachIdentity({ policy: POLICY, limits: { commandOutputBytesMax: 16 * MiB } }, (a
   });
 
   test('all at once leave the daemon as it was', async () => {
-    const { callMs, stallMs } = await beside(arena, () => Promise.all(FAULTS.map(([, { attack }]) => arena.run(attack))));
+    const { callMs, stallMs } = await beside(arena, () =>
+      Promise.all(FAULTS.map(([, { attack }]) => arena.run(attack))),
+    );
     expect(callMs).toBeLessThan(CALL_MS);
     expect(stallMs).toBeLessThan(STALL_MS);
     await gone('marker-attack-', 2000);

@@ -106,7 +106,12 @@ eachIdentity({}, (arena) => {
         seen.add(result.success ? ((result.data as { content?: string }).content ?? 'written') : result.error.code);
       }
     };
-    await Promise.all([racing, calling('file_read', {}), calling('file_read', {}), calling('file_write', { content: 'inside' })]);
+    await Promise.all([
+      racing,
+      calling('file_read', {}),
+      calling('file_read', {}),
+      calling('file_write', { content: 'inside' }),
+    ]);
     expect(await racing).toMatchObject({ success: true, data: { stdout: expect.stringContaining('swapped') } });
     expect([...seen].some((it) => it.includes('as it was'))).toBe(false);
     expect(contentOf(arena.outside)).toEqual(before);

@@ -12,22 +12,28 @@ eachIdentity({}, (arena) => {
   test.each([
     ['ignore-sigterm.sh', []],
     ['setsid-survivor.sh', ['waits']],
-  ])('%s that runs out of time is TIMEOUT within a second, nobody waits, and it is gone a second later', async (program, more) => {
-    const name = mark(program);
-    const from = performance.now();
-    const attack = { program, args: [name, ...more], input: { timeout: TIMEOUT_MS } };
-    const { result, stallMs, callMs } = await beside(arena, async () => {
-      const running = arena.run(attack);
-      await until(() => processesWith(name).length > 0);
-      const ended = await running;
-      return { ended, tookMs: performance.now() - from };
-    });
-    expect(result.ended).toMatchObject({ error: { code: 'TIMEOUT' }, metadata: { resources: { verdict: 'timeout' } } });
-    expect(result.tookMs).toBeLessThan(TIMEOUT_MS + LATE_MS);
-    await gone(name);
-    expect(stallMs).toBeLessThan(100);
-    expect(callMs).toBeLessThan(LATE_MS);
-  });
+  ])(
+    '%s that runs out of time is TIMEOUT within a second, nobody waits, and it is gone a second later',
+    async (program, more) => {
+      const name = mark(program);
+      const from = performance.now();
+      const attack = { program, args: [name, ...more], input: { timeout: TIMEOUT_MS } };
+      const { result, stallMs, callMs } = await beside(arena, async () => {
+        const running = arena.run(attack);
+        await until(() => processesWith(name).length > 0);
+        const ended = await running;
+        return { ended, tookMs: performance.now() - from };
+      });
+      expect(result.ended).toMatchObject({
+        error: { code: 'TIMEOUT' },
+        metadata: { resources: { verdict: 'timeout' } },
+      });
+      expect(result.tookMs).toBeLessThan(TIMEOUT_MS + LATE_MS);
+      await gone(name);
+      expect(stallMs).toBeLessThan(100);
+      expect(callMs).toBeLessThan(LATE_MS);
+    },
+  );
 
   test.each(['hold-pipe.sh', 'setsid-survivor.sh'])(
     '%s that ends by itself is answered at once, and what it left is gone a second later',

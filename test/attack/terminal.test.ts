@@ -20,7 +20,17 @@ eachIdentity({}, (arena) => {
   test('leave-terminal-raw.sh gets no control sequence to the terminal of who called it, nor into the log of the daemon', async () => {
     const { socket, workspace } = arena.daemon;
     const command = 'command=bash programs/leave-terminal-raw.sh';
-    const args = [ringfence, 'call', '--no-autostart', '--socket', socket, '--workspace', workspace, 'terminal_execute', command];
+    const args = [
+      ringfence,
+      'call',
+      '--no-autostart',
+      '--socket',
+      socket,
+      '--workspace',
+      workspace,
+      'terminal_execute',
+      command,
+    ];
     const terminal = spawn(process.execPath, args, { cwd: '/', env: { ...process.env, NO_COLOR: '1' } });
     let shown = '';
     terminal.onData((it) => (shown += it));

@@ -23,6 +23,9 @@ test.each([
   ['decide', /^file call, 500 rules +p50 [\d.]+ µs/m],
   ['audit', /^verify, entries a second +\d+$/m],
   ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
+  ['layers', /^\| \+ gateway: policy, record, log \| [\d.]+ ms \| [\d.]+ \|$/m],
+  ['soak-commands', /^slope, MiB a 1000 commands +-?[\d.]+$/m],
+  ['output', /^zeros +bare pipe +\d+ MB\/s +ours +\d+ MB\/s +\d+ %/m],
 ])(
   'the bench of %s prints %s',
   async (name, figure) => {

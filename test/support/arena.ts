@@ -8,7 +8,15 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { type DaemonOptions, dataOf, processesWith, startDaemon, type TestDaemon, temporaryDir, until } from './daemon.ts';
+import {
+  type DaemonOptions,
+  dataOf,
+  processesWith,
+  startDaemon,
+  type TestDaemon,
+  temporaryDir,
+  until,
+} from './daemon.ts';
 
 const programs = fileURLToPath(new URL('../fixtures/programs', import.meta.url));
 

@@ -1,8 +1,8 @@
 /** The fast way through a stream, which looks at bytes, beside the slow one, which looks at text: they never differ. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LiteralSearch } from '../../../src/redact/search.ts';
 import { CREDENTIALS } from '../../../src/redact/credentials.ts';
+import { LiteralSearch } from '../../../src/redact/search.ts';
 import { TOKENS } from '../../../src/redact/tokens.ts';
 import { RedactingStream, redactText } from '../../../src/redact.ts';
 
@@ -20,7 +20,9 @@ const SECRETS = [
 const part = fc.oneof(
   fc.constantFrom(...literals, ...SECRETS, ' ', '\n', '=', ': ', '"', 'é', '\u0000'),
   fc.string({ maxLength: 20 }),
-  fc.tuple(fc.constantFrom('-', 'a', 'took=12ms\n', 'sk', 'toke'), fc.integer({ min: 1, max: 700 })).map(([it, n]) => it.repeat(n)),
+  fc
+    .tuple(fc.constantFrom('-', 'a', 'took=12ms\n', 'sk', 'toke'), fc.integer({ min: 1, max: 700 }))
+    .map(([it, n]) => it.repeat(n)),
 );
 const bytesOf = fc.array(part, { maxLength: 30 }).map((it) => Buffer.from(it.join(''), 'utf8'));
 
