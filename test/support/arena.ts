@@ -249,6 +249,19 @@ function processorWaitMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
 }
 
+/**
+ * What a full machine adds to anything of some processes: ten times what one that does nothing takes now, 30 ms where nothing
+ * else runs. Promises in seconds are of a machine that has the processors for them.
+ */
+export function machineLateMs(): number {
+  const took = Array.from({ length: 5 }, () => {
+    const from = performance.now();
+    spawnSync('/bin/true');
+    return performance.now() - from;
+  });
+  return 10 * Math.max(...took);
+}
+
 const TICK_MS = 2;
 
 /** How long this process did not get to run: the machine's doing, or its own, and not the gateway's. */
