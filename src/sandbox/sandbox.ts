@@ -178,7 +178,7 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
     commandFilter,
     host({ tier, workspace, program, masks, nests }) {
       const { shownId: _, ...ids } = identity(workspace);
-      if (tier === 'execute' && !nests) return { ...toLaunch([...dying(), ...program]), ...ids };
+      if (tier === 'execute' && !nests) return { ...toLaunch([...rlimits(limits), ...dying(), ...program]), ...ids };
       const asked = { ...request(workspace), masks: onDisk(masks, workspace) };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];

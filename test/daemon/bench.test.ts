@@ -26,6 +26,9 @@ test.each([
   ['orchestration', /^cache hit +p50 [\d.]+ ms$/m],
   ['ends', /^cancel, one process +gone p50 +[\d.]+ ms/m],
   ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
+  ['layers', /^\| \+ gateway: policy, record, log \| [\d.]+ ms \| [\d.]+ \|$/m],
+  ['soak-commands', /^slope, MiB a 1000 commands +-?[\d.]+$/m],
+  ['output', /^zeros +bare pipe +\d+ MB\/s +ours +\d+ MB\/s +\d+ %/m],
 ])(
   'the bench of %s prints %s',
   async (name, figure) => {
