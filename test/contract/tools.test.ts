@@ -1,12 +1,21 @@
 /** What every tool promises, checked on every tool, through a real daemon. */
-import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type * as z from 'zod';
 import type { Client } from '../../src/client.ts';
 import { builtinToolset, toFormat, toolsOf, toToolInfo } from '../../src/tools/registry.ts';
 import type { Tool } from '../../src/tools/tool.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 const toolset = builtinToolset();
 const tools = toolsOf(toolset);
@@ -14,7 +23,7 @@ let daemon: TestDaemon;
 let client: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon();
+  daemon = await startDaemon({ policy: ALLOW_ALL });
   client = await daemon.connect();
 });
 afterAll(async () => {
@@ -32,6 +41,18 @@ beforeEach(() => {
   symlinkSync('/etc/passwd', join(daemon.workspace, 'out'));
 });
 
+/** Everything in a workspace: files by content and mode, links by what they say. */
+function contentOf(workspace: string): string[] {
+  return readdirSync(workspace, { recursive: true, encoding: 'utf8' })
+    .sort()
+    .map((name) => {
+      const at = join(workspace, name);
+      const stat = lstatSync(at);
+      const inside = stat.isSymbolicLink() ? readlinkSync(at) : stat.isFile() ? readFileSync(at, 'base64') : '';
+      return `${name} ${stat.mode.toString(8)} ${inside}`;
+    });
+}
+
 describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool: Tool) => {
   test.each(tool.examples.map((it) => [JSON.stringify(it.input), it] as const))(
     'does what its example %s says',
@@ -40,6 +61,29 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
       if ('error' in example) expect(result).toMatchObject({ success: false, error: { code: example.error } });
       else expect(result).toMatchObject({ success: true, data: example.output });
       if (result.success) expect(tool.output.safeParse(result.data).error).toBeUndefined();
+    },
+  );
+
+  test.skipIf(tool.tier !== 'write')('leaves everything byte for byte as it was when an example fails', async () => {
+    const before = contentOf(daemon.workspace);
+    for (const example of tool.examples.filter((it) => 'error' in it)) {
+      const result = await client.call(name, example.input);
+      expect(result).toMatchObject({ success: false });
+      expect(result.metadata.filesChanged).toBeUndefined();
+      expect(contentOf(daemon.workspace)).toEqual(before);
+    }
+  });
+
+  test.skipIf(!tool.preview)(
+    'previews without changing anything, and names what it would replace or remove',
+    async () => {
+      const before = contentOf(daemon.workspace);
+      for (const example of tool.examples.filter((it) => 'output' in it)) {
+        const result = await client.call(name, example.input, { preview: true });
+        expect(contentOf(daemon.workspace)).toEqual(before);
+        const { preImages } = (result as { data: { preImages: { path: string }[] } }).data;
+        expect(preImages.length, JSON.stringify(example)).toBeGreaterThan(0);
+      }
     },
   );
 
