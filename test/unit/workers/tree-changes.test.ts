@@ -280,7 +280,7 @@ const ATTACKER = `
   }
 `;
 
-test('links that are swapped into a tree never lead out of it, in 10 000 deletions and 1 000 copies', {
+test('links that are swapped into a tree never lead out of it, in 30 000 swaps', {
   timeout: 120_000,
 }, async () => {
   const outside = makeWorkspace();
@@ -292,7 +292,7 @@ test('links that are swapped into a tree never lead out of it, in 10 000 deletio
   const codes = new Map<string, number>();
   try {
     const { changes } = ws.context();
-    for (let tries = 0; tries < 10_000; tries++) {
+    for (let tries = 0; tries < 1500; tries++) {
       try {
         fs.mkdirSync(at('t/a/b'), { recursive: true });
         for (const path of ['t/a/b/c', 't/a/x', 't/y']) fs.writeFileSync(at(path), '', { flag: 'wx' });
@@ -312,11 +312,10 @@ test('links that are swapped into a tree never lead out of it, in 10 000 deletio
       // Once for all: what the attacker puts there meanwhile goes the next time.
       await changes.remove('t-aside', { recursive: true }).catch(() => undefined);
     }
-    expect(Atomics.load(flag, 1)).toBeGreaterThan(100);
+    expect(Atomics.load(flag, 1)).toBeGreaterThan(10_000);
     const { 'b/c': c, x, 'y/z': z } = treeOf(outside.path);
     expect([c, x, z]).toEqual(['precious', 'precious', 'precious']);
     expect([...codes.keys()].filter((it) => it === 'INTERNAL')).toEqual([]);
-    console.log([...codes], Atomics.load(flag, 1));
     expect(codes.get('done') ?? 0).toBeGreaterThan(100);
   } finally {
     Atomics.store(flag, 0, 1);
