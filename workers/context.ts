@@ -24,6 +24,7 @@ import { PathRules } from './path-rules.ts';
 import { Places } from './places.ts';
 import { targetAt } from './targets.ts';
 import { TreeChanges } from './tree-changes.ts';
+import { Witnesses } from './witnesses.ts';
 
 export interface ContextOptions {
   readonly workspace: string;
@@ -56,6 +57,7 @@ export class WorkerContext implements ToolContext {
   readonly #changes: Changes;
   readonly #places: Places;
   readonly #commands: Commands;
+  readonly #witnesses: Witnesses;
   #truncatedBytes = 0;
 
   constructor(options: ContextOptions) {
@@ -69,17 +71,20 @@ export class WorkerContext implements ToolContext {
       ...{ places: this.#places, changes: this.#changes, limits: options.limits, breathe: () => this.breathe() },
       ...(options.preImages && { preImages: options.preImages }),
     });
+    this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
     this.#commands = new Commands({ ...options, truncated: (bytesTotal) => this.truncated(bytesTotal) });
   }
 
   /** What the job used and changed, for its result; `threadCpuMs` is the thread's own. */
   usage(threadCpuMs: number): JobUsage {
+    const witnesses = this.#witnesses.all;
     return {
       ...this.#commands.used,
       cpuMs: this.#commands.used.cpuMs + threadCpuMs,
       enforcedBy: this.#commands.enforcedBy,
       ...(this.#truncatedBytes > 0 && { truncatedBytes: this.#truncatedBytes }),
       ...(this.#changes.noted.length > 0 && { filesChanged: [...this.#changes.noted] }),
+      ...(witnesses && { witnesses }),
     };
   }
 
@@ -90,7 +95,7 @@ export class WorkerContext implements ToolContext {
     return fileAt(
       this.#rules.open(path, () => anchor.open(path)),
       path,
-      this.limits.fileBytesMax,
+      { bytesMax: this.limits.fileBytesMax, witnesses: this.#witnesses },
     );
   }
 
@@ -98,7 +103,8 @@ export class WorkerContext implements ToolContext {
     const { anchor } = this.#options;
     anchor.assertInside(path);
     const { fd } = this.#rules.open(path, () => anchor.open(path));
-    if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path, this.#rules.refusedBelow(path));
+    const rest = { isRefused: this.#rules.refusedBelow(path), witnesses: this.#witnesses };
+    if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path, rest);
     fs.closeSync(fd);
     throw new ToolError('UNSUPPORTED', `\`${path}\` is not a directory`, { suggestion: 'Read it with file_read.' });
   }

@@ -7,7 +7,7 @@ import { defaultLimits, type Limits } from '../../src/limits.ts';
 import type { Rule } from '../../src/policy/schema.ts';
 import { systemPowers } from '../../src/powers.ts';
 import { NO_MASKS } from '../../src/sandbox/masks.ts';
-import type { Tool } from '../../src/tools/tool.ts';
+import type { ToolSpec } from '../../src/tools/tool.ts';
 import { Anchor } from '../../workers/anchor.ts';
 import { type ContextOptions, WorkerContext } from '../../workers/context.ts';
 
@@ -17,18 +17,13 @@ export interface TestWorkspace extends Disposable {
   context(options?: Partial<ContextOptions>): WorkerContext;
   /** Runs a tool on an input as a caller writes it. */
   run<I extends z.ZodObject, O extends z.ZodObject>(
-    tool: RunnableTool<I, O>,
+    tool: ToolSpec<I, O>,
     input: z.input<I>,
     options?: Partial<ContextOptions>,
   ): Promise<z.output<O>>;
   /** Every entry with what it holds: a file its text, a link `-> target`, a directory `/`. */
   tree(): Record<string, string>;
 }
-
-type RunnableTool<I extends z.ZodObject, O extends z.ZodObject> = Pick<Tool, 'name'> & {
-  readonly input: I;
-  run(input: z.output<I>, context: WorkerContext): Promise<z.output<O>>;
-};
 
 export interface WorkspaceOptions {
   readonly limits?: Partial<Limits>;

@@ -20,8 +20,7 @@ afterEach(() => ws[Symbol.dispose]());
 const put = (name: string, content: string | Buffer, mode = 0o644) =>
   writeFileSync(join(ws.path, name), content, { mode });
 const text = (name: string) => readFileSync(join(ws.path, name), 'utf8');
-type Operations = Parameters<typeof fileEdit.input.parse>[0] extends never ? never : object[];
-const edit = (operations: Operations, rest: object = {}) =>
+const edit = (operations: object[], rest: object = {}) =>
   ws.run(fileEdit, { path: 'a', operations, ...rest } as never);
 
 /** Lines and whether the last one is ended: the whole model. */
