@@ -2,11 +2,13 @@
 import * as fs from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { ToolError } from '../src/errors.ts';
-import type { Job, JobUsage, PathView } from '../src/hosts/job.ts';
+import type { Identity, Job, JobUsage, PathView } from '../src/hosts/job.ts';
 import type { CommandBounds, Limits } from '../src/limits.ts';
+import { isProtected } from '../src/paths.ts';
 import type { Powers } from '../src/powers.ts';
+import { findProgram } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
-import type { Masks } from '../src/sandbox/masks.ts';
+import { ancestorsOf, type Masks } from '../src/sandbox/masks.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
@@ -14,6 +16,8 @@ import type {
   CheckedTarget,
   CommandResult,
   FileChanges,
+  ProgramRequest,
+  ProgramResult,
   ToolContext,
 } from '../src/tools/tool.ts';
 import type { Anchor } from './anchor.ts';
@@ -37,6 +41,11 @@ export interface ContextOptions {
   readonly preImages?: Job['preImages'];
   /** Told of each change of a file before it is made; nobody when absent. */
   readonly recorder?: ChangeRecorder;
+  readonly state?: unknown;
+  /** Whether it may change nothing. */
+  readonly readOnly?: boolean;
+  /** The person's; absent where it is not known. */
+  readonly identity?: Identity;
   /** What each of its commands may use; absent for jobs that run none. */
   readonly bounds?: CommandBounds;
   readonly limits: Limits;
@@ -50,6 +59,9 @@ export interface ContextOptions {
 export class WorkerContext implements ToolContext {
   readonly signal: AbortSignal;
   readonly limits: Limits;
+  readonly workspace: string;
+  state: unknown;
+  readonly identity: Identity;
   readonly hashOf = hashOf;
   readonly changes: FileChanges;
   readonly #options: ContextOptions;
@@ -66,11 +78,16 @@ export class WorkerContext implements ToolContext {
     this.signal = options.signal;
     this.limits = options.limits;
     this.#changes = new Changes(options.recorder ?? NO_RECORDER);
-    this.#places = new Places({ anchor: options.anchor, rules: this.#rules, changes: this.#changes });
+    this.#places = new Places({
+      ...{ anchor: options.anchor, rules: this.#rules, changes: this.#changes, readOnly: options.readOnly === true },
+    });
     this.changes = new TreeChanges({
       ...{ places: this.#places, changes: this.#changes, limits: options.limits, breathe: () => this.breathe() },
       ...(options.preImages && { preImages: options.preImages }),
     });
+    this.workspace = options.workspace;
+    this.state = options.state;
+    this.identity = options.identity ?? {};
     this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
     this.#commands = new Commands({ ...options, truncated: (bytesTotal) => this.truncated(bytesTotal) });
   }
@@ -118,13 +135,13 @@ export class WorkerContext implements ToolContext {
   }
 
   command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
-    const { workspace, anchor, masks, bounds, signal, onOutput } = this.#options;
+    const { workspace, anchor, masks, bounds, signal, readOnly = false, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      const rest = { workspace, masks, bounds, signal, ...(onOutput && { onOutput }) };
+      const rest = { workspace, masks, bounds, signal, readOnly, ...(onOutput && { onOutput }) };
       return { ...request, ...rest, cwd } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
@@ -133,6 +150,26 @@ export class WorkerContext implements ToolContext {
 
   run(command: CheckedCommand): Promise<CommandResult> {
     return this.#commands.run(command as unknown as CommandRequest);
+  }
+
+  program({ program, args, bytesMax, ...request }: ProgramRequest): Promise<ProgramResult> {
+    const path = findProgram(program);
+    if (path === undefined) {
+      const suggestion = `Install ${program} where the daemon runs.`;
+      throw new ToolError('UNSUPPORTED', `there is no ${program} on this machine`, { suggestion });
+    }
+    const checked = this.command({ ...request, env: { ...request.env }, command: program });
+    const { onOutput: _, ...rest } = checked as unknown as CommandRequest;
+    return this.#commands.program({ ...rest, command: [path, ...args], captureBytes: bytesMax });
+  }
+
+  refusedBelow(path: string, kind: 'read' | 'write' = 'read'): (path: string) => boolean {
+    const byRule = this.#rules.refusedBelow(path, kind);
+    const hidden = new Set(this.#options.masks.hidden.map((it) => it.path));
+    return (it) =>
+      byRule(it) ||
+      (kind === 'write' && isProtected(this.#rules.named(it))) ||
+      [it, ...ancestorsOf(it)].some((path) => hidden.has(path));
   }
 
   truncated(bytesTotal: number): void {

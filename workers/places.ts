@@ -24,14 +24,18 @@ export interface PlacesOptions {
   readonly anchor: Anchor;
   readonly rules: PathRules;
   readonly changes: Changes;
+  /** Whether the call may change nothing, whatever its host could. */
+  readonly readOnly: boolean;
 }
 
 export class Places {
   readonly #anchor: Anchor;
   readonly #rules: PathRules;
   readonly #changes: Changes;
+  readonly #readOnly: boolean;
 
-  constructor({ anchor, rules, changes }: PlacesOptions) {
+  constructor({ anchor, rules, changes, readOnly }: PlacesOptions) {
+    this.#readOnly = readOnly;
     this.#anchor = anchor;
     this.#rules = rules;
     this.#changes = changes;
@@ -39,6 +43,9 @@ export class Places {
 
   /** The place of `path`, a link at its end not followed. Throws ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED, NOT_FOUND, UNSUPPORTED. */
   hold(path: string, { kinds, createDirs = false, declared }: HoldOptions): HeldSpot {
+    // A host that runs programs can write, whatever the tier of a call in it.
+    if (this.#readOnly && (createDirs || kinds.some((it) => it !== 'read')))
+      throw new ToolError('SANDBOX_DENIED', 'a call that only reads writes nothing');
     this.#anchor.assertInside(path);
     const judge = (realPath?: string) => {
       if (kinds.some((it) => it !== 'read')) this.refuseProtected(realPath ?? normalize(path), path);
