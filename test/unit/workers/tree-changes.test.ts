@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ToolError } from '../../../src/errors.ts';
 import type { ToolContext } from '../../../src/tools/tool.ts';
 import type { Change } from '../../../workers/changes.ts';
 import { ruleOf } from '../../support/policy.ts';
@@ -220,12 +221,12 @@ test('what the recorder can not keep is not changed', async () => {
   const before = ws.tree();
   const recorder = {
     before: () => {
-      throw new Error('the journal is full');
+      throw new ToolError('STORE_FAILED', 'the journal is full');
     },
   };
   const { changes } = ws.context({ recorder });
   await expect(changes.remove('d', { recursive: true })).rejects.toThrow('full');
-  await expect(changes.rename('a', 'n/b', { overwrite: false })).rejects.toThrow(Error);
+  await expect(changes.rename('a', 'n/b', { overwrite: false })).rejects.toThrow('full');
   await expect(changes.copy('a', 'b', { overwrite: false })).rejects.toThrow('full');
   expect(ws.tree()).toEqual(before);
 });
