@@ -13,8 +13,11 @@ export interface Effect {
 }
 
 export interface FileChange {
+  /** As the caller named it; a directory, changed with all that is in it, ends with `/`. */
   path: string;
   kind: 'create' | 'modify' | 'delete' | 'rename';
+  /** What it was called before, of a rename. */
+  from?: string;
 }
 
 /** What ended a call, in the words of the limit that did. */

@@ -58,13 +58,16 @@ export class Anchor {
 
   /**
    * The opened parent of `path` and its last name, which is not followed.
-   * With `createDirs` missing parents are made, with the usual permissions.
+   * Missing parents are made by `make`, where it is given.
    */
-  place(path: string, createDirs: boolean): Place {
-    const walk = this.#walk(path, createDirs);
+  place(path: string, make?: MakeDirectory): Place {
+    const walk = this.#walk(path, make);
     const name = walk.queue.pop();
     if (name === undefined || name === '..')
-      throw new ToolError('UNSUPPORTED', `\`${path}\` names a directory, not a file`);
+      throw new ToolError(
+        'UNSUPPORTED',
+        `\`${path}\` does not end with a name; nothing is written, moved or deleted there`,
+      );
     const fd = walk.follow(openDirectory);
     const parent = fs.readlinkSync(`/proc/self/fd/${fd}`);
     if (isInside(this.#root, parent)) return { fd, name, realPath: relative(this.#root, `${parent}/${name}`) };
@@ -78,9 +81,15 @@ export class Anchor {
     if (!isInside(this.#root, `${this.#root}/${path}`)) throw outside(path);
   }
 
-  #walk(path: string, createDirs = false): Walk {
+  /** What an opened directory is called now, relative to the root. */
+  nameOf(fd: number): string {
+    return relative(this.#root, fs.readlinkSync(`/proc/self/fd/${fd}`));
+  }
+
+  #walk(path: string, make?: MakeDirectory): Walk {
     this.assertInside(path);
-    return new Walk({ root: this.#root, rootFd: this.#fd, path, createDirs, symlinksMax: this.#limits.symlinksMax });
+    const { symlinksMax } = this.#limits;
+    return new Walk({ root: this.#root, rootFd: this.#fd, path, ...(make && { make }), symlinksMax });
   }
 
   #suggestion(path: string): string {
@@ -94,11 +103,14 @@ type Open = (fd: number, name: string) => number;
 const openAny: Open = (fd, name) => fs.openSync(below(fd, name), OPEN_FILE);
 const openDirectory: Open = (fd, name) => fs.openSync(below(fd, name), OPEN_DIRECTORY);
 
+/** Makes a directory in an opened one. */
+export type MakeDirectory = (fd: number, name: string) => void;
+
 interface WalkOptions {
   readonly root: string;
   readonly rootFd: number;
   readonly path: string;
-  readonly createDirs: boolean;
+  readonly make?: MakeDirectory;
   readonly symlinksMax: number;
 }
 
@@ -146,7 +158,7 @@ class Walk {
   #resolve(error: unknown, fd: number, name: string): void {
     const code = codeOf(error);
     if (code === 'ELOOP' || code === 'ENOTDIR') this.#link(fd, name);
-    else if (code === 'ENOENT' && this.#options.createDirs) this.#make(fd, name);
+    else if (code === 'ENOENT' && this.#options.make) this.#make(this.#options.make, fd, name);
     else throw toAccessError(error, this.#options.path);
   }
 
@@ -169,9 +181,9 @@ class Walk {
     this.queue.unshift(...split(target));
   }
 
-  #make(fd: number, name: string): void {
+  #make(make: MakeDirectory, fd: number, name: string): void {
     try {
-      fs.mkdirSync(below(fd, name), 0o755);
+      make(fd, name);
     } catch (error) {
       if (codeOf(error) !== 'EEXIST') throw toAccessError(error, this.#options.path);
     }

@@ -1,8 +1,6 @@
 /** Builds the ToolContext of one job. Architecture invariant: Checked values are made in workers/ only, at its request. */
 import * as fs from 'node:fs';
-import { normalize } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import type { FileChange } from '../src/call.ts';
 import { ToolError } from '../src/errors.ts';
 import type { Identity, Job, JobUsage, PathView } from '../src/hosts/job.ts';
 import type { CommandBounds, Limits } from '../src/limits.ts';
@@ -19,16 +17,20 @@ import type {
   CheckedTarget,
   CommandAsked,
   CommandResult,
+  FileChanges,
   ProgramRequest,
   ProgramResult,
   ToolContext,
 } from '../src/tools/tool.ts';
 import type { Anchor } from './anchor.ts';
+import { type ChangeRecorder, Changes, NO_RECORDER } from './changes.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
 import { PathRules } from './path-rules.ts';
+import { Places } from './places.ts';
 import { toArgv } from './shells.ts';
-import { hashAt, refuseProtected, replaceAt } from './targets.ts';
+import { targetAt } from './targets.ts';
+import { TreeChanges } from './tree-changes.ts';
 import { Witnesses } from './witnesses.ts';
 
 export interface ContextOptions {
@@ -40,6 +42,8 @@ export interface ContextOptions {
   readonly masks: Masks;
   /** All that its writes may replace, where a person approved them. */
   readonly preImages?: Job['preImages'];
+  /** Told of each change of a file before it is made; nobody when absent. */
+  readonly recorder?: ChangeRecorder;
   readonly state?: unknown;
   /** Whether it may change nothing. */
   readonly readOnly?: boolean;
@@ -64,9 +68,11 @@ export class WorkerContext implements ToolContext {
   state: unknown;
   readonly identity: Identity;
   readonly hashOf = hashOf;
+  readonly changes: FileChanges;
   readonly #options: ContextOptions;
   readonly #rules: PathRules;
-  readonly #changed: FileChange[] = [];
+  readonly #changes: Changes;
+  readonly #places: Places;
   readonly #commands: Commands;
   readonly #witnesses: Witnesses;
   #truncatedBytes = 0;
@@ -76,6 +82,14 @@ export class WorkerContext implements ToolContext {
     this.#rules = new PathRules(options.view, options.workspace);
     this.signal = options.signal;
     this.limits = options.limits;
+    this.#changes = new Changes(options.recorder ?? NO_RECORDER);
+    this.#places = new Places({
+      ...{ anchor: options.anchor, rules: this.#rules, changes: this.#changes, readOnly: options.readOnly === true },
+    });
+    this.changes = new TreeChanges({
+      ...{ places: this.#places, changes: this.#changes, limits: options.limits, breathe: () => this.breathe() },
+      ...(options.preImages && { preImages: options.preImages }),
+    });
     this.workspace = options.workspace;
     this.state = options.state;
     this.identity = options.identity ?? {};
@@ -91,14 +105,15 @@ export class WorkerContext implements ToolContext {
       cpuMs: this.#commands.used.cpuMs + threadCpuMs,
       enforcedBy: this.#commands.enforcedBy,
       ...(this.#truncatedBytes > 0 && { truncatedBytes: this.#truncatedBytes }),
+      ...(this.#changes.noted.length > 0 && { filesChanged: [...this.#changes.noted] }),
       ...(witnesses && { witnesses }),
-      ...(this.#changed.length > 0 && { filesChanged: this.#changed }),
     };
   }
 
-  open(path: string): CheckedFile {
+  open(path: string, declared?: string): CheckedFile {
     const { anchor } = this.#options;
     anchor.assertInside(path);
+    if (declared !== undefined) this.#rules.checkInside('read', declared, path);
     return fileAt(
       this.#rules.open(path, () => anchor.open(path)),
       path,
@@ -117,47 +132,10 @@ export class WorkerContext implements ToolContext {
   }
 
   target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
-    const { anchor, readOnly } = this.#options;
-    // A host that runs programs can write, whatever the tier of a call in it.
-    if (readOnly) throw new ToolError('SANDBOX_DENIED', 'a call that only reads writes nothing');
-    anchor.assertInside(path);
-    const plain = normalize(path);
-    refuseProtected(this.#rules.named(plain), path);
-    this.#rules.check('write', path);
-    const { fd, name, realPath } = anchor.place(path, createDirs);
-    try {
-      // A link on the way may have led to a place that says more than its own name.
-      refuseProtected(this.#rules.named(realPath), path);
-      this.#rules.check('write', path, realPath);
-    } catch (error) {
-      fs.closeSync(fd);
-      throw error;
-    }
-    const { fileBytesMax } = this.limits;
-    return {
-      path,
-      hash: () => hashAt(fd, name, path, fileBytesMax),
-      replace: (content, options) => {
-        const created = replaceAt({ fd, name, path }, content, {
-          ...options,
-          assertSame: () => this.#assertApproved(path, () => hashAt(fd, name, path, fileBytesMax)),
-        });
-        this.#changed.push({ path, kind: created ? 'create' : 'modify' });
-        return { created };
-      },
-      [Symbol.dispose]: () => fs.closeSync(fd),
-    } as CheckedTarget;
-  }
-
-  /** A write replaces nothing that the person who said yes to it was not shown. Throws APPROVAL_STALE. */
-  #assertApproved(path: string, hashNow: () => string | undefined): void {
-    const { preImages } = this.#options;
-    if (!preImages) return;
-    const approved = preImages.find((it) => it.path === path);
-    if (approved && approved.hash === (hashNow() ?? null)) return;
-    throw new ToolError('APPROVAL_STALE', `\`${path}\` is not what it was when its change was approved`, {
-      suggestion: 'Look at what changed and call again; the person is asked again.',
-      details: { changed: [`the file ${path}`] },
+    return targetAt(this.#places.hold(path, { kinds: ['write'], createDirs }), {
+      changes: this.#changes,
+      bytesMax: this.limits.fileBytesMax,
+      ...(this.#options.preImages && { preImages: this.#options.preImages }),
     });
   }
 

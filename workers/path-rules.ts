@@ -10,7 +10,7 @@ import { fromRoot } from '../src/paths.ts';
 import { pathDecision } from '../src/policy/paths.ts';
 import type { Opened } from './anchor.ts';
 
-type Kind = 'read' | 'write';
+export type Kind = 'read' | 'write' | 'delete';
 
 export class PathRules {
   readonly #view: PathView;
@@ -64,6 +64,21 @@ export class PathRules {
         details: { source: real.source },
       },
     );
+  }
+
+  /**
+   * Throws for what lies in `declared`, or was found from there, and what the gateway did not ask about: SENSITIVE_FILE or
+   * POLICY_DENIED where a rule refuses it, or wants a person asked who was not asked about `declared` by that rule.
+   */
+  checkInside(kind: Kind, declared: string, realPath: string): void {
+    const own = this.#decide(kind, normalize(realPath));
+    if (own?.decision === 'deny') throw refusal(realPath, own);
+    if (own?.decision !== 'ask' || own.id === this.#decide(kind, normalize(declared))?.id) return;
+    throw new ToolError('POLICY_DENIED', `about \`${realPath}\` rule \`${own.id}\` wants a person asked`, {
+      suggestion: `Name \`${realPath}\` itself.`,
+      rule: own.id,
+      details: { source: own.source },
+    });
   }
 
   /** What a listing of `root` leaves alone: what is denied, and what a rule asks about that did not ask about `root` itself. */

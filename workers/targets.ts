@@ -1,39 +1,50 @@
-/** What is written: places of files, and the one way in which their content changes. */
-import { randomBytes } from 'node:crypto';
+/** Files that are written: what stands at their places, and how their content is replaced. */
 import * as fs from 'node:fs';
 import { ToolError } from '../src/errors.ts';
-import { isProtected } from '../src/paths.ts';
+import type { Job } from '../src/hosts/job.ts';
+import type { CheckedTarget, EntryType } from '../src/tools/tool.ts';
 import { below, codeOf, outside, toAccessError } from './anchor.ts';
+import { type Changes, exists, type Spot, temporaryName, toChangeError, writeAll, writeNew } from './changes.ts';
 import { hashOf, readAll } from './files.ts';
+import type { HeldSpot } from './places.ts';
 
-const { O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = fs.constants;
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
-/** Throws ACCESS_DENIED for a place from which programs outside the sandbox run. */
-export function refuseProtected(path: string, shown: string): void {
-  if (!isProtected(path)) return;
-  throw new ToolError('ACCESS_DENIED', `\`${shown}\` is protected: programs outside the sandbox run or trust it`);
-}
+const MODE_OF_NEW = 0o644;
 
-export interface Spot {
-  readonly fd: number;
-  readonly name: string;
-  /** As the caller named it. */
-  readonly path: string;
-}
-
-/** What a write would replace: nothing, or a regular file. */
-function replaceable({ fd, name, path }: Spot): fs.Stats | undefined {
+/** What stands there; a link is itself. Undefined for nothing. */
+export function typeAt({ fd, name }: Spot): EntryType | undefined {
   const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
-  if (!stat || stat.isFile()) return stat;
-  if (!stat.isSymbolicLink()) throw new ToolError('UNSUPPORTED', `\`${path}\` is not a regular file`);
-  throw new ToolError('ACCESS_DENIED', `\`${path}\` is a symbolic link; it is not written through`, {
-    suggestion: 'Write to the file that it points to.',
-  });
+  return stat && typeOf(stat);
 }
 
-/** Hash of what stands there; undefined for nothing. Throws UNSUPPORTED, ACCESS_DENIED. */
-export function hashAt(fd: number, name: string, path: string, bytesMax: number): string | undefined {
-  if (!replaceable({ fd, name, path })) return undefined;
+export function typeOf(stat: fs.StatsBase<number | bigint>): EntryType {
+  if (stat.isFile()) return 'file';
+  if (stat.isDirectory()) return 'directory';
+  return stat.isSymbolicLink() ? 'symlink' : 'other';
+}
+
+/**
+ * What would be replaced: nothing, or a regular file. Throws UNSUPPORTED, ACCESS_DENIED for what is never replaced, and
+ * ALREADY_EXISTS unless `overwrite`.
+ */
+export function replaceable({ fd, name, path }: Spot, overwrite: boolean): fs.Stats | undefined {
+  const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
+  if (!stat) return undefined;
+  if (stat.isSymbolicLink()) {
+    throw new ToolError('ACCESS_DENIED', `\`${path}\` is a symbolic link; it is not written through`, {
+      suggestion: 'Write to the file that it points to.',
+    });
+  }
+  if (!stat.isFile()) throw new ToolError('UNSUPPORTED', `\`${path}\` is not a regular file`);
+  if (!overwrite) throw exists(path);
+  return stat;
+}
+
+/** Hash of what stands there; undefined for nothing. Throws UNSUPPORTED, ACCESS_DENIED, FILE_LIMIT. */
+export function hashAt(spot: Spot, bytesMax: number): string | undefined {
+  const { fd, name, path } = spot;
+  if (!replaceable(spot, true)) return undefined;
   let file: number;
   try {
     file = fs.openSync(below(fd, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
@@ -48,6 +59,50 @@ export function hashAt(fd: number, name: string, path: string, bytesMax: number)
   }
 }
 
+export interface TargetOptions {
+  readonly changes: Changes;
+  readonly bytesMax: number;
+  /** What a person approved. */
+  readonly preImages?: Job['preImages'];
+}
+
+/** A held place as tools see it. */
+export function targetAt(spot: HeldSpot, { changes, bytesMax, preImages }: TargetOptions): CheckedTarget {
+  const hash = () => hashAt(spot, bytesMax);
+  return {
+    path: spot.path,
+    hash,
+    replace: (content, { ifHash, ...options }) => {
+      const assertSame = () => {
+        if (ifHash !== undefined) assertHash(spot.path, hash(), ifHash);
+        if (preImages) assertApproved(preImages, spot.path, hash() ?? null);
+      };
+      const created = replaceAt(spot, content, { ...options, assertSame }, changes);
+      spot.keep();
+      return { created };
+    },
+    [Symbol.dispose]: () => spot[Symbol.dispose](),
+  } as CheckedTarget;
+}
+
+/** Throws CONFLICT. */
+export function assertHash(path: string, hash: string | undefined, ifHash: string): void {
+  if (hash === ifHash) return;
+  throw new ToolError('CONFLICT', `\`${path}\` is ${hash ?? 'not there'}, not ${ifHash} as ifHash says`, {
+    suggestion: 'Read the file again and decide anew.',
+    details: { hash: hash ?? null },
+  });
+}
+
+/** Nothing is changed that the person who said yes to it was not shown. Throws APPROVAL_STALE. */
+export function assertApproved(preImages: Job['preImages'], path: string, now: string | null): void {
+  if (!preImages || preImages.some((it) => it.path === path && it.hash === now)) return;
+  throw new ToolError('APPROVAL_STALE', `\`${path}\` is not what it was when its change was approved`, {
+    suggestion: 'Look at what changed and call again; the person is asked again.',
+    details: { changed: [`the file ${path}`] },
+  });
+}
+
 export interface Replacing {
   readonly mode?: number;
   readonly overwrite: boolean;
@@ -56,38 +111,48 @@ export interface Replacing {
 }
 
 /** Temporary file in the same directory, fsync, rename: old or new, never half; hard links to the old content keep it. */
-export function replaceAt(spot: Spot, content: Uint8Array, options: Replacing): boolean {
-  const { fd, name, path } = spot;
-  const old = replaceable(spot);
-  const exists = () => new ToolError('ALREADY_EXISTS', `\`${path}\` exists and overwrite is false`);
-  if (old && !options.overwrite) throw exists();
-  const temporary = below(fd, `.ringfence-${randomBytes(8).toString('hex')}.tmp`);
+export function replaceAt(spot: Spot, content: Uint8Array, options: Replacing, changes: Changes): boolean {
+  const old = replaceable(spot, options.overwrite);
+  const { overwrite, assertSame } = options;
+  const made = makeReady(spot, content, options.mode ?? modeAfter(old));
   try {
-    writeNew(temporary, content, options.mode ?? (old ? old.mode & 0o777 : 0o644));
-    // Last, so that no more than the rename itself stands between what was looked at and what is replaced.
-    options.assertSame();
-    if (options.overwrite) fs.renameSync(temporary, below(fd, name));
-    else {
-      fs.linkSync(temporary, below(fd, name)); // Fails where the name exists by now; a rename would replace it.
-      fs.unlinkSync(temporary);
-    }
-  } catch (error) {
-    fs.rmSync(temporary, { force: true });
-    if (error instanceof ToolError) throw error;
-    // A mount stands there: the policy holds the name itself.
-    if (codeOf(error) === 'EBUSY') throw new ToolError('SANDBOX_DENIED', `\`${path}\` is held in this sandbox`);
-    throw codeOf(error) === 'EEXIST' ? exists() : toAccessError(error, path);
+    changes.put(made.name, spot, { type: 'file', overwrite, created: !old, assertSame });
+  } finally {
+    made.remove();
   }
   return old === undefined;
 }
 
-function writeNew(path: string, content: Uint8Array, mode: number): void {
-  const fd = fs.openSync(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600);
+export interface FileContent {
+  readonly spot: Spot;
+  readonly content: Uint8Array;
+  assertSame(): void;
+}
+
+/** Files that stand there already, all of them or none. */
+export function replaceAllAt(files: readonly FileContent[], changes: Changes): void {
+  const made: { name: string; remove(): void }[] = [];
   try {
-    for (let at = 0; at < content.length; ) at += fs.writeSync(fd, content, at);
-    fs.fchmodSync(fd, mode);
-    fs.fsyncSync(fd);
+    for (const { spot, content } of files) made.push(makeReady(spot, content, modeAfter(replaceable(spot, true))));
+    changes.putAll(
+      files.map(({ spot, assertSame }, at) => ({ temporary: made[at]?.name as string, to: spot, assertSame })),
+    );
   } finally {
-    fs.closeSync(fd);
+    for (const it of made) it.remove();
   }
+}
+
+const modeAfter = (old: fs.Stats | undefined): number => (old ? old.mode & 0o777 : MODE_OF_NEW);
+
+/** The new content on the disk beside its place; `remove` once it is no longer wanted there. */
+function makeReady({ fd, path }: Spot, content: Uint8Array, mode: number): { name: string; remove(): void } {
+  const name = temporaryName();
+  const remove = () => fs.rmSync(below(fd, name), { force: true });
+  try {
+    writeNew(below(fd, name), mode, (file) => writeAll(file, content));
+  } catch (error) {
+    remove();
+    throw toChangeError(error, path);
+  }
+  return { name, remove };
 }

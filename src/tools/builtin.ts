@@ -1,6 +1,11 @@
 /** Written by `npm run gen` from the files of src/tools/<group>/; test/tidy.test.ts compares it with them. */
+import fileCopy from './file/copy.ts';
+import fileDelete from './file/delete.ts';
+import fileEdit from './file/edit.ts';
 import fileList from './file/list.ts';
+import fileMultiEdit from './file/multi-edit.ts';
 import fileRead from './file/read.ts';
+import fileRename from './file/rename.ts';
 import fileWrite from './file/write.ts';
 import gitBranch from './git/branch.ts';
 import gitCommit from './git/commit.ts';
@@ -15,8 +20,13 @@ import todoRead from './todo/read.ts';
 import todoWrite from './todo/write.ts';
 
 export const builtinTools = {
+  file_copy: fileCopy,
+  file_delete: fileDelete,
+  file_edit: fileEdit,
   file_list: fileList,
+  file_multi_edit: fileMultiEdit,
   file_read: fileRead,
+  file_rename: fileRename,
   file_write: fileWrite,
   git_branch: gitBranch,
   git_commit: gitCommit,

@@ -43,8 +43,39 @@ export interface CheckedTarget extends Disposable {
   readonly path: string;
   /** SHA-256 of what is there now, as `hashOf` gives it; undefined when nothing is. */
   hash(): string | undefined;
-  /** Puts `content` there in one step, or leaves everything as it was. Throws ALREADY_EXISTS, FILE_LIMIT, CONFLICT. */
-  replace(content: Uint8Array, options: { mode?: number; overwrite: boolean }): { created: boolean };
+  /**
+   * Puts `content` there in one step, or leaves everything as it was. Throws ALREADY_EXISTS, FILE_LIMIT, and CONFLICT where
+   * what is there is not `ifHash`.
+   */
+  replace(
+    content: Uint8Array,
+    options: { mode?: number; overwrite: boolean; ifHash?: string | undefined },
+  ): { created: boolean };
+}
+
+/** New content of a file that is there. */
+export interface FileUpdate {
+  readonly path: string;
+  readonly content: Uint8Array;
+  /** Of what the content was made from. */
+  readonly ifHash: string;
+}
+
+/**
+ * Changes of more than one file's content. Each happens as a whole or not at all, follows no links, and refuses what the
+ * policy or Ringfence itself protects, by both names and anywhere in a tree.
+ */
+export interface FileChanges {
+  /** What stands at a path, for `Preview.preImages`: null for nothing, else a text that changes with anything in it. */
+  state(path: string): Promise<string | null>;
+  /** Replaces the content of files found in `declared`. Throws CONFLICT where one changed meanwhile. */
+  replaceAll(files: readonly FileUpdate[], declared: string): Promise<void>;
+  /** Deletes a file, a link or an empty directory; with `recursive` a whole tree. Resolves with how many entries went. */
+  remove(path: string, options: { recursive: boolean }): Promise<number>;
+  /** Moves a file, a link or a directory. Only files are overwritten. Throws ALREADY_EXISTS. */
+  rename(from: string, to: string, options: { overwrite: boolean }): Promise<void>;
+  /** Copies the same. Resolves with how many entries were copied. */
+  copy(from: string, to: string, options: { overwrite: boolean }): Promise<number>;
 }
 
 /** A command line with its directory and environment, ready to run in a sandbox of its own. */
@@ -114,12 +145,16 @@ export interface ToolContext {
   /** Aborted when the call is cancelled or out of time. */
   readonly signal: AbortSignal;
   readonly limits: Limits;
-  /** Opens a file to read it. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
-  open(path: string): CheckedFile;
+  /**
+   * Opens a file to read it. `declared` is what the tool's effects name, where that is a directory in which the file was
+   * found. Throws ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED, NOT_FOUND, UNSUPPORTED.
+   */
+  open(path: string, declared?: string): CheckedFile;
   /** Opens a directory to list it. Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED. */
   openDirectory(path: string): CheckedDirectory;
   /** Holds the place of a file to write. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
   target(path: string, options: { createDirs: boolean }): CheckedTarget;
+  readonly changes: FileChanges;
   /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
   command(request: CommandAsked): CheckedCommand;
   /** Runs a command to its end; its output is streamed to the caller meanwhile. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */

@@ -7,6 +7,7 @@ import { expect, test } from 'vitest';
 import { defaultLimits } from '../../src/limits.ts';
 import { isInside } from '../../src/paths.ts';
 import { Anchor } from '../../workers/anchor.ts';
+import { Changes, NO_RECORDER } from '../../workers/changes.ts';
 import { replaceAt } from '../../workers/targets.ts';
 import { contentOf, eachIdentity } from '../support/arena.ts';
 import { temporaryDir } from '../support/daemon.ts';
@@ -59,9 +60,10 @@ test(`${TRIES} tries to read and write under somebody who swaps links never leav
   const anchor = new Anchor(race.workspace, defaultLimits);
   const seen = tally(TRIES, (turn) => {
     if (turn % 100 === 0) {
-      const place = anchor.place('race/victim', false);
+      const place = anchor.place('race/victim');
       try {
-        replaceAt({ ...place, path: 'race/victim' }, Buffer.from('inside'), { overwrite: true, assertSame() {} });
+        const spot = { ...place, path: 'race/victim' };
+        replaceAt(spot, Buffer.from('inside'), { overwrite: true, assertSame() {} }, new Changes(NO_RECORDER));
       } finally {
         closeSync(place.fd);
       }

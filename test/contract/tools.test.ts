@@ -1,16 +1,25 @@
 /** What every tool promises, checked on every tool, through a real daemon. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type * as z from 'zod';
 import type { Client } from '../../src/client.ts';
 import { builtinToolset, toFormat, toolsOf, toToolInfo } from '../../src/tools/registry.ts';
 import type { Tool } from '../../src/tools/tool.ts';
-import { ALLOW_COMMANDS, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 /** Nobody is asked; what is denied stays denied. */
-const ALLOW = `${ALLOW_COMMANDS}rules:
+const ALLOW = `${ALLOW_ALL}rules:
   - { id: commits, match: { tool: git_commit }, decision: allow, reason: The examples are ours. }
 `;
 
@@ -53,6 +62,18 @@ beforeEach(() => {
   makeRepository(join(daemon.workspace, '.repo'));
 });
 
+/** Everything in a workspace: files by content and mode, links by what they say. */
+function contentOf(workspace: string): string[] {
+  return readdirSync(workspace, { recursive: true, encoding: 'utf8' })
+    .sort()
+    .map((name) => {
+      const at = join(workspace, name);
+      const stat = lstatSync(at);
+      const inside = stat.isSymbolicLink() ? readlinkSync(at) : stat.isFile() ? readFileSync(at, 'base64') : '';
+      return `${name} ${stat.mode.toString(8)} ${inside}`;
+    });
+}
+
 describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool: Tool) => {
   test.each(tool.examples.map((it) => [JSON.stringify(it.input), it] as const))(
     'does what its example %s says',
@@ -61,6 +82,31 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
       if ('error' in example) expect(result).toMatchObject({ success: false, error: { code: example.error } });
       else expect(result).toMatchObject({ success: true, data: example.output });
       if (result.success) expect(tool.output.safeParse(result.data).error).toBeUndefined();
+    },
+  );
+
+  test.skipIf(tool.tier !== 'write')('leaves everything byte for byte as it was when an example fails', async () => {
+    const before = contentOf(daemon.workspace);
+    for (const example of tool.examples.filter((it) => 'error' in it)) {
+      const result = await client.call(name, example.input);
+      expect(result).toMatchObject({ success: false });
+      expect(result.metadata.filesChanged).toBeUndefined();
+      expect(contentOf(daemon.workspace)).toEqual(before);
+    }
+  });
+
+  test.skipIf(!tool.preview)(
+    'previews without changing anything, and names what it would replace or remove',
+    async () => {
+      const before = contentOf(daemon.workspace);
+      const named: string[] = [];
+      for (const example of tool.examples.filter((it) => 'output' in it)) {
+        const result = await client.call(name, example.input, { preview: true });
+        expect(contentOf(daemon.workspace)).toEqual(before);
+        const { preImages } = (result as { data: { preImages: { path: string }[] } }).data;
+        named.push(...preImages.map((it) => it.path));
+      }
+      expect(named.length).toBeGreaterThan(0);
     },
   );
 

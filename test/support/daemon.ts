@@ -25,6 +25,9 @@ export const ringfence = join(repository, 'bin/ringfence.js');
 /** Commands allowed, everything else as by default. */
 export const ALLOW_COMMANDS = 'tiers:\n  execute: { decision: allow }\n';
 
+/** The same, and nobody is asked about calls that delete. */
+export const ALLOW_ALL = 'tiers:\n  execute: { decision: allow }\n  write: { decision: allow, approve: [] }\n';
+
 export interface TestDaemon extends AsyncDisposable {
   readonly pid: number;
   readonly process: ChildProcess;

@@ -87,17 +87,9 @@ export default defineTool({
       );
     }
     using target = ctx.target(path, { createDirs });
-    if (ifHash !== undefined) {
-      const hash = target.hash();
-      if (hash !== ifHash) {
-        throw new ToolError('CONFLICT', `\`${path}\` is ${hash ?? 'not there'}, not ${ifHash} as ifHash says`, {
-          suggestion: 'Read the file again and decide anew.',
-          details: { hash: hash ?? null },
-        });
-      }
-    }
     const { created } = target.replace(bytes, {
       overwrite,
+      ifHash,
       ...(mode !== undefined && { mode: Number.parseInt(mode, 8) }),
     });
     return { path, bytesWritten: bytes.length, created, hash: ctx.hashOf(bytes) };

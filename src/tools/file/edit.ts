@@ -1,0 +1,204 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { unifiedDiff } from '../diff.ts';
+import { Document, type EditOperation, SearchError } from '../document.ts';
+import { nearestTo } from '../nearest.ts';
+import { bytesOf, textOf } from '../text.ts';
+import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+
+const OPERATIONS_MAX = 1000;
+/** Characters of one text of an operation; more than a file may hold can't be in one. */
+const TEXT_CHARS_MAX = 10 * 1024 * 1024;
+const LINE_MAX = 100_000_000;
+
+const text = (description: string) => z.string().max(TEXT_CHARS_MAX).describe(description);
+const line = (description: string) => z.int().min(1).max(LINE_MAX).describe(description);
+
+const operation = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('replace').describe('Puts other text in the place of text that is there.'),
+    search: text('Exact text, which may span lines; it must be there once, unless all is true.').min(1),
+    replace: text('What stands there instead.'),
+    all: z.boolean().default(false).describe('Whether every place is changed.'),
+  }),
+  z.strictObject({
+    type: z.literal('insert').describe('Puts whole lines between others.'),
+    line: line(
+      'The number that the first new line will have: 1 puts them at the top, one more than there are at the end.',
+    ),
+    content: text('The new lines; a newline at their end may be left out.'),
+  }),
+  z.strictObject({
+    type: z.literal('delete').describe('Takes whole lines away.'),
+    startLine: line('First line, from 1.'),
+    endLine: line('Last line, inclusive.'),
+  }),
+]);
+
+const input = z.strictObject({
+  path: workspacePath('File, relative to the workspace root.'),
+  operations: z
+    .array(operation)
+    .min(1)
+    .max(OPERATIONS_MAX)
+    .describe('Applied in order, each to what the ones before left, line numbers included; all of them or none.'),
+  ifHash: z
+    .string()
+    .regex(/^sha256:[0-9a-f]{64}$/)
+    .optional()
+    .describe('Hash that file_read gave; the edit is refused when the file is no longer that.'),
+  preview: z.boolean().default(false).describe('Whether only the diff is wanted and nothing is written.'),
+});
+const asEdit = z.strictObject({
+  filePath: input.shape.path,
+  oldString: text('Exact text, which may span lines; it must be there once, unless replaceAll is true.').min(1),
+  newString: text('What stands there instead.'),
+  replaceAll: z.boolean().default(false).describe('Whether every place is changed.'),
+});
+type Input = z.output<typeof input>;
+
+export default defineTool({
+  name: 'file_edit',
+  title: 'Edit a file',
+  summary:
+    'Change parts of a text file: replace exact text, insert or delete lines; several operations are one atomic change. ' +
+    'Text that is not there, or there more than once, is an error that shows the nearest lines. Line endings, BOM, final ' +
+    'newline and permissions are kept; in files with CRLF, text with plain newlines is found too. UTF-8 only, at most 10 MB.',
+  version: '1.0.0',
+  category: 'filesystem',
+  tier: 'write',
+  destructive: true,
+  effects: ({ path }) => [
+    { kind: 'read', target: path },
+    { kind: 'write', target: path },
+  ],
+  input,
+  output: z.strictObject({
+    diff: z.string().optional().describe('Unified; absent where what changed is too large to compare.'),
+    appliedOperations: z.int().nonnegative(),
+    hash: z.string().describe('sha256: and 64 hex digits, of the new content, with preview too.'),
+  }),
+  examples: [
+    {
+      input: { path: 'notes.txt', operations: [{ type: 'replace', search: 'second', replace: '2nd' }] },
+      output: {
+        appliedOperations: 1,
+        diff: '--- a/notes.txt\n+++ b/notes.txt\n@@ -1,3 +1,3 @@\n first line\n-second line\n+2nd line\n third line\n',
+      },
+    },
+    {
+      input: {
+        path: 'notes.txt',
+        operations: [
+          { type: 'insert', line: 4, content: 'fourth line' },
+          { type: 'delete', startLine: 1, endLine: 2 },
+        ],
+      },
+      output: { appliedOperations: 2 },
+    },
+    {
+      input: { path: 'notes.txt', operations: [{ type: 'replace', search: 'fifth line', replace: '' }] },
+      error: 'NOT_FOUND',
+    },
+    { input: { path: 'notes.txt', operations: [{ type: 'replace', search: 'line', replace: '' }] }, error: 'CONFLICT' },
+    { input: { path: 'docs', operations: [{ type: 'delete', startLine: 1, endLine: 1 }] }, error: 'UNSUPPORTED' },
+  ],
+  aliases: [
+    { name: 'edit_file', input, toInput: (it) => input.parse(it) },
+    {
+      name: 'edit',
+      input: asEdit,
+      toInput: ({ filePath, oldString, newString, replaceAll }) =>
+        input.parse({
+          path: filePath,
+          operations: [{ type: 'replace', search: oldString, replace: newString, all: replaceAll }],
+        }),
+    },
+  ],
+
+  async preview(wanted, ctx) {
+    const { before, after } = await edited(wanted, ctx);
+    const diff = await unifiedDiff(wanted.path, { before, after }, ctx.limits);
+    return { ...(diff !== undefined && { diff }), preImages: [{ path: wanted.path, hash: ctx.hashOf(before) }] };
+  },
+
+  async run(wanted, ctx) {
+    const { path, operations, ifHash, preview } = wanted;
+    const { before, after } = await edited(wanted, ctx);
+    const hash = ctx.hashOf(before);
+    if (ifHash !== undefined && hash !== ifHash) {
+      throw new ToolError('CONFLICT', `\`${path}\` is ${hash}, not ${ifHash} as ifHash says`, {
+        suggestion: 'Read the file again and decide anew.',
+        details: { hash },
+      });
+    }
+    const diff = await unifiedDiff(path, { before, after }, ctx.limits);
+    if (!preview) {
+      using target = ctx.target(path, { createDirs: false });
+      target.replace(after, { overwrite: true, ifHash: hash });
+    }
+    return { ...(diff !== undefined && { diff }), appliedOperations: operations.length, hash: ctx.hashOf(after) };
+  },
+});
+
+/** What is there and what would be. */
+async function edited({ path, operations }: Input, ctx: ToolContext): Promise<{ before: Buffer; after: Buffer }> {
+  using file = ctx.open(path);
+  const before = file.bytes();
+  const document = new Document(textOf(path, before), ctx.limits.fileBytesMax);
+  for (const [at, operation] of operations.entries()) {
+    if (at > 0) await ctx.breathe();
+    applyTo(document, operation, { path, number: at + 1 });
+  }
+  return { before, after: bytesOf(path, document.text, ctx.limits.fileBytesMax) };
+}
+
+function applyTo(
+  document: Document,
+  operation: EditOperation,
+  { path, number }: { path: string; number: number },
+): void {
+  try {
+    document.apply(operation);
+  } catch (error) {
+    if (error instanceof SearchError && operation.type === 'replace')
+      throw error.matches === 0
+        ? notThere(document, operation.search, { path, number })
+        : severalTimes(error, { path, number });
+    if (!(error instanceof ToolError)) throw error;
+    throw new ToolError(error.code, `operation ${number} on \`${path}\`: ${error.message}`, error.extras);
+  }
+}
+
+interface Where {
+  readonly path: string;
+  readonly number: number;
+}
+
+function notThere(document: Document, search: string, { path, number }: Where): ToolError {
+  const nearest = nearestTo(search.replaceAll('\r\n', '\n'), document.flat);
+  const what = `search of operation ${number} is not in \`${path}\``;
+  if (!nearest) {
+    const suggestion = 'Nothing there is much like it; read the file again.';
+    return new ToolError('NOT_FOUND', what, { suggestion, details: { operation: number } });
+  }
+  const { startLine, endLine, percent, hint, onlySpace } = nearest;
+  const lines = startLine === endLine ? `line ${startLine} is` : `lines ${startLine} to ${endLine} are`;
+  const how = onlySpace ? 'differ in spaces, tabs or line breaks only' : `${percent} % alike`;
+  return new ToolError('NOT_FOUND', `${what}; ${lines} the nearest (${how})`, {
+    suggestion: 'details.nearest.hint shows what differs: - as searched for, + as it stands there.',
+    details: { operation: number, nearest: { startLine, endLine, hint } },
+  });
+}
+
+function severalTimes({ matches, lines }: SearchError, { path, number }: Where): ToolError {
+  const told = `${lines.join(', ')}${matches > lines.length ? ' …' : ''}`;
+  return new ToolError(
+    'CONFLICT',
+    `search of operation ${number} is ${matches} times in \`${path}\`, at lines ${told}`,
+    {
+      suggestion: 'Search for more of what is around it, or say all: true.',
+      details: { operation: number, matches, lines: [...lines] },
+    },
+  );
+}

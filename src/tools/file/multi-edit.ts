@@ -1,0 +1,193 @@
+import * as z from 'zod';
+import { type Code, ToolError } from '../../errors.ts';
+import { unifiedDiff } from '../diff.ts';
+import { Document } from '../document.ts';
+import { compileReplacing } from '../replacing.ts';
+import { selectFiles } from '../selection.ts';
+import { bytesOf, textOf } from '../text.ts';
+import { defineTool, type FileUpdate, type ToolContext, workspacePath } from '../tool.ts';
+
+const FILES_MAX = 1000;
+const SKIPPED_TOLD = 100;
+/** Characters of all diffs together; what comes after has none. */
+const DIFF_CHARS_MAX = 1024 * 1024;
+
+const glob = (description: string) => z.string().min(1).max(1024).describe(description);
+
+const input = z.strictObject({
+  pattern: glob('Glob of the files: * ? [a-z] {a,b} **; against the name, or with a / against the path below `path`.'),
+  find: z
+    .string()
+    .min(1)
+    .max(64 * 1024)
+    .describe('Text to find, or with regex: true a regular expression.'),
+  replace: z
+    .string()
+    .max(1024 * 1024)
+    .describe('What stands there instead; with regex: true $1, $<name>, $& and $$ have their meaning.'),
+  path: workspacePath('Directory to look in, relative to the workspace root.').default('.'),
+  include: z.array(glob('A glob.')).max(64).default([]).describe('More globs; a file that matches one is taken too.'),
+  exclude: z.array(glob('A glob.')).max(64).default([]).describe('Globs of files and directories that are left alone.'),
+  maxFiles: z.int().min(1).max(FILES_MAX).default(100).describe('Where more files would change, none does.'),
+  preview: z.boolean().default(false).describe('Whether only the diffs are wanted and nothing is written.'),
+  caseSensitive: z.boolean().default(true).describe('Whether upper and lower case differ.'),
+  wholeWord: z.boolean().default(false).describe('Whether letters, digits and _ beside it rule a place out.'),
+  regex: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether find is a regular expression of JavaScript with the flags g, m and u: ^ and $ are those of a line.',
+    ),
+});
+type Input = z.output<typeof input>;
+
+export default defineTool({
+  name: 'file_multi_edit',
+  title: 'Find and replace in many files',
+  summary:
+    'Find and replace text in all files that a glob selects: all of them are changed, or none. Preview first. Hidden files and what ' +
+    '.gitignore leaves out are only taken where pattern or include names them without wildcards. Binary files and files that may ' +
+    'not be read are left alone and told in skipped.',
+  version: '1.0.0',
+  category: 'filesystem',
+  tier: 'write',
+  destructive: true,
+  effects: ({ path }) => [
+    { kind: 'read', target: path },
+    { kind: 'write', target: path },
+  ],
+  input,
+  output: z.strictObject({
+    files: z.array(
+      z.strictObject({
+        path: z.string(),
+        replacements: z.int().positive(),
+        diff: z.string().optional().describe('Unified; absent where it is too large.'),
+      }),
+    ),
+    totalReplacements: z.int().nonnegative(),
+    filesSearched: z.int().nonnegative(),
+    skipped: z.array(z.strictObject({ path: z.string(), code: z.string().describe('Why, as an error code.') })),
+  }),
+  examples: [
+    {
+      input: { pattern: '**/*.{txt,md}', find: 'line', replace: 'row' },
+      output: { totalReplacements: 3, filesSearched: 2, skipped: [] },
+    },
+    {
+      input: { pattern: '*.txt', find: '^(\\w+) line', replace: 'line $1', regex: true, preview: true },
+      output: { totalReplacements: 3 },
+    },
+    { input: { pattern: '*', find: 'nowhere', replace: '' }, output: { files: [], totalReplacements: 0 } },
+    { input: { pattern: '*', find: '(', replace: '', regex: true }, error: 'INPUT_INVALID' },
+    { input: { pattern: '*', find: 'e', replace: '', path: '/etc' }, error: 'ACCESS_DENIED' },
+    { input: { pattern: '**/*.{txt,md}', find: 'i', replace: 'j', maxFiles: 1 }, error: 'FILE_LIMIT' },
+  ],
+  aliases: [{ name: 'multiedit', input, toInput: (it) => input.parse(it) }],
+
+  async preview(wanted, ctx) {
+    const { files } = await findAll(wanted, ctx);
+    const told = await withDiffs(files, ctx);
+    return {
+      diff: told.map((it) => it.diff ?? `… ${it.path}: ${it.replacements} replacements\n`).join(''),
+      preImages: files.map(({ path, ifHash }) => ({ path, hash: ifHash })),
+    };
+  },
+
+  async run(wanted, ctx) {
+    const { files, filesSearched, skipped } = await findAll(wanted, ctx);
+    const told = await withDiffs(files, ctx);
+    if (!wanted.preview && files.length > 0) await ctx.changes.replaceAll(files, wanted.path);
+    const totalReplacements = files.reduce((sum, it) => sum + it.replacements, 0);
+    return { files: told, totalReplacements, filesSearched, skipped };
+  },
+});
+
+interface Found extends FileUpdate {
+  readonly before: Buffer;
+  readonly content: Buffer;
+  readonly replacements: number;
+}
+
+interface FoundAll {
+  readonly files: Found[];
+  readonly filesSearched: number;
+  readonly skipped: { path: string; code: Code }[];
+}
+
+async function findAll(wanted: Input, ctx: ToolContext): Promise<FoundAll> {
+  const { pattern, include, exclude, path, maxFiles } = wanted;
+  const find = compileReplacing(wanted);
+  const files: Found[] = [];
+  const skipped: FoundAll['skipped'] = [];
+  let filesSearched = 0;
+  let bytes = 0;
+  for await (const file of selectFiles({ path, include: [pattern, ...include], exclude }, ctx)) {
+    await ctx.breathe();
+    const found = readText(file, path, ctx);
+    if ('code' in found) {
+      if (skipped.length < SKIPPED_TOLD) skipped.push({ path: file, code: found.code });
+      continue;
+    }
+    filesSearched += 1;
+    const changed = change(file, found, { find, ctx });
+    if (!changed) continue;
+    bytes += changed.before.length + changed.content.length;
+    if (files.push(changed) > maxFiles) throw tooMany('files hold what is to be found', maxFiles);
+    if (bytes > ctx.limits.changeBytesMax) throw tooMany('bytes would be read and written', ctx.limits.changeBytesMax);
+  }
+  return { files, filesSearched, skipped };
+}
+
+const tooMany = (what: string, limit: number) =>
+  new ToolError('FILE_LIMIT', `more than ${limit} ${what}; nothing was changed`, {
+    suggestion: 'Narrow pattern or path, or go through it in parts.',
+    details: { limit, enforcedBy: 'tool' },
+  });
+
+interface TextFile {
+  readonly before: Buffer;
+  readonly text: string;
+}
+
+/** Its text, or why it is left alone. */
+function readText(path: string, declared: string, ctx: ToolContext): TextFile | { code: Code } {
+  try {
+    using file = ctx.open(path, declared);
+    const before = file.bytes();
+    return { before, text: textOf(path, before) };
+  } catch (error) {
+    // Secrets, binary files, too large ones, and those that went away meanwhile.
+    if (error instanceof ToolError) return { code: error.code };
+    throw error;
+  }
+}
+
+interface Changing {
+  readonly find: ReturnType<typeof compileReplacing>;
+  readonly ctx: ToolContext;
+}
+
+function change(path: string, { before, text }: TextFile, { find, ctx }: Changing): Found | undefined {
+  const document = new Document(text, ctx.limits.fileBytesMax);
+  const ranges = find(document.flat);
+  if (ranges.length === 0) return undefined;
+  document.splice(ranges);
+  const content = bytesOf(path, document.text, ctx.limits.fileBytesMax);
+  return { path, before, content, replacements: ranges.length, ifHash: ctx.hashOf(before) };
+}
+
+async function withDiffs(
+  files: readonly Found[],
+  ctx: ToolContext,
+): Promise<{ path: string; replacements: number; diff?: string }[]> {
+  const told = [];
+  let left = DIFF_CHARS_MAX;
+  for (const { path, before, content, replacements } of files) {
+    await ctx.breathe();
+    const diff = left > 0 ? await unifiedDiff(path, { before, after: content }, ctx.limits) : undefined;
+    left -= diff?.length ?? 0;
+    told.push({ path, replacements, ...(diff !== undefined && { diff }) });
+  }
+  return told;
+}

@@ -1,0 +1,56 @@
+import * as z from 'zod';
+import { defineTool, workspacePath } from '../tool.ts';
+
+const input = z.strictObject({
+  oldPath: workspacePath('What is moved: a file, a link or a directory, relative to the workspace root.'),
+  newPath: workspacePath('Its new path, not the directory to put it in; missing directories are made.'),
+  overwrite: z
+    .boolean()
+    .default(false)
+    .describe('Whether a file that is at newPath is replaced; directories never are.'),
+});
+
+export default defineTool({
+  name: 'file_rename',
+  title: 'Rename or move a file or directory',
+  summary:
+    'Rename or move a file, a symbolic link (itself) or a directory within the workspace, in one step. What stands at newPath is ' +
+    'kept unless overwrite: true, and then only files are replaced. Secrets and protected files are refused by both names, also inside a directory.',
+  version: '1.0.0',
+  category: 'filesystem',
+  tier: 'write',
+  destructive: true,
+  effects: ({ oldPath, newPath }) => [
+    { kind: 'read', target: oldPath },
+    { kind: 'delete', target: oldPath },
+    { kind: 'write', target: newPath },
+  ],
+  input,
+  output: z.strictObject({ newPath: z.string() }),
+  examples: [
+    { input: { oldPath: 'notes.txt', newPath: 'archive/notes.txt' }, output: { newPath: 'archive/notes.txt' } },
+    { input: { oldPath: 'notes.txt', newPath: 'docs/guide.md' }, error: 'ALREADY_EXISTS' },
+    {
+      input: { oldPath: 'notes.txt', newPath: 'docs/guide.md', overwrite: true },
+      output: { newPath: 'docs/guide.md' },
+    },
+    { input: { oldPath: 'docs', newPath: 'docs/inner' }, error: 'INPUT_INVALID' },
+    { input: { oldPath: '.env', newPath: 'env.txt' }, error: 'SENSITIVE_FILE' },
+    { input: { oldPath: 'notes.txt', newPath: '../notes.txt' }, error: 'ACCESS_DENIED' },
+  ],
+  aliases: [],
+
+  async preview({ oldPath, newPath }, ctx) {
+    return {
+      preImages: [
+        { path: oldPath, hash: await ctx.changes.state(oldPath) },
+        { path: newPath, hash: await ctx.changes.state(newPath) },
+      ],
+    };
+  },
+
+  async run({ oldPath, newPath, overwrite }, ctx) {
+    await ctx.changes.rename(oldPath, newPath, { overwrite });
+    return { newPath };
+  },
+});

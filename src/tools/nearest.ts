@@ -1,0 +1,108 @@
+/** The place of a text that is most like what was searched for and not found; one look at each character. */
+export interface Nearest {
+  /** From 1. */
+  readonly startLine: number;
+  readonly endLine: number;
+  /** How alike its most telling line is, 0 to 100. */
+  readonly percent: number;
+  /** Lines that differ: `-` as they were searched for, `+` as they stand there; the same ones with a space. */
+  readonly hint: string;
+  /** Whether nothing but spaces and tabs differ. */
+  readonly onlySpace: boolean;
+}
+
+/** Characters of a line that are compared, and lines and characters that are shown. */
+const LINE_CHARS_MAX = 512;
+const SEARCH_LINES_MAX = 100;
+const HINT_LINES = 12;
+const HINT_CHARS = 160;
+/** Below it there is nothing worth showing. */
+const PERCENT_MIN = 40;
+/** Pairs of characters are counted by these many slots; two that share one make lines a little more alike. */
+const SLOTS = 4096;
+
+/** Both with `\n` between their lines. Undefined where nothing is much alike. */
+export function nearestTo(search: string, text: string): Nearest | undefined {
+  const wanted = search.replace(/^\n+/, '').replace(/\n$/, '').split('\n', SEARCH_LINES_MAX);
+  const lengths = wanted.map((it) => it.trim().length);
+  const telling = lengths.indexOf(Math.max(...lengths));
+  const likeness = likenessTo((wanted[telling] as string).trim());
+  let best = { percent: 0, line: 0 };
+  let line = 0;
+  for (let at = 0; at <= text.length; line++) {
+    const newline = text.indexOf('\n', at);
+    const end = newline < 0 ? text.length : newline;
+    const percent = likeness(text.slice(at, Math.min(end, at + LINE_CHARS_MAX)).trim());
+    if (percent > best.percent) best = { percent, line };
+    at = end + 1;
+  }
+  if (best.percent < PERCENT_MIN) return undefined;
+  const first = Math.max(0, best.line - telling);
+  const found = linesFrom(text, first, wanted.length);
+  return {
+    startLine: first + 1,
+    endLine: first + found.length,
+    percent: best.percent,
+    hint: hintOf(wanted, found),
+    onlySpace: squeeze(wanted.join('\n')) === squeeze(found.join('\n')),
+  };
+}
+
+const squeeze = (text: string): string => text.replaceAll(/\s+/g, ' ').trim();
+
+/** How alike a line is, by the pairs of characters that both have. */
+function likenessTo(line: string): (other: string) => number {
+  const wanted = line.slice(0, LINE_CHARS_MAX);
+  const counts = new Uint16Array(SLOTS);
+  const slot = (text: string, at: number) => (text.charCodeAt(at) * 31 + text.charCodeAt(at + 1)) & (SLOTS - 1);
+  for (let at = 0; at + 1 < wanted.length; at++) add(counts, slot(wanted, at), 1);
+  const left = new Uint16Array(SLOTS);
+  return (other) => {
+    if (other === wanted) return 100;
+    const total = Math.max(0, wanted.length - 1) + Math.max(0, other.length - 1);
+    // Lines of very different lengths can't be much alike.
+    if (total === 0 || 200 * Math.min(wanted.length, other.length) < PERCENT_MIN * total) return 0;
+    left.set(counts);
+    let shared = 0;
+    for (let at = 0; at + 1 < other.length; at++) {
+      const it = slot(other, at);
+      if ((left[it] as number) > 0) {
+        add(left, it, -1);
+        shared += 1;
+      }
+    }
+    return Math.min(99, Math.floor((200 * shared) / total));
+  };
+}
+
+function add(counts: Uint16Array, at: number, by: number): void {
+  counts[at] = (counts[at] as number) + by;
+}
+
+function linesFrom(text: string, first: number, count: number): string[] {
+  let at = 0;
+  for (let line = 0; line < first; line++) at = text.indexOf('\n', at) + 1;
+  const lines: string[] = [];
+  while (lines.length < count && at <= text.length) {
+    const newline = text.indexOf('\n', at);
+    const end = newline < 0 ? text.length : newline;
+    lines.push(text.slice(at, end));
+    at = end + 1;
+  }
+  return lines;
+}
+
+function hintOf(wanted: readonly string[], found: readonly string[]): string {
+  const told: string[] = [];
+  for (let at = 0; at < Math.max(wanted.length, found.length) && told.length < HINT_LINES; at++) {
+    const [old, now] = [wanted[at], found[at]];
+    if (old === now) told.push(` ${cut(old as string)}`);
+    else {
+      if (old !== undefined) told.push(`-${cut(old)}`);
+      if (now !== undefined) told.push(`+${cut(now)}`);
+    }
+  }
+  return told.join('\n');
+}
+
+const cut = (line: string): string => (line.length > HINT_CHARS ? `${line.slice(0, HINT_CHARS)}…` : line);

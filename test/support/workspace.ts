@@ -1,0 +1,67 @@
+/** A workspace of its own with a worker's context on it, without a daemon: what tools do to files, at full speed. */
+import { lstatSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type * as z from 'zod';
+import { defaultLimits, type Limits } from '../../src/limits.ts';
+import type { Rule } from '../../src/policy/schema.ts';
+import { systemPowers } from '../../src/powers.ts';
+import { NO_MASKS } from '../../src/sandbox/masks.ts';
+import type { ToolSpec } from '../../src/tools/tool.ts';
+import { Anchor } from '../../workers/anchor.ts';
+import { type ContextOptions, WorkerContext } from '../../workers/context.ts';
+
+export interface TestWorkspace extends Disposable {
+  readonly path: string;
+  /** A context of its own for one call. */
+  context(options?: Partial<ContextOptions>): WorkerContext;
+  /** Runs a tool on an input as a caller writes it. */
+  run<I extends z.ZodObject, O extends z.ZodObject>(
+    tool: ToolSpec<I, O>,
+    input: z.input<I>,
+    options?: Partial<ContextOptions>,
+  ): Promise<z.output<O>>;
+  /** Every entry with what it holds: a file its text, a link `-> target`, a directory `/`. */
+  tree(): Record<string, string>;
+}
+
+export interface WorkspaceOptions {
+  readonly limits?: Partial<Limits>;
+  readonly rules?: readonly Rule[];
+  /** Where it lies, when not in a directory of its own. */
+  readonly at?: string;
+}
+
+export function makeWorkspace({ limits = {}, rules = [], at }: WorkspaceOptions = {}): TestWorkspace {
+  const path = realpathSync(at ?? mkdtempSync(join(tmpdir(), 'ringfence-ws-')));
+  const all = { ...defaultLimits, ...limits };
+  const anchor = new Anchor(path, all);
+  const context = (options: Partial<ContextOptions> = {}) =>
+    new WorkerContext({
+      ...{ workspace: path, anchor, view: { key: 'test', rules, home: '/nonexistent' }, masks: NO_MASKS },
+      ...{ limits: all, powers: systemPowers(), signal: new AbortController().signal, ...options },
+    });
+  return {
+    path,
+    context,
+    run: async (tool, input, options) => tool.run(tool.input.parse(input), context(options)),
+    tree: () => treeOf(path),
+    [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }),
+  };
+}
+
+/** By hand: node's own recursive listing goes through links. */
+export function treeOf(path: string): Record<string, string> {
+  const tree: Record<string, string> = {};
+  for (const name of readdirSync(path).sort()) {
+    const at = join(path, name);
+    const stat = lstatSync(at);
+    if (stat.isSymbolicLink()) tree[name] = `-> ${readlinkSync(at)}`;
+    else if (!stat.isDirectory()) tree[name] = readFileSync(at, 'utf8');
+    else {
+      tree[name] = '/';
+      for (const [inside, content] of Object.entries(treeOf(at))) tree[`${name}/${inside}`] = content;
+    }
+  }
+  return tree;
+}

@@ -1,0 +1,119 @@
+/** Places that a call may change: held open, judged by the name that was asked for and by the real one. */
+import * as fs from 'node:fs';
+import { normalize } from 'node:path';
+import { ToolError } from '../src/errors.ts';
+import { isProtected } from '../src/paths.ts';
+import { type Anchor, below } from './anchor.ts';
+import type { Changes, Spot } from './changes.ts';
+import type { Kind, PathRules } from './path-rules.ts';
+
+export interface HeldSpot extends Spot, Disposable {
+  /** Directories that were made on the way stay; without it they go again. */
+  keep(): void;
+}
+
+export interface HoldOptions {
+  /** What will be done there. */
+  readonly kinds: readonly Kind[];
+  readonly createDirs?: boolean;
+  /** What the gateway judged, where that is not the path itself: a directory that it was found in. */
+  readonly declared?: string;
+}
+
+export interface PlacesOptions {
+  readonly anchor: Anchor;
+  readonly rules: PathRules;
+  readonly changes: Changes;
+  /** Whether the call may change nothing, whatever its host could. */
+  readonly readOnly: boolean;
+}
+
+export class Places {
+  readonly #anchor: Anchor;
+  readonly #rules: PathRules;
+  readonly #changes: Changes;
+  readonly #readOnly: boolean;
+
+  constructor({ anchor, rules, changes, readOnly }: PlacesOptions) {
+    this.#readOnly = readOnly;
+    this.#anchor = anchor;
+    this.#rules = rules;
+    this.#changes = changes;
+  }
+
+  /** The place of `path`, a link at its end not followed. Throws ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED, NOT_FOUND, UNSUPPORTED. */
+  hold(path: string, { kinds, createDirs = false, declared }: HoldOptions): HeldSpot {
+    // A host that runs programs can write, whatever the tier of a call in it.
+    if (this.#readOnly && (createDirs || kinds.some((it) => it !== 'read')))
+      throw new ToolError('SANDBOX_DENIED', 'a call that only reads writes nothing');
+    this.#anchor.assertInside(path);
+    const judge = (realPath?: string) => {
+      if (kinds.some((it) => it !== 'read')) this.refuseProtected(realPath ?? normalize(path), path);
+      for (const kind of kinds) this.#rules.check(kind, path, realPath);
+      for (const kind of declared === undefined ? [] : kinds)
+        this.#rules.checkInside(kind, declared as string, realPath ?? path);
+    };
+    judge();
+    const made: string[] = [];
+    const make = (fd: number, name: string) => {
+      const realPath = [this.#anchor.nameOf(fd), name].filter((it) => it !== '').join('/');
+      this.refuseProtected(realPath, path);
+      this.#rules.check('write', path, realPath);
+      this.#changes.makeDirectory({ fd, name, path: realPath, realPath });
+      made.push(realPath);
+    };
+    const unmake = () => {
+      for (const it of made.splice(0).reverse()) this.#removeEmpty(it);
+    };
+    try {
+      const place = this.#anchor.place(path, createDirs ? make : undefined);
+      const spot = {
+        ...place,
+        path,
+        keep: () => {
+          for (const it of made.splice(0)) this.#changes.keepDirectory(it);
+        },
+        [Symbol.dispose]: () => {
+          fs.closeSync(place.fd);
+          unmake();
+        },
+      };
+      try {
+        // A link on the way may have led to a place that says more than its own name.
+        judge(place.realPath);
+      } catch (error) {
+        fs.closeSync(place.fd);
+        throw error;
+      }
+      return spot;
+    } catch (error) {
+      unmake();
+      throw error;
+    }
+  }
+
+  /** Throws ACCESS_DENIED for a place from which programs outside the sandbox run. */
+  refuseProtected(realPath: string, shown: string): void {
+    if (!isProtected(this.#rules.named(realPath))) return;
+    throw new ToolError('ACCESS_DENIED', `\`${shown}\` is protected: programs outside the sandbox run or trust it`);
+  }
+
+  /** The same of what lies in a tree, and what the rules say of it. */
+  judgeInside(kinds: readonly Kind[], declared: string, realPath: string): void {
+    if (kinds.some((it) => it !== 'read')) this.refuseProtected(realPath, realPath);
+    for (const kind of kinds) this.#rules.checkInside(kind, declared, realPath);
+  }
+
+  #removeEmpty(path: string): void {
+    try {
+      const { fd, name } = this.#anchor.place(path);
+      try {
+        fs.rmdirSync(below(fd, name));
+      } finally {
+        fs.closeSync(fd);
+      }
+    } catch {
+      // ENOTEMPTY, ENOENT: somebody uses it by now, or removed it too.
+    }
+  }
+}

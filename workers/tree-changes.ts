@@ -1,0 +1,220 @@
+/** FileChanges: what a call does to more than one file's content. */
+import * as fs from 'node:fs';
+import { ToolError } from '../src/errors.ts';
+import type { Job } from '../src/hosts/job.ts';
+import type { Limits } from '../src/limits.ts';
+import type { EntryType, FileChanges, FileUpdate } from '../src/tools/tool.ts';
+import { below, codeOf, toAccessError } from './anchor.ts';
+import { type Changes, exists, type Spot, temporaryName, toChangeError } from './changes.ts';
+import type { HeldSpot, Places } from './places.ts';
+import { assertApproved, assertHash, hashAt, replaceAllAt, replaceable, typeAt } from './targets.ts';
+import { copyTree, lookOver, removeTree, type TreeEntry, type TreeOptions } from './trees.ts';
+
+export interface TreeChangesOptions {
+  readonly places: Places;
+  readonly changes: Changes;
+  readonly limits: Limits;
+  /** What a person approved. */
+  readonly preImages?: Job['preImages'];
+  breathe(): Promise<void>;
+}
+
+export class TreeChanges implements FileChanges {
+  readonly #options: TreeChangesOptions;
+
+  constructor(options: TreeChangesOptions) {
+    this.#options = options;
+  }
+
+  async state(path: string): Promise<string | null> {
+    let spot: HeldSpot;
+    try {
+      spot = this.#options.places.hold(path, { kinds: ['read'] });
+    } catch (error) {
+      if (error instanceof ToolError && error.code === 'NOT_FOUND') return null;
+      throw error;
+    }
+    using held = spot;
+    return typeAt(held) === undefined ? null : await this.#stateAt(held);
+  }
+
+  async replaceAll(files: readonly FileUpdate[], declared: string): Promise<void> {
+    const { places, changes, limits, preImages, breathe } = this.#options;
+    using held = new DisposableStack();
+    const all = [];
+    for (const { path, content, ifHash } of files) {
+      const spot = held.use(places.hold(path, { kinds: ['write'], declared }));
+      const assertSame = () => {
+        const hash = hashAt(spot, limits.fileBytesMax);
+        assertHash(path, hash, ifHash);
+        assertApproved(preImages, path, hash ?? null);
+      };
+      all.push({ spot, content, assertSame });
+      await breathe();
+    }
+    replaceAllAt(all, changes);
+  }
+
+  async remove(path: string, { recursive }: { recursive: boolean }): Promise<number> {
+    const { places, changes } = this.#options;
+    using spot = places.hold(path, { kinds: ['write', 'delete'] });
+    const type = presentAt(spot);
+    const { entries, print } = await lookOver(spot, {
+      ...this.#treeOptions(path),
+      empties: true,
+      visit: (entry) => this.#judge(spot, entry, ['write', 'delete']),
+    });
+    if (this.#options.preImages)
+      assertApproved(this.#options.preImages, path, type === 'file' ? await this.#stateAt(spot) : print);
+    if (!recursive && entries > 1) throw notEmpty(path, entries - 1);
+    if (type === 'directory') await this.#removeDirectory(spot, recursive);
+    else changes.unlink(spot, type);
+    return entries;
+  }
+
+  async rename(oldPath: string, newPath: string, { overwrite }: { overwrite: boolean }): Promise<void> {
+    const { places, changes, preImages } = this.#options;
+    using from = places.hold(oldPath, { kinds: ['read', 'write', 'delete'] });
+    const type = presentAt(from);
+    using to = places.hold(newPath, { kinds: ['write'], createDirs: true });
+    const found = assertMayStand(from, to, { type, overwrite });
+    const { print } = await lookOver(from, {
+      ...this.#treeOptions(oldPath),
+      visit: (entry) => {
+        this.#judge(from, entry, ['read', 'write', 'delete']);
+        this.#judge(to, entry, ['write']);
+      },
+    });
+    if (preImages) {
+      assertApproved(preImages, oldPath, type === 'file' ? await this.#stateAt(from) : print);
+      assertApproved(preImages, newPath, found ? await this.#stateAt(to) : null);
+    }
+    if (found && found.ino === fs.lstatSync(below(from.fd, from.name)).ino) {
+      // Two names of one file: to rename one onto the other does nothing.
+      changes.unlink(from, type);
+    } else await this.#move(from, to, { type, overwrite });
+    to.keep();
+  }
+
+  async copy(sourcePath: string, destPath: string, { overwrite }: { overwrite: boolean }): Promise<number> {
+    const { places, changes, preImages } = this.#options;
+    using from = places.hold(sourcePath, { kinds: ['read'] });
+    const type = presentAt(from);
+    using to = places.hold(destPath, { kinds: ['write'], createDirs: true });
+    const found = assertMayStand(from, to, { type, overwrite });
+    const temporary = temporaryName();
+    try {
+      const copied = await this.#makeCopy(from, to, temporary);
+      if (preImages) assertApproved(preImages, destPath, found ? await this.#stateAt(to) : null);
+      changes.put(temporary, to, { type, overwrite, created: !found, copyOf: from });
+      to.keep();
+      return copied;
+    } catch (error) {
+      throw toAccessError(error, destPath);
+    } finally {
+      await this.#clean(to, temporary);
+    }
+  }
+
+  /** Judged as what it is copied from and as what it becomes, entry by entry. */
+  #makeCopy(from: Spot, to: Spot, temporary: string): Promise<number> {
+    return copyTree(
+      from,
+      { fd: to.fd, name: temporary },
+      {
+        ...this.#treeOptions(from.path),
+        visit: (entry) => {
+          this.#judge(from, entry, ['read']);
+          this.#judge(to, entry, ['write']);
+        },
+      },
+    );
+  }
+
+  /** In one step, or, from one mount to another (what the policy holds is one), by a copy that is whole before the old one goes. */
+  async #move(from: Spot, to: Spot, options: { type: EntryType; overwrite: boolean }): Promise<void> {
+    const { changes } = this.#options;
+    try {
+      return changes.move(from, to, options);
+    } catch (error) {
+      if (codeOf(error) !== 'EXDEV') throw error;
+    }
+    const temporary = temporaryName();
+    try {
+      await this.#makeCopy(from, to, temporary);
+      const remove = () => removeTree(from.fd, from.name, this.#treeOptions(from.path));
+      await changes.moveByCopy(temporary, to, { from, ...options, remove });
+    } finally {
+      await this.#clean(to, temporary);
+    }
+  }
+
+  async #removeDirectory(spot: Spot, recursive: boolean): Promise<void> {
+    const { changes } = this.#options;
+    const aside = changes.setAside(spot);
+    try {
+      if (recursive) await removeTree(spot.fd, aside, this.#treeOptions(spot.path));
+      else fs.rmdirSync(below(spot.fd, aside));
+    } catch (error) {
+      changes.putBack(aside, spot);
+      throw toChangeError(error, spot.path);
+    }
+  }
+
+  /** Nothing made ready stays, however the call ends. */
+  async #clean({ fd, path }: Spot, temporary: string): Promise<void> {
+    if (!fs.lstatSync(below(fd, temporary), { throwIfNoEntry: false })) return;
+    await removeTree(fd, temporary, { ...this.#treeOptions(path), breathe: () => Promise.resolve() });
+  }
+
+  #judge(top: Spot, { below: inside }: TreeEntry, kinds: readonly ('read' | 'write' | 'delete')[]): void {
+    if (inside !== '') this.#options.places.judgeInside(kinds, top.realPath, `${top.realPath}/${inside}`);
+  }
+
+  /** By content where that can be read at once, so that what was only touched is still the same. */
+  async #stateAt(spot: Spot): Promise<string> {
+    if (typeAt(spot) !== 'file') return (await lookOver(spot, this.#treeOptions(spot.path))).print;
+    try {
+      return hashAt(spot, this.#options.limits.fileBytesMax) as string;
+    } catch (error) {
+      if (!(error instanceof ToolError && error.code === 'FILE_LIMIT')) throw error;
+      return (await lookOver(spot, this.#treeOptions(spot.path))).print;
+    }
+  }
+
+  #treeOptions(path: string): TreeOptions {
+    const { limits, breathe } = this.#options;
+    return { path, limits, breathe };
+  }
+}
+
+function presentAt(spot: Spot): EntryType {
+  const type = typeAt(spot);
+  if (type === undefined) throw toAccessError({ code: 'ENOENT' }, spot.path);
+  return type;
+}
+
+const notEmpty = (path: string, inside: number): ToolError =>
+  new ToolError('UNSUPPORTED', `\`${path}\` is a directory with ${inside} entries in it`, {
+    suggestion: 'Say recursive: true to delete it with all that is in it.',
+    details: { entries: inside },
+  });
+
+/** What would be overwritten. Throws ALREADY_EXISTS, UNSUPPORTED, ACCESS_DENIED, INPUT_INVALID. */
+function assertMayStand(
+  from: Spot,
+  to: Spot,
+  { type, overwrite }: { type: EntryType; overwrite: boolean },
+): fs.Stats | undefined {
+  if (from.realPath === to.realPath) throw new ToolError('INPUT_INVALID', `\`${to.path}\` is what it would replace`);
+  if (type === 'directory' && `${to.realPath}/`.startsWith(`${from.realPath}/`))
+    throw new ToolError('INPUT_INVALID', `\`${to.path}\` lies in \`${from.path}\``);
+  const there = typeAt(to);
+  if (there === 'directory' || (there && type === 'directory')) {
+    throw new ToolError('ALREADY_EXISTS', `\`${to.path}\` exists; a directory is neither replaced nor merged`, {
+      suggestion: 'Choose another name, or delete it first.',
+    });
+  }
+  if (there && !overwrite) throw exists(to.path);
+  return replaceable(to, overwrite);
+}
