@@ -68,7 +68,8 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     home,
   });
   const { arch, platform } = process;
-  const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
+  const machine = { arch, platform, version, ...(config.cgroup && { cgroup: config.cgroup }) };
+  const sandbox = parts.use(await createSandbox({ runtime, stateDir, workspaces, limits, ...machine }, powers));
   const { confinement } = sandbox;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));

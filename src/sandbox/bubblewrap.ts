@@ -146,8 +146,13 @@ export function hostProfile(tier: 'read_only' | 'write' | 'external_api', reques
  * The profile of an execute host: what its commands may see, and the right to start sandboxes within. It has no masks of
  * its own: its commands would inherit them, those that are out of date and those that a person lifted for one call included.
  */
-export function executeHostProfile(request: ProfileRequest & { workspace: string }): Profile {
-  const base = hostProfile('write', { ...request, masks: NO_MASKS });
+export function executeHostProfile(
+  request: ProfileRequest & { workspace: string; groups?: readonly string[] },
+): Profile {
+  const host = hostProfile('write', { ...request, masks: NO_MASKS });
+  // Nothing of it is in the sandboxes of commands.
+  const groups = (request.groups ?? []).map((path): Mount => ({ kind: 'rw', path }));
+  const base = { ...host, mounts: [...host.mounts, ...groups] };
   // A covered /proc forbids fresh ones below it, and bubblewrap run by root covers parts of the one it mounts.
   return { ...base, nests: true, asInit: false, proc: request.shownId === undefined ? 'own' : 'bound' };
 }
@@ -171,6 +176,8 @@ export const HOST_FRAMES_FD = 3;
 export const HOST_SECCOMP_FD = 4;
 export const COMMAND_SECCOMP_FD = 3;
 export const COMMAND_STATUS_FD = 4;
+/** Holds a command until something is written to it; only where it enters its control group by being moved. */
+export const COMMAND_HOLD_FD = 5;
 
 /** Programs that we start with the person's rights, looked for in the system's own folders only: PATH may hold a workspace. */
 export function findProgram(name: string): string | undefined {
