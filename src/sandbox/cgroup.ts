@@ -9,7 +9,7 @@
  *         commands                                    execute hosts only; the host may write in it
  *           <n>                                       one command
  */
-import { appendFileSync, chownSync, existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, chownSync, existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -190,6 +190,8 @@ export class Cgroups implements AsyncDisposable {
     makeGroup(whole);
     passOn(whole);
     makeGroup(own);
+    // Somebody else may have to find what is theirs below, whatever our umask is.
+    for (const it of [this.#root, whole, own].flatMap(foldersOf)) chmodSync(it, 0o711);
     limitGroup(own, { memoryBytes });
     let host: HostGroup = { join: joinFilesOf(own) };
     if (runsCommands) {
@@ -228,7 +230,9 @@ export class Cgroups implements AsyncDisposable {
   /** Waits until all groups are removed whose hosts have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const host of [...this.#hosts.keys()]) this.close(host);
-    await Promise.all(this.#clearing);
+    // Timers of powers keep no process alive, and nothing else may.
+    const alive = setInterval(() => {}, 2 ** 30);
+    await Promise.all(this.#clearing).finally(() => clearInterval(alive));
   }
 
   #build(): void {

@@ -3,10 +3,11 @@
  * while it does, removed after it. What the kernel counted there is exact and of this command only.
  */
 import type { ChildProcess } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { openSync, writeFileSync, writeSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
+import { isDeepStrictEqual } from 'node:util';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -15,6 +16,7 @@ import { type CommandPlace, TASKS_OF_SANDBOX } from './cgroup.ts';
 import {
   type CgroupVersion,
   type Group,
+  type GroupLimits,
   type GroupUse,
   groupBelow,
   joinFilesOf,
@@ -33,9 +35,13 @@ export class CommandGroups {
   readonly #place: CommandPlace;
   readonly #limits: Limits;
   readonly #powers: Powers;
+  /** Held open, since every command's start ends with it. */
+  readonly #home: readonly number[];
   readonly #watched = new Set<CommandGroup>();
   /** Of commands that ended; the kernel may still count a process that is gone. */
   readonly #waiting = new Set<Group>();
+  /** For the next command, made while nobody waits. */
+  #spare: Limited | undefined;
   #next = 1;
   #looks = false;
 
@@ -43,6 +49,7 @@ export class CommandGroups {
     this.#place = place;
     this.#limits = limits;
     this.#powers = powers;
+    this.#home = place.home.map((file) => openSync(file, 'w'));
   }
 
   get enforcedBy(): `cgroup ${CgroupVersion}` {
@@ -51,30 +58,63 @@ export class CommandGroups {
 
   /** A group for one command, with its limits. Throws SANDBOX_UNAVAILABLE: no command runs without. */
   open(bounds: CommandBounds): CommandGroup {
-    const group = groupBelow(this.#place.group, `${this.#next++}`);
-    const tasks = bounds.processes * this.#limits.commandThreadsMax;
-    try {
-      if (this.#waiting.size > WAITING_PER_COMMAND * this.#limits.hostCommandsMax)
-        throw new Error(`${this.#waiting.size} groups of ended commands can not be removed`);
-      makeGroup(group);
-      limitGroup(group, { memoryBytes: bounds.memoryMb * MiB, tasks: tasks + TASKS_OF_SANDBOX });
-    } catch (error) {
-      removeGroup(group);
-      throw new ToolError('SANDBOX_UNAVAILABLE', `no control group for this command: ${(error as Error).message}`);
-    }
+    const limits = this.#limitsOf(bounds);
     return new CommandGroup({
-      ...{ group, home: this.#place.home, bounds, tasksMax: tasks, enforcedBy: this.enforcedBy },
+      ...{ group: this.#take(limits), limits, home: this.#home, bounds, enforcedBy: this.enforcedBy },
       onWatch: (it) => {
         this.#watched.add(it);
         this.#lookLater();
       },
-      onClose: (it) => {
+      onClose: (it, group) => {
         this.#watched.delete(it);
         this.#waiting.add(group);
         // After the result is on its way.
-        this.#powers.after(0, () => this.#remove());
+        this.#powers.after(0, () => {
+          this.#remove();
+          this.#prepare(limits);
+        });
       },
     });
+  }
+
+  #limitsOf({ processes, memoryMb }: CommandBounds): Required<GroupLimits> {
+    const tasks = processes * this.#limits.commandThreadsMax + TASKS_OF_SANDBOX;
+    return { memoryBytes: memoryMb * 1024 * 1024, tasks };
+  }
+
+  #take(limits: Required<GroupLimits>): Group {
+    const spare = this.#spare;
+    this.#spare = undefined;
+    if (spare && isDeepStrictEqual(spare.limits, limits)) return spare.group;
+    if (spare) this.#waiting.add(spare.group);
+    try {
+      return this.#make(limits);
+    } catch (error) {
+      throw new ToolError('SANDBOX_UNAVAILABLE', `no control group for this command: ${(error as Error).message}`);
+    }
+  }
+
+  #make(limits: Required<GroupLimits>): Group {
+    if (this.#waiting.size > WAITING_PER_COMMAND * this.#limits.hostCommandsMax)
+      throw new Error(`${this.#waiting.size} groups of ended commands can not be removed`);
+    const group = groupBelow(this.#place.group, `${this.#next++}`);
+    try {
+      makeGroup(group);
+      limitGroup(group, limits);
+    } catch (error) {
+      removeGroup(group);
+      throw error;
+    }
+    return group;
+  }
+
+  #prepare(limits: Required<GroupLimits>): void {
+    if (this.#spare) return;
+    try {
+      this.#spare = { group: this.#make(limits), limits };
+    } catch {
+      // The next command tries again, and says why not.
+    }
   }
 
   #remove(): void {
@@ -94,17 +134,20 @@ export class CommandGroups {
   }
 }
 
-const MiB = 1024 * 1024;
+interface Limited {
+  readonly group: Group;
+  readonly limits: Required<GroupLimits>;
+}
 
 interface Options {
   readonly group: Group;
-  readonly home: readonly string[];
+  readonly limits: Required<GroupLimits>;
+  /** Descriptors of the files by which a thread that entered a group is back. */
+  readonly home: readonly number[];
   readonly bounds: CommandBounds;
-  /** Processes and threads, without bubblewrap's own. */
-  readonly tasksMax: number;
   readonly enforcedBy: `cgroup ${CgroupVersion}`;
-  readonly onWatch: (group: CommandGroup) => void;
-  readonly onClose: (group: CommandGroup) => void;
+  readonly onWatch: (it: CommandGroup) => void;
+  readonly onClose: (it: CommandGroup, group: Group) => void;
 }
 
 /** One command's. */
@@ -140,7 +183,7 @@ export class CommandGroup implements Watch {
       for (const file of joinFilesOf(group)) writeFileSync(file, '0');
       return start();
     } finally {
-      for (const file of home) writeFileSync(file, '0');
+      for (const fd of home) writeSync(fd, '0', 0);
     }
   }
 
@@ -171,8 +214,8 @@ export class CommandGroup implements Watch {
 
   /** All that was used until now. */
   get seen(): Seen {
-    const { cpuMs, peakBytes, tasksPeak } = this.#judge(false);
-    const processes = tasksPeak - this.#sandboxTasks;
+    const { cpuMs, peakBytes, tasks } = this.#judge(false);
+    const processes = tasks - this.#sandboxTasks;
     return {
       cpuMs,
       ...(peakBytes !== undefined && { peakBytes }),
@@ -182,26 +225,24 @@ export class CommandGroup implements Watch {
   }
 
   [Symbol.dispose](): void {
-    this.#options.onClose(this);
+    this.#options.onClose(this, this.#options.group);
   }
 
   #judge(whileItRuns: boolean): GroupUse {
-    const { group, bounds, tasksMax, enforcedBy } = this.#options;
-    const use = useOf(group);
+    const { group, bounds, limits, enforcedBy } = this.#options;
+    const use = useOf(group, limits);
     if (this.#exceeded) return use;
-    const memory = bounds.memoryMb * MiB;
-    if (use.oomKills > 0) this.#exceed('memory', memory, Math.max(memory, use.peakBytes ?? 0), enforcedBy);
-    const processes = whileItRuns && use.tasks - this.#sandboxTasks > bounds.processes ? this.#processes() : 0;
-    const full = use.refusedTasks > 0;
+    const { memoryBytes } = limits;
+    if (use.outOfMemory) this.#exceed('memory', memoryBytes, Math.max(memoryBytes, use.peakBytes ?? 0), enforcedBy);
+    // The kernel counts threads as well, of which there may be more.
+    const many = use.tasks - this.#sandboxTasks > bounds.processes;
+    const processes = whileItRuns && many ? processesOf(group).length - this.#sandboxTasks : 0;
     if (processes > bounds.processes)
-      this.#exceed('processes', bounds.processes, processes, full ? enforcedBy : 'watchdog');
-    if (full) this.#exceed('processes', tasksMax, tasksMax + 1, enforcedBy);
+      this.#exceed('processes', bounds.processes, processes, use.outOfTasks ? enforcedBy : 'watchdog');
+    const tasksMax = limits.tasks - TASKS_OF_SANDBOX;
+    if (use.outOfTasks) this.#exceed('processes', tasksMax, tasksMax + 1, enforcedBy);
     if (use.cpuMs > bounds.cpuMs) this.#exceed('cpu', bounds.cpuMs, use.cpuMs, 'watchdog');
     return use;
-  }
-
-  #processes(): number {
-    return processesOf(this.#options.group).length - this.#sandboxTasks;
   }
 
   #exceed(kind: Exceeded['kind'], limit: number, used: number, enforcedBy: Exceeded['enforcedBy']): void {

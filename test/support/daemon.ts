@@ -23,7 +23,7 @@ export interface TestDaemon extends AsyncDisposable {
   readonly socket: string;
   readonly workspace: string;
   readonly listeners: string[];
-  readonly confinement: { level: string; missing: string[] };
+  readonly confinement: { level: string; cgroup: 'v1' | 'v2' | 'none'; missing: string[] };
   readonly token: (role: 'agent' | 'operator') => string;
   /** Log lines so far. */
   readonly log: () => string;
