@@ -36,7 +36,9 @@ const SHM_BYTES = 32 * 1024 * 1024;
 export function toBwrapArgs(profile: Profile): string[] {
   const { shownId, seccompFd } = profile;
   return [
-    ...['--unshare-user', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
+    ...['--unshare-user', '--unshare-ipc', '--unshare-uts'],
+    // In a namespace of groups nothing can be moved to where it does not reach, as an execute host moves its commands.
+    ...(profile.nests ? [] : ['--unshare-cgroup-try']),
     ...(profile.proc === 'own' ? ['--unshare-pid'] : []),
     ...(profile.network === 'none' ? ['--unshare-net'] : []),
     ...(shownId === undefined ? [] : ['--uid', `${shownId}`, '--gid', `${shownId}`]),

@@ -9,8 +9,17 @@
  *         commands                                    execute hosts only; the host may write in it
  *           <n>                                       one command
  */
-import { appendFileSync, chmodSync, chownSync, existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import {
@@ -87,7 +96,7 @@ export function parseOwnGroups(cgroups: string, mountinfo: string): OwnGroups {
   const folderOf = (mount: (typeof mounts)[number] | undefined, path: string | undefined) => {
     if (!mount || path === undefined) return undefined;
     const { root, at } = mount;
-    if (root === '/') return join(at, path);
+    if (root === '/') return resolve(join(at, path));
     // A container is shown its own part of the tree only, under a name that counts from the top.
     return path === root || path.startsWith(`${root}/`) ? join(at, path.slice(root.length)) : at;
   };

@@ -1,6 +1,6 @@
 /**
  * Commands in control groups of version 1, for real: what the kernel holds them to, what it counted, what is left of it. A
- * machine without groups that we may write has limits.test.ts alone, and says so; version 2 has test/unit/sandbox/cgroup.test.ts.
+ * machine without groups that we may write has limits.test.ts alone, and says so. Version 2 is here where root's tree of it has the controllers.
  */
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import { parseOwnGroups } from '../../src/sandbox/cgroup.ts';
-import { foldersOf, groupBelow } from '../../src/sandbox/cgroup-files.ts';
+import { clearGroup, foldersOf, groupBelow } from '../../src/sandbox/cgroup-files.ts';
 import { groupsOf } from '../support/cgroup.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
@@ -52,6 +52,17 @@ const groupOf = (pid: number, controller: string): string =>
 const limitOf = (pid: number, controller: string, file: string): string =>
   readFileSync(join('/sys/fs/cgroup', controller, groupOf(pid, controller), file), 'utf8').trim();
 
+/** The first may take the others with it. */
+function killAll(mark: string): void {
+  for (const pid of processesWith(mark)) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // ESRCH
+    }
+  }
+}
+
 interface Details {
   limit: number;
   used: number;
@@ -89,7 +100,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
     // Its host is not in it.
     const { metadata } = await run('true');
     expect(groupOf(metadata.hostPid as number, 'memory')).toMatch(/host-\d+\/own$/);
-    for (const it of processesWith(mark)) process.kill(it, 'SIGKILL');
+    killAll(mark);
     await running;
   });
 
@@ -153,7 +164,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
     await until(() => processesWith('marker-group-few').length > 0);
     const [pid = 0] = processesWith('marker-group-few');
     expect(limitOf(pid, 'pids', 'pids.max')).toBe(`${TASKS + 2}`);
-    process.kill(pid, 'SIGKILL');
+    killAll('marker-group-few');
     await max;
 
     const mark = 'marker-group-bomb';
@@ -191,7 +202,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
         return existsSync(inner) ? readdirSync(inner).filter((it) => /^\d+$/.test(it)) : [];
       });
     // One is ready for the next.
-    await until(() => commands().length <= 1).catch(() => { for (const h of readdirSync(folder)) for (const c of existsSync(join(folder,h,'commands')) ? readdirSync(join(folder,h,'commands')).filter((it) => /^\d+$/.test(it)) : []) { const p = readFileSync(join(folder,h,'commands',c,'cgroup.procs'),'utf8').trim().split('\n'); console.log(h, c, p.map((x) => x && existsSync('/proc/'+x) ? readFileSync('/proc/'+x+'/status','utf8').slice(0,200)+readFileSync('/proc/'+x+'/cmdline','utf8').slice(-200) : x)); } });
+    await until(() => commands().length <= 1);
   });
 });
 
@@ -270,4 +281,37 @@ describe.runIf(isUsable)('the groups of a daemon', () => {
       expect(metadata.resources.enforcedBy).toBe('pid namespace, timer, rlimits, watchdog');
     }
   });
+});
+
+/** A group of the tree of version 2 for a daemon to live in, as systemd gives with Delegate=yes. */
+const delegated = (() => {
+  const { v2 } = parseOwnGroups(
+    readFileSync('/proc/self/cgroup', 'utf8'),
+    readFileSync('/proc/self/mountinfo', 'utf8'),
+  );
+  const passed = v2 && join(v2.memory, 'cgroup.subtree_control');
+  if (!passed || !existsSync(passed) || !/memory.*pids/.test(readFileSync(passed, 'utf8'))) return undefined;
+  const folder = join(v2.memory, `ringfence-test-${process.pid}`);
+  return canMake(folder) ? folder : undefined;
+})();
+if (!delegated)
+  console.warn('skipped: control groups of version 2, whose memory and pids controllers are not passed on here');
+
+test.runIf(delegated !== undefined)('a daemon in a delegated group of version 2 holds its commands by it', async () => {
+  const folder = delegated as string;
+  mkdirSync(folder);
+  const launcher = ['/bin/sh', '-c', 'echo 0 >"$0" && exec "$@"', join(folder, 'cgroup.procs')];
+  {
+    await using other = await startDaemon({ policy: POLICY, config: { cgroup: 'v2' }, launcher });
+    expect(other.confinement).toMatchObject({ level: 'A', cgroup: 'v2' });
+    await using own = await other.connect();
+    expect(
+      await own.call('terminal_execute', { command: perl('marker-v2', '$x = "x" x 4e8; sleep 60') }),
+    ).toMatchObject({
+      error: { code: 'MEMORY_LIMIT', details: { enforcedBy: 'cgroup v2' } },
+    });
+    const { metadata } = await own.call('terminal_execute', { command: 'true' });
+    expect(metadata.resources.enforcedBy).toMatch(/^cgroup v2,/);
+  }
+  clearGroup({ version: 'v2', memory: folder, pids: folder, cpu: folder });
 });

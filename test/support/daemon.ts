@@ -42,6 +42,8 @@ export interface DaemonOptions {
   readonly env?: Record<string, string>;
   readonly stateDir?: string;
   readonly workspace?: string;
+  /** Program and arguments that become the daemon. */
+  readonly launcher?: readonly string[];
 }
 
 export function temporaryDir(prefix: string): string {
@@ -59,7 +61,8 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   writeFileSync(policy, options.policy ?? ALLOW_COMMANDS, { mode: 0o600 });
   writeFileSync(config, JSON.stringify({ limits: options.limits ?? {}, ...options.config }));
   const args = ['--tell-ready', '--state', stateDir, '--socket', socket, '--workspace', workspace, '--policy', policy];
-  const child = spawn(node, [ringfenced, ...args, ...(options.args ?? [])], {
+  const [program = '', ...words] = [...(options.launcher ?? []), node, ringfenced, ...args, ...(options.args ?? [])];
+  const child = spawn(program, words, {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
     env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent', RINGFENCE_CONFIG: config, ...options.env },
   });
