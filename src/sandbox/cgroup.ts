@@ -14,6 +14,7 @@ import {
   chmodSync,
   chownSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -193,7 +194,7 @@ export class Cgroups implements AsyncDisposable {
   open({ runsCommands, uid, gid }: HostGroupRequest): HostGroup {
     const { hostMemoryMb, hostCommandsMax, commandMax, commandThreadsMax } = this.#limits;
     const memoryBytes = hostMemoryMb * MiB;
-    if (!existsSync(this.#root.memory)) makeGroup(this.#root);
+    for (const it of foldersOf(this.#root)) mkdirSync(it, { recursive: true });
     const whole = groupBelow(this.#root, `host-${this.#nextHost++}`);
     const own = groupBelow(whole, 'own');
     makeGroup(whole);

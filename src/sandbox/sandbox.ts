@@ -22,6 +22,7 @@ import {
 } from './bubblewrap.ts';
 import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
 import { type CgroupVersion, foldersOf } from './cgroup-files.ts';
+import { inGroup } from './host-group.ts';
 import { boundsPidsByNamespace } from './kernel.ts';
 import { type Masks, NO_MASKS, onDisk } from './masks.ts';
 import { probeArgs } from './probe.ts';
@@ -137,32 +138,6 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     }),
     [Symbol.asyncDispose]: async () => cgroups?.[Symbol.asyncDispose](),
   };
-}
-
-/** Starts a process in a control group of its own, which is removed with all that is in it when the process has ended. */
-function inGroup(
-  cgroups: Cgroups | undefined,
-  request: Parameters<Cgroups['open']>[0],
-  start: (group: HostGroup | undefined) => ChildProcess,
-): ChildProcess {
-  if (!cgroups) return start(undefined);
-  const group = openGroup(cgroups, request);
-  try {
-    const child = start(group);
-    for (const event of ['exit', 'error']) child.once(event, () => cgroups.close(group));
-    return child;
-  } catch (error) {
-    cgroups.close(group);
-    throw error;
-  }
-}
-
-function openGroup(cgroups: Cgroups, request: Parameters<Cgroups['open']>[0]): HostGroup {
-  try {
-    return cgroups.open(request);
-  } catch (error) {
-    throw new ToolError('SANDBOX_UNAVAILABLE', `no control group for a host: ${(error as Error).message}`);
-  }
 }
 
 interface HostRequest {
