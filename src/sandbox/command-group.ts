@@ -150,6 +150,18 @@ interface Options {
   readonly onClose: (it: CommandGroup, group: Group) => void;
 }
 
+/** This thread. Throws SANDBOX_UNAVAILABLE. */
+function enter(group: Group): void {
+  try {
+    for (const file of joinFilesOf(group)) writeFileSync(file, '0');
+  } catch (error) {
+    throw new ToolError(
+      'SANDBOX_UNAVAILABLE',
+      `the group of this command can't be entered: ${(error as Error).message}`,
+    );
+  }
+}
+
 /** One command's. */
 export class CommandGroup implements Watch {
   readonly #options: Options;
@@ -180,7 +192,7 @@ export class CommandGroup implements Watch {
     const { group, home } = this.#options;
     if (home.length === 0) return start();
     try {
-      for (const file of joinFilesOf(group)) writeFileSync(file, '0');
+      enter(group);
       return start();
     } finally {
       for (const fd of home) writeSync(fd, '0', 0);
