@@ -8,7 +8,7 @@ import type { Masks } from '../sandbox/masks.ts';
 import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
 import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
 import { HostMasks, type Place } from './host-masks.ts';
-import type { HostSetup, JobResult } from './job.ts';
+import type { HostSetup, Identity, JobResult } from './job.ts';
 
 export type { Place } from './host-masks.ts';
 export type { PathView } from './job.ts';
@@ -29,6 +29,8 @@ export interface HostsOptions {
   /** Node and its arguments for a host process. */
   readonly program: readonly string[];
   readonly limits: Limits;
+  /** Whom commits are by. */
+  readonly identity?: Identity;
 }
 
 /** What a job ran on, for its result. */
@@ -263,12 +265,13 @@ export class Hosts implements AsyncDisposable {
   }
 
   #setup({ tier, workspace, view }: Place): HostSetup {
-    const { sandbox, limits } = this.#options;
+    const { sandbox, limits, identity } = this.#options;
     const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
     if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {
       ...common,
       command: { ...sandbox.commandSandbox(workspace), environment: COMMAND_ENVIRONMENT },
+      ...(identity && { identity }),
       ...shapeOf(tier, limits),
     };
   }
