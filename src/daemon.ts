@@ -69,7 +69,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const told = { policyChanged() {} };
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told })));
   const policies = createPolicies(config, () => source.current);
-  const sandbox = await createSandbox(sandboxOptions(config), powers);
+  const sandbox = parts.use(await createSandbox(sandboxOptions(config), powers));
   const { confinement } = sandbox;
   const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
@@ -136,9 +136,10 @@ function createPolicies(config: Config, base: () => Policy): Policies {
   });
 }
 
-function sandboxOptions({ places, workspaces, toolchains, limits }: Config): SandboxOptions {
+function sandboxOptions({ places, workspaces, toolchains, limits, cgroup }: Config): SandboxOptions {
   const { arch, platform } = process;
-  return { runtime, stateDir: places.stateDir, workspaces, toolchains, limits, arch, platform, version };
+  const machine = { arch, platform, version, ...(cgroup && { cgroup }) };
+  return { runtime, stateDir: places.stateDir, workspaces, toolchains, limits, ...machine };
 }
 
 interface Announced {

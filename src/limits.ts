@@ -109,6 +109,8 @@ export const limitsSchema = z.strictObject({
   threadJobsMax: count().default(8),
   /** Tier hosts at once, over all workspaces; each costs about 60 MiB. The idlest makes room. */
   hostsMax: count().default(32),
+  /** Memory of a tier host without its commands, in MiB, where control groups hold it; what a tool of ours takes at most, with room. */
+  hostMemoryMb: count().default(1024),
   /** From spawn to the first frame of a host. */
   hostStartMs: ms().default(10_000),
   /** A host without a call for this long is ended. */
@@ -137,7 +139,7 @@ export const limitsSchema = z.strictObject({
     .strictObject({
       /** CPU time of all its processes together, so that a busy loop on every core ends before its time does. */
       cpuMs: ms().default(120_000),
-      /** Memory of all its processes together, in MiB; its scratch space comes on top (commandTmpBytes). */
+      /** Memory of all its processes together, in MiB, its scratch space included where control groups count it (else commandTmpBytes on top). */
       memoryMb: count().default(1024),
       /** Processes at once, so that a fork bomb can't take the machine's pids; threads: commandThreadsMax for each of them. */
       processes: count().default(128),

@@ -29,7 +29,10 @@ export class Commands {
   }
 
   get enforcedBy(): string {
-    return this.#options.command ? 'pid namespace, timer, rlimits, watchdog' : 'worker thread, timer';
+    const { command } = this.#options;
+    if (!command) return 'worker thread, timer';
+    if (command.groups) return `${command.groups.enforcedBy}, pid namespace, timer, rlimits`;
+    return 'pid namespace, timer, rlimits, watchdog';
   }
 
   /** Runs one to its end. Throws SANDBOX_DENIED where none may run, the code of the limit that ended it, CANCELLED. */

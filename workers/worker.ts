@@ -7,6 +7,7 @@ import { ToolError, toToolError } from '../src/errors.ts';
 import type { HostOutput, HostSetup, Job, JobResult, JobReturn } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
 import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/command.ts';
+import { CommandGroups } from '../src/sandbox/command-group.ts';
 import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
@@ -128,7 +129,8 @@ function prepare({ filter, ...sandbox }: NonNullable<HostSetup['command']>): Com
       ...(countsTasksByNamespace(release()) && { threadsPerProcess: limits.commandThreadsMax }),
     };
     const watchdog = new Watchdog(limits, powers);
-    return { ...sandbox, filterFile: `/proc/self/fd/${fd}`, limits, rlimits, watchdog };
+    const groups = setup.groups && new CommandGroups(setup.groups, limits, powers);
+    return { ...sandbox, ...(groups && { groups }), filterFile: `/proc/self/fd/${fd}`, limits, rlimits, watchdog };
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -105,7 +105,8 @@ export class Host {
     this.#line.on('close', () => this.kill());
     this.ready = this.#start();
     this.ready.catch(() => {}); // Whoever waits for it is told; nobody may.
-    this.#send({ setup: options.setup });
+    const groups = sandbox.commandPlaceOf(this.#child);
+    this.#send({ setup: { ...options.setup, ...(groups && { groups }) } });
   }
 
   /** As this process sees it, not as its own namespace does; the launcher's until the host is ready. */

@@ -3,6 +3,7 @@ import type { FileChange, Tier, Verdict } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Rule } from '../policy/schema.ts';
+import type { CommandPlace } from '../sandbox/cgroup.ts';
 import type { Masks } from '../sandbox/masks.ts';
 
 /** One call for a worker. */
@@ -99,6 +100,8 @@ export interface HostSetup {
   readonly view: PathView;
   readonly limits: Limits;
   readonly command?: CommandSandbox;
+  /** Where its commands get control groups; absent where a watchdog looks at them. */
+  readonly groups?: CommandPlace;
   /** The person's, for execute hosts. */
   readonly identity?: Identity;
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */

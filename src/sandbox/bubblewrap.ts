@@ -36,7 +36,9 @@ const SHM_BYTES = 32 * 1024 * 1024;
 export function toBwrapArgs(profile: Profile): string[] {
   const { shownId, seccompFd } = profile;
   return [
-    ...['--unshare-user', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
+    ...['--unshare-user', '--unshare-ipc', '--unshare-uts'],
+    // In a namespace of groups nothing can be moved to where it does not reach, as an execute host moves its commands.
+    ...(profile.nests ? [] : ['--unshare-cgroup-try']),
     ...(profile.proc === 'own' ? ['--unshare-pid'] : []),
     ...(profile.network === 'none' ? ['--unshare-net'] : []),
     ...(shownId === undefined ? [] : ['--uid', `${shownId}`, '--gid', `${shownId}`]),
@@ -151,8 +153,13 @@ export function hostProfile(tier: 'read_only' | 'write' | 'external_api', reques
  * The profile of an execute host: what its commands may see, and the right to start sandboxes within. It has no masks of
  * its own: its commands would inherit them, those that are out of date and those that a person lifted for one call included.
  */
-export function executeHostProfile(request: ProfileRequest & { workspace: string }): Profile {
-  const base = hostProfile('write', { ...request, masks: NO_MASKS });
+export function executeHostProfile(
+  request: ProfileRequest & { workspace: string; groups?: readonly string[] },
+): Profile {
+  const host = hostProfile('write', { ...request, masks: NO_MASKS });
+  // Nothing of it is in the sandboxes of commands.
+  const groups = (request.groups ?? []).map((path): Mount => ({ kind: 'rw', path }));
+  const base = { ...host, mounts: [...host.mounts, ...groups] };
   // A covered /proc forbids fresh ones below it, and bubblewrap run by root covers parts of the one it mounts.
   const mounts = [...base.mounts, ...toolchainMounts(request)];
   return { ...base, mounts, nests: true, asInit: false, proc: request.shownId === undefined ? 'own' : 'bound' };
@@ -178,6 +185,8 @@ export const HOST_FRAMES_FD = 3;
 export const HOST_SECCOMP_FD = 4;
 export const COMMAND_SECCOMP_FD = 3;
 export const COMMAND_STATUS_FD = 4;
+/** Holds a command until something is written to it; only where it enters its control group by being moved. */
+export const COMMAND_HOLD_FD = 5;
 
 /** Programs that we start with the person's rights, looked for in the system's own folders only: PATH may hold a workspace. */
 export function findProgram(name: string): string | undefined {

@@ -2,7 +2,7 @@
  * One command in a sandbox of its own: started, fed, read to its bounds, ended. Runs in an execute host.
  * Everything that a command starts lives in its pid namespace and dies with it, `setsid` or not.
  */
-import type { ChildProcess } from 'node:child_process';
+import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
@@ -10,6 +10,7 @@ import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
+import type { CommandGroup, CommandGroups } from './command-group.ts';
 import { HeadAndTail } from './head-and-tail.ts';
 import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
 import { firstChildOf } from './proc.ts';
@@ -65,6 +66,8 @@ export interface CommandSetup {
   readonly rlimits: Rlimits;
   /** Of all commands of this process. */
   readonly watchdog: Watchdog;
+  /** Where the kernel counts and limits what a command uses, the watchdog need not. */
+  readonly groups?: CommandGroups;
 }
 
 export interface CommandOutcome {
@@ -92,17 +95,24 @@ export async function runCommand(
   setup: CommandSetup,
   powers: Powers,
 ): Promise<CommandOutcome> {
+  using group = setup.groups?.open(request.bounds);
   const { limits } = setup;
   const startedAt = powers.monotonicMs();
-  const child = start(request, setup, powers);
+  const child = start(request, setup, group, powers);
   const output = collect(child, request, limits);
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
 
   const kill = () => status.kill(child);
   let watch: Watch | undefined;
+  let notAdmitted: Error | undefined;
+  group?.watch(kill);
   status.onInit = (init) => {
-    watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
+    if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
+    group?.admit(init, child).catch((error: Error) => {
+      notAdmitted = error;
+      kill();
+    });
   };
   let grace: Timer | undefined;
   const stop = () => {
@@ -116,7 +126,7 @@ export async function runCommand(
   try {
     const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
     const failure = await ended(child);
-    const cpuMs = cpuSinceLastMs();
+    const cpuMs = group ? 0 : cpuSinceLastMs();
     output.release();
     await within(closed, limits.commandDrainMs, powers);
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
@@ -125,10 +135,10 @@ export async function runCommand(
     await within(status.ended, STATUS_WAIT_MS, powers);
     const { exitCode } = status;
     const signal = exitCode !== undefined && exitCode > 128 ? SIGNALS.get((exitCode - 128) as never) : undefined;
-    const used = usedOf(watch?.seen, { cpuMs, signal, bounds: request.bounds });
+    const used = usedOf((group ?? watch)?.seen, { cpuMs, signal, bounds: request.bounds });
     const overflowed = output.overflowed ? 'output' : undefined;
     const killed = request.signal.aborted ? 'aborted' : used.exceeded ? 'exceeded' : overflowed;
-    if (exitCode === undefined && killed === undefined) throw notBuilt(output.stderr.text());
+    if (exitCode === undefined && killed === undefined) throw notAdmitted ?? notBuilt(output.stderr.text());
     return {
       exitCode: killed ? undefined : exitCode,
       ...(signal !== undefined && { signal }),
@@ -174,26 +184,36 @@ function usedOf(
 export function toSandboxArgs(
   request: CommandRequest,
   setup: CommandSetup,
-  launcher: readonly string[] = [],
+  { launcher = [], group }: { launcher?: readonly string[]; group?: CommandGroup | undefined } = {},
 ): string[] {
   const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
   const env = [...Object.entries(setup.environment), ...early].flatMap(([name, value]) => ['--setenv', name, value]);
   return [
     ...setup.args,
     ...maskArgs(request, setup),
+    ...(group?.args ?? []),
     ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
     ...['--', ...launcher, '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
   ];
 }
 
-function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
+function start(
+  request: CommandRequest,
+  setup: CommandSetup,
+  group: CommandGroup | undefined,
+  powers: Powers,
+): ChildProcess {
   const filter = openSync(setup.filterFile, 'r');
   try {
-    return powers.spawn(setup.bwrap, toSandboxArgs(request, setup), {
-      stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'],
+    const stdin = request.stdin === undefined ? 'ignore' : 'pipe';
+    const hold = group?.holds ? (['pipe'] as const) : [];
+    const options: SpawnOptions = {
+      stdio: [stdin, 'pipe', 'pipe', filter, 'pipe', ...hold],
       env: setup.environment,
       cwd: '/',
-    });
+    };
+    const spawn = () => powers.spawn(setup.bwrap, toSandboxArgs(request, setup, { group }), options);
+    return group ? group.spawn(spawn) : spawn();
   } finally {
     closeSync(filter);
   }

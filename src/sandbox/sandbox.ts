@@ -20,6 +20,9 @@ import {
   type Runtime,
   toBwrapArgs,
 } from './bubblewrap.ts';
+import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
+import { type CgroupVersion, foldersOf } from './cgroup-files.ts';
+import { inGroup } from './host-group.ts';
 import { boundsPidsByNamespace } from './kernel.ts';
 import { type Masks, NO_MASKS, onDisk } from './masks.ts';
 import { probeArgs } from './probe.ts';
@@ -33,7 +36,7 @@ export type Level = 'A' | 'B' | 'C' | 'none';
 export interface Confinement {
   readonly level: Level;
   readonly backend: 'bubblewrap' | 'none';
-  readonly cgroup: 'none';
+  readonly cgroup: CgroupVersion | 'none';
   /** What a better machine would have: `cgroup`, `root-workspace`, `execute-host`, or the id of a probe that did not hold. */
   readonly missing: readonly string[];
   /** Why the level is what it is and what would raise it, for people; empty at level B and better. */
@@ -52,12 +55,14 @@ export interface Launch {
   readonly gid?: number;
 }
 
-export interface Sandbox {
+export interface Sandbox extends AsyncDisposable {
   readonly confinement: Confinement;
   /** Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier, with the fix. */
   assertHolds(tier: Tier): void;
   /** Starts `program` as the tier host; `stdio` is for descriptors 0 to 3. An execute host has no masks, its commands have. */
   startHost(tier: Tier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
+  /** Where an execute host that was started makes the control groups of its commands; undefined where there are none. */
+  commandPlaceOf(host: ChildProcess): CommandPlace | undefined;
   /** bwrap's arguments for a command of this workspace, to which its masks are added; its seccomp program. */
   commandSandbox(workspace: string): CommandParts;
 }
@@ -99,6 +104,8 @@ export interface SandboxOptions {
   readonly platform: string;
   /** Of Ringfence: another one proves anew. */
   readonly version: string;
+  /** The only version of control groups to be used, or none; the best one when absent. */
+  readonly cgroup?: CgroupVersion | 'none';
 }
 
 /** Tries the machine's confinement once and remembers what it gave. */
@@ -108,22 +115,30 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     return unavailable(whyNot(options.platform, options.arch));
   }
   const launcher = createLauncher(bwrap, options, powers);
-  const confinement = await tryOut(launcher, options, powers);
+  const { confinement, cgroups } = await tryAll(launcher, options, powers);
+  const places = new WeakMap<ChildProcess, CommandPlace>();
   return {
     confinement,
     assertHolds: (tier) => assertHolds(confinement, tier),
     startHost(tier, workspace, program, stdio, masks = NO_MASKS) {
       assertHolds(confinement, tier);
       const { host, nesting } = launcher.filters;
-      const launch = launcher.host({ tier, workspace, masks, program, nests: confinement.nests });
-      return launcher.start(launch, stdio, [tier === 'execute' ? nesting : host]);
+      return inGroup(cgroups, { runsCommands: tier === 'execute', ...identity(workspace) }, (group) => {
+        const { nests } = confinement;
+        const launch = launcher.host({ tier, workspace, masks, program, nests, ...(group && { group }) });
+        const child = launcher.start(launch, stdio, [tier === 'execute' ? nesting : host]);
+        if (group?.commands) places.set(child, group.commands);
+        return child;
+      });
     },
+    commandPlaceOf: (host) => places.get(host),
     commandSandbox: (workspace) => ({
       bwrap,
       args: launcher.commandArgs(workspace),
       filter: launcher.commandFilter,
       guarded: options.runtime.guarded,
     }),
+    [Symbol.asyncDispose]: async () => cgroups?.[Symbol.asyncDispose](),
   };
 }
 
@@ -134,6 +149,7 @@ interface HostRequest {
   readonly masks: Masks;
   /** Whether a sandbox within a sandbox works here. */
   readonly nests: boolean;
+  readonly group?: HostGroup;
 }
 
 /** Starts confined processes, whether or not the confinement was proven. */
@@ -176,16 +192,15 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
     bwrap,
     filters,
     commandFilter,
-    host({ tier, workspace, program, masks, nests }) {
+    host({ tier, workspace, program, masks, nests, group }) {
       const { shownId: _, ...ids } = identity(workspace);
-      if (tier === 'execute' && !nests) return { ...toLaunch([...rlimits(limits), ...dying(), ...program]), ...ids };
-      const asked = { ...request(workspace), masks: onDisk(masks, workspace) };
+      const who = { ...ids, ...(group && { group }) };
+      if (tier === 'execute' && !nests) return toLaunch([...rlimits(limits), ...dying(), ...program], who);
+      const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
+      const asked = { ...request(workspace), masks: onDisk(masks, workspace), groups };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
-      return {
-        ...toLaunch([...rlimits(limits), ...ownProc, bwrap, ...toBwrapArgs(profile), '--', ...program]),
-        ...ids,
-      };
+      return toLaunch([...rlimits(limits), ...ownProc, bwrap, ...toBwrapArgs(profile), '--', ...program], who);
     },
     commandArgs: (workspace, seccompFd = COMMAND_SECCOMP_FD) =>
       toBwrapArgs({ ...commandProfile(request(workspace)), seccompFd }),
@@ -201,39 +216,82 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
   };
 }
 
+/** Tried with control groups, where there are any; they are used only where a command was seen to be limited by one. */
+async function tryAll(
+  launcher: Launcher,
+  options: SandboxOptions,
+  powers: Powers,
+): Promise<{ confinement: Confinement; cgroups?: Cgroups }> {
+  const { stateDir, limits, cgroup: force } = options;
+  const cgroups = openCgroups({ stateDir, limits, ...(force && { force }) }, powers);
+  if (!cgroups) return { confinement: await tryOut(launcher, undefined, options, powers) };
+  const confinement = await tryOut(launcher, cgroups, options, powers);
+  if (confinement.level === 'A') return { confinement, cgroups };
+  await cgroups[Symbol.asyncDispose]();
+  // What did not hold may be the group alone.
+  return { confinement: await tryOut(launcher, undefined, options, powers) };
+}
+
 /** Probes the very profile that commands get, within an execute host's and without; the better one counts. */
-async function tryOut(launcher: Launcher, options: SandboxOptions, powers: Powers): Promise<Confinement> {
+async function tryOut(
+  launcher: Launcher,
+  cgroups: Cgroups | undefined,
+  options: SandboxOptions,
+  powers: Powers,
+): Promise<Confinement> {
   const workspace = options.workspaces[0] as string;
   const nestedFd = HOST_SECCOMP_FD + 1;
   const { filters, bwrap } = launcher;
-  const program = [bwrap, ...launcher.commandArgs(workspace, nestedFd), ...probeArgs(nestedFd + 1)];
-  const nested = launcher.host({ tier: 'execute', workspace, program, masks: NO_MASKS, nests: true });
-  const args = [...launcher.commandArgs(workspace), ...probeArgs(COMMAND_SECCOMP_FD + 1)];
-  const direct = { ...nested, command: bwrap, args };
+  const who = identity(workspace);
+  const nested = (group?: HostGroup) => {
+    const command = [bwrap, ...launcher.commandArgs(workspace, nestedFd), ...probeArgs(nestedFd + 1)];
+    const program = [...trialArgs(group), ...command];
+    return launcher.host({
+      tier: 'execute',
+      workspace,
+      program,
+      masks: NO_MASKS,
+      nests: true,
+      ...(group && { group }),
+    });
+  };
+  const direct = (group?: HostGroup) => {
+    const command = [bwrap, ...launcher.commandArgs(workspace), ...probeArgs(COMMAND_SECCOMP_FD + 1)];
+    return toLaunch([...trialArgs(group), ...command], { ...who, ...(group && { group }) });
+  };
   const pipes = ['pipe', 'pipe', 'pipe'] as const;
   const filter = Buffer.from(launcher.commandFilter).toString('base64');
+  const start = (launchIn: typeof nested, stdio: Stdio, files: string[]) =>
+    inGroup(cgroups, { runsCommands: true, ...who }, (group) => launcher.start(launchIn(group), stdio, files));
   const { within, without } = await prove(
     {
       ...options,
       bwrap,
       // bubblewrap tells what it starts, another bubblewrap included, where it stands.
       variables: [...Object.keys(BARE_ENVIRONMENT), 'PWD'],
+      groups: cgroups?.base,
       within: {
-        launch: { ...nested, filter },
-        start: (file) => launcher.start(nested, [...pipes, 'ignore'], [filters.nesting, filters.command, file]),
+        launch: { ...nested(), filter },
+        start: (file) => start(nested, [...pipes, 'ignore'], [filters.nesting, filters.command, file]),
       },
       without: {
-        launch: { ...direct, filter },
-        start: (file) => launcher.start(direct, [...pipes], [filters.command, file]),
+        launch: { ...direct(), filter },
+        start: (file) => start(direct, [...pipes], [filters.command, file]),
       },
     },
     powers,
   );
   const best = within.ok ? within : without;
-  const rootOwned = identity(workspace).shownId !== undefined;
-  const missing = ['cgroup', ...(rootOwned ? ['root-workspace'] : []), ...(within.ok ? [] : ['execute-host'])];
-  const base = { backend: 'bubblewrap', cgroup: 'none', nests: within.ok, probes: best.probes } as const;
-  if (best.ok) return { ...base, level: 'B', missing, advice: '' };
+  const isLimited = cgroups !== undefined && best.probes.memory === 'ok';
+  const rootOwned = who.shownId !== undefined;
+  const missing = [
+    ...(isLimited ? [] : ['cgroup']),
+    ...(rootOwned ? ['root-workspace'] : []),
+    ...(within.ok ? [] : ['execute-host']),
+  ];
+  const cgroup = isLimited ? cgroups.version : 'none';
+  const base = { backend: 'bubblewrap', cgroup, nests: within.ok, probes: best.probes } as const;
+  if (best.ok) return { ...base, level: isLimited ? 'A' : 'B', missing, advice: '' };
   return { ...base, level: 'none', missing: [...missing, ...notHeld(best.probes)], advice: best.reason };
 }
 
@@ -244,7 +302,22 @@ function identity(workspace: string): { uid?: number; gid?: number; shownId?: nu
   return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };
 }
 
-const toLaunch = ([command, ...args]: readonly string[]): Launch => ({ command: command as string, args });
+/** It enters its control group as who we are, before it is anybody else, and never runs outside of it. */
+function toLaunch(
+  program: readonly string[],
+  { uid, gid, group }: ReturnType<typeof identity> & { group?: HostGroup },
+): Launch {
+  const ids = uid === undefined || gid === undefined ? undefined : { uid, gid };
+  if (!group) {
+    const [command, ...args] = program;
+    return { command: command as string, args, ...ids };
+  }
+  const files = group.join;
+  const enter = files.map((_, i) => `echo 0 >"$${i + 1}"`);
+  const script = [...enter, `shift ${files.length}`, 'exec "$@"'].join(' && ');
+  const become = ids ? ['setpriv', '--reuid', `${ids.uid}`, '--regid', `${ids.gid}`, '--clear-groups', '--'] : [];
+  return { command: '/bin/sh', args: ['-c', script, 'sh', ...files, ...become, ...program] };
+}
 
 /** Prefix that bounds what bubblewrap can't: open files, core dumps, locked memory; inherited by all that a host starts. */
 function rlimits({ openFilesMax }: Limits): string[] {
@@ -299,6 +372,8 @@ function unavailable(advice: string): Sandbox {
     confinement,
     assertHolds: refuse,
     startHost: (tier) => refuse(tier),
+    commandPlaceOf: () => undefined,
     commandSandbox: () => refuse('execute'),
+    [Symbol.asyncDispose]: async () => {},
   };
 }

@@ -291,7 +291,7 @@ function toArgs(request: CommandRequest, setup: CommandSetup): string[] {
     args: setup.args.filter((it) => it !== '--new-session'),
     environment: { ...setup.environment, TERM: 'xterm-256color' },
   };
-  return toSandboxArgs(request, inside, [setsid, '--ctty']);
+  return toSandboxArgs(request, inside, { launcher: [setsid, '--ctty'] });
 }
 
 function start(

@@ -40,7 +40,12 @@ describe('hello', () => {
         workspace: daemon.workspace,
         toolset: ['file_list', 'file_read', 'file_write', 'terminal_execute'],
       },
-      confinement: { level: 'B', backend: 'bubblewrap', cgroup: 'none', missing: expect.arrayContaining(['cgroup']) },
+      confinement: {
+        backend: 'bubblewrap',
+        ...(daemon.confinement.cgroup === 'none'
+          ? { level: 'B', cgroup: 'none', missing: expect.arrayContaining(['cgroup']) }
+          : { level: 'A', cgroup: daemon.confinement.cgroup, missing: expect.not.arrayContaining(['cgroup']) }),
+      },
     });
   });
 
