@@ -1,5 +1,6 @@
 /** Where our own code lies, in the checkout (.ts) and in the published package (.js), and how a host is started from it. */
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -24,15 +25,28 @@ export const hostProgram: readonly string[] = [
 
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
 function neededPaths(): string[] {
-  const modules = ['zod', 'piscina', 'mime'].map((name) => {
+  const modules = ['zod', 'piscina', 'mime', '@lydell/node-pty', '@xterm/headless'].map((name) => {
     const path = fileURLToPath(import.meta.resolve(name));
     return path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length);
   });
+  const binary = ptyBinary();
+  if (binary !== undefined) modules.push(binary);
   const code = [join(base, 'src'), join(base, 'workers'), join(packageDir, 'package.json')];
   const paths = [...code, ...modules, realpathSync(process.execPath)].map((path) => realpathSync(path));
   const unique = [...new Set(paths)];
   // Inside /usr it is there already, inside another one too.
   return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => path.startsWith(`${it}/`)));
+}
+
+/** The folder of node-pty's binary, which some installers put elsewhere; undefined where there is none for this machine. */
+function ptyBinary(): string | undefined {
+  const { platform, arch } = process;
+  try {
+    const { resolve } = createRequire(import.meta.resolve('@lydell/node-pty'));
+    return dirname(resolve(`@lydell/node-pty-${platform}-${arch}/package.json`));
+  } catch {
+    return undefined; // MODULE_NOT_FOUND: installed without optional dependencies.
+  }
 }
 
 /** Everything of the package that is run, or decides what is run. */

@@ -78,7 +78,7 @@ export class Oversight {
     if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
     const { id: session, principal, workspace, root } = options;
     const parsed = parse(named, input);
-    await this.#turn(session, named.tool.commandOf?.(parsed as never).command);
+    await this.#turn(session, named.tool.commandOf?.(parsed as never)?.command);
     const question = toQuestion(named.tool, parsed, {
       asker: { principal, session, workspace, root },
       parts: this.#parts.permission,
