@@ -4,6 +4,7 @@ import { dirname, isAbsolute, join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Hosts } from './hosts/hosts.ts';
+import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
 import type { CachedResult } from './pipeline/cache.ts';
@@ -21,6 +22,7 @@ import { hostProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
+import { DurableCalls } from './session/durable-calls.ts';
 import { Events } from './session/events.ts';
 import { Gateway } from './session/gateway.ts';
 import type { Identify } from './session/identity.ts';
@@ -69,8 +71,9 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const policies = createPolicies(config, () => source.current);
   const sandbox = await createSandbox(sandboxOptions(config), powers);
   const { confinement } = sandbox;
+  const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits, environment }, powers));
+  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits, environment, identity }, powers));
   told.policyChanged = () => hosts.endStale();
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
@@ -87,7 +90,8 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
-    ...{ oversight, results: new Results({ log, limits, powers }) },
+    ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
+    durable: new DurableCalls(records.callStore, limits),
     batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
     confinement: toShown(confinement),
     probes: confinement.probes,
@@ -195,10 +199,10 @@ function foldersBetween(root: string, folder: string): string[] {
 
 /** Starts the hosts of a new session whose tools may run without being asked about. */
 function warm(
-  { options }: Session,
+  { options, policy: policyNow }: Session,
   { hosts, policies, toolset }: { hosts: Hosts; policies: Policies; toolset: Toolset },
 ): void {
-  const policy = options.policy();
+  const policy = policyNow();
   const { id: sessionId, principal, workspace, root } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
@@ -207,9 +211,9 @@ function warm(
       hosts.warm({ tier, workspace, view });
 }
 
-function sessionEntry({ options }: Session): AuditEntry {
+function sessionEntry({ options, policy }: Session): AuditEntry {
   const { id, principal, role, client, workspace, root } = options;
-  const { name, version: policyVersion } = options.policy();
+  const { name, version: policyVersion } = policy();
   return {
     kind: 'session',
     sessionId: id,

@@ -157,7 +157,8 @@ export class TerminalSet {
     // The same for one that is somebody else's: nobody learns which there are.
     if (kept?.session !== session)
       throw new ToolError('NOT_FOUND', `this session has no terminal ${id.slice(0, 64)}`, {
-        suggestion: 'It may have been closed, idle too long, or ended with a change of the policy; open another one.',
+        suggestion:
+          'It may have been closed, idle too long, or ended with its host or a change of the policy or of a protected file; open another one.',
       });
     const seen = replaced(kept) ?? revealed(masks, kept);
     if (seen !== undefined) {

@@ -8,7 +8,7 @@ import type { Masks } from '../sandbox/masks.ts';
 import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
 import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
 import { HostMasks, type Place } from './host-masks.ts';
-import type { HostSetup, JobResult } from './job.ts';
+import type { HostSetup, Identity, JobResult } from './job.ts';
 import { endSession, endStale, type Keeper, type Keeping, keptMax } from './keepers.ts';
 
 export type { Place } from './host-masks.ts';
@@ -32,6 +32,8 @@ export interface HostsOptions {
   readonly limits: Limits;
   /** Variables of each command, before its caller's; PATH for one. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** Whom commits are by. */
+  readonly identity?: Identity;
 }
 
 /** What a job ran on, for its result. */
@@ -285,7 +287,7 @@ export class Hosts implements AsyncDisposable {
   }
 
   #setup({ tier, workspace, view }: Place): HostSetup {
-    const { sandbox, limits } = this.#options;
+    const { sandbox, limits, identity } = this.#options;
     const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
     if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {
@@ -294,6 +296,7 @@ export class Hosts implements AsyncDisposable {
         ...sandbox.commandSandbox(workspace),
         environment: { ...COMMAND_ENVIRONMENT, ...this.#options.environment },
       },
+      ...(identity && { identity }),
       ...shapeOf(tier, limits),
     };
   }

@@ -6,7 +6,7 @@ import { suggest } from '../policy/explain.ts';
 import type { ParsedCommand, Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import { toTarget } from '../policy/target.ts';
-import type { CommandLine, Tool } from '../tools/tool.ts';
+import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 import type { Turns } from './turns.ts';
 
@@ -80,7 +80,8 @@ export function toQuestion(
       isPath(it.kind) ? { kind: it.kind, target: toTarget(it.target, { workspace: root, cwd: workspace }) } : it,
     );
   return {
-    ...{ tool: tool.name, tier: tool.judgedAs?.(input as never) ?? tool.tier, category: tool.category, effects },
+    ...{ tool: tool.name, tier: tool.judgedAs?.(input as never) ?? tierOfCall(tool, input) },
+    ...{ category: tool.category, effects },
     aliases: tool.aliases.map((it) => it.name),
     destructive: effects.some((it) => it.kind === 'delete'),
     ...(line && { command: commandOf(line, placeOf(line, asker, parts)) }),

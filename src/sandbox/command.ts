@@ -28,14 +28,17 @@ export class Aborted extends ToolError {
 }
 
 export interface CommandRequest {
-  readonly command: string;
-  /** A program and its arguments, run in place of the command line. */
-  readonly argv?: readonly string[];
+  /** A bash command line, or the words of a program, which no shell looks at. */
+  readonly command: string | readonly string[];
   /** Absolute, inside the workspace. */
   readonly cwd: string;
   readonly env: Record<string, string>;
   readonly stdin?: string;
   readonly workspace: string;
+  /** Whether it sees the workspace read-only. */
+  readonly readOnly?: boolean;
+  /** Bytes of standard output to give as they are, from the start; with more, of both streams together, it is ended. */
+  readonly captureBytes?: number;
   /** What this very command may not see or change, as the policy stands now. */
   readonly masks: Masks;
   /**
@@ -68,6 +71,8 @@ export interface CommandOutcome {
   readonly exitCode: number | undefined;
   readonly signal?: string;
   readonly stdout: string;
+  /** Where it was asked for. */
+  readonly captured?: Buffer;
   readonly stderr: string;
   readonly durationMs: number;
   /** What its processes used, as far as it was seen; at least what was waited for. */
@@ -126,7 +131,8 @@ export async function runCommand(
     return {
       exitCode: killed ? undefined : exitCode,
       ...(signal !== undefined && { signal }),
-      stdout: output.stdout.text(),
+      stdout: request.captureBytes === undefined ? output.stdout.text() : '',
+      ...(request.captureBytes !== undefined && { captured: output.stdout.head() }),
       stderr: output.stderr.text(),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
@@ -169,7 +175,8 @@ export function toSandboxArgs(
   setup: CommandSetup,
   launcher: readonly string[] = [],
 ): string[] {
-  const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
+  const isProgram = typeof request.command !== 'string';
+  const early = Object.entries(request.env).filter(([name]) => isProgram || COMPUTED.some((it) => it === name));
   const env = [...Object.entries(setup.environment), ...early].flatMap(([name, value]) => ['--setenv', name, value]);
   return [
     ...setup.args,
@@ -193,9 +200,11 @@ function start(request: CommandRequest, setup: CommandSetup, powers: Powers): Ch
 }
 
 /** The masks hold what is there as the command starts; the gateway's word on it may be some milliseconds old. */
-function maskArgs({ workspace, masks }: CommandRequest, { guarded }: CommandSetup): string[] {
+function maskArgs({ workspace, masks, readOnly = false }: CommandRequest, { guarded }: CommandSetup): string[] {
   const all = guard(masks, workspace, guarded);
-  return maskMounts(onDisk(all, workspace), workspace, true).flatMap(toArgs);
+  const mounts = maskMounts(onDisk(all, workspace), workspace, !readOnly);
+  // Over the writable one: a remount would leave mounts below it as they are.
+  return [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts].flatMap(toArgs);
 }
 
 interface Output {
@@ -207,10 +216,12 @@ interface Output {
   release(): void;
 }
 
-function collect(child: ChildProcess, { onOutput, bounds }: CommandRequest, limits: Limits): Output {
+function collect(child: ChildProcess, request: CommandRequest, limits: Limits): Output {
+  const { onOutput, bounds, captureBytes } = request;
   const keptBytes = Math.ceil(bounds.outputBytes / 2);
+  const bytesMax = captureBytes ?? limits.commandOutputBytesMax;
   const output: Output = {
-    stdout: new HeadAndTail(keptBytes),
+    stdout: new HeadAndTail(captureBytes === undefined ? keptBytes : 2 * captureBytes),
     stderr: new HeadAndTail(keptBytes),
     overflowed: false,
     onOverflow() {},
@@ -241,7 +252,7 @@ function collect(child: ChildProcess, { onOutput, bounds }: CommandRequest, limi
           if (room) pauseUntil(room);
         }
         kept.push(chunk);
-        if (output.overflowed || total() <= limits.commandOutputBytesMax) return;
+        if (output.overflowed || total() <= bytesMax) return;
         output.overflowed = true;
         output.onOverflow();
       });
