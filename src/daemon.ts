@@ -104,10 +104,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     listeners: () => listeners.map((it) => it.address),
     recordSession: (session) => records.auditLog.append(sessionEntry(session)),
     record: (entry) => records.auditLog.append(entry),
-    sessionEnded: (session) => {
-      hosts.endSession(session.options.id);
-      oversight.sessionEnded(session);
-    },
+    sessionEnded: (session) => endSession(session, { hosts, oversight }),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
@@ -142,6 +139,12 @@ function createPolicies(config: Config, base: () => Policy): Policies {
 function sandboxOptions({ places, workspaces, toolchains, limits }: Config): SandboxOptions {
   const { arch, platform } = process;
   return { runtime, stateDir: places.stateDir, workspaces, toolchains, limits, arch, platform, version };
+}
+
+/** Lets go of what outlives its calls: terminals, and questions before a person. */
+function endSession(session: Session, { hosts, oversight }: { hosts: Hosts; oversight: Oversight }): void {
+  hosts.endSession(session.options.id);
+  oversight.sessionEnded(session);
 }
 
 interface Announced {
