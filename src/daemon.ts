@@ -3,9 +3,11 @@ import { chmodSync, realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
+import { Egress } from './hosts/egress.ts';
 import { Hosts } from './hosts/hosts.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
+import { networkOf } from './pipeline/bounds.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
 import { rebase } from './policy/compose.ts';
@@ -16,7 +18,7 @@ import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts'
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
 import { createRecords, type Records } from './records.ts';
-import { hostProgram, runtime, version } from './runtime.ts';
+import { egressProgram, hostProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
 import { createCredentials } from './session/credentials.ts';
 import { Events } from './session/events.ts';
@@ -71,7 +73,8 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
   const { confinement } = sandbox;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits }, powers));
   const permission = { home, resolve: createProgramResolver() };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
@@ -176,7 +179,7 @@ function warm(
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
-      hosts.warm({ tier, workspace, view });
+      hosts.warm({ tier, workspace, view }, tier === 'execute' ? networkOf(policy) : undefined);
 }
 
 function sessionEntry({ options }: Session): AuditEntry {

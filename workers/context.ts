@@ -34,6 +34,7 @@ export interface ContextOptions {
   readonly preImages?: Job['preImages'];
   /** What each of its commands may use; absent for jobs that run none. */
   readonly bounds?: CommandBounds;
+  readonly egressToken?: string;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
@@ -134,13 +135,14 @@ export class WorkerContext implements ToolContext {
   }
 
   command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
-    const { workspace, anchor, masks, bounds, signal, onOutput } = this.#options;
+    const { workspace, anchor, masks, bounds, egressToken, signal, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      const rest = { workspace, masks, bounds, signal, ...(onOutput && { onOutput }) };
+      const more = { ...(onOutput && { onOutput }), ...(egressToken !== undefined && { egressToken }) };
+      const rest = { workspace, masks, bounds, signal, ...more };
       return { ...request, ...rest, cwd } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);

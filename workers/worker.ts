@@ -95,6 +95,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     masks: job.masks ?? NO_MASKS,
     ...(job.preImages && { preImages: job.preImages }),
     ...(job.bounds && { bounds: job.bounds }),
+    ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
     limits: setup.limits,
     powers,
     signal,

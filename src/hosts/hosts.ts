@@ -1,11 +1,14 @@
 /** Which hosts there are: started on demand, warmed, reaped when idle, replaced when they die, never more than `hostsMax`. */
 import pidusage from 'pidusage';
 import type { Tier } from '../call.ts';
+import type { EgressReport } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
+import type { Egress } from './egress.ts';
 import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
 import { HostMasks, type Place } from './host-masks.ts';
 import type { HostSetup, JobResult } from './job.ts';
@@ -28,6 +31,8 @@ export interface HostsOptions {
   readonly sandbox: Sandbox;
   /** Node and its arguments for a host process. */
   readonly program: readonly string[];
+  /** Without it, no command connects anywhere. */
+  readonly egress?: Egress;
   readonly limits: Limits;
 }
 
@@ -35,12 +40,19 @@ export interface HostsOptions {
 export interface Ran {
   readonly result: JobResult;
   readonly pid: number;
+  /** What its command did with the network; `lost` where the proxy died under it, absent where it had none. */
+  readonly egress?: EgressReport | 'lost';
 }
 
-export interface RunRequest extends Omit<JobRequest, 'masks'> {
+export interface RunRequest extends Omit<JobRequest, 'masks' | 'egressToken'> {
+  /** What its command may connect to, all layers together; absent for nothing. */
+  readonly network?: readonly NetworkLayer[];
   /** Targets that a person approved for this very call: rules that only ask about them do not hold for it. */
   readonly lifted?: readonly string[];
 }
+
+/** With its network's lease instead of what it is for. */
+type Leased = Omit<RunRequest, 'network'> & Pick<JobRequest, 'egressToken'>;
 
 export interface RunOptions extends HostRunOptions {
   /**
@@ -102,11 +114,16 @@ export class Hosts implements AsyncDisposable {
   }
 
   /** Starts the host of a place, so that its first call need not wait; failures show at that call. */
-  warm(place: Place): void {
-    const slot = this.#slot(place);
-    this.#hostOf(slot).catch((error: unknown) =>
+  warm(place: Place, network?: readonly NetworkLayer[]): void {
+    this.#warm(place, network).catch((error: unknown) =>
       this.#powers.log.warn({ tier: place.tier, error }, 'tier host not warmed'),
     );
+  }
+
+  async #warm(place: Place, network: readonly NetworkLayer[] | undefined): Promise<void> {
+    const lease = network && (await this.#options.egress?.open(network, new AbortController().signal));
+    await this.#hostOf(this.#slot(lease ? { ...place, egress: lease.line } : place));
+    await lease?.close();
   }
 
   /**
@@ -116,6 +133,21 @@ export class Hosts implements AsyncDisposable {
    * it never notice. Throws the signal's reason when that comes before the job could start.
    */
   async run(place: Place, request: RunRequest, options: RunOptions): Promise<Ran> {
+    const { network, ...job } = request;
+    const { egress: proxy } = this.#options;
+    if (!network || !proxy) return this.#run(place, job, options);
+    const lease = await proxy.open(network, options.signal);
+    let egress: EgressReport | undefined;
+    let ran: Ran;
+    try {
+      ran = await this.#run({ ...place, egress: lease.line }, { ...job, egressToken: lease.token }, options);
+    } finally {
+      egress = await lease.close();
+    }
+    return { ...ran, egress: egress ?? 'lost' };
+  }
+
+  async #run(place: Place, request: Leased, options: RunOptions): Promise<Ran> {
     const slot = this.#slot(place);
     slot.runs += 1;
     try {
@@ -153,7 +185,7 @@ export class Hosts implements AsyncDisposable {
   }
 
   #slot(place: Place): Slot {
-    const key = [place.tier, place.workspace, place.view.key].join('\0');
+    const key = [place.tier, place.workspace, place.view.key, place.egress?.id ?? ''].join('\0');
     const known = this.#slots.get(key);
     if (known) return known;
     const slot: Slot = { place, print: '', startedAt: -Infinity, restarts: 0, runs: 0, alone: Promise.resolve() };
@@ -161,14 +193,14 @@ export class Hosts implements AsyncDisposable {
     return slot;
   }
 
-  async #runTool(slot: Slot, { lifted: _, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+  async #runTool(slot: Slot, { lifted: _, ...request }: Leased, options: RunOptions): Promise<Ran> {
     const { end, pid } = await this.#runIn(slot, request, options);
     if ('result' in end) return { result: end.result, pid };
     if (slot.place.tier !== 'read_only' || options.signal.aborted || this.#closed) throw crashed(pid);
     return this.#runAlone(slot, request, options);
   }
 
-  async #runCommand(slot: Slot, { lifted = [], ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+  async #runCommand(slot: Slot, { lifted = [], ...request }: Leased, options: RunOptions): Promise<Ran> {
     await unlessAborted(this.#readyHost(slot), options.signal);
     // Last, so that they are what the command meets.
     const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
@@ -243,10 +275,11 @@ export class Hosts implements AsyncDisposable {
   }
 
   #start(place: Place, masks: Masks): Host {
-    const { tier, workspace } = place;
+    const { tier, workspace, egress } = place;
     const { sandbox, program, limits } = this.#options;
     const host = new Host({
       ...{ tier, workspace, program, limits, powers: this.#powers },
+      ...(egress && { egress: egress.stream }),
       sandbox: { ...sandbox, startHost: (...args) => sandbox.startHost(args[0], args[1], args[2], args[3], masks) },
       setup: this.#setup(place),
     });
@@ -296,7 +329,9 @@ export class Hosts implements AsyncDisposable {
       const nowMs = this.#powers.monotonicMs();
       for (const [key, slot] of this.#slots) {
         const { host } = slot;
-        if (slot.runs > 0 || slot.starting || (host?.alive && nowMs - host.idleSince < hostIdleMs)) continue;
+        const isUseless = slot.place.egress?.stream.destroyed;
+        if (slot.runs > 0 || slot.starting) continue;
+        if (host?.alive && nowMs - host.idleSince < hostIdleMs && !isUseless) continue;
         this.#drop(slot);
         this.#slots.delete(key);
       }

@@ -1,5 +1,5 @@
 /** Plain data between the gateway and a tier host: what crosses fd 3, in frames of docs/protocol.md's codec. */
-import type { FileChange, Tier, Verdict } from '../call.ts';
+import type { Denial, FileChange, Tier, Verdict } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Rule } from '../policy/schema.ts';
@@ -20,6 +20,8 @@ export interface Job {
   readonly masks?: Masks;
   /** What a command of it may use; for execute hosts. */
   readonly bounds?: CommandBounds;
+  /** By which the egress proxy knows its command, where that may connect. */
+  readonly egressToken?: string;
 }
 
 /** The rules on paths that a session's policy holds its hosts and commands to. Plain data. */
@@ -44,6 +46,8 @@ export interface JobUsage {
   /** What it really cost, where the tool knows. */
   costUsd?: number;
   filesChanged?: FileChange[];
+  /** What its commands were kept from. */
+  denied?: Denial[];
 }
 
 export type JobResult =

@@ -1,12 +1,13 @@
 import { ToolError } from '../errors.ts';
-import type { Hosts, PathView } from '../hosts/hosts.ts';
+import type { Hosts, PathView, Ran } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import { decide } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import type { Preview } from '../tools/tool.ts';
-import { commandBoundsOf, timeLimitOf } from './bounds.ts';
+import { commandBoundsOf, networkOf, timeLimitOf } from './bounds.ts';
+import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
 
@@ -68,13 +69,15 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;
   const place = { tier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
+  const network = tier === 'execute' ? networkOf(policy) : undefined;
   const job = {
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
     ...(tier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
+    ...(network && { network }),
   };
-  const { result, pid } = await parts.hosts
+  const ran = await parts.hosts
     .run(place, job, {
       signal,
       onOutput: call.output,
@@ -92,9 +95,24 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
       // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
       throw signal.aborted ? signal.reason : error;
     });
+  return taken(ran, call);
+}
+
+/** What came of it is the call's. Throws the error that it is. */
+function taken(ran: Ran, call: Call): unknown {
+  const { result, pid, egress } = ran;
   call.hostPid = pid;
   call.usage = result.usage;
-  return dataOf(result, call);
+  const denied = denialsOf(ran);
+  if (denied.length > 0) call.denied = denied;
+  if (egress && egress !== 'lost' && egress.connected.length > 0) call.connected = egress.connected;
+  const warnings = warningsOf(ran);
+  if (warnings.length > 0) call.warnings = [...(call.warnings ?? []), ...warnings];
+  try {
+    return dataOf(result, call);
+  } catch (error) {
+    throw withDenials(error as ToolError, denied);
+  }
 }
 
 /** Paths that the person saw before saying yes: what rules ask about is not held against the call there. */

@@ -6,12 +6,15 @@ import type { ChildProcess } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
+import type { Denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
+import { COMMAND_EGRESS_FD, COMMAND_LISTENER_FD, COMMAND_STATUS_FD, HOST_EGRESS_FD, toArgs } from './bubblewrap.ts';
 import { HeadAndTail } from './head-and-tail.ts';
+import { EGRESS_ENVIRONMENT, LISTENER, listenerArgs, listenerProgram } from './listener-program.ts';
 import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
+import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { firstChildOf } from './proc.ts';
 import { COMPUTED, type Rlimits, toBashArgs } from './prologue.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
@@ -42,6 +45,8 @@ export interface CommandRequest {
    */
   readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
   readonly bounds: CommandBounds;
+  /** By which the egress proxy knows it; absent for a command that may not connect. */
+  readonly egressToken?: string;
   /** Its reason may be an `Aborted`. */
   readonly signal: AbortSignal;
 }
@@ -70,6 +75,8 @@ export interface CommandOutcome {
   readonly durationMs: number;
   /** What its processes used, as far as it was seen; at least what was waited for. */
   readonly used: Seen;
+  /** What the kernel says that it was kept from. */
+  readonly denied: readonly Denial[];
   readonly outputBytes: number;
   readonly truncated: boolean;
   /** Why it was killed, if it was; `exceeded`: `used` says by what. */
@@ -93,7 +100,9 @@ export async function runCommand(
 
   const kill = () => status.kill(child);
   let watch: Watch | undefined;
+  let network: NetworkEvidence | undefined;
   status.onInit = (init) => {
+    network = openNetworkEvidence(init);
     watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
   };
   let grace: Timer | undefined;
@@ -128,6 +137,7 @@ export async function runCommand(
       stderr: output.stderr.text(),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
+      denied: network?.denied() ?? [],
       outputBytes: output.stdout.bytesTotal + output.stderr.bytesTotal,
       truncated: output.stdout.truncated || output.stderr.truncated,
       ended: killed ?? 'exit',
@@ -136,6 +146,7 @@ export async function runCommand(
     request.signal.removeEventListener('abort', stop);
     grace?.cancel();
     watch?.[Symbol.dispose]();
+    network?.[Symbol.dispose]();
     for (const stream of child.stdio) stream?.destroy();
   }
 }
@@ -163,26 +174,47 @@ function usedOf(
  */
 function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
   const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
-  const env = [...Object.entries(setup.environment), ...early].flatMap(([name, value]) => ['--setenv', name, value]);
+  const own = { ...setup.environment, ...(request.egressToken !== undefined && EGRESS_ENVIRONMENT) };
+  const env = [...Object.entries(own), ...early].flatMap(([name, value]) => ['--setenv', name, value]);
   const filter = openSync(setup.filterFile, 'r');
   try {
-    return powers.spawn(
+    const child = powers.spawn(
       setup.bwrap,
       [
         ...setup.args,
+        ...(request.egressToken === undefined ? [] : listenerArgs(COMMAND_LISTENER_FD)),
         ...maskArgs(request, setup),
         ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
-        ...['--', '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
+        ...['--', ...(request.egressToken === undefined ? [] : LISTENER)],
+        ...['/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
       ],
       {
-        stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'],
+        stdio: [
+          request.stdin === undefined ? 'ignore' : 'pipe',
+          'pipe',
+          'pipe',
+          filter,
+          'pipe',
+          ...egressStdio(request),
+        ],
         env: setup.environment,
         cwd: '/',
       },
     );
+    if (request.egressToken !== undefined) giveListener(child, request.egressToken);
+    return child;
   } finally {
     closeSync(filter);
   }
+}
+
+const egressStdio = ({ egressToken }: CommandRequest) =>
+  egressToken === undefined ? [] : ([HOST_EGRESS_FD, 'pipe'] as const);
+
+function giveListener(child: ChildProcess, token: string): void {
+  // EPIPE: bwrap ended before it read it, and says why.
+  const pipe = (child.stdio as readonly unknown[])[COMMAND_LISTENER_FD] as Writable;
+  pipe.on('error', () => {}).end(listenerProgram(token, COMMAND_EGRESS_FD));
 }
 
 /** The masks hold what is there as the command starts; the gateway's word on it may be some milliseconds old. */

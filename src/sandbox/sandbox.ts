@@ -13,6 +13,8 @@ import type { Powers } from '../powers.ts';
 import {
   COMMAND_SECCOMP_FD,
   commandProfile,
+  EGRESS_LISTENERS_FD,
+  egressProfile,
   executeHostProfile,
   findProgram,
   HOST_SECCOMP_FD,
@@ -56,8 +58,13 @@ export interface Sandbox {
   readonly confinement: Confinement;
   /** Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier, with the fix. */
   assertHolds(tier: Tier): void;
-  /** Starts `program` as the tier host; `stdio` is for descriptors 0 to 3. An execute host has no masks, its commands have. */
+  /**
+   * Starts `program` as the tier host; `stdio` is for descriptors 0 to 3, and to 4 where its commands may connect. An execute
+   * host has no masks, its commands have.
+   */
   startHost(tier: Tier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
+  /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
+  startEgress(program: readonly string[], stdio: Stdio): ChildProcess;
   /** bwrap's arguments for a command of this workspace, to which its masks are added; its seccomp program. */
   commandSandbox(workspace: string): CommandParts;
 }
@@ -70,12 +77,15 @@ export interface CommandParts {
   readonly guarded: readonly string[];
 }
 
-/** Descriptors 0, 1, 2 and 3. */
+/** From descriptor 0 on. */
 export type Stdio = Extract<StdioOptions, readonly unknown[]>;
 
 /** Lowest level at which a tier runs, by default; docs/policy.md lets an operator lower it once policies can. */
 const LEVEL_NEEDED: Record<Tier, Level> = { read_only: 'B', write: 'B', execute: 'B', external_api: 'B' };
 const RANK: Record<Level, number> = { none: 0, C: 1, B: 2, A: 3 };
+
+/** It writes nothing. */
+const EGRESS_TMP_BYTES = 1024 * 1024;
 
 /** Uid shown inside when the real one is 0 and the workspace is root's. */
 const SHOWN_ID = 1000;
@@ -113,8 +123,13 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     startHost(tier, workspace, program, stdio, masks = NO_MASKS) {
       assertHolds(confinement, tier);
       const { host, nesting } = launcher.filters;
-      const launch = launcher.host({ tier, workspace, masks, program, nests: confinement.nests });
+      const { nests } = confinement;
+      const launch = launcher.host({ tier, workspace, masks, program, nests, seccompFd: stdio.length });
       return launcher.start(launch, stdio, [tier === 'execute' ? nesting : host]);
+    },
+    startEgress(program, stdio) {
+      assertHolds(confinement, 'execute');
+      return launcher.start(launcher.egress(program), stdio, [launcher.filters.command]);
     },
     commandSandbox: (workspace) => ({
       bwrap,
@@ -132,6 +147,8 @@ interface HostRequest {
   readonly masks: Masks;
   /** Whether a sandbox within a sandbox works here. */
   readonly nests: boolean;
+  /** Descriptor of its filter. */
+  readonly seccompFd: number;
 }
 
 /** Starts confined processes, whether or not the confinement was proven. */
@@ -141,6 +158,7 @@ interface Launcher {
   readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
   readonly commandFilter: Uint8Array;
   host(request: HostRequest): Launch;
+  egress(program: readonly string[]): Launch;
   commandArgs(workspace: string, seccompFd?: number): string[];
   /** `filters` become the descriptors after those of `stdio`. */
   start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
@@ -152,7 +170,8 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
   const commandFilter = seccompFilter({ arch, sockets: ['inet'] });
   const filters = {
     host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
-    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: [], allowNamespaces: true })),
+    // Commands are held to their host's filter as well as to their own.
+    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: ['inet'], allowNamespaces: true })),
     command: toFile('seccomp-command.bpf', commandFilter),
   };
   function toFile(name: string, program: Buffer): string {
@@ -168,16 +187,30 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
     bwrap,
     filters,
     commandFilter,
-    host({ tier, workspace, program, masks, nests }) {
+    host({ tier, workspace, program, masks, nests, seccompFd }) {
       const { shownId: _, ...ids } = identity(workspace);
       if (tier === 'execute' && !nests) return { ...toLaunch([...dying(), ...program]), ...ids };
       const asked = { ...request(workspace), masks: onDisk(masks, workspace) };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       return {
-        ...toLaunch([...rlimits(limits), ...ownProc, bwrap, ...toBwrapArgs(profile), '--', ...program]),
+        ...toLaunch([
+          ...rlimits(limits),
+          ...ownProc,
+          bwrap,
+          ...toBwrapArgs({ ...profile, seccompFd }),
+          '--',
+          ...program,
+        ]),
         ...ids,
       };
+    },
+    egress(program) {
+      const { shownId, ...ids } = identity(stateDir);
+      const profile = egressProfile({ runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) });
+      const variables = { NODE_CHANNEL_FD: EGRESS_LISTENERS_FD, UV_THREADPOOL_SIZE: limits.egressThreads };
+      const env = Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
+      return { ...toLaunch([...rlimits(limits), bwrap, ...toBwrapArgs(profile), ...env, '--', ...program]), ...ids };
     },
     commandArgs: (workspace, seccompFd = COMMAND_SECCOMP_FD) =>
       toBwrapArgs({ ...commandProfile(request(workspace)), seccompFd }),
@@ -199,7 +232,8 @@ async function tryOut(launcher: Launcher, options: SandboxOptions, powers: Power
   const nestedFd = HOST_SECCOMP_FD + 1;
   const { filters, bwrap } = launcher;
   const program = [bwrap, ...launcher.commandArgs(workspace, nestedFd), ...probeArgs(nestedFd + 1)];
-  const nested = launcher.host({ tier: 'execute', workspace, program, masks: NO_MASKS, nests: true });
+  const seccompFd = HOST_SECCOMP_FD;
+  const nested = launcher.host({ tier: 'execute', workspace, program, masks: NO_MASKS, nests: true, seccompFd });
   const args = [...launcher.commandArgs(workspace), ...probeArgs(COMMAND_SECCOMP_FD + 1)];
   const direct = { ...nested, command: bwrap, args };
   const pipes = ['pipe', 'pipe', 'pipe'] as const;
@@ -291,6 +325,7 @@ function unavailable(advice: string): Sandbox {
     confinement,
     assertHolds: refuse,
     startHost: (tier) => refuse(tier),
+    startEgress: () => refuse('execute'),
     commandSandbox: () => refuse('execute'),
   };
 }
