@@ -22,12 +22,10 @@ export interface EgressLine {
 }
 
 /** What one command may do with the proxy. */
-export interface Lease {
+interface Lease {
   /** By which the proxy knows the command. */
   readonly token: string;
   readonly line: EgressLine;
-  /** Ends the command's connections; undefined when the proxy died meanwhile. */
-  close(): Promise<EgressReport | undefined>;
 }
 
 export interface EgressOptions {
@@ -51,8 +49,15 @@ export class Egress implements AsyncDisposable {
     this.#powers = powers;
   }
 
-  /** Lets a command connect to what all layers allow. Throws SANDBOX_UNAVAILABLE, QUEUE_FULL, the signal's reason. */
-  async open(layers: readonly NetworkLayer[], signal: AbortSignal): Promise<Lease> {
+  /**
+   * Lets a command connect to what all layers allow while `run` runs, and adds what it did with that. Throws what `run`
+   * throws, SANDBOX_UNAVAILABLE, QUEUE_FULL, the signal's reason.
+   */
+  async lend<T extends object>(
+    layers: readonly NetworkLayer[],
+    signal: AbortSignal,
+    run: (lease: Lease) => Promise<T>,
+  ): Promise<T & { egress: EgressReport | 'lost' }> {
     const { egressCommandsMax } = this.#options.limits;
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     if (this.#leases >= egressCommandsMax)
@@ -62,13 +67,19 @@ export class Egress implements AsyncDisposable {
     try {
       const proxy = this.#current();
       await proxy.ready;
-      const token = this.#powers.secret();
       signal.throwIfAborted();
+      const token = this.#powers.secret();
       await proxy.ask({ open: { token, layers } }, token);
-      return { token, line: proxy.line, close: () => this.#close(proxy, token) };
-    } catch (error) {
+      let egress: EgressReport | undefined;
+      let ran: T;
+      try {
+        ran = await run({ token, line: proxy.line });
+      } finally {
+        egress = await close(proxy, token);
+      }
+      return { ...ran, egress: egress ?? 'lost' };
+    } finally {
       this.#release();
-      throw error;
     }
   }
 
@@ -83,20 +94,19 @@ export class Egress implements AsyncDisposable {
     return this.#process;
   }
 
-  async #close(proxy: EgressProcess, token: string): Promise<EgressReport | undefined> {
-    try {
-      return (await proxy.ask({ close: { token } }, token)) as EgressReport | undefined;
-    } catch {
-      return undefined; // It died, and its log says so.
-    } finally {
-      this.#release();
-    }
-  }
-
   #release(): void {
     this.#leases -= 1;
     if (this.#leases > 0 || this.#closed) return;
     this.#reap = this.#powers.after(this.#options.limits.hostIdleMs, () => void this.#process?.end());
+  }
+}
+
+/** Ends the command's connections; undefined when the proxy died meanwhile. */
+async function close(proxy: EgressProcess, token: string): Promise<EgressReport | undefined> {
+  try {
+    return (await proxy.ask({ close: { token } }, token)) as EgressReport;
+  } catch {
+    return undefined; // SANDBOX_UNAVAILABLE: it died, and the log says so.
   }
 }
 
@@ -152,7 +162,10 @@ class EgressProcess {
     this.#gone = new Promise<void>((resolve) => {
       this.#child.once('exit', () => resolve());
       this.#child.once('error', () => resolve());
-    }).then(() => this.#end());
+    }).then(() => {
+      if (this.#alive) powers.log.warn({ pid: this.#child.pid }, 'egress proxy died');
+      this.#end();
+    });
     this.#frames
       .on('data', this.#receiver(limits))
       .on('error', () => this.#kill())

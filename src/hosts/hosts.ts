@@ -95,6 +95,7 @@ export function placesOf(tier: Tier, limits: Limits): number {
 /** `git status` else refreshes the index that it only reads. */
 const COMMAND_ENVIRONMENT = { ...BARE_ENVIRONMENT, TERM: 'dumb', GIT_OPTIONAL_LOCKS: '0' };
 
+const NEVER = new AbortController().signal;
 const REAP_EVERY_MS = 10_000;
 
 export class Hosts implements AsyncDisposable {
@@ -121,9 +122,10 @@ export class Hosts implements AsyncDisposable {
   }
 
   async #warm(place: Place, network: readonly NetworkLayer[] | undefined): Promise<void> {
-    const lease = network && (await this.#options.egress?.open(network, new AbortController().signal));
-    await this.#hostOf(this.#slot(lease ? { ...place, egress: lease.line } : place));
-    await lease?.close();
+    const { egress } = this.#options;
+    const start = (of: Place) => this.#hostOf(this.#slot(of)).then(() => ({}));
+    if (!network || !egress) await start(place);
+    else await egress.lend(network, NEVER, ({ line }) => start({ ...place, egress: line }));
   }
 
   /**
@@ -134,17 +136,11 @@ export class Hosts implements AsyncDisposable {
    */
   async run(place: Place, request: RunRequest, options: RunOptions): Promise<Ran> {
     const { network, ...job } = request;
-    const { egress: proxy } = this.#options;
-    if (!network || !proxy) return this.#run(place, job, options);
-    const lease = await proxy.open(network, options.signal);
-    let egress: EgressReport | undefined;
-    let ran: Ran;
-    try {
-      ran = await this.#run({ ...place, egress: lease.line }, { ...job, egressToken: lease.token }, options);
-    } finally {
-      egress = await lease.close();
-    }
-    return { ...ran, egress: egress ?? 'lost' };
+    const { egress } = this.#options;
+    if (!network || !egress) return this.#run(place, job, options);
+    return egress.lend(network, options.signal, ({ line, token }) =>
+      this.#run({ ...place, egress: line }, { ...job, egressToken: token }, options),
+    );
   }
 
   async #run(place: Place, request: Leased, options: RunOptions): Promise<Ran> {

@@ -148,9 +148,10 @@ const networkEntry: z.ZodType<NetworkEntry> = z
   });
 
 const network = z
-  .union([z.literal('none'), z.strictObject({ allow: z.array(networkEntry).min(1).max(256) })], {
-    error: 'must be `none`, or `{ allow: [host, "*.domain:port", …] }`',
-  })
+  .union([
+    z.literal('none', { error: 'takes `none`, or `{ allow: [host, "*.domain:port", …] }`' }),
+    z.strictObject({ allow: z.array(networkEntry).min(1).max(256) }),
+  ])
   .describe(
     'What commands may connect to: none, or names (`*.example.org` is what lies below), addresses and blocks, with `:port` (80 and 443 when absent).',
   );

@@ -9,6 +9,8 @@ import { type NetworkEntry, parseNetworkEntry } from '../../../src/policy/networ
 import { systemPowers } from '../../../src/powers.ts';
 
 const TOKEN = 'the-command';
+/** No authentication; not allowed. */
+const SOCKS_REFUSED = '\x05\0\x05\x02';
 const asked: string[] = [];
 const answers = new Map<string, string[][]>();
 const resolve = async (name: string): Promise<string[]> => {
@@ -82,7 +84,7 @@ describe('what is allowed', () => {
     answers.set('local.test', [['127.0.0.1']]);
     const { at, close } = await proxyFor(local());
     const answer = await say(at, get(`http://local.test:${port}/a?b`, 'Proxy-Authorization: x\r\nX-Mine: y\r\n'));
-    expect(answer).toMatch(/^HTTP\/1.1 200 OK\r\n[^]*served \/a\?b /);
+    expect(answer).toMatch(/^HTTP\/1.1 200 OK\r\n[\s\S]*served \/a\?b /);
     expect(seen[0]?.headers).toMatchObject({ host: `local.test:${port}`, 'x-mine': 'y' });
     expect(seen[0]?.headers).not.toHaveProperty('proxy-authorization');
     expect(close()).toEqual({ listened: true, denied: [], connected: [{ target: `local.test:${port}`, count: 1 }] });
@@ -95,7 +97,7 @@ describe('what is allowed', () => {
   test('CONNECT makes a tunnel', async () => {
     const { at } = await proxyFor(local());
     expect(await say(at, ...throughTunnel(`127.0.0.1:${port}`))).toMatch(
-      /^HTTP\/1.1 200 .*\r\n\r\nHTTP[^]*served \/tunnelled/,
+      /^HTTP\/1.1 200 .*\r\n\r\nHTTP[\s\S]*served \/tunnelled/,
     );
   });
   test('SOCKS5 makes one, by name and in pieces', async () => {
@@ -107,7 +109,7 @@ describe('what is allowed', () => {
       Buffer.from('GET /s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'),
     ]);
     for (const byte of bytes) socket.write(Buffer.from([byte]));
-    expect(await readAll(socket)).toMatch(/^\x05\x00\x05\x00[^]*served \/s/);
+    expect(await readAll(socket)).toContain('served /s');
   });
   test('an address that does not answer leaves the next one', async () => {
     answers.set('local.test', [['127.0.0.2', '127.0.0.1']]);
@@ -120,10 +122,10 @@ describe('what is refused', () => {
   test('a name that is not listed is told to no resolver', async () => {
     const { at, close } = await proxyFor(['example.com']);
     expect(await say(at, get('http://evil.test/'))).toMatch(
-      /^HTTP\/1.1 403 Forbidden[^]*evil.test is not in the policy's list/,
+      /^HTTP\/1.1 403 Forbidden[\s\S]*evil.test is not in the policy's list/,
     );
     expect(await say(at, ...throughTunnel('evil.test:443'))).toMatch(/^HTTP\/1.1 403 Forbidden/);
-    expect(await say(at, ...socks('evil.test', 443))).toMatch(/^\x05\x00\x05\x02/);
+    expect((await say(at, ...socks('evil.test', 443))).slice(0, 4)).toBe(SOCKS_REFUSED);
     expect(asked).toEqual([]);
     const reason = "evil.test is not in the policy's list";
     expect(close().denied).toEqual([
@@ -147,7 +149,7 @@ describe('what is refused', () => {
     const { at } = await proxyFor(['example.com', '0.0.0.0/0:*']);
     expect(await say(at, get(`http://${host}:${port}/`))).toContain('403 Forbidden');
     expect(await say(at, ...throughTunnel(`${host}:${port}`))).toContain('403 Forbidden');
-    expect(await say(at, ...socks(host, port))).toMatch(/^\x05\x00\x05\x02/);
+    expect((await say(at, ...socks(host, port))).slice(0, 4)).toBe(SOCKS_REFUSED);
     expect(seen).toEqual([]);
   });
 
@@ -162,14 +164,13 @@ describe('what is refused', () => {
     expect(seen).toEqual([]);
   });
   test('a name is looked up once: what it leads to later does not count', async () => {
-    // Documentation's network, where nobody answers; then inwards.
-    answers.set('rebound.test', [['203.0.113.7'], ['127.0.0.1']]);
-    const { at } = await proxyFor([{ host: 'rebound.test', port }, '203.0.113.7:*'], { egressConnectMs: 200 });
-    expect(await say(at, get(`http://rebound.test:${port}/`))).toMatch(/ 50[0-9] | 403 /);
+    answers.set('rebound.test', [['127.0.0.9'], ['127.0.0.1']]);
+    const { at } = await proxyFor([{ host: 'rebound.test', port }, `127.0.0.9:${port}`]);
+    expect(await say(at, get(`http://rebound.test:${port}/`))).toContain('502 Bad Gateway');
     expect(asked).toEqual(['rebound.test']);
     expect(seen).toEqual([]);
   });
-  test('of a name that leads both ways only the outside is tried', async () => {
+  test('of several addresses only those that are allowed are tried', async () => {
     answers.set('both.test', [['10.255.255.1', '127.0.0.1']]);
     const { at } = await proxyFor([`both.test:${port}`, `127.0.0.1:${port}`]);
     expect(await say(at, get(`http://both.test:${port}/`))).toContain('200 OK');
@@ -187,7 +188,8 @@ describe('what is refused', () => {
   });
   test('SOCKS that binds, and SOCKS that wants a password', async () => {
     const { at } = await proxyFor(local());
-    expect(await say(at, Buffer.from([5, 1, 0, 5, 2, 0, 1, 127, 0, 0, 1, 0, 80]))).toMatch(/^\x05\x00\x05\x07/);
+    const bind = Buffer.from([5, 1, 0, 5, 2, 0, 1, 127, 0, 0, 1, 0, 80]);
+    expect((await say(at, bind)).slice(0, 4)).toBe('\x05\0\x05\x07');
     expect(await say(at, Buffer.from([5, 1, 2]))).toBe('\x05\xff');
   });
 });
@@ -206,7 +208,7 @@ describe('what is bounded', () => {
   test('connections of one command, and of all', async () => {
     const { at, proxy, close } = await proxyFor(local(), { egressCommandConnectionsMax: 4, egressConnectionsMax: 6 });
     const sockets = Array.from({ length: 500 }, () => connect(at, '127.0.0.1').on('error', () => {}));
-    cleanUp.push(() => sockets.forEach((it) => it.destroy()));
+    cleanUp.push(() => void sockets.map((it) => it.destroy()));
     await Promise.all(sockets.slice(4).map((it) => new Promise((done) => it.once('close', done).resume())));
     expect(sockets.filter((it) => !it.destroyed)).toHaveLength(4);
     expect(proxy.listen('nobody', createTcp())).toBe(false);
