@@ -64,8 +64,8 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     cache,
     approve(approvals, approveDeps(parts)),
     intent(auditLog),
-    retry,
-    lock,
+    retry(limits, powers),
+    lock(limits),
     schedule(queue, limits, powers),
     sanitize(limits),
   ];

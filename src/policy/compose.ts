@@ -7,6 +7,7 @@ import { escapeGlob } from './paths.ts';
 import type { Positioned, ValuePath } from './position.ts';
 import {
   type ApprovalSettings,
+  LOCKS,
   type MatchSpec,
   type Policy,
   type PolicyFile,
@@ -100,6 +101,9 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
     if ((own[key] ?? 0) > most) widens([...path, key], `${own[key]} is more than ${most} (${before.source})`, needs);
   }
   const network = networkOf({ parent, said, widens }, tier);
+  const locks = own.locks ?? before.locks;
+  if (own.locks && before.locks && LOCKS.indexOf(own.locks) < LOCKS.indexOf(before.locks))
+    widens([...path, 'locks'], `${own.locks} locks less than ${before.locks} (${before.source})`, needs);
   const unchanged = own.decision === undefined || own.decision === before.decision;
   return {
     id: before.id,
@@ -109,6 +113,7 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
     ...(approve && { approveDestructive: approve }),
     ...(network && { network }),
     ...bounds,
+    ...(locks && { locks }),
   };
 }
 
