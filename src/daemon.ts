@@ -8,6 +8,7 @@ import { Hosts } from './hosts/hosts.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
 import { networkOf } from './pipeline/bounds.ts';
+import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
 import { rebase } from './policy/compose.ts';
@@ -32,6 +33,7 @@ import type { Session } from './session/session.ts';
 import type { AuditEntry } from './store/audit-log.ts';
 import { acquireLock } from './store/database.ts';
 import { pastDurationMs } from './store/past-durations.ts';
+import { ResultCache } from './store/result-cache.ts';
 import { ResultLog } from './store/result-log.ts';
 import { builtinToolset, effectsOfBuiltin, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
@@ -75,8 +77,9 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const permission = { home, resolve: createProgramResolver() };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
+  const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, limits, powers, permission, turns },
+    ...{ ...records, hosts, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
     approvers: () => gateway.approvers,
   });
@@ -93,6 +96,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies, toolset }),
     hostStatus: () => hosts.status(),
+    cacheStatus: () => cache.status,
     auditStatus: () => records.auditLog.status,
     approvalsPending: () => records.approvals.pendingCount,
     listeners: () => listeners.map((it) => it.address),

@@ -52,6 +52,14 @@ export const limitsSchema = z.strictObject({
   subscriptionsMax: count().default(16),
   /** Largest encoded result of a call; must fit a frame with its envelope. */
   resultBytesMax: bytes().default(14 * MiB),
+  /** Bytes of results that are kept to be given again. */
+  cacheBytesMax: bytes().default(64 * MiB),
+  /** Results kept to be given again. */
+  cacheEntriesMax: count().default(4096),
+  /** Age at which a kept result is dropped, though everything that it was made of may be the same. */
+  cacheTtlMs: ms().default(300_000),
+  /** Files and directories that a kept result may be made of: each is looked at before it is given again, 5 µs each, in the gateway. */
+  cacheWitnessesMax: count().default(256),
   /** Calls of one workspace that wait for others' paths; each end of a call looks at all of them, 1 ms as measured. */
   lockWaitersMax: count().default(2048),
   /** Longest wait between two attempts of a call. */

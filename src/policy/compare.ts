@@ -49,7 +49,7 @@ function factsOf({ tiers, rules, rateLimits, approvals, environment }: Policy): 
   )) {
     for (const [key, value] of Object.entries(said)) facts.set(`tiers.${tier}.${key}`, `${value}`);
     if (network)
-      facts.set(`tiers.${tier}.network`, network === 'any' ? 'any' : network.rules.map(showNetworkRule).join(', '));
+      facts.set(`tiers.${tier}.network`, network === 'any' ? 'any' : network.map(showNetworkRule).join(', '));
     if (approveDestructive) facts.set(`tiers.${tier}.approve`, 'destructive');
   }
   for (const { id, match, decision, code } of rules) {

@@ -2,7 +2,7 @@
 import { createHash, hash } from 'node:crypto';
 import { type Decision, TIERS, type Tier } from '../call.ts';
 import { defaultLimits } from '../limits.ts';
-import { covers, type NetworkLayer, parseNetworkEntry, showNetworkRule } from './network.ts';
+import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { Positioned, ValuePath } from './position.ts';
 import {
@@ -129,19 +129,22 @@ function daemonBound(tier: Tier, key: TierBound): number {
 }
 
 /** A list stands for its parent's, and is narrower when every entry of it lies in one of those. */
-function networkOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>, tier: Tier) {
+function networkOf(
+  { parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>,
+  tier: Tier,
+): TierRule['network'] {
   const before = parent.tiers[tier].network;
   const own = (said.data.tiers?.[tier] as TierSaid | undefined)?.network;
   if (own === undefined) return before;
   if (own === 'none') return undefined;
   const rules = own.allow.map(parseNetworkEntry);
-  const allowed = before === 'any' ? undefined : (before?.rules ?? []);
+  const allowed = before === 'any' ? undefined : (before ?? []);
   for (const [index, rule] of rules.entries()) {
     if (!allowed || allowed.some((it) => covers(it, rule))) continue;
     const how = `${showNetworkRule(rule)} is not among what ${parent.name} lets commands connect to`;
     widens(['tiers', tier, 'network', 'allow', index], how, `tiers.${tier}`);
   }
-  return { source: said.where.line(['tiers', tier, 'network']), rules } satisfies NetworkLayer;
+  return rules;
 }
 
 function approveOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>, tier: Tier) {
@@ -308,7 +311,7 @@ const sealed = (policy: Omit<Policy, 'version'>): Policy => ({ ...policy, versio
 function versionOf({ tiers, rules, rateLimits, approvals, environment }: Omit<Policy, 'version'>): string {
   const perTier = TIERS.map((tier) => {
     const { decision, approveDestructive, network, ...rest } = tiers[tier];
-    const hosts = network === undefined || network === 'any' ? [] : [network.rules];
+    const hosts = network === undefined || network === 'any' ? [] : [network];
     return [tier, decision, approveDestructive !== undefined, ...TIER_BOUNDS.map((key) => rest[key] ?? null), ...hosts];
   });
   const deciding = rules.map(({ id, match, decision, code }) => ({ id, match, decision, code: code ?? null }));

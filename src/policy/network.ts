@@ -19,11 +19,7 @@ export interface NetworkRule {
 }
 
 /** What one layer of a policy says; all of them must allow a connection. */
-export interface NetworkLayer {
-  /** `file:line`. */
-  readonly source: string;
-  readonly rules: readonly NetworkRule[];
-}
+export type NetworkLayer = readonly NetworkRule[];
 
 /** An entry as it is written. */
 export type NetworkEntry =
@@ -84,8 +80,6 @@ export interface Refusal {
   /** What refused it: the policy's list, or what no list opens unasked. */
   readonly layer: 'policy' | 'sandbox';
   readonly reason: string;
-  /** Of the policy's layer that does not have it. */
-  readonly source?: string;
 }
 
 export interface Destination {
@@ -97,7 +91,7 @@ export interface Destination {
 /** Before anything is looked up: a name that a layer does not list is told to nobody. */
 export function refusedName(layers: readonly NetworkLayer[], to: Destination): Refusal | undefined {
   const literal = parseAddress(to.host);
-  for (const { rules, source } of layers) {
+  for (const rules of layers) {
     const named =
       literal === undefined
         ? rules.filter((it) => names(it, to.host))
@@ -106,7 +100,7 @@ export function refusedName(layers: readonly NetworkLayer[], to: Destination): R
     if (literal !== undefined && named.length === 0 && reachOf(only(literal)) !== 'public')
       return refusedAddress(layers, { ...to, address: to.host });
     const what = named.length > 0 ? `port ${to.port} of ${to.host}` : to.host;
-    return { layer: 'policy', reason: `${what} is not in the policy's list`, source };
+    return { layer: 'policy', reason: `${what} is not in the policy's list` };
   }
   return undefined;
 }
@@ -119,12 +113,12 @@ export function refusedAddress(
   const number = parseAddress(address);
   if (number === undefined) return { layer: 'sandbox', reason: `${address} is no address` };
   const reach = reachOf(only(number));
-  for (const { rules, source } of layers) {
+  for (const rules of layers) {
     if (rules.some((it) => opens(it, port) && reaches(it, { host, number, reach }))) continue;
     const leads = host === address ? `${address} is` : `${host} leads to ${address}, which is`;
     const kind =
       reach === 'private' ? 'an address of this machine or its networks' : 'no address of the public internet';
-    return { layer: 'sandbox', reason: `${leads} ${kind}, and the policy does not name it`, source };
+    return { layer: 'sandbox', reason: `${leads} ${kind}, and the policy does not name it` };
   }
   return undefined;
 }
@@ -163,7 +157,7 @@ const isSafelyWithin = (around: Block, within: Block): boolean =>
 export function showNetworkRule({ name, below, block, ports, private: isPrivate }: NetworkRule): string {
   const host = block ?? `${below ? '*.' : ''}${name}`;
   const shown = host.includes(':') ? `[${host}]` : host;
-  const port =
-    ports.length === 0 ? ':*' : ports.length === 1 ? `:${ports[0]}` : ports === WEB_PORTS ? '' : `:${ports.join('/')}`;
+  const isWeb = ports.join() === WEB_PORTS.join();
+  const port = ports.length === 0 ? ':*' : isWeb ? '' : `:${ports.join('/')}`;
   return `${shown}${port}${isPrivate ? ' (private)' : ''}`;
 }

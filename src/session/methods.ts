@@ -24,6 +24,7 @@ export interface StatusParts {
   readonly probes: Readonly<Record<string, string>>;
   readonly powers: Powers;
   hostStatus(): Promise<HostStatus[]>;
+  cacheStatus(): object;
   auditStatus(): { entries: number; writable: boolean; overSize?: true };
   approvalsPending(): number;
   listeners(): string[];
@@ -111,7 +112,7 @@ async function statusFor({ options }: Session, parts: MethodParts): Promise<obje
     approvers: parts.approvers(),
     // An agent learns nothing of other workspaces.
     hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
-    cache: {},
+    cache: parts.cacheStatus(),
     audit: parts.auditStatus(),
     listeners: parts.listeners(),
     confinement: { ...confinement, probes },

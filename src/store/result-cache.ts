@@ -44,6 +44,7 @@ export class ResultCache<Entry extends object> {
       max: cacheEntriesMax,
       maxSize: cacheBytesMax,
       ttl: cacheTtlMs,
+      ttlResolution: 0,
       sizeCalculation: ({ bytes }) => bytes,
       perf: { now: () => options.powers.monotonicMs() },
     });

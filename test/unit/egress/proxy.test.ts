@@ -47,7 +47,7 @@ async function listening(it: { listen(port: number, host: string, then: () => vo
 /** A proxy that serves one command at a port of its own. */
 async function proxyFor(allow: NetworkEntry[], limits: Partial<Limits> = {}) {
   const proxy = new EgressProxy({ limits: { ...defaultLimits, ...limits }, powers: systemPowers(), resolve });
-  proxy.open(TOKEN, [{ source: 'policy.yaml:3', rules: allow.map(parseNetworkEntry) }]);
+  proxy.open(TOKEN, [allow.map(parseNetworkEntry)]);
   const carrier = createTcp();
   const at = await listening(carrier);
   expect(proxy.listen(TOKEN, carrier)).toBe(true);
@@ -231,7 +231,7 @@ describe('what is bounded', () => {
       powers: systemPowers(),
       resolve: () => new Promise(() => {}),
     });
-    endless.open(TOKEN, [{ source: '', rules: [parseNetworkEntry('*.slow.test')] }]);
+    endless.open(TOKEN, [[parseNetworkEntry('*.slow.test')]]);
     const carrier = createTcp();
     const at = await listening(carrier);
     endless.listen(TOKEN, carrier);

@@ -9,7 +9,7 @@ import {
   toHostName,
 } from '../../../src/policy/network.ts';
 
-const layer = (...entries: NetworkEntry[]) => ({ source: 'policy.yaml:3', rules: entries.map(parseNetworkEntry) });
+const layer = (...entries: NetworkEntry[]) => entries.map(parseNetworkEntry);
 const name = (entries: NetworkEntry[], host: string, port = 443) => refusedName([layer(...entries)], { host, port });
 const address = (entries: NetworkEntry[], host: string, to: string, port = 443) =>
   refusedAddress([layer(...entries)], { host, port, address: to });
