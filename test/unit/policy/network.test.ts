@@ -150,7 +150,7 @@ describe('an entry', () => {
     'x y',
     'example.com:',
   ])('%j is refused', (text) => {
-    expect(() => parseNetworkEntry(text)).toThrow();
+    expect(() => parseNetworkEntry(text)).toThrow(/is no host|a port is a number/);
   });
 });
 
