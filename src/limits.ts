@@ -153,7 +153,10 @@ export const limitsSchema = z.strictObject({
   outputWindowBytes: bytes().default(512 * KiB),
   /** Connections of one command through the egress proxy at once. */
   egressCommandConnectionsMax: count().default(64),
-  /** The same of all commands: two descriptors each, which must stay below openFilesMax together with a listener for each command. */
+  /**
+   * The same of all commands: two descriptors each, which must stay below openFilesMax together with a listener for each
+   * command. Beyond it the command that has most loses one.
+   */
   egressConnectionsMax: count().default(320),
   /** Commands with a network at once; each is a listener of the proxy. */
   egressCommandsMax: count().default(256),
@@ -167,8 +170,8 @@ export const limitsSchema = z.strictObject({
   egressIdleMs: ms().default(120_000),
   /** Names that one command may have looked up at once; each takes a thread of the proxy. */
   egressLookupsMax: count().default(4),
-  /** Threads in which the proxy looks up names, so that one command whose names never answer leaves some for others. */
-  egressThreads: count().max(1024).default(32),
+  /** Threads in which the proxy looks up names: more than the commands of one session can take, whose names never answer. */
+  egressThreads: count().max(1024).default(64),
   /** Destinations of one command that are told one by one, made and refused; names are of the command's choosing. */
   egressTargetsMax: count().default(32),
   /** JS heap of the proxy, in MiB; one that grows beyond it is ended, and started again for the next command. */

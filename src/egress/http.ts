@@ -22,12 +22,13 @@ export function createHttp(clientOf: (socket: Socket) => Client | undefined, lim
   server.on('request', (incoming, response) => {
     const client = clientOf(incoming.socket);
     client?.onParsed();
-    if (client) void forward(incoming, response, { guard: client.guard, limits });
+    // What a server sends may be nothing that Node writes.
+    if (client) forward(incoming, response, { guard: client.guard, limits }).catch(() => response.destroy());
   });
   server.on('connect', (incoming, socket: Socket, head: Buffer) => {
     const client = clientOf(socket);
     client?.onParsed();
-    if (client) void tunnel(incoming, { socket, head, guard: client.guard });
+    if (client) tunnel(incoming, { socket, head, guard: client.guard }).catch(() => socket.destroy());
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
@@ -86,8 +87,10 @@ async function forward(
     maxHeaderSize: limits.egressHeaderBytesMax,
   });
   outgoing.on('response', (answer) => {
-    response.writeHead(answer.statusCode ?? 502, { ...endToEnd(answer.headersDistinct), connection: 'close' });
-    answer.on('error', () => response.destroy()).pipe(response);
+    const status = answer.statusCode ?? 0;
+    if (status < 200 || status > 599) return void outgoing.destroy(new Error('an answer without a meaning'));
+    response.writeHead(status, { ...endToEnd(answer.headersDistinct), connection: 'close' });
+    return answer.on('error', () => response.destroy()).pipe(response);
   });
   outgoing.on('error', () => refuse(502, `${showDestination(to)} broke off`));
   response.on('close', () => outgoing.destroy());

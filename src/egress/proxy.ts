@@ -63,24 +63,23 @@ export class EgressProxy {
     this.#commands.delete(token);
     command.listener?.close();
     for (const socket of command.sockets) socket.destroy();
+    this.#connections -= command.sockets.size;
+    command.sockets.clear();
     return command.guard.close(command.listener !== undefined);
   }
 
-  #accept({ guard, sockets }: Command, socket: Socket): void {
+  #accept(command: Command, socket: Socket): void {
     const { limits, powers } = this.#options;
+    const { guard, sockets } = command;
     socket.on('error', () => {}); // ECONNRESET: 'close' follows.
-    if (this.#connections >= limits.egressConnectionsMax) {
-      guard.refuseOverLimit(`more than ${limits.egressConnectionsMax} connections of all commands at once`);
-      return void socket.destroy();
-    }
+    if (this.#connections >= limits.egressConnectionsMax && !this.#makeRoom(command)) return void socket.destroy();
     this.#connections += 1;
     sockets.add(socket);
     const late = powers.after(limits.egressHeaderMs, () => socket.destroy());
     const onParsed = () => late.cancel();
     socket.once('close', () => {
       late.cancel();
-      this.#connections -= 1;
-      sockets.delete(socket);
+      if (sockets.delete(socket)) this.#connections -= 1;
     });
     socket.once('readable', () => {
       const first = socket.read(1) as Buffer | null;
@@ -92,5 +91,19 @@ export class EgressProxy {
       this.#clients.set(socket, { guard, onParsed });
       this.#http.emit('connection', socket);
     });
+  }
+
+  /** Ends the newest connection of the command that has most, unless that is the one that wants another. */
+  #makeRoom(wanting: Command): boolean {
+    const all = [...this.#commands.values()];
+    const most = all.reduce((a, b) => (b.sockets.size > a.sockets.size ? b : a), wanting);
+    const loser = most.sockets.size > wanting.sockets.size + 1 ? most : wanting;
+    loser.guard.refuseOverLimit(`more than ${this.#options.limits.egressConnectionsMax} connections of all commands`);
+    if (loser === wanting) return false;
+    const newest = [...loser.sockets].at(-1) as Socket;
+    loser.sockets.delete(newest);
+    this.#connections -= 1;
+    newest.destroy();
+    return true;
   }
 }

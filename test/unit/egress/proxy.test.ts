@@ -216,6 +216,33 @@ describe('what is bounded', () => {
       { target: 'connections', layer: 'limit', reason: 'more than 4 connections at once', count: 496 },
     ]);
   });
+  test('one that has many leaves room for another', async () => {
+    const { at, proxy, close } = await proxyFor(local(), { egressConnectionsMax: 6 });
+    const sockets = Array.from({ length: 6 }, () =>
+      connect(at, '127.0.0.1')
+        .on('error', () => {})
+        .resume(),
+    );
+    cleanUp.push(() => void sockets.map((it) => it.destroy()));
+    await Promise.all(sockets.map((it) => new Promise((done) => it.once('connect', done))));
+    proxy.open('other', [local().map(parseNetworkEntry)]);
+    const carrier = createTcp();
+    const other = await listening(carrier);
+    proxy.listen('other', carrier);
+    expect(await say(other, get(`http://127.0.0.1:${port}/`))).toContain('200 OK');
+    expect(close().denied).toMatchObject([{ layer: 'limit', count: 1 }]);
+    expect(proxy.close('other').denied).toEqual([]);
+  });
+  test.each(['HTTP/1.1 099 X\r\n\r\n', 'HTTP/1.1 999 X\r\n\r\n', 'HTTP/1.1 101 X\r\n\r\n', 'nonsense', ''])(
+    'what a server may answer: %j is 502',
+    async (answer) => {
+      const odd = createTcp((socket) => void socket.on('error', () => {}).end(answer));
+      const there = await listening(odd);
+      cleanUp.push(() => odd.close());
+      const { at } = await proxyFor([`127.0.0.1:${there}`]);
+      expect(await say(at, get(`http://127.0.0.1:${there}/`))).toContain('502 Bad Gateway');
+    },
+  );
   test('what is told of refusals', async () => {
     const { at, close } = await proxyFor(local(), { egressTargetsMax: 3 });
     for (let i = 0; i < 6; i++) await say(at, get(`http://host-${i}.test/`));
