@@ -39,6 +39,8 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/tool': 'call errors limits',
   'tools/diff': 'limits',
   'tools/builtin': 'tools',
+  'tools/portable': '',
+  'tools/nulls': '',
   'tools/registry': 'call pipeline policy tools',
   'tools/file': 'tools/tool tools/diff glob errors',
   'tools/terminal': 'tools/tool errors',
