@@ -218,13 +218,10 @@ describe('what is bounded', () => {
   });
   test('one that has many leaves room for another', async () => {
     const { at, proxy, close } = await proxyFor(local(), { egressConnectionsMax: 6 });
-    const sockets = Array.from({ length: 6 }, () =>
-      connect(at, '127.0.0.1')
-        .on('error', () => {})
-        .resume(),
-    );
+    const sockets = Array.from({ length: 6 }, () => connect(at, '127.0.0.1').on('error', () => {}));
     cleanUp.push(() => void sockets.map((it) => it.destroy()));
-    await Promise.all(sockets.map((it) => new Promise((done) => it.once('connect', done))));
+    for (const it of sockets) it.write(throughTunnel(`127.0.0.1:${port}`)[0] as string);
+    await Promise.all(sockets.map((it) => new Promise((done) => it.once('data', done))));
     proxy.open('other', [local().map(parseNetworkEntry)]);
     const carrier = createTcp();
     const other = await listening(carrier);
