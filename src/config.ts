@@ -21,6 +21,8 @@ export interface Places {
   readonly stateDir: string;
   readonly configFile: string;
   readonly home: string;
+  /** XDG's folder of settings, the person's git's among them. */
+  readonly configHome: string;
 }
 
 /** Places by flag, environment and convention (XDG); nothing is made or read. */
@@ -32,14 +34,16 @@ export function findPlaces(
   const stateDir = resolve(
     flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'),
   );
+  const configHome = env.XDG_CONFIG_HOME ?? join(home, '.config');
   const runtime = env.XDG_RUNTIME_DIR;
   const byDefault =
     runtime && flags.state === undefined ? join(runtime, 'ringfence/ringfence.sock') : join(stateDir, 'ringfence.sock');
   return {
     home,
+    configHome,
     stateDir,
     socket: resolve(flags.socket ?? env.RINGFENCE_SOCKET ?? byDefault),
-    configFile: env.RINGFENCE_CONFIG ?? join(env.XDG_CONFIG_HOME ?? join(home, '.config'), 'ringfence/config.yaml'),
+    configFile: env.RINGFENCE_CONFIG ?? join(configHome, 'ringfence/config.yaml'),
   };
 }
 

@@ -5,6 +5,7 @@ import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
 import { Hosts } from './hosts/hosts.ts';
+import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
 import { networkOf } from './pipeline/bounds.ts';
@@ -23,6 +24,7 @@ import { egressProgram, hostProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
+import { DurableCalls } from './session/durable-calls.ts';
 import { Events } from './session/events.ts';
 import { Gateway } from './session/gateway.ts';
 import type { Identify } from './session/identity.ts';
@@ -71,9 +73,10 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { arch, platform } = process;
   const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
   const { confinement } = sandbox;
+  const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits }, powers));
+  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits, identity }, powers));
   const permission = { home, resolve: createProgramResolver() };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
@@ -89,7 +92,8 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
-    ...{ oversight, results: new Results({ log, limits, powers }) },
+    ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
+    durable: new DurableCalls(records.callStore, limits),
     batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
     confinement: toShown(confinement),
     probes: confinement.probes,
@@ -183,10 +187,10 @@ function foldersBetween(root: string, folder: string): string[] {
 
 /** Starts the hosts of a new session whose tools may run without being asked about. */
 function warm(
-  { options }: Session,
+  { options, policy: policyNow }: Session,
   { hosts, policies, toolset }: { hosts: Hosts; policies: Policies; toolset: Toolset },
 ): void {
-  const policy = options.policy();
+  const policy = policyNow();
   const { id: sessionId, principal, workspace, root } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
@@ -195,9 +199,9 @@ function warm(
       hosts.warm({ tier, workspace, view }, tier === 'execute' ? networkOf(policy) : undefined);
 }
 
-function sessionEntry({ options }: Session): AuditEntry {
+function sessionEntry({ options, policy }: Session): AuditEntry {
   const { id, principal, role, client, workspace, root } = options;
-  const { name, version: policyVersion } = options.policy();
+  const { name, version: policyVersion } = policy();
   return {
     kind: 'session',
     sessionId: id,

@@ -46,6 +46,16 @@ export const limitsSchema = z.strictObject({
   sessionCallIdsKept: count().default(65_536),
   /** Bytes of inputs and results remembered per session; the oldest are forgotten first. */
   sessionResultBytesKept: bytes().default(8 * MiB),
+  /** Longest that a session waits for its client to come back (`resumeMs`); it keeps its calls, places and memory meanwhile. */
+  resumeMaxMs: ms().default(600_000),
+  /** Notices kept for a client that may come back; over it the oldest piece of output goes first, which `results.read` still has. */
+  resumeBufferBytes: bytes().default(MiB),
+  /** Sessions that wait for their clients; over it, whoever has most of them loses the one that waited longest. */
+  resumesMax: count().default(64),
+  /** Of these, those of one principal. */
+  resumesPerPrincipalMax: count().default(32),
+  /** Detached calls of one principal that have not ended, so that work can't be piled up by leaving it. */
+  detachedCallsMax: count().default(64),
   /** Events kept for a subscriber that asks for what came before it (`afterSeq`). */
   eventsKept: count().default(1024),
   /** Subscriptions of one connection. */
@@ -180,6 +190,14 @@ export const limitsSchema = z.strictObject({
   egressAnswerMs: ms().default(2_000),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
+  /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
+  gitOutputBytes: bytes().default(8 * MiB),
+  /** Bytes of a diff that reach its caller; a whole one of a large change would fill a model's context. */
+  gitDiffBytes: bytes().default(256 * KiB),
+  /** Paths, commits or branches in one answer about a repository. */
+  gitEntriesMax: count().default(2_000),
+  /** How long the person's git may take to tell whom commits are by, when the daemon starts. */
+  gitIdentityMs: ms().default(2_000),
   /** Largest file that a tool reads or writes. */
   fileBytesMax: bytes().default(10 * MiB),
   /** Entries of a directory listing that reach the caller; at 11 keys and values each they stay within one message. */
@@ -298,6 +316,12 @@ export const limitsSchema = z.strictObject({
   auditQueryCharsMax: count().default(128 * KiB),
   /** Days for which costs are remembered; each has a row for each session that paid for something. */
   costDaysKept: count().default(400),
+  /** How long results of detached calls, and the ids that were used, are kept after the end of the call. */
+  callsKeptMs: ms().default(3_600_000),
+  /** Calls kept on disk so, at about 300 bytes beside their results; whoever has most of them loses the oldest. */
+  callsKept: count().default(16_384),
+  /** Bytes of their results; an id whose result went still counts as used. */
+  callBytesKept: bytes().default(256 * MiB),
   /** Output of one call that is kept on disk; what follows is left out, and its call goes on. */
   resultLogBytesMax: bytes().default(64 * MiB),
   /** Output of all calls on disk, so that calls can't fill it; the oldest goes first. */
@@ -312,6 +336,8 @@ export const limitsSchema = z.strictObject({
   resultPageBytesMax: bytes().default(MiB),
   /** Longest that results.read waits for more output. */
   resultWaitMs: ms().default(30_000),
+  /** Workspaces and tools of which something is kept; any folder of a workspace is one, and what was written longest ago goes first. */
+  toolStatesMax: count().default(1_000),
   /** How long running calls may go on after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
 });

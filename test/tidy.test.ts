@@ -44,10 +44,13 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/registry': 'call pipeline policy tools',
   'tools/file': 'tools/tool tools/diff glob errors',
   'tools/terminal': 'tools/tool errors',
+  'tools/git': 'tools/tool errors',
+  'tools/todo': 'tools/tool errors',
   workers: 'call egress tools sandbox hosts protocol policy errors limits paths powers',
   client: 'call protocol transport errors limits powers tools',
   cli: 'call client config errors limits pipeline policy powers runtime sandbox store transport tools',
   daemon: '*',
+  identity: 'hosts sandbox limits powers',
   records: 'errors store session redact limits powers',
   main: 'config daemon policy powers transport workers',
 };

@@ -4,17 +4,21 @@ import { normalize } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { FileChange } from '../src/call.ts';
 import { ToolError } from '../src/errors.ts';
-import type { Job, JobUsage, PathView } from '../src/hosts/job.ts';
+import type { Identity, Job, JobUsage, PathView } from '../src/hosts/job.ts';
 import type { CommandBounds, Limits } from '../src/limits.ts';
+import { isProtected } from '../src/paths.ts';
 import type { Powers } from '../src/powers.ts';
+import { findProgram } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
-import type { Masks } from '../src/sandbox/masks.ts';
+import { ancestorsOf, type Masks } from '../src/sandbox/masks.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
   CheckedFile,
   CheckedTarget,
   CommandResult,
+  ProgramRequest,
+  ProgramResult,
   ToolContext,
 } from '../src/tools/tool.ts';
 import type { Anchor } from './anchor.ts';
@@ -33,6 +37,11 @@ export interface ContextOptions {
   readonly masks: Masks;
   /** All that its writes may replace, where a person approved them. */
   readonly preImages?: Job['preImages'];
+  readonly state?: unknown;
+  /** Whether it may change nothing. */
+  readonly readOnly?: boolean;
+  /** The person's; absent where it is not known. */
+  readonly identity?: Identity;
   /** What each of its commands may use; absent for jobs that run none. */
   readonly bounds?: CommandBounds;
   readonly egressToken?: string;
@@ -47,6 +56,9 @@ export interface ContextOptions {
 export class WorkerContext implements ToolContext {
   readonly signal: AbortSignal;
   readonly limits: Limits;
+  readonly workspace: string;
+  state: unknown;
+  readonly identity: Identity;
   readonly hashOf = hashOf;
   readonly #options: ContextOptions;
   readonly #rules: PathRules;
@@ -60,6 +72,9 @@ export class WorkerContext implements ToolContext {
     this.#rules = new PathRules(options.view, options.workspace);
     this.signal = options.signal;
     this.limits = options.limits;
+    this.workspace = options.workspace;
+    this.state = options.state;
+    this.identity = options.identity ?? {};
     this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
     this.#commands = new Commands({ ...options, truncated: (bytesTotal) => this.truncated(bytesTotal) });
   }
@@ -98,7 +113,9 @@ export class WorkerContext implements ToolContext {
   }
 
   target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
-    const { anchor } = this.#options;
+    const { anchor, readOnly } = this.#options;
+    // A host that runs programs can write, whatever the tier of a call in it.
+    if (readOnly) throw new ToolError('SANDBOX_DENIED', 'a call that only reads writes nothing');
     anchor.assertInside(path);
     const plain = normalize(path);
     refuseProtected(this.#rules.named(plain), path);
@@ -141,14 +158,14 @@ export class WorkerContext implements ToolContext {
   }
 
   command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
-    const { workspace, anchor, masks, bounds, egressToken, signal, onOutput } = this.#options;
+    const { workspace, anchor, masks, bounds, egressToken, signal, readOnly = false, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
       const more = { ...(onOutput && { onOutput }), ...(egressToken !== undefined && { egressToken }) };
-      const rest = { workspace, masks, bounds, signal, ...more };
+      const rest = { workspace, masks, bounds, signal, readOnly, ...more };
       return { ...request, ...rest, cwd } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
@@ -157,6 +174,26 @@ export class WorkerContext implements ToolContext {
 
   run(command: CheckedCommand): Promise<CommandResult> {
     return this.#commands.run(command as unknown as CommandRequest);
+  }
+
+  program({ program, args, bytesMax, ...request }: ProgramRequest): Promise<ProgramResult> {
+    const path = findProgram(program);
+    if (path === undefined) {
+      const suggestion = `Install ${program} where the daemon runs.`;
+      throw new ToolError('UNSUPPORTED', `there is no ${program} on this machine`, { suggestion });
+    }
+    const checked = this.command({ ...request, env: { ...request.env }, command: program });
+    const { onOutput: _, ...rest } = checked as unknown as CommandRequest;
+    return this.#commands.program({ ...rest, command: [path, ...args], captureBytes: bytesMax });
+  }
+
+  refusedBelow(path: string, kind: 'read' | 'write' = 'read'): (path: string) => boolean {
+    const byRule = this.#rules.refusedBelow(path, kind);
+    const hidden = new Set(this.#options.masks.hidden.map((it) => it.path));
+    return (it) =>
+      byRule(it) ||
+      (kind === 'write' && isProtected(this.#rules.named(it))) ||
+      [it, ...ancestorsOf(it)].some((path) => hidden.has(path));
   }
 
   truncated(bytesTotal: number): void {

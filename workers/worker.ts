@@ -62,7 +62,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     const tool = (builtinTools as Record<string, Tool>)[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
-    return { ok: true, data, usage: usage() };
+    return { ok: true, data, usage: usage(), ...(tool.state && { state: context.state }) };
   } catch (thrown) {
     // The only catch-all on this side: what a tool did not mean to throw is INTERNAL to the caller and whole in the log.
     const error = toToolError(thrown);
@@ -96,6 +96,9 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     ...(job.preImages && { preImages: job.preImages }),
     ...(job.bounds && { bounds: job.bounds }),
     ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
+    ...(job.state !== undefined && { state: job.state }),
+    ...(job.readOnly && { readOnly: true }),
+    ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,
     signal,

@@ -11,7 +11,7 @@ import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
 import type { Egress } from './egress.ts';
 import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
 import { HostMasks, type Place } from './host-masks.ts';
-import type { HostSetup, JobResult } from './job.ts';
+import type { HostSetup, Identity, JobResult } from './job.ts';
 
 export type { Place } from './host-masks.ts';
 export type { PathView } from './job.ts';
@@ -34,6 +34,8 @@ export interface HostsOptions {
   /** Without it, no command connects anywhere. */
   readonly egress?: Egress;
   readonly limits: Limits;
+  /** Whom commits are by. */
+  readonly identity?: Identity;
 }
 
 /** What a job ran on, for its result. */
@@ -292,12 +294,13 @@ export class Hosts implements AsyncDisposable {
   }
 
   #setup({ tier, workspace, view }: Place): HostSetup {
-    const { sandbox, limits } = this.#options;
+    const { sandbox, limits, identity } = this.#options;
     const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
     if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {
       ...common,
       command: { ...sandbox.commandSandbox(workspace), environment: COMMAND_ENVIRONMENT },
+      ...(identity && { identity }),
       ...shapeOf(tier, limits),
     };
   }

@@ -16,6 +16,10 @@ export interface Job {
   readonly preview?: boolean;
   /** What it may replace: files as a person saw them; absent where nobody was asked. A hash of null: no such file. */
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
+  /** Whether it may change nothing: its programs see the workspace read-only. */
+  readonly readOnly?: boolean;
+  /** What its tool keeps of the workspace. */
+  readonly state?: unknown;
   /** What a command of it may not see or change; for execute hosts. */
   readonly masks?: Masks;
   /** What a command of it may use; for execute hosts. */
@@ -63,7 +67,7 @@ export interface JobUsage {
 }
 
 export type JobResult =
-  | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage }
+  | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage; readonly state?: unknown }
   | { readonly ok: false; readonly error: WireError; readonly usage: JobUsage };
 
 /** What a worker gives back, and how many HostOutputs it sent before: they come by another port, and may come later. */
@@ -83,6 +87,12 @@ export interface CommandSandbox {
   readonly environment: Record<string, string>;
 }
 
+/** Whom commits are by, unless the repository says so itself. */
+export interface Identity {
+  readonly name?: string;
+  readonly email?: string;
+}
+
 /** The first frame that a host gets: all that it may know. */
 export interface HostSetup {
   readonly tier: Tier;
@@ -91,6 +101,8 @@ export interface HostSetup {
   readonly view: PathView;
   readonly limits: Limits;
   readonly command?: CommandSandbox;
+  /** The person's, for execute hosts. */
+  readonly identity?: Identity;
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */
   readonly jobsPerThread: number;
   readonly threads: number;

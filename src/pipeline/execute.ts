@@ -5,7 +5,8 @@ import type { Limits } from '../limits.ts';
 import { decide } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
-import type { Preview } from '../tools/tool.ts';
+import type { ToolStates } from '../store/tool-states.ts';
+import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
 import { commandBoundsOf, networkOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
@@ -16,6 +17,7 @@ export interface ExecuteParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
+  readonly toolStates: ToolStates;
   /** The rules on paths that a policy holds host and commands of a call to. */
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
@@ -68,14 +70,17 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const { tier, tool, input } = checkedOf(call);
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;
-  const place = { tier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
+  const hostTier = hostTierOf(tool, tier);
+  const place = { tier: hostTier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
   const network = tier === 'execute' ? networkOf(policy) : undefined;
   const job = {
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
-    ...(tier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
+    ...(hostTier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
     ...(network && { network }),
+    ...(tier === 'read_only' && { readOnly: true }),
+    ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
   };
   const ran = await parts.hosts
     .run(place, job, {
@@ -84,6 +89,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
       beforeStart: async () => {
         // The host was chosen by its rules on paths, and holds the call to no others.
         if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
+        call.onStart?.();
         await call.confirm?.();
       },
       onStarted: () => {
@@ -95,7 +101,10 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
       // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
       throw signal.aborted ? signal.reason : error;
     });
-  return taken(ran, call);
+  const data = taken(ran, call);
+  const { result } = ran;
+  if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });
+  return data;
 }
 
 /** What came of it is the call's. Throws the error that it is. */
@@ -113,6 +122,14 @@ function taken(ran: Ran, call: Call): unknown {
   } catch (error) {
     throw withDenials(error as ToolError, denied);
   }
+}
+
+/** A host that was taken over could send anything. Throws INTERNAL, STORE_FAILED. */
+function keepState(state: unknown, { call, tool, parts }: { call: Call; tool: Tool; parts: ExecuteParts }): void {
+  if (!tool.state || state === undefined) return;
+  const checked = tool.state.schema.safeParse(state);
+  if (!checked.success) throw new ToolError('INTERNAL', `\`${tool.name}\` would keep what it may not`);
+  parts.toolStates.set(tool.state.name, call.workspace, checked.data);
 }
 
 /** Paths that the person saw before saying yes: what rules ask about is not held against the call there. */

@@ -6,7 +6,7 @@ import { suggest } from '../policy/explain.ts';
 import type { Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import { toTarget } from '../policy/target.ts';
-import type { Tool } from '../tools/tool.ts';
+import { type Tool, tierOfCall } from '../tools/tool.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 import type { Turns } from './turns.ts';
 
@@ -80,7 +80,7 @@ export function toQuestion(
       isPath(it.kind) ? { kind: it.kind, target: toTarget(it.target, { workspace: root, cwd: workspace }) } : it,
     );
   return {
-    ...{ tool: tool.name, tier: tool.tier, category: tool.category, effects },
+    ...{ tool: tool.name, tier: tierOfCall(tool, input), category: tool.category, effects },
     aliases: tool.aliases.map((it) => it.name),
     destructive: effects.some((it) => it.kind === 'delete'),
     ...(line && { command: parseCommand(line.command, placeOf(line, asker, parts)) }),

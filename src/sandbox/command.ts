@@ -10,9 +10,9 @@ import type { Denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import { COMMAND_EGRESS_FD, COMMAND_LISTENER_FD, COMMAND_STATUS_FD, HOST_EGRESS_FD, toArgs } from './bubblewrap.ts';
+import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
 import { HeadAndTail } from './head-and-tail.ts';
-import { EGRESS_ENVIRONMENT, LISTENER, listenerArgs, listenerProgram } from './listener-program.ts';
+import { egressOf } from './listener-program.ts';
 import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { firstChildOf } from './proc.ts';
@@ -31,12 +31,17 @@ export class Aborted extends ToolError {
 }
 
 export interface CommandRequest {
-  readonly command: string;
+  /** A bash command line, or the words of a program, which no shell looks at. */
+  readonly command: string | readonly string[];
   /** Absolute, inside the workspace. */
   readonly cwd: string;
   readonly env: Record<string, string>;
   readonly stdin?: string;
   readonly workspace: string;
+  /** Whether it sees the workspace read-only. */
+  readonly readOnly?: boolean;
+  /** Bytes of standard output to give as they are, from the start; with more, of both streams together, it is ended. */
+  readonly captureBytes?: number;
   /** What this very command may not see or change, as the policy stands now. */
   readonly masks: Masks;
   /**
@@ -71,6 +76,8 @@ export interface CommandOutcome {
   readonly exitCode: number | undefined;
   readonly signal?: string;
   readonly stdout: string;
+  /** Where it was asked for. */
+  readonly captured?: Buffer;
   readonly stderr: string;
   readonly durationMs: number;
   /** What its processes used, as far as it was seen; at least what was waited for. */
@@ -133,7 +140,8 @@ export async function runCommand(
     return {
       exitCode: killed ? undefined : exitCode,
       ...(signal !== undefined && { signal }),
-      stdout: output.stdout.text(),
+      stdout: request.captureBytes === undefined ? output.stdout.text() : '',
+      ...(request.captureBytes !== undefined && { captured: output.stdout.head() }),
       stderr: output.stderr.text(),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
@@ -173,54 +181,42 @@ function usedOf(
  * `toBashArgs` holds them, but for those that bash must not be told by assignment.
  */
 function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
-  const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
-  const own = { ...setup.environment, ...(request.egressToken !== undefined && EGRESS_ENVIRONMENT) };
-  const env = [...Object.entries(own), ...early].flatMap(([name, value]) => ['--setenv', name, value]);
+  const isProgram = typeof request.command !== 'string';
+  const early = Object.entries(request.env).filter(([name]) => isProgram || COMPUTED.some((it) => it === name));
+  const egress = egressOf(request.egressToken);
+  const env = [...Object.entries({ ...setup.environment, ...egress.environment }), ...early].flatMap(
+    ([name, value]) => ['--setenv', name, value],
+  );
   const filter = openSync(setup.filterFile, 'r');
   try {
     const child = powers.spawn(
       setup.bwrap,
       [
         ...setup.args,
-        ...(request.egressToken === undefined ? [] : listenerArgs(COMMAND_LISTENER_FD)),
+        ...egress.args,
         ...maskArgs(request, setup),
         ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
-        ...['--', ...(request.egressToken === undefined ? [] : LISTENER)],
-        ...['/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
+        ...['--', ...egress.first, '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
       ],
       {
-        stdio: [
-          request.stdin === undefined ? 'ignore' : 'pipe',
-          'pipe',
-          'pipe',
-          filter,
-          'pipe',
-          ...egressStdio(request),
-        ],
+        stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe', ...egress.stdio],
         env: setup.environment,
         cwd: '/',
       },
     );
-    if (request.egressToken !== undefined) giveListener(child, request.egressToken);
+    egress.give(child);
     return child;
   } finally {
     closeSync(filter);
   }
 }
 
-const egressStdio = ({ egressToken }: CommandRequest) =>
-  egressToken === undefined ? [] : ([HOST_EGRESS_FD, 'pipe'] as const);
-
-function giveListener(child: ChildProcess, token: string): void {
-  // EPIPE: bwrap ended before it read it, and says why.
-  const pipe = (child.stdio as readonly unknown[])[COMMAND_LISTENER_FD] as Writable;
-  pipe.on('error', () => {}).end(listenerProgram(token, COMMAND_EGRESS_FD));
-}
-
 /** The masks hold what is there as the command starts; the gateway's word on it may be some milliseconds old. */
-function maskArgs({ workspace, masks }: CommandRequest, { guarded }: CommandSetup): string[] {
+function maskArgs({ workspace, masks, readOnly = false }: CommandRequest, { guarded }: CommandSetup): string[] {
   const all = guard(masks, workspace, guarded);
-  return maskMounts(onDisk(all, workspace), workspace, true).flatMap(toArgs);
+  const mounts = maskMounts(onDisk(all, workspace), workspace, !readOnly);
+  // Over the writable one: a remount would leave mounts below it as they are.
+  return [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts].flatMap(toArgs);
 }
 
 interface Output {
@@ -232,10 +228,12 @@ interface Output {
   release(): void;
 }
 
-function collect(child: ChildProcess, { onOutput, bounds }: CommandRequest, limits: Limits): Output {
+function collect(child: ChildProcess, request: CommandRequest, limits: Limits): Output {
+  const { onOutput, bounds, captureBytes } = request;
   const keptBytes = Math.ceil(bounds.outputBytes / 2);
+  const bytesMax = captureBytes ?? limits.commandOutputBytesMax;
   const output: Output = {
-    stdout: new HeadAndTail(keptBytes),
+    stdout: new HeadAndTail(captureBytes === undefined ? keptBytes : 2 * captureBytes),
     stderr: new HeadAndTail(keptBytes),
     overflowed: false,
     onOverflow() {},
@@ -266,7 +264,7 @@ function collect(child: ChildProcess, { onOutput, bounds }: CommandRequest, limi
           if (room) pauseUntil(room);
         }
         kept.push(chunk);
-        if (output.overflowed || total() <= limits.commandOutputBytesMax) return;
+        if (output.overflowed || total() <= bytesMax) return;
         output.overflowed = true;
         output.onOverflow();
       });

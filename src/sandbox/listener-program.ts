@@ -4,13 +4,16 @@
  * so that the proxy takes connections there while nothing of ours is in the sandbox: no process, no path, no descriptor.
  * Assembled here: an interpreter would take 40 ms, this 0.3 ms. It checks nothing: where a call fails, nobody listens.
  */
+import type { ChildProcess } from 'node:child_process';
+import type { Writable } from 'node:stream';
+import { COMMAND_EGRESS_FD, COMMAND_LISTENER_FD, HOST_EGRESS_FD } from './bubblewrap.ts';
 import { callOf, DATA_BASE, toElf } from './syscall-program.ts';
 
 /** Where the proxy is found in a command's own loopback. */
 const EGRESS_PORT = 3128;
 const PROXY = `127.0.0.1:${EGRESS_PORT}`;
 /** What programs of a command find the proxy by; names go to it as they are. `NODE_USE_ENV_PROXY` has Node heed the rest. */
-export const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromEntries(
+const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries({
     http_proxy: `http://${PROXY}`,
     https_proxy: `http://${PROXY}`,
@@ -34,13 +37,38 @@ const BACKLOG = 128;
 /** A number that no descriptor of a command's start has. */
 const LISTENER_FD = 100;
 
-/** bwrap's arguments before those of the command: the program is read from descriptor `fd`. */
-export const listenerArgs = (fd: number): string[] => ['--perms', '0500', '--file', `${fd}`, PROGRAM];
-/** What stands before the command's own program. */
-export const LISTENER: readonly string[] = [PROGRAM];
+/** What the start of a command needs so that it may connect. */
+interface CommandEgress {
+  /** Of bwrap. */
+  readonly args: readonly string[];
+  /** Stands before the command's own program. */
+  readonly first: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+  /** Descriptors after that of its status. */
+  readonly stdio: readonly (number | 'pipe')[];
+  give(child: ChildProcess): void;
+}
+
+const NONE: CommandEgress = { args: [], first: [], environment: {}, stdio: [], give() {} };
+
+/** For a command of that token; nothing for one without. */
+export function egressOf(token: string | undefined): CommandEgress {
+  if (token === undefined) return NONE;
+  return {
+    args: ['--perms', '0500', '--file', `${COMMAND_LISTENER_FD}`, PROGRAM],
+    first: [PROGRAM],
+    environment: EGRESS_ENVIRONMENT,
+    stdio: [HOST_EGRESS_FD, 'pipe'],
+    give(child) {
+      // EPIPE: bwrap ended before it read it, and says why.
+      const pipe = (child.stdio as readonly unknown[])[COMMAND_LISTENER_FD] as Writable;
+      pipe.on('error', () => {}).end(listenerProgram(token, COMMAND_EGRESS_FD));
+    },
+  };
+}
 
 /** The program; it tells the proxy `token`, by which that knows the command, on the socket `lineFd`. */
-export function listenerProgram(token: string, lineFd: number): Buffer {
+function listenerProgram(token: string, lineFd: number): Buffer {
   const { data, at } = layOut(token);
   const code = Buffer.concat([
     callOf(SYS.socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),

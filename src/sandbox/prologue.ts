@@ -5,8 +5,9 @@
 import type { CommandBounds } from '../limits.ts';
 
 export interface PrologueRequest {
-  readonly command: string;
-  /** The caller's variables. */
+  /** A command line, or the words of a program, at which bash does not look. */
+  readonly command: string | readonly string[];
+  /** The caller's variables; for a program they are not the caller's, and set before bash starts. */
   readonly env: Readonly<Record<string, string>>;
   readonly bounds: CommandBounds;
   readonly rlimits: Rlimits;
@@ -31,12 +32,17 @@ export const COMPUTED = ['HISTCMD', 'OPTIND', 'RANDOM', 'SRANDOM', 'SECONDS', 'L
 
 /** Arguments of bash. The command line is one of them, as it is: lines and errors keep their numbers. */
 export function toBashArgs(request: PrologueRequest): string[] {
+  const { command } = request;
+  if (typeof command !== 'string') {
+    const script = `{ ${ulimits(request).join(';')}; } 2>/dev/null;exec -- "$@"`;
+    return ['--norc', '--noprofile', '-c', script, '/bin/bash', ...command];
+  }
   const exported = Object.entries(request.env).filter(([name]) => !COMPUTED.some((it) => it === name));
   const exports = exported.length === 0 ? '' : 'export -- "${@:2}";';
   // An inherited limit that is lower stays, without a word about it; so does a variable that can't be set.
   const script = `{ ${ulimits(request).join(';')};${exports} } 2>/dev/null;eval "set --;$1"`;
   const variables = exported.map(([name, value]) => `${name}=${value}`);
-  return ['--norc', '--noprofile', '-c', script, '/bin/bash', request.command, ...variables];
+  return ['--norc', '--noprofile', '-c', script, '/bin/bash', command, ...variables];
 }
 
 /** Hard limits, so that nothing can raise them; the one on CPU time is for a watchdog that comes late. */

@@ -22,7 +22,9 @@ test.each([
   ['stages', /^back-test of 10000 calls, [1-9]\d* decided differently: \d+ ms$/m],
   ['decide', /^file call, 500 rules +p50 [\d.]+ µs/m],
   ['audit', /^verify, entries a second +\d+$/m],
+  ['git', /^git_status \/ bare git and a command +[\d.]+$/m],
   ['orchestration', /^cache hit +p50 [\d.]+ ms$/m],
+  ['ends', /^cancel, one process +gone p50 +[\d.]+ ms/m],
   ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
 ])(
   'the bench of %s prints %s',
