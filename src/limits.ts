@@ -163,6 +163,33 @@ export const limitsSchema = z.strictObject({
   commandTmpBytes: bytes().default(256 * MiB),
   /** Output of a command that its host may send before the gateway has taken it; then the host stops reading the command's pipes. */
   outputWindowBytes: bytes().default(512 * KiB),
+  /** Connections of one command through the egress proxy at once. */
+  egressCommandConnectionsMax: count().default(64),
+  /**
+   * The same of all commands: two descriptors each, which must stay below openFilesMax together with a listener for each
+   * command. Beyond it the command that has most loses one.
+   */
+  egressConnectionsMax: count().default(320),
+  /** Commands with a network at once; each is a listener of the proxy. */
+  egressCommandsMax: count().default(256),
+  /** Headers of one message through the proxy; longer ones are refused before they are held. */
+  egressHeaderBytesMax: bytes().default(16 * KiB),
+  /** From a connection to its whole request, so that slow ones can't hold the places of others. */
+  egressHeaderMs: ms().default(10_000),
+  /** Looking up a name and connecting to one of its addresses, each. */
+  egressConnectMs: ms().default(10_000),
+  /** A connection on which nothing moves for this long is ended. */
+  egressIdleMs: ms().default(120_000),
+  /** Names that one command may have looked up at once; each takes a thread of the proxy. */
+  egressLookupsMax: count().default(4),
+  /** Threads in which the proxy looks up names: more than the commands of one session can take, whose names never answer. */
+  egressThreads: count().max(1024).default(64),
+  /** Destinations of one command that are told one by one, made and refused; names are of the command's choosing. */
+  egressTargetsMax: count().default(32),
+  /** JS heap of the proxy, in MiB; one that grows beyond it is ended, and started again for the next command. */
+  egressHeapMb: count().default(128),
+  /** How long the proxy may take to answer the gateway; one that does not is ended. */
+  egressAnswerMs: ms().default(2_000),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
   /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */

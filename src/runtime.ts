@@ -23,6 +23,13 @@ export const hostProgram: readonly string[] = [
   join(base, 'workers', `host${extension}`),
 ];
 
+/** Program and arguments of the egress proxy. */
+export const egressProgram: readonly string[] = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  join(base, 'workers', `egress${extension}`),
+];
+
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
 function neededPaths(): string[] {
   const modules = ['zod', 'piscina', 'mime', '@lydell/node-pty', '@xterm/headless'].map((name) => {

@@ -17,7 +17,7 @@ export interface CommandsOptions {
 }
 
 export class Commands {
-  readonly used: Pick<JobUsage, 'cpuMs' | 'outputBytes' | 'peakBytes' | 'processes' | 'verdict'> = {
+  readonly used: Pick<JobUsage, 'cpuMs' | 'outputBytes' | 'peakBytes' | 'processes' | 'verdict' | 'denied'> = {
     cpuMs: 0,
     outputBytes: 0,
     verdict: 'ok',
@@ -62,11 +62,12 @@ export class Commands {
     return outcome;
   }
 
-  #count({ used, outputBytes }: CommandOutcome): void {
+  #count({ used, outputBytes, denied }: CommandOutcome): void {
     const all = this.used;
     all.cpuMs += used.cpuMs;
     all.outputBytes += outputBytes;
     if (used.peakBytes !== undefined) all.peakBytes = Math.max(all.peakBytes ?? 0, used.peakBytes);
+    if (denied.length > 0) all.denied = [...(all.denied ?? []), ...denied];
     if (used.processes !== undefined) all.processes = Math.max(all.processes ?? 0, used.processes);
   }
 

@@ -51,6 +51,7 @@ export interface ContextOptions {
   readonly identity?: Identity;
   /** What each of its commands may use; absent for jobs that run none. */
   readonly bounds?: CommandBounds;
+  readonly egressToken?: string;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
@@ -140,13 +141,14 @@ export class WorkerContext implements ToolContext {
   }
 
   command({ shell, args, ...request }: CommandAsked): CheckedCommand {
-    const { workspace, anchor, masks, bounds, signal, readOnly = false, onOutput } = this.#options;
+    const { workspace, anchor, masks, bounds, egressToken, signal, readOnly = false, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      const rest = { workspace, masks, bounds, signal, readOnly, ...(onOutput && { onOutput }) };
+      const more = { ...(onOutput && { onOutput }), ...(egressToken !== undefined && { egressToken }) };
+      const rest = { workspace, masks, bounds, signal, readOnly, ...more };
       const argv = shell && toArgv(shell, request.command, args);
       return { ...request, ...rest, cwd, ...(argv && { argv }) } as unknown as CheckedCommand;
     } finally {

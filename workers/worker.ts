@@ -105,6 +105,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     masks: job.masks ?? NO_MASKS,
     ...(job.preImages && { preImages: job.preImages }),
     ...(job.bounds && { bounds: job.bounds }),
+    ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
     ...(job.state !== undefined && { state: job.state }),
     ...(job.readOnly && { readOnly: true }),
     ...(setup.identity && { identity: setup.identity }),

@@ -1,5 +1,5 @@
 /** Plain data between the gateway and a tier host: what crosses fd 3, in frames of docs/protocol.md's codec. */
-import type { FileChange, Tier, Verdict } from '../call.ts';
+import type { Denial, FileChange, Tier, Verdict } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Rule } from '../policy/schema.ts';
@@ -27,6 +27,8 @@ export interface Job {
   readonly bounds?: CommandBounds;
   /** Whose it is, for tools that keep something between calls, and how many things this host may then keep. */
   readonly keeper?: { readonly session: string; readonly keptMax: number };
+  /** By which the egress proxy knows its command, where that may connect. */
+  readonly egressToken?: string;
 }
 
 /** The rules on paths that a session's policy holds its hosts and commands to. Plain data. */
@@ -61,6 +63,8 @@ export interface JobUsage {
   /** What it really cost, where the tool knows. */
   costUsd?: number;
   filesChanged?: FileChange[];
+  /** What its commands were kept from. */
+  denied?: Denial[];
   /** All that a job has read, where that is known. */
   witnesses?: Witness[];
 }

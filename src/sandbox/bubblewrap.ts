@@ -149,6 +149,22 @@ export function hostProfile(tier: 'read_only' | 'write' | 'external_api', reques
   };
 }
 
+/** Of /etc, what names are looked up by. */
+const NAMES = ['/etc/resolv.conf', '/etc/hosts', '/etc/host.conf', '/etc/gai.conf'];
+
+/** The profile of the egress proxy: the network, and nothing else of the machine. */
+export function egressProfile({ runtime, shownId, tmpBytes }: Omit<ProfileRequest, 'workspace' | 'masks'>): Profile {
+  return {
+    mounts: [tmp(tmpBytes), ...NAMES.map((path): Mount => ({ kind: 'ro-try', path })), ...runtime.needed.map(readOnly)],
+    ...(shownId !== undefined && { shownId }),
+    nests: false,
+    proc: 'own',
+    network: 'host',
+    asInit: true,
+    seccompFd: EGRESS_LISTENERS_FD + 1,
+  };
+}
+
 /**
  * The profile of an execute host: what its commands may see, and the right to start sandboxes within. It has no masks of
  * its own: its commands would inherit them, those that are out of date and those that a person lifted for one call included.
@@ -183,10 +199,15 @@ export function commandProfile(request: ProfileRequest & { workspace: string }):
 /** Descriptors that a host's and a command's bwrap inherits; 3 is the host's line to the gateway, a command's filter. */
 export const HOST_FRAMES_FD = 3;
 export const HOST_SECCOMP_FD = 4;
+/** Of an execute host whose commands may connect: its line to the egress proxy. Its seccomp program is the next one. */
+export const HOST_EGRESS_FD = 4;
+/** Of the egress proxy: where the listeners of commands come from. */
+export const EGRESS_LISTENERS_FD = 4;
 export const COMMAND_SECCOMP_FD = 3;
 export const COMMAND_STATUS_FD = 4;
-/** Holds a command until something is written to it; only where it enters its control group by being moved. */
-export const COMMAND_HOLD_FD = 5;
+/** Of a command that may connect: its way to the egress proxy, which its first program closes, and that program. */
+export const COMMAND_EGRESS_FD = 5;
+export const COMMAND_LISTENER_FD = 6;
 
 /** Programs that we start with the person's rights, looked for in the system's own folders only: PATH may hold a workspace. */
 export function findProgram(name: string): string | undefined {

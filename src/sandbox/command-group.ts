@@ -11,7 +11,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import { COMMAND_HOLD_FD } from './bubblewrap.ts';
 import { type CommandPlace, TASKS_OF_SANDBOX } from './cgroup.ts';
 import {
   type CgroupVersion,
@@ -175,13 +174,14 @@ export class CommandGroup implements Watch {
     this.#sandboxTasks = options.group.version === 'v1' ? TASKS_OF_SANDBOX : TASKS_OF_SANDBOX - 1;
   }
 
-  /** What bubblewrap is told: to hold its command until it was admitted. */
-  get args(): readonly string[] {
-    return this.#options.group.version === 'v1' ? [] : ['--block-fd', `${COMMAND_HOLD_FD}`];
+  /** Whether bubblewrap is to hold its command until it was admitted, by its last descriptor. */
+  get holds(): boolean {
+    return this.#options.group.version !== 'v1';
   }
 
-  get holds(): boolean {
-    return this.args.length > 0;
+  /** What bubblewrap is told of that; `fd` is the number of the descriptor. */
+  holdArgs(fd: number): readonly string[] {
+    return this.holds ? ['--block-fd', `${fd}`] : [];
   }
 
   /**
@@ -211,7 +211,7 @@ export class CommandGroup implements Watch {
         `the command could not be put in its group: ${(error as Error).message}`,
       );
     }
-    (child.stdio.at(COMMAND_HOLD_FD) as Writable).on('error', () => {}).end('.');
+    (child.stdio.at(-1) as Writable).on('error', () => {}).end('.');
   }
 
   /** Looks at it many times a second from now on; `onExceeded` is called at most once. */

@@ -3,8 +3,7 @@
  * Fails closed: a tier whose level was not proven is refused, never run weaker.
  */
 import type { ChildProcess, StdioOptions } from 'node:child_process';
-import { closeSync, openSync, statSync, writeFileSync } from 'node:fs';
-import { release } from 'node:os';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Tier } from '../call.ts';
 import { ToolError } from '../errors.ts';
@@ -13,6 +12,8 @@ import type { Powers } from '../powers.ts';
 import {
   COMMAND_SECCOMP_FD,
   commandProfile,
+  EGRESS_LISTENERS_FD,
+  egressProfile,
   executeHostProfile,
   findProgram,
   HOST_SECCOMP_FD,
@@ -23,7 +24,7 @@ import {
 import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
 import { type CgroupVersion, foldersOf } from './cgroup-files.ts';
 import { inGroup } from './host-group.ts';
-import { boundsPidsByNamespace } from './kernel.ts';
+import { dying, freshPidNamespace, identity, type Launch, rlimits, toLaunch } from './launch.ts';
 import { type Masks, NO_MASKS, onDisk } from './masks.ts';
 import { probeArgs } from './probe.ts';
 import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
@@ -47,22 +48,19 @@ export interface Confinement {
   readonly nests: boolean;
 }
 
-/** How the processes of one workspace are started. */
-export interface Launch {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly uid?: number;
-  readonly gid?: number;
-}
-
 export interface Sandbox extends AsyncDisposable {
   readonly confinement: Confinement;
   /** Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier, with the fix. */
   assertHolds(tier: Tier): void;
-  /** Starts `program` as the tier host; `stdio` is for descriptors 0 to 3. An execute host has no masks, its commands have. */
+  /**
+   * Starts `program` as the tier host; `stdio` is for descriptors 0 to 3, and to 4 where its commands may connect. An execute
+   * host has no masks, its commands have.
+   */
   startHost(tier: Tier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
   /** Where an execute host that was started makes the control groups of its commands; undefined where there are none. */
   commandPlaceOf(host: ChildProcess): CommandPlace | undefined;
+  /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
+  startEgress(program: readonly string[], stdio: Stdio): ChildProcess;
   /** bwrap's arguments for a command of this workspace, to which its masks are added; its seccomp program. */
   commandSandbox(workspace: string): CommandParts;
 }
@@ -75,15 +73,15 @@ export interface CommandParts {
   readonly guarded: readonly string[];
 }
 
-/** Descriptors 0, 1, 2 and 3. */
+/** From descriptor 0 on. */
 export type Stdio = Extract<StdioOptions, readonly unknown[]>;
 
 /** Lowest level at which a tier runs, by default; docs/policy.md lets an operator lower it once policies can. */
 const LEVEL_NEEDED: Record<Tier, Level> = { read_only: 'B', write: 'B', execute: 'B', external_api: 'B' };
 const RANK: Record<Level, number> = { none: 0, C: 1, B: 2, A: 3 };
 
-/** Uid shown inside when the real one is 0 and the workspace is root's. */
-const SHOWN_ID = 1000;
+/** It writes nothing. */
+const EGRESS_TMP_BYTES = 1024 * 1024;
 
 /** The whole environment of a host or a launcher: nothing of the daemon's own. */
 export const BARE_ENVIRONMENT: Readonly<Record<string, string>> = {
@@ -125,11 +123,16 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
       const { host, nesting } = launcher.filters;
       return inGroup(cgroups, { runsCommands: tier === 'execute', ...identity(workspace) }, (group) => {
         const { nests } = confinement;
-        const launch = launcher.host({ tier, workspace, masks, program, nests, ...(group && { group }) });
+        const seccompFd = stdio.length;
+        const launch = launcher.host({ tier, workspace, masks, program, nests, seccompFd, ...(group && { group }) });
         const child = launcher.start(launch, stdio, [tier === 'execute' ? nesting : host]);
         if (group?.commands) places.set(child, group.commands);
         return child;
       });
+    },
+    startEgress(program, stdio) {
+      assertHolds(confinement, 'execute');
+      return launcher.start(launcher.egress(program), stdio, [launcher.filters.command]);
     },
     commandPlaceOf: (host) => places.get(host),
     commandSandbox: (workspace) => ({
@@ -150,6 +153,8 @@ interface HostRequest {
   /** Whether a sandbox within a sandbox works here. */
   readonly nests: boolean;
   readonly group?: HostGroup;
+  /** Descriptor of its filter. */
+  readonly seccompFd: number;
 }
 
 /** Starts confined processes, whether or not the confinement was proven. */
@@ -159,6 +164,7 @@ interface Launcher {
   readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
   readonly commandFilter: Uint8Array;
   host(request: HostRequest): Launch;
+  egress(program: readonly string[]): Launch;
   commandArgs(workspace: string, seccompFd?: number): string[];
   /** `filters` become the descriptors after those of `stdio`. */
   start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
@@ -170,7 +176,8 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
   const commandFilter = seccompFilter({ arch, sockets: ['inet'] });
   const filters = {
     host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
-    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: [], allowNamespaces: true })),
+    // Commands are held to their host's filter as well as to their own.
+    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: ['inet'], allowNamespaces: true })),
     command: toFile('seccomp-command.bpf', commandFilter),
   };
   function toFile(name: string, program: Buffer): string {
@@ -192,7 +199,7 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
     bwrap,
     filters,
     commandFilter,
-    host({ tier, workspace, program, masks, nests, group }) {
+    host({ tier, workspace, program, masks, nests, seccompFd, group }) {
       const { shownId: _, ...ids } = identity(workspace);
       const who = { ...ids, ...(group && { group }) };
       if (tier === 'execute' && !nests) return toLaunch([...rlimits(limits), ...dying(), ...program], who);
@@ -200,7 +207,15 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
       const asked = { ...request(workspace), masks: onDisk(masks, workspace), groups };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
-      return toLaunch([...rlimits(limits), ...ownProc, bwrap, ...toBwrapArgs(profile), '--', ...program], who);
+      const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
+      return toLaunch([...rlimits(limits), ...ownProc, ...ownBwrap], who);
+    },
+    egress(program) {
+      const { shownId, ...ids } = identity(stateDir);
+      const profile = egressProfile({ runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) });
+      const variables = { NODE_CHANNEL_FD: EGRESS_LISTENERS_FD, UV_THREADPOOL_SIZE: limits.egressThreads };
+      const env = Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
+      return toLaunch([...rlimits(limits), bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], ids);
     },
     commandArgs: (workspace, seccompFd = COMMAND_SECCOMP_FD) =>
       toBwrapArgs({ ...commandProfile(request(workspace)), seccompFd }),
@@ -252,6 +267,7 @@ async function tryOut(
       program,
       masks: NO_MASKS,
       nests: true,
+      seccompFd: HOST_SECCOMP_FD,
       ...(group && { group }),
     });
   };
@@ -295,51 +311,6 @@ async function tryOut(
   return { ...base, level: 'none', missing: [...missing, ...notHeld(best.probes)], advice: best.reason };
 }
 
-/** The launcher of a host gets no more rights than the workspace's owner has, unless that is root. */
-function identity(workspace: string): { uid?: number; gid?: number; shownId?: number } {
-  if (process.getuid?.() !== 0) return {};
-  const { uid, gid } = statSync(workspace);
-  return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };
-}
-
-/** It enters its control group as who we are, before it is anybody else, and never runs outside of it. */
-function toLaunch(
-  program: readonly string[],
-  { uid, gid, group }: ReturnType<typeof identity> & { group?: HostGroup },
-): Launch {
-  const ids = uid === undefined || gid === undefined ? undefined : { uid, gid };
-  if (!group) {
-    const [command, ...args] = program;
-    return { command: command as string, args, ...ids };
-  }
-  const files = group.join;
-  const enter = files.map((_, i) => `echo 0 >"$${i + 1}"`);
-  const script = [...enter, `shift ${files.length}`, 'exec "$@"'].join(' && ');
-  const become = ids ? ['setpriv', '--reuid', `${ids.uid}`, '--regid', `${ids.gid}`, '--clear-groups', '--'] : [];
-  return { command: '/bin/sh', args: ['-c', script, 'sh', ...files, ...become, ...program] };
-}
-
-/** Prefix that bounds what bubblewrap can't: open files, core dumps, locked memory; inherited by all that a host starts. */
-function rlimits({ openFilesMax }: Limits): string[] {
-  const prlimit = findProgram('prlimit');
-  const bounds = [`--nofile=${openFilesMax}:${openFilesMax}`, '--core=0:0', '--memlock=65536:65536'];
-  return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
-}
-
-/** Prefix after which a process dies with the daemon's thread that started it, where bubblewrap doesn't see to that. */
-function dying(): string[] {
-  const setpriv = findProgram('setpriv');
-  return setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--'];
-}
-
-/** Prefix that starts a pid namespace with an uncovered /proc; only the real root has to, and can. */
-function freshPidNamespace({ hostTasksMax }: Limits): string[] {
-  const fresh = [...dying(), 'unshare', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child=KILL', '--'];
-  if (!boundsPidsByNamespace(release())) return fresh;
-  // RLIMIT_NPROC, which bounds commands elsewhere, is nothing to root: a fork bomb would be faster than the watchdog.
-  return [...fresh, 'sh', '-c', 'echo "$0" >/proc/sys/kernel/pid_max; exec "$@"', `${hostTasksMax}`];
-}
-
 function assertHolds({ level, advice, missing }: Confinement, tier: Tier): void {
   const needed = LEVEL_NEEDED[tier];
   if (RANK[level] >= RANK[needed]) return;
@@ -373,6 +344,7 @@ function unavailable(advice: string): Sandbox {
     assertHolds: refuse,
     startHost: (tier) => refuse(tier),
     commandPlaceOf: () => undefined,
+    startEgress: () => refuse('execute'),
     commandSandbox: () => refuse('execute'),
     [Symbol.asyncDispose]: async () => {},
   };

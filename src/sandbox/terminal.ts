@@ -10,8 +10,9 @@ import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { COMMAND_STATUS_FD, findProgram } from './bubblewrap.ts';
-import { type CommandRequest, type CommandSetup, Status, toSandboxArgs } from './command.ts';
+import { type CommandRequest, type CommandSetup, toSandboxArgs } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
+import { Status } from './command-status.ts';
 import { openPty, type Pty, type Size } from './pty.ts';
 import { type Excerpt, TerminalLog } from './terminal-log.ts';
 import { foregroundOf, type Tty, waiterOf } from './tty-wait.ts';
@@ -304,7 +305,10 @@ function toArgs(request: CommandRequest, setup: CommandSetup, group: CommandGrou
     args: setup.args.filter((it) => it !== '--new-session'),
     environment: { ...setup.environment, TERM: 'xterm-256color' },
   };
-  return toSandboxArgs(request, inside, { launcher: [setsid, '--ctty'], group });
+  return toSandboxArgs(request, inside, {
+    launcher: [setsid, '--ctty'],
+    hold: group?.holdArgs(COMMAND_STATUS_FD + 1) ?? [],
+  });
 }
 
 function start(
