@@ -129,6 +129,26 @@ export const limitsSchema = z.strictObject({
   listEntriesMax: count().default(5_000),
   /** Directory entries looked at by one listing, so that a tree of millions ends in time. */
   listScanMax: count().default(1_000_000),
+  /** ripgreps at once in one thread of a host: each uses every core by itself, and takes memory. */
+  searchesMax: count().default(2),
+  /** Threads of one ripgrep, so that one search can't take a large machine for itself. */
+  searchThreadsMax: count().default(4),
+  /** Address space of one ripgrep; a line of 10 MB that matches at every character takes 300 MB. */
+  searchMemoryBytes: bytes().default(512 * MiB),
+  /** Characters of a line that a search shows, around its match: one minified file must not fill the answer. */
+  searchLineChars: count().default(500),
+  /** What the lines of one search may weigh in its answer, each with 64 bytes of its own; they fit one message. */
+  searchResultBytes: bytes().default(4 * MiB),
+  /** Paths of one search that are held in memory to be sorted, at about 200 bytes each. */
+  searchPathsMax: count().default(200_000),
+  /** Lines of a tree of the workspace, so that it fits what a model reads. */
+  treeLinesMax: count().default(1_000),
+  /** Content that file_read_many returns in all, so that 100 files fit one message. */
+  readManyBytesMax: bytes().default(4 * MiB),
+  /** Text that is validated; YAML takes about 1 ms for each KiB at worst. */
+  validateBytesMax: bytes().default(MiB),
+  /** Longest that work whose time its input decides (a schema's patterns) may keep a thread that others share. */
+  boundedWorkMs: ms().default(500),
   /** Characters of the diff that a person is shown before a file is changed; files four times as large are not compared. */
   previewDiffBytes: bytes().default(64 * KiB),
   /** Symbolic links followed in one path, as in the kernel. */

@@ -1,5 +1,6 @@
 /** Where our own code lies, in the checkout (.ts) and in the published package (.js), and how a host is started from it. */
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -24,15 +25,25 @@ export const hostProgram: readonly string[] = [
 
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
 function neededPaths(): string[] {
-  const modules = ['zod', 'piscina', 'mime'].map((name) => {
-    const path = fileURLToPath(import.meta.resolve(name));
-    return path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length);
-  });
+  const loaded = ['zod', 'piscina', 'mime', 'ajv', 'yaml', 'smol-toml', 'jsonc-parser', '@vscode/ripgrep'];
+  const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
+  const modules = [...files, ...ripgrepOf(files.at(-1) as string)].map((path) =>
+    path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length),
+  );
   const code = [join(base, 'src'), join(base, 'workers'), join(packageDir, 'package.json')];
   const paths = [...code, ...modules, realpathSync(process.execPath)].map((path) => realpathSync(path));
   const unique = [...new Set(paths)];
   // Inside /usr it is there already, inside another one too.
   return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => path.startsWith(`${it}/`)));
+}
+
+/** Its program, which is in a package for each platform; none where that was not installed, and searches say so. */
+function ripgrepOf(module: string): string[] {
+  try {
+    return [createRequire(module).resolve(`@vscode/ripgrep-${process.platform}-${process.arch}/bin/rg`)];
+  } catch {
+    return []; // MODULE_NOT_FOUND
+  }
 }
 
 /** Everything of the package that is run, or decides what is run. */

@@ -13,14 +13,18 @@ import type {
   CheckedCommand,
   CheckedDirectory,
   CheckedFile,
+  CheckedSearch,
   CheckedTarget,
   CommandResult,
   ToolContext,
 } from '../src/tools/tool.ts';
 import type { Anchor } from './anchor.ts';
+import { withinTime } from './bounded.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
 import { PathRules } from './path-rules.ts';
+import { Ripgrep } from './ripgrep.ts';
+import { searchAt } from './search.ts';
 import { hashAt, refuseProtected, replaceAt } from './targets.ts';
 
 export interface ContextOptions {
@@ -39,6 +43,8 @@ export interface ContextOptions {
   /** Absent in hosts that run no commands. */
   readonly command?: CommandSetup;
   readonly signal: AbortSignal;
+  /** The thread's; one of its own when absent. */
+  readonly ripgrep?: Ripgrep;
   readonly onOutput?: CommandRequest['onOutput'];
 }
 
@@ -88,6 +94,17 @@ export class WorkerContext implements ToolContext {
     if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path, this.#rules.refusedBelow(path));
     fs.closeSync(fd);
     throw new ToolError('UNSUPPORTED', `\`${path}\` is not a directory`, { suggestion: 'Read it with file_read.' });
+  }
+
+  search(path: string): CheckedSearch {
+    const { anchor, workspace, powers, ripgrep = new Ripgrep(this.limits, powers) } = this.#options;
+    anchor.assertInside(path);
+    const opened = this.#rules.open(path, () => anchor.open(path));
+    return searchAt({ opened, path, workspace, rules: this.#rules, ripgrep, limits: this.limits, signal: this.signal });
+  }
+
+  bounded<T>(work: () => T): T {
+    return withinTime(work, this.limits.boundedWorkMs);
   }
 
   target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {

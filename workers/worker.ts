@@ -16,10 +16,12 @@ import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
 import { type Heard, HOST_CHANNEL, type ToThreads } from './host-channel.ts';
 import { OutputWindow } from './output-window.ts';
+import { Ripgrep } from './ripgrep.ts';
 
 const setup = workerData as HostSetup;
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
+const ripgrep = new Ripgrep(setup.limits, powers);
 const command = setup.command && prepare(setup.command);
 interface Running {
   readonly controller: AbortController;
@@ -97,7 +99,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     ...(job.bounds && { bounds: job.bounds }),
     limits: setup.limits,
     powers,
-    signal,
+    ...{ signal, ripgrep },
     ...(command && { command }),
     ...(onOutput && { onOutput }),
   });
