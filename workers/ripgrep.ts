@@ -141,7 +141,7 @@ async function installed(): Promise<string> {
 
 const outOfMemory = ({ searchMemoryBytes }: Limits): ToolError =>
   new ToolError('MEMORY_LIMIT', `the search needed more than ${searchMemoryBytes} bytes of memory`, {
-    suggestion: 'Search a smaller part, or for something simpler.',
+    suggestion: 'Search a smaller part, for something simpler, or exclude generated files whose lines are huge.',
     details: { limit: searchMemoryBytes, enforcedBy: 'rlimit' },
   });
 

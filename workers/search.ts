@@ -2,7 +2,7 @@
 import * as fs from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 import { ToolError } from '../src/errors.ts';
-import { matchGlob, parseGlob, toSegments, unfoldBraces } from '../src/glob.ts';
+import { matchGlob, parseSearchGlob, toSegments, unfoldBraces } from '../src/glob.ts';
 import type { Limits } from '../src/limits.ts';
 import type { CheckedSearch, ContentQuery, SearchScope } from '../src/tools/tool.ts';
 import { below, type Opened } from './anchor.ts';
@@ -182,7 +182,7 @@ const namesHidden = (glob: string): boolean =>
  * ripgrep gets of it what spares it files: the ending that all of them have.
  */
 function wanted({ include, extension }: SearchScope): (path: string) => boolean {
-  const glob = include === undefined ? undefined : parseGlob(include);
+  const glob = include === undefined ? undefined : parseSearchGlob(include);
   const hidden = include !== undefined && namesHidden(include);
   const ending = extension === undefined ? '' : `.${extension}`;
   return (path) => {

@@ -22,6 +22,7 @@ test.each([
   ['stages', /^back-test of 10000 calls, [1-9]\d* decided differently: \d+ ms$/m],
   ['decide', /^file call, 500 rules +p50 [\d.]+ µs/m],
   ['audit', /^verify, entries a second +\d+$/m],
+  ['search', /^file_glob, \*\*\/\*\.ts +p50 [\d.]+ ms .* ratio [\d.]+$/m],
   ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
 ])(
   'the bench of %s prints %s',

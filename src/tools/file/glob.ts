@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { matchGlob, parseGlob } from '../../glob.ts';
+import { matchGlob, parseSearchGlob } from '../../glob.ts';
 import { glob } from '../glob-parameter.ts';
 import { type CheckedSearch, defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
@@ -85,7 +85,7 @@ async function withDirectories(
   { pattern, ignore, path }: { pattern: string; ignore: readonly string[]; path: string },
   ctx: ToolContext,
 ): Promise<Found> {
-  const wanted = parseGlob(pattern);
+  const wanted = parseSearchGlob(pattern);
   const base = normal(path);
   const fromBase = (it: string) => (base === '' ? it : it.slice(base.length + 1));
   const all = await collect(search, { exclude: ignore }, ctx);
