@@ -130,7 +130,7 @@ export const limitsSchema = z.strictObject({
   /** Directory entries looked at by one listing, so that a tree of millions ends in time. */
   listScanMax: count().default(1_000_000),
   /** ripgreps at once in one thread of a host: each uses every core by itself, and takes memory. */
-  searchesMax: count().default(2),
+  searchesMax: count().default(4),
   /** Threads of one ripgrep, so that one search can't take a large machine for itself. */
   searchThreadsMax: count().default(4),
   /** Address space of one ripgrep; a line of 10 MB that matches at every character takes 300 MB. */

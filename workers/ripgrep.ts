@@ -51,7 +51,7 @@ export class Ripgrep {
   async run(run: RipgrepRun): Promise<void> {
     this.#prefix ??= launchOf(this.#limits);
     const [program, ...before] = await this.#prefix;
-    await this.#enter();
+    await this.#enter(run.signal);
     try {
       run.signal.throwIfAborted();
       await this.#spawn(program as string, [...before, ...ALWAYS, ...run.args], run);
@@ -62,11 +62,19 @@ export class Ripgrep {
   }
 
   /** It uses every core by itself, so that more at once only take more memory. */
-  async #enter(): Promise<void> {
-    while (this.#running >= this.#limits.searchesMax)
-      await new Promise<void>((resolve) => {
-        this.#waiting.push(resolve);
-      });
+  async #enter(signal: AbortSignal): Promise<void> {
+    while (this.#running >= this.#limits.searchesMax) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#waiting.push(resolve);
+      signal.addEventListener('abort', () => resolve(), { once: true });
+      await promise;
+      if (!signal.aborted) continue;
+      // Its turn may have come at the same moment, and is then the next one's.
+      const at = this.#waiting.indexOf(resolve);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      else this.#waiting.shift()?.();
+      throw signal.reason;
+    }
     this.#running += 1;
   }
 
@@ -83,6 +91,7 @@ export class Ripgrep {
     });
     let stderr = '';
     let enough = false;
+    let failure: { readonly error: unknown } | undefined;
     const kill = () => {
       child.kill('SIGKILL');
       child.stdout?.destroy();
@@ -91,9 +100,15 @@ export class Ripgrep {
     (child.stdout as Readable)
       .on('error', () => {})
       .on('data', (chunk: Buffer) => {
-        if (enough || onData(chunk)) return;
-        enough = true;
-        kill();
+        if (enough) return;
+        try {
+          enough = !onData(chunk);
+        } catch (error) {
+          // Thrown here it would end the thread, and all that runs in it.
+          enough = true;
+          failure = { error };
+        }
+        if (enough) kill();
       });
     (child.stderr as Readable)
       .on('error', () => {})
@@ -106,6 +121,7 @@ export class Ripgrep {
       child.once('close', (code, killedBy) => resolve({ code, killedBy }));
       const { code, killedBy } = await promise;
       signal.throwIfAborted();
+      if (failure) throw failure.error;
       if (enough || code === 0 || code === 1) return;
       if (killedBy !== null || /memory allocation/.test(stderr)) throw outOfMemory(this.#limits);
       // 2 also when a file could not be read, of which nothing is said.

@@ -202,6 +202,7 @@ function toArgs({ include, exclude = [], extension }: SearchScope): string[] {
   return [
     ...(include !== undefined && namesHidden(include) ? ['--hidden', '--glob=!.git'] : []),
     ...(prefilter ? [`--type-add=wanted:${name}`, '--type=wanted'] : []),
-    ...exclude.map((it) => `--glob=!${it}`),
+    // A second `!` would make it one that lets in.
+    ...exclude.map((it) => `--glob=!${it.replace(/^!/, '\\!')}`),
   ];
 }

@@ -50,7 +50,7 @@ export default defineTool({
     const found = includeDirs
       ? await withDirectories(search, { pattern, ignore, path }, ctx)
       : await collect(search, { include: pattern, exclude: ignore }, ctx);
-    const sorted = sort(found.paths, sortBy, search);
+    const sorted = await sort(found.paths, sortBy, { search, ctx });
     return {
       paths: sorted.slice(0, maxResults),
       total: sorted.length,
@@ -108,14 +108,25 @@ async function withDirectories(
   };
 }
 
-function sort(paths: string[], sortBy: 'name' | 'path' | 'modified', search: CheckedSearch): string[] {
+/** Paths between two looks at the abort signal; about 10 ms of work. */
+const PATHS_PER_BREATH = 2000;
+
+async function sort(
+  paths: string[],
+  sortBy: 'name' | 'path' | 'modified',
+  { search, ctx }: { search: CheckedSearch; ctx: ToolContext },
+): Promise<string[]> {
   if (sortBy === 'path') return paths.sort(compare);
   if (sortBy === 'name') {
     const keyed = paths.map((path) => ({ path, key: nameOf(path) }));
     return keyed.sort((a, b) => compare(a.key, b.key) || compare(a.path, b.path)).map(({ path }) => path);
   }
-  const timed = paths.map((path) => ({ path, at: search.stat(path)?.modifiedMs ?? 0 }));
-  return timed.sort((a, b) => b.at - a.at || compare(a.path, b.path)).map(({ path }) => path);
+  const timed: { path: string; atMs: number }[] = [];
+  for (const path of paths) {
+    if (timed.length % PATHS_PER_BREATH === 0) await ctx.breathe();
+    timed.push({ path, atMs: search.stat(path)?.modifiedMs ?? 0 });
+  }
+  return timed.sort((a, b) => b.atMs - a.atMs || compare(a.path, b.path)).map(({ path }) => path);
 }
 
 const nameOf = (path: string): string => path.split('/').findLast((it) => it !== '') ?? '';
