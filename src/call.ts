@@ -84,6 +84,8 @@ export interface CallOptions {
   progress?: boolean;
   /** Tells what the call would do, and does nothing. */
   preview?: boolean;
+  /** How often it is tried again after failures that may pass, where nothing can happen twice. */
+  retries?: number;
 }
 
 export type CallState =
@@ -103,4 +105,61 @@ export interface CallRecord {
   createdAt: string;
   state: CallState;
   result?: ToolResult;
+}
+
+/** One call of a batch, as its caller wrote it. */
+export interface BatchCall {
+  readonly id: string;
+  readonly tool: string;
+  readonly input?: unknown;
+  readonly dependsOn?: readonly string[] | undefined;
+  readonly options?: CallOptions | undefined;
+}
+
+/** Of `tools.batch`. */
+export interface BatchOptions {
+  /** Whether calls that have not begun are left out once one fails. */
+  readonly failFast?: boolean | undefined;
+  /** Calls under way at once; one that waits for a person does not count. */
+  readonly concurrency?: number | undefined;
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface BatchResult {
+  success: boolean;
+  /** In the order of the calls. */
+  results: ToolResult[];
+  metadata: {
+    totalCalls: number;
+    successCount: number;
+    failureCount: number;
+    /** Of the failed ones, those that never began. */
+    skippedCount: number;
+    durationMs: number;
+    cacheHits: number;
+    levels: readonly (readonly string[])[];
+    /** Calls of the widest level. */
+    maxParallelism: number;
+  };
+  /** Why nothing ran; the error of each call then. */
+  error?: WireError;
+}
+
+/** What a batch would be like, before it runs. */
+export interface BatchEstimate {
+  readonly levels: readonly (readonly string[])[];
+  readonly maxParallelism: number;
+  /** The calls whose times add up to the most, first to last: to make the batch faster, make one of these faster. */
+  readonly criticalPath: readonly string[];
+  /** Along the critical path; undefined where no call of the batch has a past. */
+  readonly estimatedMs?: number;
+  /** One after the other. */
+  readonly sequentialMs?: number;
+  readonly calls: readonly {
+    readonly id: string;
+    readonly tool: string;
+    readonly level: number;
+    readonly dependsOn: readonly string[];
+    readonly estimatedMs?: number;
+  }[];
 }

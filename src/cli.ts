@@ -3,6 +3,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { approvalsApprove, approvalsDeny, approvalsList, approvalsWatch } from './cli/approvals.ts';
 import { type AuditQueryFlags, auditExport, auditQuery, auditVerify } from './cli/audit.ts';
 import type { BacktestFlags } from './cli/backtest.ts';
+import { batch } from './cli/batch.ts';
 import { call } from './cli/call.ts';
 import { type Caller, type ConnectFlags, connect } from './cli/connect.ts';
 import { policyExplain, policyReload } from './cli/explain.ts';
@@ -79,6 +80,15 @@ verb('call <tool> [input...]', 'run one tool: input as one JSON object or as key
   .option('--progress', 'show state and output on stderr while it runs')
   .option('--preview', 'show what it would do')
   .action(ending(async (tool, input, flags) => call(tool, input, flags, callerOf(flags))));
+
+verb('batch <file>', 'run the calls of a JSON file (`-` for standard input), each as soon as what it needs is there')
+  .option('--workspace <dir>', 'the folder to work in (default: this one)')
+  .option('--plan', 'show the order and the time it would take, and run nothing')
+  .option('--fail-fast', 'begin nothing more once a call fails')
+  .option('--concurrency <n>', 'calls under way at once')
+  .option('--timeout <duration>', 'of the whole batch')
+  .option('--json', 'print exactly the result')
+  .action(ending(async (file, flags) => batch(file, flags, callerOf(flags))));
 
 verb('logs <callId>', 'the output of a call, as far as it is kept')
   .option('--follow', 'go on until the call ends')

@@ -1,6 +1,15 @@
 /** The library that agents, the CLI, tests and benches use: `ringfence/client`. */
 import type * as z from 'zod';
-import type { CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
+import type {
+  BatchCall,
+  BatchEstimate,
+  BatchOptions,
+  BatchResult,
+  CallOptions,
+  CallRecord,
+  CallState,
+  ToolResult,
+} from './call.ts';
 import { defaultLimits } from './limits.ts';
 import { type Powers, systemPowers } from './powers.ts';
 import { Peer } from './protocol/peer.ts';
@@ -9,7 +18,7 @@ import type { ToolInfo } from './tools/registry.ts';
 import type { Channel } from './transport/transport.ts';
 import { connectUnix } from './transport/unix-socket.ts';
 
-export type { CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
+export type { BatchCall, BatchEstimate, BatchResult, CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
 export { RemoteError } from './protocol/peer.ts';
 
 type Builtin = typeof builtinTools;
@@ -48,6 +57,15 @@ export type Progress =
 export interface CallSettings extends CallOptions {
   /** Cancels the call; its result is then CANCELLED. */
   readonly signal?: AbortSignal;
+}
+
+export interface BatchSettings extends BatchOptions {
+  /** Names the batch for `calls.cancel`. */
+  readonly batchId?: string;
+  /** Cancels what is not over. */
+  readonly signal?: AbortSignal;
+  /** Told of each result as it comes. */
+  readonly onResult?: (id: string, result: ToolResult) => void;
 }
 
 /** A piece of a call's output; a character may be cut at its end. */
@@ -127,6 +145,36 @@ export class Client implements AsyncDisposable {
   }
 
   /**
+   * Runs calls in the order that their `dependsOn` and their references (`${id.data.path}` in an input) ask for, each as
+   * soon as it can. Never throws for calls that fail; rejects with RemoteError for a batch that is none, and when the connection ends.
+   */
+  async batch(calls: readonly BatchCall[], settings: BatchSettings = {}): Promise<BatchResult> {
+    const { signal, onResult, ...options } = settings;
+    const batchId = options.batchId ?? this.#powers.uuid();
+    const hear = ({ method, params }: Notification) => {
+      if (method === 'batch.update' && params.batchId === batchId)
+        onResult?.(params.id as string, params.result as ToolResult);
+    };
+    const cancel = () => void this.request('calls.cancel', { callId: batchId }).catch(() => {}); // The connection is gone, and the batch with it.
+    this.#subscribers.add(hear);
+    signal?.addEventListener('abort', cancel);
+    try {
+      const progress = onResult !== undefined;
+      const result = this.request('tools.batch', { calls, options: { ...options, batchId, progress } });
+      if (signal?.aborted) cancel();
+      return (await result) as BatchResult;
+    } finally {
+      this.#subscribers.delete(hear);
+      signal?.removeEventListener('abort', cancel);
+    }
+  }
+
+  /** What a batch would be like: its levels, its longest way, its time as the past has it. Rejects as `batch` does, and for a cycle. */
+  async plan(calls: readonly BatchCall[]): Promise<BatchEstimate> {
+    return (await this.request('tools.batch', { calls, options: { plan: true } })) as BatchEstimate;
+  }
+
+  /**
    * Notifications of these topics from now on, until the iteration is left or the connection ends; nobody reading them, the
    * oldest of too many are lost. Rejects with RemoteError when the session may not have them.
    */
@@ -166,6 +214,13 @@ export class Client implements AsyncDisposable {
       if (page.eof || (!follow && page.entries.length === 0)) return page.cut;
       seq = page.seq;
     }
+  }
+
+  /** Tells of the states of calls made with `progress`, until the client is closed. */
+  onUpdate(listener: (callId: string, state: CallState) => void): void {
+    this.#subscribers.add(({ method, params }) => {
+      if (method === 'call.update') listener(params.callId as string, params.state as CallState);
+    });
   }
 
   async tools(): Promise<ToolInfo[]> {

@@ -53,6 +53,7 @@ const configFile = z.strictObject({
   policy: z.string().min(1).optional(),
   listen: z.string().optional(),
   limits: limitsSchema.partial().optional(),
+  cache: z.strictObject({ strategy: z.enum(['lru', 'lfu', 'ttl', 'size']) }).optional(),
   principals: z
     .record(principalName, z.strictObject({ policy: z.string().min(1).max(128).optional() }))
     .refine((it) => Object.keys(it).length <= 64, 'must name at most 64 principals')
@@ -75,6 +76,8 @@ export interface Config {
   readonly policy: string;
   readonly listen?: { readonly host: string; readonly port: number };
   readonly limits: Limits;
+  /** What makes room for a result that is to be kept: the one unused for longest, used least, that expires first, or the largest. */
+  readonly cacheStrategy: 'lru' | 'lfu' | 'ttl' | 'size';
   /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
 }
@@ -104,6 +107,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
     policy: policyPath,
     ...(listen !== undefined && { listen: toAddress(listen) }),
     limits: Object.freeze(limitsSchema.parse(file.limits ?? {})),
+    cacheStrategy: file.cache?.strategy ?? 'lru',
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
       ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, dirname(places.configFile)) }),

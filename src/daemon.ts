@@ -6,6 +6,7 @@ import { RpcError } from './errors.ts';
 import { Hosts } from './hosts/hosts.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
+import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
 import { rebase } from './policy/compose.ts';
@@ -18,15 +19,19 @@ import { toBytes } from './protocol/peer.ts';
 import { createRecords, type Records } from './records.ts';
 import { hostProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
+import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
 import { Events } from './session/events.ts';
-import { Gateway, type Identity } from './session/gateway.ts';
+import { Gateway } from './session/gateway.ts';
+import type { Identify } from './session/identity.ts';
 import { Oversight } from './session/oversight.ts';
 import { Policies } from './session/policies.ts';
 import { Results } from './session/results.ts';
 import type { Session } from './session/session.ts';
 import type { AuditEntry } from './store/audit-log.ts';
 import { acquireLock } from './store/database.ts';
+import { pastDurationMs } from './store/past-durations.ts';
+import { ResultCache } from './store/result-cache.ts';
 import { ResultLog } from './store/result-log.ts';
 import { builtinToolset, effectsOfBuiltin, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
@@ -60,13 +65,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records })));
-  const policies = new Policies({
-    base: () => source.current,
-    builtIn: BUILT_IN,
-    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, config).policy,
-    ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
-    home,
-  });
+  const policies = createPolicies(config, () => source.current);
   const { arch, platform } = process;
   const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
   const { confinement } = sandbox;
@@ -75,8 +74,9 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const permission = { home, resolve: createProgramResolver() };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
+  const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, limits, powers, permission, turns },
+    ...{ ...records, hosts, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
     approvers: () => gateway.approvers,
   });
@@ -87,11 +87,13 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
     ...{ oversight, results: new Results({ log, limits, powers }) },
+    batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
     confinement: toShown(confinement),
     probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies, toolset }),
     hostStatus: () => hosts.status(),
+    cacheStatus: () => cache.status,
     auditStatus: () => records.auditLog.status,
     approvalsPending: () => records.approvals.pendingCount,
     listeners: () => listeners.map((it) => it.address),
@@ -116,6 +118,17 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     return closing;
   }
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
+}
+
+function createPolicies(config: Config, base: () => Policy): Policies {
+  const { limits, workspaces } = config;
+  return new Policies({
+    base,
+    builtIn: BUILT_IN,
+    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, config).policy,
+    ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
+    home: config.places.home,
+  });
 }
 
 /** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
@@ -193,7 +206,7 @@ function sessionEntry({ options }: Session): AuditEntry {
 function webSocketOptions(
   listen: { host: string; port: number },
   { frameBytesMax, connectionsMax }: Limits,
-  identify: (token: string) => Identity | undefined,
+  identify: Identify,
 ) {
   const message = `a message over the bound of ${frameBytesMax} bytes`;
   const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();

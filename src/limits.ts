@@ -52,6 +52,36 @@ export const limitsSchema = z.strictObject({
   subscriptionsMax: count().default(16),
   /** Largest encoded result of a call; must fit a frame with its envelope. */
   resultBytesMax: bytes().default(14 * MiB),
+  /** Bytes of results that are kept to be given again. */
+  cacheBytesMax: bytes().default(64 * MiB),
+  /** Results kept to be given again. */
+  cacheEntriesMax: count().default(4096),
+  /** Age at which a kept result is dropped, though everything that it was made of may be the same. */
+  cacheTtlMs: ms().default(300_000),
+  /** Files and directories that a kept result may be made of: each is looked at before it is given again, 5 µs each, in the gateway. */
+  cacheWitnessesMax: count().default(256),
+  /** Calls of one workspace that wait for others' paths; each end of a call looks at all of them, 1 ms as measured. */
+  lockWaitersMax: count().default(2048),
+  /** Longest wait between two attempts of a call. */
+  retryBackoffMsMax: ms().default(30_000),
+  /** Attempts of a call after its first, whatever its caller or its tool say. */
+  callRetriesMax: count().default(5),
+  /** Calls of one batch; its plan is made at once, in the gateway: 1 000 cost 2 ms. */
+  batchCallsMax: count().default(1000),
+  /** Calls that the calls of a batch may name in `dependsOn`, together. */
+  batchEdgesMax: count().default(20_000),
+  /** Calls of a batch under way at once, whatever its caller asks for. */
+  batchConcurrencyMax: count().default(64),
+  /** Batches of one session at once; each holds results for its references. */
+  sessionBatchesMax: count().default(4),
+  /** Batches over all sessions. */
+  batchesMax: count().default(32),
+  /** Bytes that what the references of one call stand for may take, so that a thousand of them to one large result don't multiply it. */
+  batchInputBytesMax: bytes().default(12 * MiB),
+  /** Bytes of results that a batch holds for calls still to come. */
+  batchHeldBytesMax: bytes().default(32 * MiB),
+  /** Bytes of results in the answer to a batch; must fit a frame. */
+  batchResultBytesMax: bytes().default(12 * MiB),
   /** Counts of rate limits kept at once, about 300 bytes each; beyond it new sessions are counted together, by rule. */
   rateKeysMax: count().default(10_000),
   /** Most that one call may be estimated at, or say that it cost, in USD: a host that lies can't use up more at once. */

@@ -38,6 +38,8 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/tool': 'call errors limits',
   'tools/diff': 'limits',
   'tools/builtin': 'tools',
+  'tools/portable': '',
+  'tools/nulls': '',
   'tools/registry': 'call pipeline policy tools',
   'tools/glob-parameter': '',
   'tools/file-text': 'tools/tool errors',

@@ -26,6 +26,7 @@ import { PathRules } from './path-rules.ts';
 import { Ripgrep } from './ripgrep.ts';
 import { searchAt } from './search.ts';
 import { hashAt, refuseProtected, replaceAt } from './targets.ts';
+import { Witnesses } from './witnesses.ts';
 
 export interface ContextOptions {
   readonly workspace: string;
@@ -56,6 +57,7 @@ export class WorkerContext implements ToolContext {
   readonly #rules: PathRules;
   readonly #changed: FileChange[] = [];
   readonly #commands: Commands;
+  readonly #witnesses: Witnesses;
   #truncatedBytes = 0;
 
   constructor(options: ContextOptions) {
@@ -63,16 +65,19 @@ export class WorkerContext implements ToolContext {
     this.#rules = new PathRules(options.view, options.workspace);
     this.signal = options.signal;
     this.limits = options.limits;
+    this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
     this.#commands = new Commands({ ...options, truncated: (bytesTotal) => this.truncated(bytesTotal) });
   }
 
   /** What the job used and changed, for its result; `threadCpuMs` is the thread's own. */
   usage(threadCpuMs: number): JobUsage {
+    const witnesses = this.#witnesses.all;
     return {
       ...this.#commands.used,
       cpuMs: this.#commands.used.cpuMs + threadCpuMs,
       enforcedBy: this.#commands.enforcedBy,
       ...(this.#truncatedBytes > 0 && { truncatedBytes: this.#truncatedBytes }),
+      ...(witnesses && { witnesses }),
       ...(this.#changed.length > 0 && { filesChanged: this.#changed }),
     };
   }
@@ -83,7 +88,7 @@ export class WorkerContext implements ToolContext {
     return fileAt(
       this.#rules.open(path, () => anchor.open(path)),
       path,
-      this.limits.fileBytesMax,
+      { bytesMax: this.limits.fileBytesMax, witnesses: this.#witnesses },
     );
   }
 
@@ -91,7 +96,8 @@ export class WorkerContext implements ToolContext {
     const { anchor } = this.#options;
     anchor.assertInside(path);
     const { fd } = this.#rules.open(path, () => anchor.open(path));
-    if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path, this.#rules.refusedBelow(path));
+    const rest = { isRefused: this.#rules.refusedBelow(path), witnesses: this.#witnesses };
+    if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path, rest);
     fs.closeSync(fd);
     throw new ToolError('UNSUPPORTED', `\`${path}\` is not a directory`, { suggestion: 'Read it with file_read.' });
   }
@@ -100,6 +106,8 @@ export class WorkerContext implements ToolContext {
     const { anchor, workspace, powers, ripgrep = new Ripgrep(this.limits, powers) } = this.#options;
     anchor.assertInside(path);
     const opened = this.#rules.open(path, () => anchor.open(path));
+    // ripgrep does not tell of all that it looked at.
+    this.#witnesses.giveUp();
     return searchAt({ opened, path, workspace, rules: this.#rules, ripgrep, limits: this.limits, signal: this.signal });
   }
 

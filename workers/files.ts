@@ -4,6 +4,7 @@ import * as fs from 'node:fs';
 import { ToolError } from '../src/errors.ts';
 import type { CheckedDirectory, CheckedFile, EntryType } from '../src/tools/tool.ts';
 import { below, codeOf, type Opened, toAccessError } from './anchor.ts';
+import type { Witnesses } from './witnesses.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
 
@@ -11,7 +12,12 @@ export const hashOf = (bytes: Uint8Array): string => `sha256:${hash('sha256', by
 const modeOf = (mode: number): string => (mode & 0o7777).toString(8).padStart(4, '0');
 
 /** The opened file, which now closes `fd`. Throws UNSUPPORTED, closed, for what is no regular file. */
-export function fileAt({ fd }: Opened, path: string, bytesMax: number): CheckedFile {
+export function fileAt(
+  { fd }: Opened,
+  path: string,
+  { bytesMax, witnesses }: { bytesMax: number; witnesses: Witnesses },
+): CheckedFile {
+  witnesses.add(path, () => fs.fstatSync(fd, { bigint: true }));
   const stat = fs.fstatSync(fd);
   if (!stat.isFile()) {
     fs.closeSync(fd);
@@ -61,8 +67,16 @@ const TYPES: [EntryType, (entry: fs.Dirent) => boolean][] = [
   ['symlink', (it) => it.isSymbolicLink()],
 ];
 
-/** The opened directory, which now closes `fd`; `isRefused` says which paths below it are not to be entered. */
-export function directoryAt(fd: number, path: string, isRefused: (path: string) => boolean): CheckedDirectory {
+export interface DirectoryOptions {
+  /** Which paths below it are not to be entered. */
+  readonly isRefused: (path: string) => boolean;
+  readonly witnesses: Witnesses;
+}
+
+/** The opened directory, which now closes `fd`. */
+export function directoryAt(fd: number, path: string, rest: DirectoryOptions): CheckedDirectory {
+  const { isRefused, witnesses } = rest;
+  witnesses.add(path, () => fs.fstatSync(fd, { bigint: true }));
   return {
     path,
     entries: () =>
@@ -70,6 +84,11 @@ export function directoryAt(fd: number, path: string, isRefused: (path: string) 
         .readdirSync(`/proc/self/fd/${fd}`, { withFileTypes: true })
         .map((entry) => ({ name: entry.name, type: TYPES.find(([, is]) => is(entry))?.[0] ?? 'other' })),
     stat: (name: string) => {
+      witnesses.add(
+        `${path}/${name}`,
+        () => fs.lstatSync(below(fd, name), { bigint: true, throwIfNoEntry: false }),
+        true,
+      );
       const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
       return stat && { size: stat.size, mode: modeOf(stat.mode), modifiedAt: stat.mtime.toISOString() };
     },
@@ -77,8 +96,9 @@ export function directoryAt(fd: number, path: string, isRefused: (path: string) 
       const at = `${path}/${name}`;
       if (isRefused(at)) return undefined;
       try {
-        return directoryAt(fs.openSync(below(fd, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW), at, isRefused);
+        return directoryAt(fs.openSync(below(fd, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW), at, rest);
       } catch (error) {
+        witnesses.giveUp();
         if (['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].includes(codeOf(error) ?? '')) return undefined;
         throw toAccessError(error, at);
       }

@@ -67,7 +67,7 @@ async function follow(
  * On a terminal, its own person; elsewhere whoever watches approvals, and when there is nobody, nobody is waited for. Undefined
  * when there is nothing to do but wait for the result.
  */
-async function askPerson(
+export async function askPerson(
   approvalId: string,
   { caller, over }: { caller: Caller; over: AbortSignal },
 ): Promise<'nobody' | 'left' | undefined> {
@@ -101,7 +101,7 @@ async function askPerson(
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** `250ms`, `5s`, `2m`, `1h`, or a number of seconds. */
-function parseDuration(text: string): number {
+export function parseDuration(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
   const ms = Math.round(Number(match?.[1]) * (UNITS[match?.[2] ?? 's'] as number));
   if (!match || ms < 1)

@@ -33,6 +33,16 @@ export interface PathView {
   readonly root?: string;
 }
 
+/** A file or directory as it was when a job read it. */
+export interface Witness {
+  /** Relative to the workspace, as the job named it. */
+  readonly path: string;
+  /** Device, inode, size, times of content and of change in nanoseconds. */
+  readonly mark: string;
+  /** Whether a link at its end was not followed. */
+  readonly isLink?: boolean;
+}
+
 export interface JobUsage {
   cpuMs: number;
   outputBytes: number;
@@ -44,6 +54,8 @@ export interface JobUsage {
   /** What it really cost, where the tool knows. */
   costUsd?: number;
   filesChanged?: FileChange[];
+  /** All that a job has read, where that is known. */
+  witnesses?: Witness[];
 }
 
 export type JobResult =
@@ -122,6 +134,16 @@ export function parseFromHost(message: unknown): FromHost | undefined {
   if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
     return { done: { id: done.id, result: done.result } };
   return undefined;
+}
+
+/** Whether what a host says of its reading is of the right shape. */
+export function isWitnesses(it: unknown, max: number): it is Witness[] {
+  return (
+    Array.isArray(it) &&
+    it.length > 0 &&
+    it.length <= max &&
+    it.every((one) => isRecord(one) && typeof one.path === 'string' && typeof one.mark === 'string')
+  );
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;

@@ -1,4 +1,72 @@
-import type { Stage } from './stage.ts';
+/** Results of reading are given again while everything that was read is the same. */
+import { hash } from 'node:crypto';
+import { isWitnesses, type Witness } from '../hosts/job.ts';
+import type { Limits } from '../limits.ts';
+import type { ResultCache } from '../store/result-cache.ts';
+import { type Call, checkedOf, type Stage } from './stage.ts';
+import { allHold } from './witness.ts';
 
-/** Issue 6: results of cacheable tools, validated by what they read. Passes on until then. */
-export const cache: Stage = (next) => next;
+/** A result as it is kept. */
+export interface CachedResult {
+  readonly data: unknown;
+  readonly bytes: number;
+  readonly truncatedBytes: number | undefined;
+  readonly witnesses: readonly Witness[];
+}
+
+export interface CacheParts {
+  readonly results: ResultCache<CachedResult>;
+  readonly limits: Limits;
+  /** Names the rules on paths that a call is held to. */
+  viewKeyOf(call: Call): string;
+}
+
+/**
+ * Only what was allowed without asking is kept, under the policy and the rules on paths that allowed it, so that nobody is
+ * given what another may see. A result whose reading can't be witnessed whole is not kept.
+ */
+export const cache =
+  ({ results, limits, viewKeyOf }: CacheParts): Stage =>
+  (next) =>
+  async (call) => {
+    const { tool, tier } = checkedOf(call);
+    const isCacheable = tool.cacheable === true && tier === 'read_only' && call.decision === 'allow';
+    if (!isCacheable || call.options.cache === false || call.options.preview) return next(call);
+    const key = keyOf(call, viewKeyOf(call));
+    const known = results.get(key, ({ witnesses }) => allHold(witnesses, call.workspace));
+    if (known) return give(known, call);
+    const data = await next(call);
+    const { witnesses, truncatedBytes } = call.usage ?? {};
+    if (isWitnesses(witnesses, limits.cacheWitnessesMax)) {
+      const bytes = (call.resultBytes ?? 0) + witnesses.length * WITNESS_BYTES;
+      results.put(key, { data, bytes: call.resultBytes ?? 0, truncatedBytes, witnesses }, { bytes });
+    }
+    return data;
+  };
+
+/** About what a witness takes in memory. */
+const WITNESS_BYTES = 200;
+
+function give({ data, bytes, truncatedBytes }: CachedResult, call: Call): unknown {
+  call.cached = true;
+  call.resultBytes = bytes;
+  call.usage = {
+    ...{ cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'cache' },
+    ...(truncatedBytes !== undefined && { truncatedBytes }),
+  };
+  return data;
+}
+
+function keyOf(call: Call, viewKey: string): string {
+  const { tool, input } = checkedOf(call);
+  const parts = [tool.name, tool.version, call.workspace, call.policy.version, viewKey, canonical(input)];
+  return hash('sha256', parts.join('\0'), 'base64');
+}
+
+/** JSON with the keys of objects in order. */
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_, it: unknown) =>
+    typeof it === 'object' && it !== null && !Array.isArray(it)
+      ? Object.fromEntries(Object.entries(it).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : it,
+  );

@@ -3,9 +3,10 @@ import type { Hosts } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditLog } from '../store/audit-log.ts';
+import type { ResultCache } from '../store/result-cache.ts';
 import { type ApproveDeps, approve } from './approve.ts';
 import { audit, intent } from './audit.ts';
-import { cache } from './cache.ts';
+import { type CachedResult, cache } from './cache.ts';
 import { costCap } from './cost-cap.ts';
 import { FairQueue } from './fair-queue.ts';
 import { lock } from './lock.ts';
@@ -36,6 +37,7 @@ export interface PipelineParts {
   readonly powers: Powers;
   readonly permission: PermissionParts;
   readonly turns: Turns;
+  readonly cache: ResultCache<CachedResult>;
   viewOf: ExecuteParts['viewOf'];
   /** How many listen for approvals now. */
   approvers(): number;
@@ -61,11 +63,11 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     costCap(ledger),
     validate,
     permission(parts.permission, parts.turns),
-    cache,
+    cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),
     approve(approvals, approveDeps(parts)),
     intent(auditLog),
-    retry,
-    lock,
+    retry(limits, powers),
+    lock(limits),
     schedule(queue, limits, powers),
     sanitize(limits),
   ];

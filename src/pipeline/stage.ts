@@ -69,6 +69,10 @@ export interface Call {
   /** What the caller should know although the call succeeded. */
   warnings?: string[];
   queuedMs: number;
+  /** Attempts after the first. */
+  retriesAttempted?: number;
+  /** Whether its result was had without running it. */
+  cached?: boolean;
   /** Whether its intent is on record, with its input. */
   intended?: boolean;
   /** Whether its job was handed to a host: from then on it may have cost something. */

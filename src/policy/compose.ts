@@ -6,6 +6,7 @@ import { escapeGlob } from './paths.ts';
 import type { Positioned, ValuePath } from './position.ts';
 import {
   type ApprovalSettings,
+  LOCKS,
   type MatchSpec,
   type Policy,
   type PolicyFile,
@@ -98,6 +99,9 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
     if (value !== undefined) bounds[key] = value;
     if ((own[key] ?? 0) > most) widens([...path, key], `${own[key]} is more than ${most} (${before.source})`, needs);
   }
+  const locks = own.locks ?? before.locks;
+  if (own.locks && before.locks && LOCKS.indexOf(own.locks) < LOCKS.indexOf(before.locks))
+    widens([...path, 'locks'], `${own.locks} locks less than ${before.locks} (${before.source})`, needs);
   const unchanged = own.decision === undefined || own.decision === before.decision;
   return {
     id: before.id,
@@ -106,6 +110,7 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
     source: own.decision === undefined ? before.source : said.where.line([...path, 'decision']),
     ...(approve && { approveDestructive: approve }),
     ...bounds,
+    ...(locks && { locks }),
   };
 }
 

@@ -126,6 +126,10 @@ const tier = z.strictObject({
   network: z.literal('none', { error: 'only `none` is supported yet, and always in force' }).optional(),
 });
 
+/** What a command locks; the strictest last. */
+export const LOCKS = ['none', 'paths', 'workspace'] as const;
+export type Locks = (typeof LOCKS)[number];
+
 /** Commands are the only ones that are held to these. */
 const executeTier = tier.extend({
   cpuMs: z.int().min(1).max(86_400_000).optional().describe('CPU time of a command, all its processes together.'),
@@ -137,6 +141,12 @@ const executeTier = tier.extend({
     .describe('Memory of a command, all its processes together, in MiB.'),
   processes: z.int().min(1).max(65_536).optional().describe('Processes of a command at once.'),
   fileMb: z.int().min(1).max(1_048_576).optional().describe('Largest file that a command may write, in MiB.'),
+  locks: z
+    .enum(LOCKS)
+    .optional()
+    .describe(
+      'What a command keeps others from while it runs: `workspace` all writes and commands of the workspace, `paths` those of the files that its redirections name, `none` nothing.',
+    ),
 });
 
 const rateLimit = z.strictObject({
@@ -231,6 +241,8 @@ export type TierBound = (typeof TIER_BOUNDS)[number];
 export interface TierRule extends RuleFacts, Partial<Readonly<Record<TierBound, number>>> {
   /** The question for destructive calls of an allowed tier, where the policy has one. */
   readonly approveDestructive?: RuleFacts;
+  /** Of the execute tier. */
+  readonly locks?: Locks;
 }
 
 export interface RateLimit {
@@ -262,4 +274,15 @@ export interface Policy {
   readonly open: readonly string[];
   /** Further policies that must agree: a session's own, a project's. The strictest of all decides. */
   readonly and: readonly Policy[];
+}
+
+/** What a command locks: the most that any layer says, everything where none does. */
+export function locksOf(policy: Policy): Locks {
+  const said = [policy, ...policy.and].flatMap(({ tiers }) => tiers.execute.locks ?? []);
+  return (
+    said.reduce<Locks | undefined>(
+      (most, it) => (most === undefined || LOCKS.indexOf(it) > LOCKS.indexOf(most) ? it : most),
+      undefined,
+    ) ?? 'workspace'
+  );
 }

@@ -19,6 +19,9 @@ const callOptions = z
   })
   .default({});
 
+/** What a reference can name. */
+const batchId = () => id().regex(/^[^\s.${}[\]]+$/, 'takes no spaces, dots, brackets, braces or dollar signs');
+
 const nothing = () => z.strictObject({}).prefault({});
 /** ISO 8601, or an age such as `30d`, `12h`. */
 const time = () => z.string().min(1).max(64);
@@ -46,6 +49,29 @@ export const params = {
     })
     .prefault({}),
   'tools.call': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown(), options: callOptions }),
+  'tools.batch': z.strictObject({
+    calls: z
+      .array(
+        z.strictObject({
+          id: batchId(),
+          tool: z.string().min(1).max(128),
+          input: z.unknown(),
+          dependsOn: z.array(z.string().max(128)).max(1000).optional(),
+          options: callOptions.optional(),
+        }),
+      )
+      .min(1),
+    options: z
+      .strictObject({
+        failFast: z.boolean().optional(),
+        concurrency: z.int().min(1).max(1000).optional(),
+        timeoutMs: z.int().min(1).max(86_400_000).optional(),
+        batchId: id().optional(),
+        progress: z.boolean().optional(),
+        plan: z.boolean().optional(),
+      })
+      .default({}),
+  }),
   'calls.cancel': z.strictObject({ callId: id() }),
   'calls.get': z.strictObject({ callId: id() }),
   'calls.list': z
@@ -107,7 +133,7 @@ export type Method = keyof typeof params;
 export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
 /** Methods of protocol 1 that a later version serves; an honest answer to who asks for them already. */
-export const METHODS_TO_COME: ReadonlySet<string> = new Set([...['tools.batch', 'calls.undo', 'providers.list']]);
+export const METHODS_TO_COME: ReadonlySet<string> = new Set([...['calls.undo', 'providers.list']]);
 
 /** Methods that only an operator may use; an agent is told no more than that. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([

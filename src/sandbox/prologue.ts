@@ -32,7 +32,6 @@ export const COMPUTED = ['HISTCMD', 'OPTIND', 'RANDOM', 'SRANDOM', 'SECONDS', 'L
 /** Arguments of bash. The command line is one of them, as it is: lines and errors keep their numbers. */
 export function toBashArgs(request: PrologueRequest): string[] {
   const exported = Object.entries(request.env).filter(([name]) => !COMPUTED.some((it) => it === name));
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is bash's.
   const exports = exported.length === 0 ? '' : 'export -- "${@:2}";';
   // An inherited limit that is lower stays, without a word about it; so does a variable that can't be set.
   const script = `{ ${ulimits(request).join(';')};${exports} } 2>/dev/null;eval "set --;$1"`;

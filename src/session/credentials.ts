@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Powers } from '../powers.ts';
 import { sameSecret } from '../transport/websocket.ts';
-import type { Identity } from './gateway.ts';
+import type { Identity } from './identity.ts';
 
 export interface CredentialsOptions {
   /** Absolute; outside every sandbox. */

@@ -1,7 +1,6 @@
 /** Connections to sessions, requests to what answers them. No tool code runs here. */
-import type { CallOptions, CallState } from '../call.ts';
+import type { CallState } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
-import type { HostStatus } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Pipeline, Toolset } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
@@ -11,67 +10,47 @@ import {
   OPERATOR_METHODS,
   type Params,
   params as schemas,
-  type Topic,
 } from '../protocol/messages.ts';
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
 import type { Channel } from '../transport/transport.ts';
+import type { Batches } from './batches.ts';
+import type { Connection } from './connection.ts';
 import type { Events } from './events.ts';
+import { authenticate, type Identify, type Identity, principalOf } from './identity.ts';
+import { createMethods, type Methods, type StatusParts } from './methods.ts';
 import type { Oversight } from './oversight.ts';
 import { parseParams } from './parse-params.ts';
 import type { Policies } from './policies.ts';
 import type { Results } from './results.ts';
 import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
-import { toolList, toolNames } from './tool-list.ts';
+import { toolNames } from './tool-list.ts';
 
 const PROTOCOL = 1;
 
-export interface GatewayOptions {
-  readonly version: string;
+export interface GatewayOptions extends StatusParts {
   readonly pipeline: Pipeline;
   readonly toolset: Toolset;
   readonly policies: Policies;
   readonly oversight: Oversight;
   readonly events: Events;
   readonly results: Results;
-  readonly confinement: { level: string; backend: string; cgroup: string; missing: readonly string[] };
-  /** What each probe of the sandbox found at start: `ok`, `leaks` or `unknown`. */
-  readonly probes: Readonly<Record<string, string>>;
+  readonly batches: Batches;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absolute, real; the first is the default. */
   readonly workspaces: readonly string[];
   /** The real path of a directory that lies in one of them, and the outermost of those. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): { workspace: string; root: string };
-  /** Whose token it is, if anybody's. */
-  identify(token: string): Identity | undefined;
+  readonly identify: Identify;
   warm(session: Session): void;
-  hostStatus(): Promise<HostStatus[]>;
-  auditStatus(): { entries: number; writable: boolean; overSize?: true };
-  approvalsPending(): number;
-  listeners(): string[];
   recordSession(session: Session): void;
   record(entry: AuditEntry): void;
   sessionEnded(session: Session): void;
   /** Begins the daemon's end; the answer is sent before it. */
   shutdown(graceMs: number): void;
-}
-
-/** Who a token says that its bearer is. */
-export interface Identity {
-  readonly role: 'agent' | 'operator';
-  readonly principal: string;
-  /** Built-in name or file of the policy that narrows what this principal may do. */
-  readonly policy?: string;
-}
-
-interface Connection {
-  readonly channel: Channel;
-  peer: Peer;
-  session?: Session;
-  subscriptions: (Disposable & { readonly topics: ReadonlySet<Topic> })[];
 }
 
 export class Gateway {
@@ -80,14 +59,20 @@ export class Gateway {
   readonly #events: Events;
   readonly #records: SessionRecords;
   readonly #budget: RequestBudget = { bytes: 0 };
-  readonly #startedAt: number;
+  readonly #methods: Methods;
   #closing = false;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
     this.#events = options.events;
     this.#records = new SessionRecords((it) => options.record(it));
-    this.#startedAt = options.powers.monotonicMs();
+    this.#methods = createMethods({
+      ...options,
+      records: this.#records,
+      startedAt: options.powers.monotonicMs(),
+      sessions: () => this.#sessions,
+      approvers: () => this.approvers,
+    });
   }
 
   /** Takes a connection, unless there are too many. */
@@ -157,7 +142,7 @@ export class Gateway {
       const { code, message, data } = thrown;
       const error = new RpcError(code, redactText(message), redactValue(data) as typeof data);
       const { session, channel } = connection;
-      this.#records.refused(error, { session, principal: this.#principalOf(channel), method });
+      this.#records.refused(error, { session, principal: principalOf(channel), method });
       throw error;
     }
   }
@@ -174,51 +159,11 @@ export class Gateway {
     }
     if (OPERATOR_METHODS.has(method) && connection.session?.options.role !== 'operator')
       throw new RpcError('FORBIDDEN', `${method} is for operators`);
-    return this.#answer(connection, method as Method, parseParams(method as Method, raw));
-  }
-
-  #answer(connection: Connection, method: Method, params: unknown): unknown {
-    if (method === 'hello') return this.#hello(connection, params as Params<'hello'>);
-    const session = connection.session as Session;
-    const { oversight } = this.#options;
-    switch (method) {
-      case 'tools.list':
-        return toolList(session, params as Params<'tools.list'>);
-      case 'tools.call':
-        return this.#call(session, params as Params<'tools.call'>);
-      case 'calls.cancel':
-        return { cancelled: session.cancel((params as Params<'calls.cancel'>).callId) };
-      case 'calls.get':
-        return this.#record(session, (params as Params<'calls.get'>).callId);
-      case 'calls.list':
-        return session.list(params as Params<'calls.list'>);
-      case 'results.read':
-        return this.#options.results.read(session, params as Params<'results.read'>, this.#sessions);
-      case 'events.subscribe':
-        return this.#subscribe(connection, params as Params<'events.subscribe'>);
-      case 'approvals.list':
-        return oversight.approvals();
-      case 'approvals.resolve':
-        return oversight.resolve(params as Params<'approvals.resolve'>, session.options.principal, (id, callId) =>
-          this.#sessionOf(id)?.get(callId),
-        );
-      case 'audit.query':
-        return oversight.audit(params as Params<'audit.query'>);
-      case 'audit.verify':
-        return oversight.verify();
-      case 'policy.get':
-        return oversight.policy(session);
-      case 'policy.explain':
-        return oversight.explain(session, params as Params<'policy.explain'>);
-      case 'policy.reload':
-        return this.#reload(session);
-      case 'status':
-        return this.#status(session);
-      case 'shutdown':
-        return this.#shutdown(session, params as Params<'shutdown'>);
-      default:
-        return method satisfies never;
-    }
+    const parsed = parseParams(method as Method, raw);
+    if (method === 'hello') return this.#hello(connection, parsed as Params<'hello'>);
+    // Each row takes what its own schema gives.
+    const answer = this.#methods[method as keyof Methods] as (caller: Connection, params: unknown) => unknown;
+    return answer(connection, parsed);
   }
 
   #hello(connection: Connection, params: Params<'hello'>): object {
@@ -227,7 +172,7 @@ export class Gateway {
     if (params.protocol !== PROTOCOL) {
       throw new RpcError('VERSION_UNSUPPORTED', `protocol ${params.protocol} is not served`, { supported: [PROTOCOL] });
     }
-    const identity = this.#authenticate(connection, params);
+    const identity = authenticate(connection.channel, params, this.#options.identify);
     const { limits, powers, confinement, version, workspaces } = this.#options;
     const place = this.#options.resolveWorkspace(params.workspace ?? (workspaces[0] as string));
     const { workspace } = place;
@@ -250,38 +195,6 @@ export class Gateway {
         sessionQueueMax: limits.sessionQueueMax,
       },
     };
-  }
-
-  /** Throws UNAUTHENTICATED for a token that is nobody's, two of different bearers, and a role that the token does not give. */
-  #authenticate({ channel }: Connection, { token, role }: Params<'hello'>): Identity {
-    const [own, opened] = [token, channel.bearer].map((it) => this.#identify(it));
-    const identity = own ?? opened;
-    // Else whoever has two could choose the policy that narrows less.
-    if (own && opened && (own.principal !== opened.principal || own.role !== opened.role))
-      throw new RpcError('UNAUTHENTICATED', 'hello.token and Authorization: Bearer are of different bearers');
-    if (!channel.authenticated && identity === undefined) {
-      throw new RpcError('UNAUTHENTICATED', 'a WebSocket needs a token: as Authorization: Bearer, or as hello.token');
-    }
-    if (role === 'operator' && identity?.role !== 'operator') {
-      throw new RpcError(
-        'UNAUTHENTICATED',
-        'role operator needs the operator token; the CLI reads it from the state directory',
-      );
-    }
-    return identity ?? { role: 'agent', principal: this.#principalOf(channel) };
-  }
-
-  #identify(token: string | undefined): Identity | undefined {
-    if (token === undefined) return undefined;
-    const identity = this.#options.identify(token);
-    if (!identity) throw new RpcError('UNAUTHENTICATED', 'this token is not one of this daemon');
-    return identity;
-  }
-
-  /** Of one without a token: a Unix socket's, where the mode of the file lets in. */
-  #principalOf(channel: Channel): string {
-    if (channel.kind !== 'unix') return 'unknown';
-    return `uid:${channel.credentials?.uid ?? process.getuid?.() ?? '?'}`;
   }
 
   #newSession(
@@ -317,80 +230,10 @@ export class Gateway {
     return [...this.#connections].flatMap(({ session }) => session ?? []);
   }
 
-  #sessionOf(id: string): Session | undefined {
-    return this.#sessions.find(({ options }) => options.id === id);
-  }
-
-  #call(session: Session, { tool, input, options }: Params<'tools.call'>): Promise<unknown> {
-    return session.call(tool, input, options as CallOptions);
-  }
-
-  #record(session: Session, callId: string): object {
-    const record = session.get(callId);
-    if (!record) throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
-    return record;
-  }
-
   #update(connection: Connection, call: Call, state: CallState): void {
     const { sessionId, id: callId } = call;
     this.#options.results.update(call, state);
     const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } });
     if (call.options.progress) connection.peer.notify('call.update', { callId, seq: event.seq, state });
-  }
-
-  #subscribe(connection: Connection, { topics, afterSeq }: Params<'events.subscribe'>): object {
-    const { role, id } = (connection.session as Session).options;
-    const restricted: Topic[] = ['audit', 'approvals'];
-    if (role !== 'operator' && topics.some((it) => restricted.includes(it))) {
-      throw new RpcError('FORBIDDEN', 'these topics are for operators');
-    }
-    if (connection.subscriptions.length >= this.#options.limits.subscriptionsMax) {
-      throw new RpcError(
-        'OVERLOADED',
-        `a connection has at most ${this.#options.limits.subscriptionsMax} subscriptions`,
-      );
-    }
-    const tell = ({ topic, sessionId, seq, method, params }: ReturnType<Events['publish']>) => {
-      if (topics.includes(topic) && (role === 'operator' || topic === 'policy' || sessionId === id))
-        connection.peer.notify(method, { ...params, seq });
-    };
-    connection.subscriptions.push({ topics: new Set(topics), ...this.#events.listen(tell) });
-    // After the answer, so that nothing of a subscription comes before its number.
-    if (afterSeq !== undefined)
-      for (const event of this.#events.after(afterSeq)) this.#options.powers.after(0, () => tell(event));
-    return { subscription: connection.subscriptions.length, seq: this.#events.seq };
-  }
-
-  async #status({ options }: Session): Promise<object> {
-    const { powers, version, pipeline } = this.#options;
-    const hosts = await this.#options.hostStatus();
-    const { queued, running } = pipeline.queue;
-    return {
-      uptimeMs: Math.round(powers.monotonicMs() - this.#startedAt),
-      version,
-      pid: process.pid,
-      rssBytes: process.memoryUsage.rss(),
-      sessions: [...this.#connections].filter(({ session }) => session).length,
-      calls: { queued, running, blocked: this.#options.approvalsPending() },
-      approvers: this.approvers,
-      // An agent learns nothing of other workspaces.
-      hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
-      cache: {},
-      audit: this.#options.auditStatus(),
-      listeners: this.#options.listeners(),
-      confinement: { ...this.#options.confinement, probes: this.#options.probes },
-    };
-  }
-
-  #reload(session: Session): object {
-    const answer = this.#options.oversight.reload();
-    if (!answer.ok) this.#records.reloadFailed(session, answer.problems);
-    return answer;
-  }
-
-  #shutdown(session: Session, { graceMs = this.#options.limits.shutdownGraceMs }: Params<'shutdown'>): object {
-    this.#records.shutdownAsked(session, graceMs);
-    this.#options.shutdown(graceMs);
-    return {};
   }
 }

@@ -69,8 +69,13 @@ export class Session {
     this.#forgotten = new ForgottenIds(options.limits.sessionCallIdsKept);
   }
 
-  /** Runs a call to its result; never rejects. */
-  call(name: string, rawInput: unknown, options: CallOptions): Promise<ToolResult> {
+  /** Runs a call to its result; never rejects. `onState` is told of its states, as onUpdate is. */
+  call(
+    name: string,
+    rawInput: unknown,
+    options: CallOptions,
+    onState?: (state: CallState) => void,
+  ): Promise<ToolResult> {
     const { powers } = this.options;
     const id = options.callId ?? powers.uuid();
     const known = this.#calls.get(id);
@@ -91,6 +96,7 @@ export class Session {
     call.announce = (state) => {
       record.state = state;
       this.options.onUpdate(call, state);
+      onState?.(state);
     };
     const { promise, resolve } = Promise.withResolvers<ToolResult>();
     const kept: Kept = { call, record, result: promise, bytes: 0 };
@@ -99,13 +105,26 @@ export class Session {
     return promise;
   }
 
+  /** The result of a call that is not to run. */
+  refusal(name: string, rawInput: unknown, { options, error }: { options: CallOptions; error: ToolError }): ToolResult {
+    const { powers } = this.options;
+    const call = this.#newCall(options.callId ?? powers.uuid(), name, rawInput, options);
+    return this.#toResult(call, powers.monotonicMs(), { error });
+  }
+
   /** Whether there was such a call still to cancel. */
   cancel(callId: string): boolean {
-    const kept = this.#calls.get(callId);
-    if (!kept || kept.record.result) return false;
-    kept.call.controller.abort(
+    return this.abort(
+      callId,
       new ToolError('CANCELLED', 'the call was cancelled by its client', { details: { by: 'caller' } }),
     );
+  }
+
+  /** Ends a call for `reason`; false where it was over, or never was. */
+  abort(callId: string, reason: ToolError): boolean {
+    const kept = this.#calls.get(callId);
+    if (!kept || kept.record.result) return false;
+    kept.call.controller.abort(reason);
     return true;
   }
 
@@ -194,8 +213,8 @@ export class Session {
     const metadata: ResultMetadata = {
       durationMs,
       queuedMs: round(call.queuedMs),
-      cached: false,
-      retriesAttempted: 0,
+      cached: call.cached === true,
+      retriesAttempted: call.retriesAttempted ?? 0,
       ...(call.approvalGranted && { approvalGranted: true }),
       timestamp: new Date(powers.now() - durationMs).toISOString(),
       ...(call.checked && { tier: call.checked.tier }),

@@ -4,6 +4,8 @@ import type { Decision, Tier } from '../call.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
 import type { Question } from '../policy/question.ts';
 import { builtinTools } from './builtin.ts';
+import { withoutNulls } from './nulls.ts';
+import { type JsonSchema, toPortable, toStrict } from './portable.ts';
 import type { Tool } from './tool.ts';
 
 /** All built-in tools by name and alias. */
@@ -12,13 +14,13 @@ export function builtinToolset(): Toolset {
   for (const tool of Object.values(builtinTools) as unknown as Tool[]) {
     names.set(tool.name, {
       tool,
-      parse: (input) => tool.input.parse(input),
+      parse: (input) => tool.input.parse(withoutNulls(input, tool.input)),
       parameters: Object.keys(tool.input.shape),
     });
     for (const alias of tool.aliases) {
       names.set(alias.name, {
         tool,
-        parse: (input) => alias.toInput(alias.input.parse(input)),
+        parse: (input) => alias.toInput(alias.input.parse(withoutNulls(input, alias.input))),
         parameters: Object.keys(alias.input.shape),
       });
     }
@@ -92,12 +94,19 @@ export function toFormat(info: ToolInfo, format: 'ringfence' | 'mcp' | 'openai' 
     case 'ringfence':
       return info;
     case 'mcp':
-      return { name, title, description, inputSchema, annotations: { title, ...annotations } };
+      return { name, title, description, inputSchema: toPortable(inputSchema), annotations: { title, ...annotations } };
     case 'openai':
-      return { type: 'function', name, description, parameters: inputSchema, strict: false };
+      return { type: 'function', name, description, ...openAiParameters(inputSchema) };
     case 'anthropic':
-      return { name, description, input_schema: inputSchema };
+      return { name, description, input_schema: toPortable(inputSchema) };
     default:
       return format satisfies never;
   }
+}
+
+/** Strict where it can be: the model then can't leave out, misname or invent a parameter. */
+function openAiParameters(inputSchema: object): { parameters: JsonSchema; strict: boolean } {
+  const portable = toPortable(inputSchema) as JsonSchema;
+  const strict = toStrict(portable);
+  return { parameters: strict ?? portable, strict: strict !== undefined };
 }

@@ -130,6 +130,17 @@ export interface ToolContext {
   hashOf(bytes: Uint8Array): string;
 }
 
+/** When and how a failed call is tried again; only recoverable failures are, and only where nothing can happen twice. */
+export interface Retry {
+  /** With the first one. */
+  readonly maxAttempts: number;
+  /** Before the second attempt; a random part of up to a half is taken off. */
+  readonly backoffMs: number;
+  /** Of the wait, from attempt to attempt. */
+  readonly multiplier: number;
+  readonly codes: readonly Code[];
+}
+
 export type Category =
   | 'filesystem'
   | 'code_analysis'
@@ -169,6 +180,9 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly destructive?: boolean;
   readonly idempotent?: boolean;
   readonly cacheable?: boolean;
+  readonly retry?: Retry;
+  /** Tools that it usually follows: in a batch, calls of it begin after those before them. */
+  readonly dependencies?: readonly string[];
   /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */
   timeoutMs?(input: z.output<I>): number | undefined;
   /** The command line that a call runs, for tools that run one; policies judge it by its programs and paths. */

@@ -96,7 +96,7 @@ test('directories that are swapped for links while they are searched show nothin
 test('a search that is cancelled answers at once, and its ripgrep is gone', async () => {
   const controller = new AbortController();
   const running = client.call('file_grep', { path: 'slow', pattern: slow('CANCELLED') }, { signal: controller.signal });
-  await until(() => processesWith('cCANCELLED').length > 0);
+  await until(() => processesWith('cCANCELLED').length > 0, 20_000);
   const from = performance.now();
   controller.abort();
   expect(await running).toMatchObject({ success: false, error: { code: 'CANCELLED' } });
@@ -109,7 +109,7 @@ test('a ripgrep ends with the thread that started it', async () => {
     workerData: { workspace, pattern: slow('ORPHANED') },
   });
   thread.on('error', () => {});
-  await until(() => processesWith('cORPHANED').length > 0);
+  await until(() => processesWith('cORPHANED').length > 0, 20_000);
   await thread.terminate();
   await until(() => processesWith('cORPHANED').length === 0);
 });

@@ -23,6 +23,7 @@ test.each([
   ['decide', /^file call, 500 rules +p50 [\d.]+ µs/m],
   ['audit', /^verify, entries a second +\d+$/m],
   ['search', /^file_glob, \*\*\/\*\.ts +p50 [\d.]+ ms .* ratio [\d.]+$/m],
+  ['orchestration', /^cache hit +p50 [\d.]+ ms$/m],
   ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
 ])(
   'the bench of %s prints %s',

@@ -29,14 +29,17 @@ export function toolRunner({
   const anchor = new Anchor(workspace, limits);
   const view = { key: rules.length === 0 ? '' : 'rules', rules, home: '/nonexistent' };
   const ripgrep = new Ripgrep(limits, powers);
-  const contextOf = () =>
-    new WorkerContext({ workspace, anchor, view, masks: NO_MASKS, limits, powers, signal, ripgrep });
+  const contextOf = (own: AbortSignal) =>
+    new WorkerContext({ workspace, anchor, view, masks: NO_MASKS, limits, powers, signal: own, ripgrep });
   return {
-    contextOf,
     /** The tool's data, as its own schema lets it out. */
-    async run<D = Record<string, never>>(name: keyof typeof builtinTools, input: Record<string, unknown>): Promise<D> {
+    async run<D = Record<string, never>>(
+      name: keyof typeof builtinTools,
+      input: Record<string, unknown>,
+      own = signal,
+    ): Promise<D> {
       const tool = builtinTools[name] as unknown as Tool;
-      const data = await tool.run(tool.input.parse(input) as never, contextOf());
+      const data = await tool.run(tool.input.parse(input) as never, contextOf(own));
       return tool.output.parse(data) as D;
     },
   };

@@ -1,4 +1,3 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the shell's own expansions.
 import { describe, expect, test } from 'vitest';
 import { parseCommand } from '../../../src/policy/command.ts';
 

@@ -1,0 +1,127 @@
+/** `ringfence batch FILE|-`: several calls, in the order that they ask for. */
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client.ts';
+import { askPerson, parseDuration } from './call.ts';
+import { type Caller, connect } from './connect.ts';
+import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from './output.ts';
+
+export interface BatchFlags {
+  readonly json?: boolean;
+  readonly plan?: boolean;
+  readonly failFast?: boolean;
+  readonly concurrency?: string;
+  readonly timeout?: string;
+}
+
+interface BatchFile {
+  readonly calls: BatchCall[];
+  readonly options?: BatchSettings;
+}
+
+/** Gives the exit code: that of the first call that failed. */
+export async function batch(file: string, flags: BatchFlags, caller: Caller): Promise<number> {
+  const { calls, options } = await read(file);
+  const settings = { ...options, ...settingsOf(flags) };
+  await using client = await connect(caller);
+  if (flags.plan) {
+    const plan = await client.plan(calls);
+    if (flags.json) printJson(plan);
+    else printPlan(plan);
+    return EXIT.OK;
+  }
+  const interrupt = new AbortController();
+  process.once('SIGINT', () => interrupt.abort());
+  const over = new AbortController();
+  const asking = askWhoIsHere(client, { caller, over: over.signal, interrupt });
+  const result = await client.batch(calls.map(asking.named), {
+    ...settings,
+    signal: interrupt.signal,
+    onResult: (id, it) => say(`${harmless(id)}: ${toLine(it)}`),
+  });
+  over.abort();
+  if (flags.json) printJson(result);
+  else printBatch(result, calls);
+  if (interrupt.signal.aborted) return EXIT.INTERRUPTED;
+  const failed = result.results.find((it) => !it.success);
+  return failed ? exitCodeOf(failed) : EXIT.OK;
+}
+
+/** Throws CliError USAGE for a file that holds no batch. */
+async function read(file: string): Promise<BatchFile> {
+  const content = file === '-' ? await text(process.stdin) : readText(file);
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(content);
+  } catch (error) {
+    throw new CliError(EXIT.USAGE, `${file} is not JSON: ${(error as Error).message}`);
+  }
+  const whole = Array.isArray(parsed) ? { calls: parsed } : parsed;
+  if (typeof whole !== 'object' || whole === null || !Array.isArray((whole as BatchFile).calls))
+    throw new CliError(EXIT.USAGE, `${file} holds no batch: a list of calls, or {"calls": [...], "options": {...}}`);
+  return whole as BatchFile;
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new CliError(EXIT.USAGE, `${file} can't be read: ${(error as Error).message}`);
+  }
+}
+
+function settingsOf({ failFast, concurrency, timeout }: BatchFlags): BatchSettings {
+  if (concurrency !== undefined && !/^[1-9]\d{0,3}$/.test(concurrency))
+    throw new CliError(EXIT.USAGE, `--concurrency takes a number from 1, not ${concurrency}`);
+  return {
+    ...(failFast && { failFast }),
+    ...(concurrency !== undefined && { concurrency: Number(concurrency) }),
+    ...(timeout !== undefined && { timeoutMs: parseDuration(timeout) }),
+  };
+}
+
+/** Asks, one after the other, about calls that wait for a person; gives calls the ids that their states are told by. */
+function askWhoIsHere(
+  client: Client,
+  { caller, over, interrupt }: { caller: Caller; over: AbortSignal; interrupt: AbortController },
+) {
+  let last: Promise<unknown> = Promise.resolve();
+  client.onUpdate((_, state) => {
+    if (state.status !== 'blocked-on-user') return;
+    const { approvalId } = state;
+    last = last.then(async () => {
+      // With nobody to answer, the rest may still be done; the call ends by its own limit.
+      if (!over.aborted && (await askPerson(approvalId, { caller, over })) === 'left') interrupt.abort();
+    });
+  });
+  return { named: (call: BatchCall): BatchCall => ({ ...call, options: { ...call.options, progress: true } }) };
+}
+
+function toLine(result: ToolResult): string {
+  const { durationMs, cached } = result.metadata;
+  if (result.success) return `${result.tool} done in ${durationMs} ms${cached ? ', from the cache' : ''}`;
+  return `${result.tool} ${result.error.code}: ${harmless(result.error.message)}`;
+}
+
+function printBatch({ results, metadata, error }: BatchResult, calls: readonly BatchCall[]): void {
+  if (error) return say(`${error.code}: ${harmless(error.message)}`);
+  for (const [at, result] of results.entries()) {
+    print(
+      `${calls[at]?.id}\t${result.success ? 'ok' : result.error.code}\t${JSON.stringify(result.success ? result.data : result.error)}`,
+    );
+  }
+  const { totalCalls, successCount, skippedCount, durationMs, levels, cacheHits } = metadata;
+  say(
+    `${successCount} of ${totalCalls} calls succeeded, ${skippedCount} never began, ${levels.length} levels, ${cacheHits} from the cache, ${durationMs} ms`,
+  );
+}
+
+function printPlan({ levels, criticalPath, estimatedMs, sequentialMs }: BatchEstimate): void {
+  for (const [at, ids] of levels.entries()) print(`level ${at}: ${ids.map(harmless).join(', ')}`);
+  print(`critical path: ${criticalPath.map(harmless).join(' → ')}`);
+  print(
+    estimatedMs === undefined
+      ? 'no time estimate: none of these tools ran in the last day'
+      : `estimated ${estimatedMs} ms; one after the other ${sequentialMs} ms`,
+  );
+}

@@ -1,0 +1,225 @@
+/** Runs the calls of a batch as each becomes ready; what one waits for holds up nothing else. */
+import type { BatchCall, BatchOptions, BatchResult, CallOptions, CallState, ToolResult } from '../call.ts';
+import { ToolError, toToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { type BatchPlan, type PlanParts, planBatch } from './batch-plan.ts';
+import { BatchAnswer, HeldResults } from './batch-results.ts';
+import { resolveReferences } from './reference.ts';
+
+export interface BatchParts extends PlanParts {
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Runs one call through the whole pipeline; never rejects. */
+  run(call: BatchCall, input: unknown, control: RunControl): Promise<ToolResult>;
+  /** The result of a call that is not to run. */
+  refuse(call: BatchCall, error: ToolError): ToolResult;
+  /** Told of each result as it comes. */
+  onResult(id: string, result: ToolResult): void;
+}
+
+export interface RunControl {
+  readonly options: CallOptions;
+  /** Aborted with the ToolError that it then ends with. */
+  readonly signal: AbortSignal;
+  onState(state: CallState): void;
+}
+
+/** Runs a batch to its end; never rejects. `signal` ends it, with its reason for the calls that are not over. */
+export async function runBatch(
+  calls: readonly BatchCall[],
+  { options, signal }: { options: BatchOptions; signal: AbortSignal },
+  parts: BatchParts,
+): Promise<BatchResult> {
+  const startedAt = parts.powers.monotonicMs();
+  const durationMs = () => Math.round(parts.powers.monotonicMs() - startedAt);
+  let plan: BatchPlan;
+  try {
+    plan = planBatch(calls, parts);
+  } catch (error) {
+    if (!(error instanceof ToolError)) throw error;
+    const results = calls.map((call) => parts.refuse(call, error));
+    return toResult(results, { levels: [], skippedCount: calls.length, durationMs: durationMs(), error });
+  }
+  const run = new Run(calls, { plan, options, parts });
+  const results = await run.toEnd(signal);
+  const { levels } = plan;
+  return toResult(results, { levels, skippedCount: run.skipped, durationMs: durationMs() });
+}
+
+function toResult(
+  results: ToolResult[],
+  {
+    levels,
+    skippedCount,
+    durationMs,
+    error,
+  }: { levels: BatchPlan['levels']; skippedCount: number; durationMs: number; error?: ToolError },
+): BatchResult {
+  const successCount = results.filter((it) => it.success).length;
+  return {
+    success: successCount === results.length,
+    results,
+    metadata: {
+      totalCalls: results.length,
+      successCount,
+      failureCount: results.length - successCount,
+      skippedCount,
+      durationMs,
+      cacheHits: results.filter((it) => it.metadata.cached).length,
+      levels,
+      maxParallelism: Math.max(0, ...levels.map((it) => it.length)),
+    },
+    ...(error && { error: error.toWire() }),
+  };
+}
+
+/** One batch under way. */
+class Run {
+  skipped = 0;
+  readonly #calls: readonly BatchCall[];
+  readonly #plan: BatchPlan;
+  readonly #options: BatchOptions;
+  readonly #parts: BatchParts;
+  readonly #answer: BatchAnswer;
+  readonly #held: HeldResults;
+  /** By id, the calls that wait for it. */
+  readonly #waiting = new Map<string, string[]>();
+  /** By id, how many it waits for. */
+  readonly #missing = new Map<string, number>();
+  readonly #byId: ReadonlyMap<string, BatchCall>;
+  readonly #ready: BatchCall[];
+  readonly #controller = new AbortController();
+  readonly #over = Promise.withResolvers<void>();
+  /** Why nothing more begins. */
+  #refusal: ToolError | undefined;
+  #active = 0;
+
+  constructor(
+    calls: readonly BatchCall[],
+    { plan, options, parts }: { plan: BatchPlan; options: BatchOptions; parts: BatchParts },
+  ) {
+    this.#calls = calls;
+    this.#plan = plan;
+    this.#options = options;
+    this.#parts = parts;
+    this.#byId = new Map(calls.map((it) => [it.id, it]));
+    this.#answer = new BatchAnswer(parts.limits);
+    this.#held = new HeldResults(plan.needs, parts.limits);
+    for (const { id } of calls) {
+      const before = new Set([...(plan.needs.get(id) ?? []), ...(plan.follows.get(id) ?? [])]);
+      this.#missing.set(id, before.size);
+      for (const other of before) {
+        const those = this.#waiting.get(other);
+        if (those) those.push(id);
+        else this.#waiting.set(other, [id]);
+      }
+    }
+    this.#ready = calls.filter(({ id }) => this.#missing.get(id) === 0);
+  }
+
+  async toEnd(signal: AbortSignal): Promise<ToolResult[]> {
+    const { powers } = this.#parts;
+    const { timeoutMs } = this.#options;
+    const stop = () => this.#stop(signal.reason as ToolError);
+    const timer = timeoutMs === undefined ? undefined : powers.after(timeoutMs, () => this.#stop(late(timeoutMs)));
+    signal.addEventListener('abort', stop);
+    if (signal.aborted) stop();
+    this.#pump();
+    try {
+      if (this.#answer.size < this.#calls.length) await this.#over.promise;
+    } finally {
+      timer?.cancel();
+      signal.removeEventListener('abort', stop);
+    }
+    return this.#calls.map(({ id }) => this.#answer.get(id));
+  }
+
+  /** Ends what runs, and lets nothing more begin. */
+  #stop(reason: ToolError): void {
+    this.#refusal ??= reason;
+    this.#controller.abort(reason);
+    this.#pump();
+  }
+
+  #pump(): void {
+    const { concurrency = Infinity } = this.#options;
+    const max = Math.min(concurrency, this.#parts.limits.batchConcurrencyMax);
+    while (this.#ready.length > 0) {
+      if (this.#refusal) this.#skip(this.#ready.shift() as BatchCall, this.#refusal);
+      else if (this.#active < max) this.#begin(this.#ready.shift() as BatchCall);
+      else return;
+    }
+  }
+
+  #begin(call: BatchCall): void {
+    const needs = this.#plan.needs.get(call.id) ?? new Set<string>();
+    const failed = [...needs].find((id) => !this.#answer.get(id).success);
+    if (failed !== undefined) return this.#skip(call, dependencyFailed(failed, this.#answer.get(failed)));
+    let input: unknown;
+    try {
+      const { batchInputBytesMax } = this.#parts.limits;
+      input = resolveReferences(call.input, (id) => this.#held.get(id), { bytesMax: batchInputBytesMax });
+    } catch (error) {
+      return this.#skip(call, toToolError(error));
+    }
+    void this.#run(call, input);
+  }
+
+  async #run(call: BatchCall, input: unknown): Promise<void> {
+    let isCounted = true;
+    this.#active += 1;
+    const count = (isActive: boolean) => {
+      if (isActive === isCounted) return;
+      isCounted = isActive;
+      this.#active += isActive ? 1 : -1;
+      if (!isActive) this.#pump();
+    };
+    const result = await this.#parts.run(call, input, {
+      options: call.options ?? {},
+      signal: this.#controller.signal,
+      // A person takes minutes; only what needs the answer waits for it.
+      onState: ({ status }) => count(status !== 'blocked-on-user'),
+    });
+    if (isCounted) this.#active -= 1;
+    this.#end(call, result);
+    this.#pump();
+  }
+
+  #skip(call: BatchCall, error: ToolError): void {
+    this.skipped += 1;
+    this.#end(call, this.#parts.refuse(call, error));
+  }
+
+  #end({ id }: BatchCall, result: ToolResult): void {
+    this.#held.put(id, result);
+    this.#parts.onResult(id, this.#answer.put(id, result));
+    if (!result.success && this.#options.failFast) this.#refusal ??= failedFast(id);
+    for (const other of this.#waiting.get(id) ?? []) {
+      const missing = (this.#missing.get(other) as number) - 1;
+      this.#missing.set(other, missing);
+      if (missing === 0) this.#ready.push(this.#byId.get(other) as BatchCall);
+    }
+    if (this.#answer.size === this.#calls.length) this.#over.resolve();
+  }
+}
+
+function dependencyFailed(id: string, result: ToolResult): ToolError {
+  const why = result.success ? '' : `: ${result.error.code}`;
+  return new ToolError('DEPENDENCY_FAILED', `call \`${id}\`, which this one needs, failed${why}`, {
+    layer: 'validate',
+    details: { id, ...(!result.success && { code: result.error.code }) },
+  });
+}
+
+function failedFast(id: string): ToolError {
+  return new ToolError('CANCELLED', `call \`${id}\` of this batch failed, and failFast leaves out the rest`, {
+    details: { by: 'failFast', id },
+  });
+}
+
+function late(limit: number): ToolError {
+  return new ToolError('TIMEOUT', `the batch was not done within ${limit} ms, as its caller asked`, {
+    details: { limit, used: limit, enforcedBy: 'timer' },
+  });
+}

@@ -1,0 +1,124 @@
+/** Batches of the sessions: how many there may be, what they tell, and their end. */
+import type { BatchCall, BatchEstimate, BatchResult, CallOptions } from '../call.ts';
+import { RpcError, ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import { type BatchParts, runBatch } from '../pipeline/batch.ts';
+import { estimateBatch } from '../pipeline/batch-estimate.ts';
+import { type BatchPlan, planBatch } from '../pipeline/batch-plan.ts';
+import type { Powers } from '../powers.ts';
+import type { Params } from '../protocol/messages.ts';
+import type { Peer } from '../protocol/peer.ts';
+import type { Session } from './session.ts';
+
+export interface BatchesOptions {
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** How long calls of a tool took lately, in milliseconds; undefined where none is on record. */
+  pastDurationMs(tool: string): Promise<number | undefined>;
+}
+
+export class Batches {
+  readonly #options: BatchesOptions;
+  readonly #running = new Map<Session, Map<string, AbortController>>();
+  #count = 0;
+
+  constructor(options: BatchesOptions) {
+    this.#options = options;
+  }
+
+  /** Answers tools.batch; with `progress`, each result is told as it comes (`batch.update`). Throws RpcError INVALID_PARAMS, OVERLOADED. */
+  async run(
+    session: Session,
+    { calls, options }: Params<'tools.batch'>,
+    peer: Pick<Peer, 'notify'>,
+  ): Promise<BatchResult | BatchEstimate> {
+    const { limits, powers } = this.#options;
+    assertBounded(calls, limits);
+    const batchId = options.batchId ?? powers.uuid();
+    const batch = calls as BatchCall[];
+    if (options.plan) return this.#plan(session, batch);
+    const controller = this.#begin(session, batchId);
+    try {
+      const parts = this.#parts(session, (id, result) => {
+        if (options.progress) peer.notify('batch.update', { batchId, id, result });
+      });
+      return await runBatch(batch, { options, signal: controller.signal }, parts);
+    } finally {
+      this.#end(session, batchId);
+    }
+  }
+
+  /** Answers calls.cancel, whose id may be that of a batch. */
+  cancelAny(session: Session, { callId }: Params<'calls.cancel'>): { cancelled: boolean } {
+    const batch = this.#running.get(session)?.get(callId);
+    batch?.abort(new ToolError('CANCELLED', 'the batch was cancelled by its client', { details: { by: 'caller' } }));
+    return { cancelled: session.cancel(callId) || batch !== undefined };
+  }
+
+  async #plan(session: Session, calls: readonly BatchCall[]): Promise<BatchEstimate> {
+    const parts = this.#parts(session, () => {});
+    let plan: BatchPlan;
+    try {
+      plan = planBatch(calls, parts);
+    } catch (error) {
+      if (!(error instanceof ToolError)) throw error;
+      throw new RpcError('INVALID_PARAMS', error.message, { code: error.code, details: error.extras.details });
+    }
+    // Only of tools that there are: their number is bounded.
+    const names = new Set(calls.map(({ tool }) => session.options.toolset.get(tool)?.tool.name));
+    const past = new Map<string, number | undefined>();
+    for (const name of names) if (name !== undefined) past.set(name, await this.#options.pastDurationMs(name));
+    return estimateBatch(calls, plan, (tool) => past.get(parts.canonical(tool)));
+  }
+
+  #begin(session: Session, batchId: string): AbortController {
+    const { sessionBatchesMax, batchesMax } = this.#options.limits;
+    const own = this.#running.get(session) ?? new Map<string, AbortController>();
+    if (own.has(batchId)) throw new RpcError('INVALID_PARAMS', `batch ${batchId} is under way`);
+    if (own.size >= sessionBatchesMax || this.#count >= batchesMax) {
+      throw new RpcError(
+        'OVERLOADED',
+        `${own.size} batches of this session and ${this.#count} in all are under way; at most ${sessionBatchesMax} and ${batchesMax} may`,
+      );
+    }
+    const controller = new AbortController();
+    this.#running.set(session, own.set(batchId, controller));
+    this.#count += 1;
+    return controller;
+  }
+
+  #end(session: Session, batchId: string): void {
+    const own = this.#running.get(session);
+    own?.delete(batchId);
+    if (own?.size === 0) this.#running.delete(session);
+    this.#count -= 1;
+  }
+
+  #parts(session: Session, onResult: BatchParts['onResult']): BatchParts {
+    const { limits, powers } = this.#options;
+    const { toolset } = session.options;
+    return {
+      ...{ limits, powers, onResult },
+      canonical: (tool) => toolset.get(tool)?.tool.name ?? tool,
+      followsOf: (tool) => toolset.get(tool)?.tool.dependencies ?? [],
+      refuse: ({ tool, input, options }, error) => session.refusal(tool, input, { options: options ?? {}, error }),
+      run: async ({ tool }, input, { options, signal, onState }) => {
+        const callId = options.callId ?? powers.uuid();
+        // One that had this id before the batch is not the batch's to end.
+        const isOwn = session.get(callId) === undefined;
+        const cancel = () => session.abort(callId, signal.reason as ToolError);
+        const result = session.call(tool, input, { ...options, callId } as CallOptions, onState);
+        if (isOwn) signal.addEventListener('abort', cancel);
+        return result.finally(() => signal.removeEventListener('abort', cancel));
+      },
+    };
+  }
+}
+
+function assertBounded(calls: Params<'tools.batch'>['calls'], { batchCallsMax, batchEdgesMax }: Limits): void {
+  if (calls.length > batchCallsMax)
+    throw new RpcError('INVALID_PARAMS', `${calls.length} calls; a batch has at most ${batchCallsMax}`);
+  const edges = calls.reduce((sum, { dependsOn = [] }) => sum + dependsOn.length, 0);
+  if (edges > batchEdgesMax)
+    throw new RpcError('INVALID_PARAMS', `${edges} names in dependsOn; a batch has at most ${batchEdgesMax}`);
+}

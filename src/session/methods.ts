@@ -1,0 +1,120 @@
+/** What answers each request of a session: one row a method. */
+import type { CallOptions } from '../call.ts';
+import { RpcError } from '../errors.ts';
+import type { HostStatus } from '../hosts/hosts.ts';
+import type { Limits } from '../limits.ts';
+import type { Pipeline } from '../pipeline/pipeline.ts';
+import type { Powers } from '../powers.ts';
+import type { Method, Params } from '../protocol/messages.ts';
+import type { Batches } from './batches.ts';
+import { type Connection, subscribe } from './connection.ts';
+import type { Events } from './events.ts';
+import type { Oversight } from './oversight.ts';
+import type { Results } from './results.ts';
+import type { Session } from './session.ts';
+import type { SessionRecords } from './session-records.ts';
+import { toolList } from './tool-list.ts';
+
+/** What the daemon tells of itself. */
+export interface StatusParts {
+  readonly version: string;
+  readonly pipeline: Pipeline;
+  readonly confinement: { level: string; backend: string; cgroup: string; missing: readonly string[] };
+  /** What each probe of the sandbox found at start: `ok`, `leaks` or `unknown`. */
+  readonly probes: Readonly<Record<string, string>>;
+  readonly powers: Powers;
+  hostStatus(): Promise<HostStatus[]>;
+  cacheStatus(): object;
+  auditStatus(): { entries: number; writable: boolean; overSize?: true };
+  approvalsPending(): number;
+  listeners(): string[];
+}
+
+export interface MethodParts extends StatusParts {
+  readonly batches: Batches;
+  readonly oversight: Oversight;
+  readonly events: Events;
+  readonly results: Results;
+  readonly limits: Limits;
+  readonly records: SessionRecords;
+  readonly startedAt: number;
+  /** Those that live. */
+  sessions(): Session[];
+  /** Operators who listen for approvals now. */
+  approvers(): number;
+  /** Begins the daemon's end; the answer is sent before it. */
+  shutdown(graceMs: number): void;
+}
+
+/** A connection that has said hello. */
+export type Caller = Connection & { readonly session: Session };
+
+/** Every method but hello. */
+export type Methods = {
+  readonly [M in Exclude<Method, 'hello'>]: (caller: Caller, params: Params<M>) => unknown;
+};
+
+/** The answers; what they throw is RpcError. */
+export function createMethods(parts: MethodParts): Methods {
+  const { batches, oversight, results, limits, records } = parts;
+  return {
+    'tools.list': ({ session }, params) => toolList(session, params),
+    'tools.call': ({ session }, { tool, input, options }) => session.call(tool, input, options as CallOptions),
+    'tools.batch': ({ session, peer }, params) => batches.run(session, params, peer),
+    'calls.cancel': ({ session }, params) => batches.cancelAny(session, params),
+    'calls.get': ({ session }, { callId }) => recordOf(session, callId),
+    'calls.list': ({ session }, params) => session.list(params),
+    'results.read': ({ session }, params) => results.read(session, params, parts.sessions()),
+    'events.subscribe': (caller, params) => subscribe(caller, params, parts),
+    'approvals.list': () => oversight.approvals(),
+    'approvals.resolve': ({ session }, params) =>
+      oversight.resolve(params, session.options.principal, (id, callId) =>
+        parts
+          .sessions()
+          .find(({ options }) => options.id === id)
+          ?.get(callId),
+      ),
+    'audit.query': (_, params) => oversight.audit(params),
+    'audit.verify': () => oversight.verify(),
+    'policy.get': ({ session }) => oversight.policy(session),
+    'policy.explain': ({ session }, params) => oversight.explain(session, params),
+    'policy.reload': ({ session }) => {
+      const answer = oversight.reload();
+      if (!answer.ok) records.reloadFailed(session, answer.problems);
+      return answer;
+    },
+    status: ({ session }) => statusFor(session, parts),
+    shutdown: ({ session }, { graceMs = limits.shutdownGraceMs }) => {
+      records.shutdownAsked(session, graceMs);
+      parts.shutdown(graceMs);
+      return {};
+    },
+  };
+}
+
+function recordOf(session: Session, callId: string): object {
+  const record = session.get(callId);
+  if (!record) throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
+  return record;
+}
+
+async function statusFor({ options }: Session, parts: MethodParts): Promise<object> {
+  const { powers, version, pipeline, confinement, probes } = parts;
+  const hosts = await parts.hostStatus();
+  const { queued, running } = pipeline.queue;
+  return {
+    uptimeMs: Math.round(powers.monotonicMs() - parts.startedAt),
+    version,
+    pid: process.pid,
+    rssBytes: process.memoryUsage.rss(),
+    sessions: parts.sessions().length,
+    calls: { queued, running, blocked: parts.approvalsPending() },
+    approvers: parts.approvers(),
+    // An agent learns nothing of other workspaces.
+    hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
+    cache: parts.cacheStatus(),
+    audit: parts.auditStatus(),
+    listeners: parts.listeners(),
+    confinement: { ...confinement, probes },
+  };
+}

@@ -1,0 +1,49 @@
+/** Nulls of callers whose schemas have no other way to leave a parameter out, as OpenAI's strict mode. */
+import * as z from 'zod';
+
+/** The input without members that are null, where the schema takes no null but lets them be left out. */
+export function withoutNulls(input: unknown, schema: z.ZodType): unknown {
+  if (Array.isArray(input)) {
+    const element = elementOf(schema);
+    return element ? input.map((it) => withoutNulls(it, element)) : input;
+  }
+  if (!isRecord(input)) return input;
+  const shapes = shapesOf(schema);
+  if (shapes.length === 0) return input;
+  const entries = Object.entries(input).flatMap(([key, value]): [string, unknown][] => {
+    const members = shapes.flatMap((shape) => (Object.hasOwn(shape, key) ? [shape[key] as z.ZodType] : []));
+    const [member] = members;
+    if (!member) return [[key, value]];
+    if (value === null && members.every((it) => it.safeParse(undefined).success && !it.safeParse(null).success))
+      return [];
+    return [[key, withoutNulls(value, member)]];
+  });
+  return Object.fromEntries(entries);
+}
+
+const isRecord = (it: unknown): it is Record<string, unknown> =>
+  typeof it === 'object' && it !== null && !(it instanceof Uint8Array);
+
+function shapesOf(schema: z.ZodType): Record<string, unknown>[] {
+  const inner = unwrap(schema);
+  if (inner instanceof z.ZodObject) return [inner.shape as Record<string, unknown>];
+  if (inner instanceof z.ZodUnion) return inner.options.flatMap((it) => shapesOf(it as z.ZodType));
+  return [];
+}
+
+function elementOf(schema: z.ZodType): z.ZodType | undefined {
+  const inner = unwrap(schema);
+  if (inner instanceof z.ZodArray) return inner.element as z.ZodType;
+  return inner instanceof z.ZodUnion ? inner.options.flatMap((it) => elementOf(it as z.ZodType) ?? [])[0] : undefined;
+}
+
+function unwrap(schema: z.ZodType): z.ZodType {
+  if (
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodNullable ||
+    schema instanceof z.ZodPrefault
+  )
+    return unwrap(schema.unwrap() as z.ZodType);
+  return schema;
+}

@@ -1,0 +1,75 @@
+/**
+ * JSON Schema as model providers take it: what all of them know, and for OpenAI's strict mode its narrower dialect
+ * (every property required, what may be left out nullable, no maps).
+ */
+
+export interface JsonSchema {
+  readonly [keyword: string]: unknown;
+}
+
+/** Keywords that some provider refuses or misreads, and limits that only make a prompt longer: the daemon checks all of them anyway. */
+const DROPPED = new Set([
+  ...['$schema', '$id', '$anchor', '$comment', 'propertyNames', 'patternProperties', 'unevaluatedProperties'],
+  ...['minProperties', 'maxProperties', 'uniqueItems', 'contains', 'not', 'if', 'then', 'else', 'dependentRequired'],
+  ...['minLength', 'maxLength', 'maxItems'],
+]);
+
+/** The same schema in the subset that every provider takes. */
+export function toPortable(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(toPortable);
+  if (!isSchema(schema)) return schema;
+  const entries = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
+    if (DROPPED.has(keyword)) return [];
+    if (keyword === 'properties') return [[keyword, mapValues(value as JsonSchema, toPortable)]];
+    if (keyword === 'enum' || keyword === 'const' || keyword === 'default' || keyword === 'required')
+      return [[keyword, value]];
+    // Integers of JavaScript need not be told.
+    if ((keyword === 'maximum' || keyword === 'minimum') && Math.abs(value as number) >= Number.MAX_SAFE_INTEGER)
+      return [];
+    return [[keyword === 'oneOf' ? 'anyOf' : keyword, toPortable(value)]];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** A portable schema in OpenAI's strict dialect; undefined where that has no words for it: objects with keys of the caller's choice. */
+export function toStrict(schema: unknown): JsonSchema | undefined {
+  try {
+    return strict(schema) as JsonSchema;
+  } catch (error) {
+    if (error === NOT_STRICT) return undefined;
+    throw error;
+  }
+}
+
+const NOT_STRICT = new Error('this schema can not be strict');
+
+function strict(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(strict);
+  if (!isSchema(schema)) return schema;
+  const { default: byDefault, properties, ...rest } = schema;
+  if (Object.keys(rest).length === 0 && properties === undefined) throw NOT_STRICT;
+  const description = [rest.description, byDefault !== undefined && `Default: ${JSON.stringify(byDefault)}.`];
+  const told = { ...rest, ...(byDefault !== undefined && { description: description.filter(Boolean).join(' ') }) };
+  if (rest.type !== 'object')
+    return mapValues(told, (value) => (isSchema(value) || Array.isArray(value) ? strict(value) : value), LITERALS);
+  if (rest.additionalProperties !== false) throw NOT_STRICT;
+  const required = new Set((rest.required ?? []) as string[]);
+  const all = Object.entries((properties ?? {}) as JsonSchema).map(([name, value]) => [
+    name,
+    required.has(name) ? strict(value) : nullable(strict(value) as JsonSchema),
+  ]);
+  return { ...told, properties: Object.fromEntries(all), required: all.map(([name]) => name) };
+}
+
+const LITERALS = new Set(['enum', 'const', 'type', 'required']);
+
+function nullable(schema: JsonSchema): JsonSchema {
+  const { type, enum: values } = schema;
+  if (typeof type !== 'string') return { anyOf: [schema, { type: 'null' }] };
+  return { ...schema, type: [type, 'null'], ...(Array.isArray(values) && { enum: [...(values as unknown[]), null] }) };
+}
+
+const isSchema = (it: unknown): it is JsonSchema => typeof it === 'object' && it !== null && !Array.isArray(it);
+
+const mapValues = (it: JsonSchema, map: (value: unknown) => unknown, except = new Set<string>()): JsonSchema =>
+  Object.fromEntries(Object.entries(it).map(([key, value]) => [key, except.has(key) ? value : map(value)]));

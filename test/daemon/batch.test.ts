@@ -1,0 +1,197 @@
+import { execFile, spawn } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { BatchCall, Client, ToolResult } from '../../src/client.ts';
+import { ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+
+let daemon: TestDaemon;
+let client: Client;
+beforeAll(async () => {
+  daemon = await startDaemon({
+    policy:
+      'tiers:\n  execute: { decision: allow }\nrules:\n  - { id: ask-docs, match: { write: "docs/**" }, decision: ask, reason: they are read by people }\n',
+  });
+  client = await daemon.connect();
+  writeFileSync(join(daemon.workspace, 'list.txt'), 'one.txt\n');
+  writeFileSync(join(daemon.workspace, 'one.txt'), 'alpha\n');
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+const codes = (results: ToolResult[]) => results.map((it) => (it.success ? 'ok' : it.error.code));
+const read = (id: string, path: string, rest: Partial<BatchCall> = {}): BatchCall => ({
+  ...{ id, tool: 'file_read', input: { path } },
+  ...rest,
+});
+const run = (id: string, command: string, rest: Partial<BatchCall> = {}): BatchCall => ({
+  ...{ id, tool: 'terminal_execute', input: { command } },
+  ...rest,
+});
+
+describe('a batch', () => {
+  test('hands results on by reference, typed when whole and as text inside', async () => {
+    const { success, results, metadata } = await client.batch([
+      run('names', 'printf one.txt'),
+      read('content', '${names.data.stdout}'),
+      {
+        id: 'copy',
+        tool: 'file_write',
+        input: { path: 'copy-of-${names.stdout}', content: '${content.data.content}' },
+      },
+    ]);
+    expect(codes(results)).toEqual(['ok', 'ok', 'ok']);
+    expect({ success, levels: metadata.levels }).toEqual({ success: true, levels: [['names'], ['content'], ['copy']] });
+    expect(readFileSync(join(daemon.workspace, 'copy-of-one.txt'), 'utf8')).toBe('alpha\n');
+  });
+
+  test('judges what a reference stands for as if its caller had written it', async () => {
+    const { results } = await client.batch([
+      run('name', 'printf .env; printf ../../etc/passwd >&2'),
+      read('secret', '${name.data.stdout}'),
+      read('outside', '${name.data.stderr}'),
+      { id: 'wrong', tool: 'file_read', input: { path: '${name.data.exitCode}' } },
+    ]);
+    expect(codes(results)).toEqual(['ok', 'SENSITIVE_FILE', 'ACCESS_DENIED', 'INPUT_INVALID']);
+  });
+
+  test('runs nothing when its calls wait for each other, and names them', async () => {
+    const { success, results, error } = await client.batch([
+      run('a', 'touch cycle-ran', { dependsOn: ['b'] }),
+      run('b', 'true', { dependsOn: ['a'] }),
+      run('c', 'touch cycle-ran'),
+    ]);
+    expect(success).toBe(false);
+    expect(codes(results)).toEqual(Array(3).fill('DEPENDENCY_CYCLE'));
+    expect(error?.message).toContain('a → b → a');
+    expect(await client.call('file_read', { path: 'cycle-ran' })).toMatchObject({ error: { code: 'NOT_FOUND' } });
+  });
+
+  test('of a thousand calls is answered whole, in order', async () => {
+    const calls = Array.from({ length: 1000 }, (_, at) => read(`c${at}`, 'one.txt'));
+    const { metadata, results } = await client.batch(calls);
+    expect(metadata).toMatchObject({ totalCalls: 1000, successCount: 1000 });
+    expect(results.every((it) => it.success)).toBe(true);
+  });
+
+  test('of more calls than the bound is refused with both numbers', async () => {
+    const calls = Array.from({ length: 1001 }, (_, at) => read(`c${at}`, 'one.txt'));
+    await expect(client.batch(calls)).rejects.toThrow('1001 calls; a batch has at most 1000');
+  });
+
+  test('tells each result as it comes', async () => {
+    const told: string[] = [];
+    await client.batch([run('slow', 'sleep 0.3'), read('quick', 'one.txt')], { onResult: (id) => told.push(id) });
+    expect(told).toEqual(['quick', 'slow']);
+  });
+
+  test('that is cancelled ends what runs and begins nothing more', async () => {
+    const stop = new AbortController();
+    const pending = client.batch([run('a', 'sleep 30'), run('b', 'true', { dependsOn: ['a'] })], {
+      signal: stop.signal,
+      batchId: 'to-cancel',
+    });
+    const isRunning = async () => {
+      const { calls } = (await client.request('calls.list', { status: 'in-progress' })) as { calls: object[] };
+      return calls.length > 0;
+    };
+    await until(isRunning);
+    stop.abort();
+    expect(codes((await pending).results)).toEqual(['CANCELLED', 'CANCELLED']);
+  });
+
+  test('goes on beside a call that waits for a person, whose no costs only what needs it', async () => {
+    await using operator = await daemon.connect({ role: 'operator' });
+    const listening = operator.notifications(['approvals']);
+    const asked = (async () => {
+      for await (const { method, params } of listening)
+        if (method === 'approval.requested') return params.approval as { approvalId: string };
+      throw new Error('nobody was asked');
+    })();
+    await until(async () => ((await operator.request('status', {})) as { approvers: number }).approvers > 0);
+    const done: string[] = [];
+    const pending = client.batch(
+      [
+        { id: 'ask', tool: 'file_write', input: { path: 'docs/x.md', content: 'x' } },
+        read('after', 'docs/x.md', { dependsOn: ['ask'] }),
+        read('beside', 'one.txt'),
+      ],
+      { onResult: (id) => done.push(id), concurrency: 1 },
+    );
+    const { approvalId } = await asked;
+    await until(() => done.includes('beside'));
+    expect(done).toEqual(['beside']);
+    await operator.request('approvals.resolve', { approvalId, decision: 'deny', feedback: 'not today' });
+    expect(codes((await pending).results)).toEqual(['APPROVAL_DENIED', 'DEPENDENCY_FAILED', 'ok']);
+  });
+
+  test('beyond the number that a session may have is OVERLOADED', async () => {
+    const stop = new AbortController();
+    const all = Array.from({ length: 5 }, () => client.batch([run('a', 'sleep 30')], { signal: stop.signal }));
+    const last = all.pop();
+    await expect(last).rejects.toThrow('at most 4');
+    stop.abort();
+    await Promise.all(all);
+  });
+
+  test('plans its levels, its longest way and its time without running anything', async () => {
+    const plan = await client.plan([run('a', 'touch planned'), read('b', 'one.txt', { dependsOn: ['a'] })]);
+    expect(plan).toMatchObject({ levels: [['a'], ['b']], criticalPath: ['a', 'b'], maxParallelism: 1 });
+    expect(plan.estimatedMs).toBeGreaterThan(0);
+    expect(await client.call('file_read', { path: 'planned' })).toMatchObject({ error: { code: 'NOT_FOUND' } });
+  });
+});
+
+test('the example makes its report in one request', async () => {
+  const here = temporaryDir('report');
+  mkdirSync(join(here, 'src'));
+  writeFileSync(join(here, 'README.md'), '# Some project\n');
+  writeFileSync(join(here, 'src/a.ts'), '// TODO: all of it\n');
+  try {
+    await using own = await startDaemon({ workspace: here });
+    const example = join(import.meta.dirname, '../../examples/todo-report.ts');
+    const { stdout } = await promisify(execFile)(process.execPath, [example, own.socket, here]);
+    expect(stdout).toBe(
+      '3 levels, longest way title → report → check\n# Some project\n\n\n1 files, in which is still to do:\n\nsrc/a.ts:1:// TODO: all of it\n\n5 calls, at most 3 at once\n',
+    );
+  } finally {
+    rmSync(here, { recursive: true });
+  }
+});
+
+describe('ringfence batch', () => {
+  const cli = async (args: string[], input: string) => {
+    const child = spawn(process.execPath, [ringfence, 'batch', ...args, '--socket', daemon.socket], {
+      cwd: daemon.workspace,
+      env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
+    });
+    child.stdin.end(input);
+    const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    return { stdout, stderr, code: await ended };
+  };
+  const calls = JSON.stringify([read('a', 'one.txt'), read('b', 'none.txt')]);
+
+  test('prints exactly the result with --json, and ends with the code of what failed', async () => {
+    const { stdout, code } = await cli(['-', '--json'], calls);
+    expect(JSON.parse(stdout)).toMatchObject({ success: false, metadata: { successCount: 1 } });
+    expect(code).toBe(1);
+  });
+
+  test('shows the plan', async () => {
+    const { stdout, code } = await cli(['-', '--plan'], calls);
+    expect(stdout).toMatch(/^level 0: a, b\ncritical path: [ab]\nestimated \d+ ms/);
+    expect(code).toBe(0);
+  });
+
+  test('says what is wrong with a file that holds no batch', async () => {
+    expect(await cli(['-'], '{"call": []}')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('holds no batch'),
+    });
+  });
+});

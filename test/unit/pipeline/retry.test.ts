@@ -1,0 +1,88 @@
+import { expect, test } from 'vitest';
+import { type Code, ToolError } from '../../../src/errors.ts';
+import { defaultLimits } from '../../../src/limits.ts';
+import { retry } from '../../../src/pipeline/retry.ts';
+import type { Call } from '../../../src/pipeline/stage.ts';
+import { silentLog, systemPowers } from '../../../src/powers.ts';
+
+interface Situation {
+  tier?: string;
+  idempotent?: boolean;
+  retries?: number;
+  started?: boolean;
+  confirm?: boolean;
+  timeoutMs?: number;
+  code?: Code;
+  failures?: number;
+}
+
+/** Attempts made, the waits between them, and how it ended. */
+async function attempt(it: Situation) {
+  const { tier = 'write', retries = 3, started = false, code = 'QUEUE_FULL', failures = 2 } = it;
+  const waits: number[] = [];
+  const powers = {
+    ...systemPowers(silentLog),
+    after: (ms: number, go: () => void) => {
+      waits.push(ms);
+      queueMicrotask(go);
+      return { cancel() {} };
+    },
+  };
+  const call = {
+    checked: { tool: { idempotent: it.idempotent }, tier },
+    options: { retries, ...(it.timeoutMs && { timeoutMs: it.timeoutMs }) },
+    controller: new AbortController(),
+    ...(it.confirm && { confirm: async () => {} }),
+  } as unknown as Call;
+  let attempts = 0;
+  const run = retry(
+    defaultLimits,
+    powers,
+  )(async () => {
+    attempts += 1;
+    call.started = started;
+    if (attempts <= failures) throw new ToolError(code, 'not now', { details: { retryAfterMs: 10 } });
+    return 'done';
+  });
+  const end = await run(call).catch((error: ToolError) => error.code);
+  return { attempts, waits, end, call };
+}
+
+test('a call that could not start is tried again until it can', async () => {
+  const { attempts, end, call } = await attempt({});
+  expect({ attempts, end, retries: call.retriesAttempted }).toEqual({ attempts: 3, end: 'done', retries: 2 });
+});
+
+test.each([
+  ['nobody asked for it', { retries: 0 }],
+  ['it is not recoverable', { code: 'NOT_FOUND' as const }],
+  ['its code is not one that may pass', { code: 'TIMEOUT' as const }],
+  ['it began, and may have changed something', { started: true, code: 'HOST_CRASHED' as const }],
+  ['a yes to it is used up', { started: true, confirm: true, tier: 'read_only' }],
+  ['its host died under it twice', { started: true, code: 'HOST_CRASHED' as const, tier: 'read_only' }],
+  ['its time would be over', { timeoutMs: 10 }],
+])('a call is not tried again where %s', async (_, situation) => {
+  expect((await attempt(situation)).attempts).toBe(1);
+});
+
+test('one that began is tried again where it can not do anything twice', async () => {
+  expect((await attempt({ started: true, idempotent: true })).end).toBe('done');
+});
+
+test('attempts end at the bound, whatever is asked for', async () => {
+  const { attempts, end } = await attempt({ retries: 100, failures: 1000 });
+  expect({ attempts, end }).toEqual({ attempts: 1 + defaultLimits.callRetriesMax, end: 'QUEUE_FULL' });
+});
+
+test('waits grow, by a random part less, and are at least what the refusal says', async () => {
+  const { waits } = await attempt({ failures: 4, retries: 4 });
+  for (const [at, ms] of waits.entries()) {
+    expect(ms).toBeGreaterThanOrEqual(50 * 2 ** at);
+    expect(ms).toBeLessThanOrEqual(100 * 2 ** at);
+  }
+});
+
+test('counts as begun in the record when an earlier attempt began', async () => {
+  const { call } = await attempt({ started: true, idempotent: true, failures: 1 });
+  expect(call.started).toBe(true);
+});
