@@ -63,6 +63,7 @@ export class Ripgrep {
 
   /** It uses every core by itself, so that more at once only take more memory. */
   async #enter(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
     while (this.#running >= this.#limits.searchesMax) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#waiting.push(resolve);

@@ -6,6 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { SLOW_TEXT, slow } from '../support/search.ts';
 
 const SECRET = 'the-secret-of-this-test';
 let parent: string;
@@ -21,8 +22,7 @@ beforeAll(async () => {
   for (const it of ['ws/inside.txt', 'ws/sub/inside.txt']) writeFileSync(join(parent, it), 'inside\n');
   writeFileSync(join(workspace, '.env'), `TOKEN=${SECRET}\n`);
   writeFileSync(join(workspace, 'my-secret.txt'), `${SECRET}\n`);
-  for (let i = 0; i < 60; i++)
-    writeFileSync(join(workspace, `slow/${i}`), `${'aaaaaaaaab'.repeat(900)}\n`.repeat(1000));
+  for (let i = 0; i < 60; i++) writeFileSync(join(workspace, `slow/${i}`), SLOW_TEXT);
   symlinkSync('..', join(workspace, 'up'));
   symlinkSync(join(parent, 'ws-evil'), join(workspace, 'evil'));
   symlinkSync('../outside.txt', join(workspace, 'link'));
@@ -34,8 +34,6 @@ afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
   rmSync(parent, { recursive: true, force: true });
 });
-
-const slow = (mark: string) => `(a|b){1,200}c${mark}`;
 
 describe.each(['..', 'up', 'evil', 'link', '/etc', '../ws-evil', 'sub/../../ws-evil'])('of %s', (path) => {
   test.each([
@@ -96,12 +94,12 @@ test('directories that are swapped for links while they are searched show nothin
 test('a search that is cancelled answers at once, and its ripgrep is gone', async () => {
   const controller = new AbortController();
   const running = client.call('file_grep', { path: 'slow', pattern: slow('CANCELLED') }, { signal: controller.signal });
-  await until(() => processesWith('cCANCELLED').length > 0, 20_000);
+  await until(() => processesWith('<CANCELLED>').length > 0, 20_000);
   const from = performance.now();
   controller.abort();
   expect(await running).toMatchObject({ success: false, error: { code: 'CANCELLED' } });
-  expect(performance.now() - from).toBeLessThan(500);
-  await until(() => processesWith('cCANCELLED').length === 0);
+  expect(performance.now() - from).toBeLessThan(1500);
+  await until(() => processesWith('<CANCELLED>').length === 0);
 });
 
 test('a ripgrep ends with the thread that started it', async () => {
@@ -109,9 +107,9 @@ test('a ripgrep ends with the thread that started it', async () => {
     workerData: { workspace, pattern: slow('ORPHANED') },
   });
   thread.on('error', () => {});
-  await until(() => processesWith('cORPHANED').length > 0, 20_000);
+  await until(() => processesWith('<ORPHANED>').length > 0, 20_000);
   await thread.terminate();
-  await until(() => processesWith('cORPHANED').length === 0);
+  await until(() => processesWith('<ORPHANED>').length === 0);
 });
 
 test('a schema that does not end holds up nobody beside it', async () => {

@@ -44,3 +44,10 @@ export function toolRunner({
     },
   };
 }
+
+/** A pattern, with a mark to know it by, over a text that together take ripgrep minutes: too many states to remember, and no text to look for first. */
+export const slow = (mark: string) => `(?P<${mark}>a)[ab]{100}[^ab\\s]`;
+export const SLOW_TEXT = Array.from(
+  { length: 1000 },
+  () => `${Array.from({ length: 2000 }, () => (Math.random() < 0.5 ? 'a' : 'b')).join('')}\n`,
+).join('');

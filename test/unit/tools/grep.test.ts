@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Rule } from '../../../src/policy/schema.ts';
 import type { FoundLine } from '../../../src/tools/tool.ts';
 import { processesWith, until } from '../../support/daemon.ts';
-import { type ToolRunOptions, toolRunner } from '../../support/search.ts';
+import { SLOW_TEXT, slow, type ToolRunOptions, toolRunner } from '../../support/search.ts';
 
 let workspace: string;
 beforeEach(() => {
@@ -203,25 +203,25 @@ describe('bounds', () => {
 
 test('an abort ends the search within 100 ms, and its ripgrep with it', async () => {
   plant('a', `${'needle '.repeat(50)}\n`.repeat(20_000));
-  for (let i = 0; i < 40; i++) plant(`b${i}`, `${'aaaaaaaaab'.repeat(900)}\n`.repeat(1000));
+  for (let i = 0; i < 40; i++) plant(`b${i}`, SLOW_TEXT);
   const controller = new AbortController();
-  const pattern = `(a|b){1,200}c${'d'.repeat(20)}MARK`;
+  const pattern = slow('MARK');
   const running = grep({ pattern }, { signal: controller.signal });
-  await until(() => processesWith('MARK').length > 0, 20_000);
+  await until(() => processesWith('<MARK>').length > 0, 20_000);
   const from = performance.now();
   controller.abort(new Error('enough'));
   await expect(running).rejects.toThrow('enough');
   expect(performance.now() - from).toBeLessThan(100);
-  await until(() => processesWith('dddMARK').length === 0);
+  await until(() => processesWith('<MARK>').length === 0);
 });
 
 test('a search that waits for others ends with its own abort, and leaves its turn to the next', async () => {
-  for (let i = 0; i < 40; i++) plant(`b${i}`, `${'aaaaaaaaab'.repeat(900)}\n`.repeat(1000));
+  for (let i = 0; i < 40; i++) plant(`b${i}`, SLOW_TEXT);
   const [first, second] = [new AbortController(), new AbortController()];
   const one = toolRunner({ workspace, limits: { searchesMax: 1 } });
   const start = (pattern: string, signal?: AbortSignal) => one.run<Found>('file_grep', { pattern }, signal);
-  const running = start(`(a|b){1,200}cBUSY`, first.signal);
-  await until(() => processesWith('cBUSY').length > 0, 20_000);
+  const running = start(slow('BUSY'), first.signal);
+  await until(() => processesWith('<BUSY>').length > 0, 20_000);
   const waiting = start('x', second.signal);
   const next = start('nothing');
   second.abort(new Error('enough'));
