@@ -1,11 +1,13 @@
-// Writes src/tools/builtin.ts: one import per file src/tools/<group>/<verb>.ts. Run it with `npm run gen`.
-import { readdirSync, writeFileSync } from 'node:fs';
+// Writes src/tools/builtin.ts: one import per file src/tools/<group>/<verb>.ts that declares a tool. Run it with `npm run gen`.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 const root = new URL('../src/tools/', import.meta.url);
 const groups = readdirSync(root, { withFileTypes: true }).filter((it) => it.isDirectory());
 const tools = groups
   .flatMap(({ name }) =>
-    readdirSync(new URL(`${name}/`, root)).map((file) => ({ group: name, verb: file.replace(/\.ts$/, '') })),
+    readdirSync(new URL(`${name}/`, root))
+      .filter((file) => readFileSync(new URL(`${name}/${file}`, root), 'utf8').includes('export default defineTool('))
+      .map((file) => ({ group: name, verb: file.replace(/\.ts$/, '') })),
   )
   .map(({ group, verb }) => ({
     name: `${group}_${verb.replaceAll('-', '_')}`,

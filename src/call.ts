@@ -84,6 +84,8 @@ export interface CallOptions {
   progress?: boolean;
   /** Tells what the call would do, and does nothing. */
   preview?: boolean;
+  /** Goes on when the connection ends; whoever is the same principal finds it by its id. */
+  detached?: boolean;
   /** How often it is tried again after failures that may pass, where nothing can happen twice. */
   retries?: number;
 }

@@ -9,6 +9,7 @@ import { type Caller, type ConnectFlags, connect } from './cli/connect.ts';
 import { policyExplain, policyReload } from './cli/explain.ts';
 import { logs } from './cli/logs.ts';
 import { CliError, EXIT, say } from './cli/output.ts';
+import { result } from './cli/result.ts';
 import { serve } from './cli/serve.ts';
 import { status } from './cli/status.ts';
 import { stop } from './cli/stop.ts';
@@ -79,7 +80,13 @@ verb('call <tool> [input...]', 'run one tool: input as one JSON object or as key
   .option('--json', 'print exactly the result')
   .option('--progress', 'show state and output on stderr while it runs')
   .option('--preview', 'show what it would do')
+  .option('--detach', 'print the id of the call and return; it goes on, and its result is kept for an hour')
   .action(ending(async (tool, input, flags) => call(tool, input, flags, callerOf(flags))));
+
+verb('result <callId>', 'what came of a call, detached ones for an hour')
+  .option('--wait', 'until it has ended')
+  .option('--json', 'print exactly the result')
+  .action(ending(async (id, flags) => asOperator(flags, (client) => result(id, flags, client))));
 
 verb('batch <file>', 'run the calls of a JSON file (`-` for standard input), each as soon as what it needs is there')
   .option('--workspace <dir>', 'the folder to work in (default: this one)')

@@ -10,15 +10,13 @@ import type {
   CallState,
   ToolResult,
 } from './call.ts';
-import { defaultLimits } from './limits.ts';
+import { type ClientOptions, type Hello, Line } from './client/line.ts';
 import { type Powers, systemPowers } from './powers.ts';
-import { Peer } from './protocol/peer.ts';
 import type { builtinTools } from './tools/builtin.ts';
 import type { ToolInfo } from './tools/registry.ts';
-import type { Channel } from './transport/transport.ts';
-import { connectUnix } from './transport/unix-socket.ts';
 
 export type { BatchCall, BatchEstimate, BatchResult, CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
+export type { ClientOptions, Hello } from './client/line.ts';
 export { RemoteError } from './protocol/peer.ts';
 
 type Builtin = typeof builtinTools;
@@ -26,28 +24,6 @@ type Builtin = typeof builtinTools;
 export type ToolName = keyof Builtin;
 export type ToolInput<N extends ToolName> = z.input<Builtin[N]['input']>;
 export type ToolData<N extends ToolName> = z.output<Builtin[N]['output']>;
-
-export interface ClientOptions {
-  /** Path of the daemon's socket. */
-  readonly socket: string;
-  /** Absolute path; the daemon's first workspace when absent. */
-  readonly workspace?: string;
-  readonly name?: string;
-  readonly version?: string;
-  readonly role?: 'agent' | 'operator';
-  /** The operator's token, where the role is that. */
-  readonly token?: string;
-  /** Name of a built-in policy that narrows the daemon's. */
-  readonly policy?: string;
-}
-
-export interface Hello {
-  protocol: number;
-  server: { name: string; version: string };
-  session: { id: string; secret: string; role: string; workspace: string; policy: string; toolset: string[] };
-  confinement: { level: string; backend: string; cgroup: string; missing: string[] };
-  limits: Record<string, unknown>;
-}
 
 /** What a call tells while it runs. */
 export type Progress =
@@ -104,36 +80,37 @@ export interface Notification {
 type Listener = (progress: Progress) => void;
 
 export class Client implements AsyncDisposable {
-  readonly #options: ClientOptions;
   readonly #powers: Powers;
   readonly #listeners = new Map<string, Listener>();
   readonly #subscribers = new Set<(it: Notification) => void>();
-  #connection: Promise<{ peer: Peer; hello: Hello }>;
-  #peer: Peer | undefined;
-  #closed = false;
-  #over = Promise.withResolvers<void>();
+  readonly #line: Line;
 
   constructor(options: ClientOptions, powers: Powers) {
-    this.#options = options;
     this.#powers = powers;
-    this.#connection = this.#connect();
-    this.#connection.catch(() => {});
+    this.#line = new Line(options, powers, (method, params) => this.#hear(method, params));
   }
 
   /** What the daemon said to the hello of the present connection. */
   get hello(): Promise<Hello> {
-    return this.#connection.then((it) => it.hello);
+    return this.#line.hello;
   }
 
-  /** Runs a tool. Never throws for a call that fails: look at `success`. Rejects when the connection ends. */
+  /** Runs a tool. Never throws for a call that fails: look at `success`. Rejects when the connection ends and is not resumed. */
   call<N extends ToolName>(tool: N, input: ToolInput<N>, settings?: CallSettings): RunningCall<ToolData<N>>;
   call(tool: string, input: unknown, settings?: CallSettings): RunningCall<unknown>;
   call(tool: string, input: unknown, settings: CallSettings = {}): RunningCall<unknown> {
     const { signal, ...options } = settings;
     const callId = options.callId ?? this.#powers.uuid();
     const progress = new Queue<Progress>();
-    if (options.progress) this.#listeners.set(callId, (it) => progress.push(it));
-    const cancel = () => void this.request('calls.cancel', { callId }).catch(() => {}); // The connection is gone, and the call with it.
+    // Who also subscribed is told of each state twice.
+    const last = { state: 0, output: 0 };
+    if (options.progress)
+      this.#listeners.set(callId, (it) => {
+        if (it.seq <= last[it.kind]) return;
+        last[it.kind] = it.seq;
+        progress.push(it);
+      });
+    const cancel = () => void this.request('calls.cancel', { callId }).catch(() => {}); // The connection is gone, and the call with it, or it is detached.
     const result = this.request('tools.call', { tool, input, options: { ...options, callId } }).finally(() => {
       signal?.removeEventListener('abort', cancel);
       this.#listeners.delete(callId);
@@ -231,53 +208,18 @@ export class Client implements AsyncDisposable {
     return (await this.request('calls.get', { callId })) as CallRecord;
   }
 
-  /** Any request of docs/protocol.md. A connection that has ended is made anew; what was under way in it is not repeated. */
-  async request(method: string, params: unknown): Promise<unknown> {
-    if (this.#closed) throw new Error('this client is closed');
-    // At once where it can be, so that requests keep their order.
-    if (this.#peer && !this.#peer.closed) return this.#peer.request(method, params);
-    const { peer } = await this.#connection.catch(() => this.#reconnect());
-    if (!peer.closed) return peer.request(method, params);
-    return (await this.#reconnect()).peer.request(method, params);
+  /** Any request of docs/protocol.md; see `Line.request`. */
+  request(method: string, params: unknown): Promise<unknown> {
+    return this.#line.request(method, params);
   }
 
-  /** Settles when the present connection is over. */
+  /** Settles when the present connection is over, and its session is not resumed. */
   get ended(): Promise<void> {
-    return this.#over.promise;
+    return this.#line.ended;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#closed = true;
-    const connection = await this.#connection.catch(() => undefined);
-    connection?.peer.close();
-  }
-
-  #reconnect(): Promise<{ peer: Peer; hello: Hello }> {
-    if (this.#peer?.closed !== false) {
-      this.#connection = this.#connect();
-      this.#peer = undefined;
-    }
-    return this.#connection;
-  }
-
-  async #connect(): Promise<{ peer: Peer; hello: Hello }> {
-    const { socket, workspace, role, token, policy, name = 'ringfence/client', version = '1' } = this.#options;
-    const channel: Channel = await connectUnix(socket);
-    const over = Promise.withResolvers<void>();
-    this.#over = over;
-    const peer = new Peer(channel, {
-      onClose: () => over.resolve(),
-      limits: { ...defaultLimits, messageElementsMax: 2 * defaultLimits.messageElementsMax },
-      powers: this.#powers,
-      onNotification: (method, params) => this.#hear(method, params as Record<string, unknown>),
-    });
-    const hello = (await peer.request('hello', {
-      protocol: 1,
-      client: { name, version },
-      ...{ workspace, role, token, policy },
-    })) as Hello;
-    this.#peer = peer;
-    return { peer, hello };
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#line[Symbol.asyncDispose]();
   }
 
   #hear(method: string, params: Record<string, unknown>): void {

@@ -7,6 +7,7 @@ import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
+import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Limits, limitsSchema } from './limits.ts';
 import { isInside } from './paths.ts';
 
@@ -21,6 +22,8 @@ export interface Places {
   readonly stateDir: string;
   readonly configFile: string;
   readonly home: string;
+  /** XDG's folder of settings, the person's git's among them. */
+  readonly configHome: string;
 }
 
 /** Places by flag, environment and convention (XDG); nothing is made or read. */
@@ -32,14 +35,16 @@ export function findPlaces(
   const stateDir = resolve(
     flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'),
   );
+  const configHome = env.XDG_CONFIG_HOME ?? join(home, '.config');
   const runtime = env.XDG_RUNTIME_DIR;
   const byDefault =
     runtime && flags.state === undefined ? join(runtime, 'ringfence/ringfence.sock') : join(stateDir, 'ringfence.sock');
   return {
     home,
+    configHome,
     stateDir,
     socket: resolve(flags.socket ?? env.RINGFENCE_SOCKET ?? byDefault),
-    configFile: env.RINGFENCE_CONFIG ?? join(env.XDG_CONFIG_HOME ?? join(home, '.config'), 'ringfence/config.yaml'),
+    configFile: env.RINGFENCE_CONFIG ?? join(configHome, 'ringfence/config.yaml'),
   };
 }
 
@@ -53,6 +58,7 @@ const configFile = z.strictObject({
   policy: z.string().min(1).optional(),
   listen: z.string().optional(),
   limits: limitsSchema.partial().optional(),
+  toolchains: z.array(z.string().min(1).max(4096)).max(16).optional(),
   cache: z.strictObject({ strategy: z.enum(['lru', 'lfu', 'ttl', 'size']) }).optional(),
   principals: z
     .record(principalName, z.strictObject({ policy: z.string().min(1).max(128).optional() }))
@@ -76,6 +82,10 @@ export interface Config {
   readonly policy: string;
   readonly listen?: { readonly host: string; readonly port: number };
   readonly limits: Limits;
+  /** Variables of each command, before its caller's. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Folders outside of /usr that commands see read-only, and find programs in; absolute, real. */
+  readonly toolchains: readonly string[];
   /** What makes room for a result that is to be kept: the one unused for longest, used least, that expires first, or the largest. */
   readonly cacheStrategy: 'lru' | 'lfu' | 'ttl' | 'size';
   /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
@@ -101,7 +111,9 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
       }
     }
   }
+  const toolchains = toToolchains(file.toolchains ?? [], places, workspaces);
   return Object.freeze({
+    ...{ toolchains, environment: toCommandEnvironment(env, toolchains) },
     places,
     workspaces,
     policy: policyPath,
@@ -141,6 +153,21 @@ function toWorkspace(path: string, { home, stateDir }: Places): string {
   if (what) throw new ConfigError(`${what} is never a workspace; name a project's folder with --workspace DIR`);
   if (isInside(stateDir, real)) throw new ConfigError(`${real} is Ringfence's state; it is never a workspace`);
   return real;
+}
+
+/** Throws ConfigError for what is not there, or would show commands what they may not see. */
+function toToolchains(named: readonly string[], places: Places, workspaces: readonly string[]): string[] {
+  const { home, stateDir, socket } = places;
+  const closed = [...workspaces, realpathSync(stateDir), dirname(socket)];
+  return named.map((it) => {
+    const path = it.startsWith('~/') ? join(home, it.slice(2)) : it;
+    if (!isAbsolute(path) || !existsSync(path))
+      throw new ConfigError(`toolchain ${it} is not an absolute path that exists`);
+    const real = realpathSync(path);
+    const problem = toolchainProblem(real, { home: existsSync(home) ? realpathSync(home) : home, closed });
+    if (problem !== undefined) throw new ConfigError(`toolchain ${it} ${problem}; commands may not see that`);
+    return real;
+  });
 }
 
 /** A name without dot or slash is a built-in's; anything else is a file. */

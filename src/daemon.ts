@@ -4,6 +4,7 @@ import { dirname, isAbsolute, join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Hosts } from './hosts/hosts.ts';
+import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
 import type { CachedResult } from './pipeline/cache.ts';
@@ -18,9 +19,10 @@ import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
 import { createRecords, type Records } from './records.ts';
 import { hostProgram, runtime, version } from './runtime.ts';
-import { type Confinement, createSandbox } from './sandbox/sandbox.ts';
+import { type Confinement, createSandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
+import { DurableCalls } from './session/durable-calls.ts';
 import { Events } from './session/events.ts';
 import { Gateway } from './session/gateway.ts';
 import type { Identify } from './session/identity.ts';
@@ -53,7 +55,7 @@ export interface Daemon {
 
 /** Starts everything. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
-  const { places, limits, workspaces } = config;
+  const { places, limits, workspaces, environment } = config;
   const { stateDir, home } = places;
   chmodSync(stateDir, 0o700);
   await using parts = new AsyncDisposableStack();
@@ -64,14 +66,16 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
 
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
-  const source = parts.use(createPolicySource(policySource(config, { powers, events, records })));
+  const told = { policyChanged() {} };
+  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told })));
   const policies = createPolicies(config, () => source.current);
-  const { arch, platform } = process;
-  const sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers);
+  const sandbox = await createSandbox(sandboxOptions(config), powers);
   const { confinement } = sandbox;
+  const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits }, powers));
-  const permission = { home, resolve: createProgramResolver() };
+  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits, identity, environment }, powers));
+  told.policyChanged = () => hosts.endStale();
+  const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
@@ -86,7 +90,8 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
-    ...{ oversight, results: new Results({ log, limits, powers }) },
+    ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
+    durable: new DurableCalls(records.callStore, limits),
     batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
     confinement: toShown(confinement),
     probes: confinement.probes,
@@ -94,12 +99,12 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     warm: (session) => warm(session, { hosts, policies, toolset }),
     hostStatus: () => hosts.status(),
     cacheStatus: () => cache.status,
-    auditStatus: () => records.auditLog.status,
-    approvalsPending: () => records.approvals.pendingCount,
+    ...recording(records),
     listeners: () => listeners.map((it) => it.address),
-    recordSession: (session) => records.auditLog.append(sessionEntry(session)),
-    record: (entry) => records.auditLog.append(entry),
-    sessionEnded: (session) => oversight.sessionEnded(session),
+    sessionEnded: (session) => {
+      hosts.endSession(session.options.id);
+      oversight.sessionEnded(session);
+    },
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
@@ -131,11 +136,29 @@ function createPolicies(config: Config, base: () => Policy): Policies {
   });
 }
 
+function sandboxOptions({ places, workspaces, toolchains, limits }: Config): SandboxOptions {
+  const { arch, platform } = process;
+  return { runtime, stateDir: places.stateDir, workspaces, toolchains, limits, arch, platform, version };
+}
+
+interface Announced {
+  readonly powers: Powers;
+  readonly events: Events;
+  readonly records: Records;
+  /** Set when there are hosts. */
+  readonly told: { policyChanged(): void };
+}
+
+/** What the gateway needs of the records. */
+const recording = ({ auditLog, approvals }: Records) => ({
+  auditStatus: () => auditLog.status,
+  approvalsPending: () => approvals.pendingCount,
+  recordSession: (session: Session) => auditLog.append(sessionEntry(session)),
+  record: (entry: AuditEntry) => auditLog.append(entry),
+});
+
 /** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
-function policySource(
-  config: Config,
-  { powers, events, records }: { powers: Powers; events: Events; records: Records },
-): PolicySourceOptions {
+function policySource(config: Config, { powers, events, records, told }: Announced): PolicySourceOptions {
   return {
     load: () => loadOutside(config.policy, config),
     powers,
@@ -143,6 +166,7 @@ function policySource(
     onChange: ({ name, version }, before) => {
       const detail = { policy: name, version, before: before.version };
       records.auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail });
+      told.policyChanged();
       events.publish({ topic: 'policy', sessionId: '', method: 'policy.changed', params: { policy: name, version } });
     },
   };
@@ -180,10 +204,10 @@ function foldersBetween(root: string, folder: string): string[] {
 
 /** Starts the hosts of a new session whose tools may run without being asked about. */
 function warm(
-  { options }: Session,
+  { options, policy: policyNow }: Session,
   { hosts, policies, toolset }: { hosts: Hosts; policies: Policies; toolset: Toolset },
 ): void {
-  const policy = options.policy();
+  const policy = policyNow();
   const { id: sessionId, principal, workspace, root } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
@@ -192,9 +216,9 @@ function warm(
       hosts.warm({ tier, workspace, view });
 }
 
-function sessionEntry({ options }: Session): AuditEntry {
+function sessionEntry({ options, policy }: Session): AuditEntry {
   const { id, principal, role, client, workspace, root } = options;
-  const { name, version: policyVersion } = options.policy();
+  const { name, version: policyVersion } = policy();
   return {
     kind: 'session',
     sessionId: id,

@@ -46,6 +46,16 @@ export const limitsSchema = z.strictObject({
   sessionCallIdsKept: count().default(65_536),
   /** Bytes of inputs and results remembered per session; the oldest are forgotten first. */
   sessionResultBytesKept: bytes().default(8 * MiB),
+  /** Longest that a session waits for its client to come back (`resumeMs`); it keeps its calls, places and memory meanwhile. */
+  resumeMaxMs: ms().default(600_000),
+  /** Notices kept for a client that may come back; over it the oldest piece of output goes first, which `results.read` still has. */
+  resumeBufferBytes: bytes().default(MiB),
+  /** Sessions that wait for their clients; over it, whoever has most of them loses the one that waited longest. */
+  resumesMax: count().default(64),
+  /** Of these, those of one principal. */
+  resumesPerPrincipalMax: count().default(32),
+  /** Detached calls of one principal that have not ended, so that work can't be piled up by leaving it. */
+  detachedCallsMax: count().default(64),
   /** Events kept for a subscriber that asks for what came before it (`afterSeq`). */
   eventsKept: count().default(1024),
   /** Subscriptions of one connection. */
@@ -153,8 +163,38 @@ export const limitsSchema = z.strictObject({
   outputWindowBytes: bytes().default(512 * KiB),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
+  /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
+  gitOutputBytes: bytes().default(8 * MiB),
+  /** Bytes of a diff that reach its caller; a whole one of a large change would fill a model's context. */
+  gitDiffBytes: bytes().default(256 * KiB),
+  /** Paths, commits or branches in one answer about a repository. */
+  gitEntriesMax: count().default(2_000),
+  /** How long the person's git may take to tell whom commits are by, when the daemon starts. */
+  gitIdentityMs: ms().default(2_000),
   /** Largest file that a tool reads or writes. */
   fileBytesMax: bytes().default(10 * MiB),
+  /** Terminals that one session may have open; each is a process tree, two threads of its host and a ring of output. */
+  sessionTerminalsMax: count().default(4),
+  /** Terminals over all sessions: each may hold a host of its own, of which there are hostsMax. */
+  terminalsMax: count().default(16),
+  /** A terminal that nobody asked about for this long is ended, so that forgotten ones hold nothing. */
+  terminalIdleMs: ms().default(1_800_000),
+  /** How long a terminal may go on after a file that it is kept from was replaced, which takes away the mount on it. */
+  terminalLookMs: ms().default(500),
+  /** Longest life of a terminal, so that polling can't keep one for ever. */
+  terminalLifeMs: ms().default(14_400_000),
+  /** Output of a terminal that is kept; the oldest goes first, and what is gone is told. */
+  terminalLogBytes: bytes().default(256 * KiB),
+  /** Output of a terminal in one answer. */
+  terminalReadBytes: bytes().default(32 * KiB),
+  /** Input that waits for a program which does not read, beside what the kernel holds. */
+  terminalInputBytes: bytes().default(64 * KiB),
+  /** Longest that a call waits for a terminal. */
+  terminalWaitMs: ms().default(30_000),
+  /** JS heap of the thread that draws one terminal, in MiB: marks upon marks on one letter would fill any. */
+  terminalScreenHeapMb: count().default(48),
+  /** How long that thread may take to catch up, so that a sequence which keeps it busy costs the picture only. */
+  terminalScreenMs: ms().default(3_000),
   /** Entries of a directory listing that reach the caller; at 11 keys and values each they stay within one message. */
   listEntriesMax: count().default(5_000),
   /** Directory entries looked at by one listing, so that a tree of millions ends in time. */
@@ -291,6 +331,12 @@ export const limitsSchema = z.strictObject({
   auditQueryCharsMax: count().default(128 * KiB),
   /** Days for which costs are remembered; each has a row for each session that paid for something. */
   costDaysKept: count().default(400),
+  /** How long results of detached calls, and the ids that were used, are kept after the end of the call. */
+  callsKeptMs: ms().default(3_600_000),
+  /** Calls kept on disk so, at about 300 bytes beside their results; whoever has most of them loses the oldest. */
+  callsKept: count().default(16_384),
+  /** Bytes of their results; an id whose result went still counts as used. */
+  callBytesKept: bytes().default(256 * MiB),
   /** Output of one call that is kept on disk; what follows is left out, and its call goes on. */
   resultLogBytesMax: bytes().default(64 * MiB),
   /** Output of all calls on disk, so that calls can't fill it; the oldest goes first. */
@@ -305,6 +351,8 @@ export const limitsSchema = z.strictObject({
   resultPageBytesMax: bytes().default(MiB),
   /** Longest that results.read waits for more output. */
   resultWaitMs: ms().default(30_000),
+  /** Workspaces and tools of which something is kept; any folder of a workspace is one, and what was written longest ago goes first. */
+  toolStatesMax: count().default(1_000),
   /** How long running calls may go on after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
 });

@@ -24,7 +24,12 @@ const { values: flags } = parseArgs({
 });
 const environment = establishPerimeter(flags['tell-ready'] ? READY_FD : 2);
 const log = pino(
-  { level: environment.RINGFENCE_LOG ?? 'info', serializers: { error: pino.stdSerializers.err } },
+  {
+    level: environment.RINGFENCE_LOG ?? 'info',
+    serializers: { error: pino.stdSerializers.err },
+    // JSON leaves DEL and C1 as they are, and a terminal that shows the log would heed them.
+    hooks: { streamWrite: (line) => line.replace(/[\x7f-\x9f]/g, (it) => `\\u00${it.charCodeAt(0).toString(16)}`) },
+  },
   pino.destination({ fd: 2, sync: true }),
 );
 

@@ -1,4 +1,4 @@
-/** What the daemon keeps of its doings: the audit log, approvals, costs. Each event of one is an entry of the other. */
+/** What the daemon keeps of its doings: the audit log, approvals, costs, calls, what tools keep. Each event of one is an entry of the other. */
 import { join } from 'node:path';
 import { ToolError } from './errors.ts';
 import type { Limits } from './limits.ts';
@@ -8,7 +8,9 @@ import type { Events } from './session/events.ts';
 import type { ApprovalEvent } from './store/approval.ts';
 import { Approvals } from './store/approvals.ts';
 import { type AuditEntry, AuditLog } from './store/audit-log.ts';
+import { CallStore } from './store/call-store.ts';
 import { CostLedger } from './store/cost-ledger.ts';
+import { ToolStates } from './store/tool-states.ts';
 
 export interface RecordsOptions {
   readonly stateDir: string;
@@ -21,6 +23,8 @@ export interface Records extends Disposable {
   readonly auditLog: AuditLog;
   readonly approvals: Approvals;
   readonly ledger: CostLedger;
+  readonly callStore: CallStore;
+  readonly toolStates: ToolStates;
   /** Plain data without secrets, by their form and by the names of their keys: for the log, and for people who decide. */
   redact<T>(value: T): T;
 }
@@ -46,8 +50,10 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   };
   const approvals = parts.use(new Approvals({ path: at('approvals.db'), limits, powers, record, onEvent }));
   const ledger = parts.use(new CostLedger(at('costs.db'), limits, powers));
+  const callStore = parts.use(new CallStore(at('calls.db'), limits, powers));
+  const toolStates = parts.use(new ToolStates(at('tools.db'), limits, powers));
   const whole = parts.move();
-  return { auditLog, approvals, ledger, redact, [Symbol.dispose]: () => whole.dispose() };
+  return { auditLog, approvals, ledger, callStore, toolStates, redact, [Symbol.dispose]: () => whole.dispose() };
 }
 
 /** What was put on record before it had an effect. */

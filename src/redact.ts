@@ -5,7 +5,7 @@
  */
 import { CREDENTIALS, KEY_BLOCK_END_CHARS, keyBlockEnd } from './redact/credentials.ts';
 import { CONTEXT_CHARS, type Look, type Rest, restEnd } from './redact/rule.ts';
-import { LiteralSearch } from './redact/search.ts';
+import { LiteralSearch, latin1 } from './redact/search.ts';
 import { TOKENS } from './redact/tokens.ts';
 
 /** Told of each secret that was hidden, by its kind. */
@@ -34,6 +34,18 @@ class Redaction {
 
   get held(): number {
     return this.#rest ? 0 : this.#text.length - this.#given;
+  }
+
+  /** Whether all that came is decided, so that what comes may be looked at by itself. */
+  get isClear(): boolean {
+    return this.#rest === undefined && this.#decided === this.#text.length;
+  }
+
+  /** As `push` where all is clear and `text` ends what has no literal in it: the characters that rules may look back at. */
+  pass(text: string): void {
+    this.#text = (this.#text + text).slice(-CONTEXT_CHARS);
+    this.#decided = this.#given = this.#text.length;
+    this.#withinValue = false;
   }
 
   push(text: string, final: boolean): string {
@@ -112,8 +124,8 @@ export function redactText(text: string, onSecret?: OnSecret): string {
   return redaction.secrets === 0 ? text : redacted;
 }
 
-const toLatin1 = (bytes: Uint8Array) =>
-  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+/** How much is looked at where something may begin; then more, then all: nothing is looked at more than three times. */
+const PIECES_BYTES = [256, 2048, Number.POSITIVE_INFINITY] as const;
 
 /**
  * Bytes that come in chunks, cut anywhere: what it gives is, put together, what `redactText` makes of the whole. Whole lines
@@ -135,9 +147,34 @@ export class RedactingStream {
   /** What can be given of all that came; the chunk itself where nothing is to be changed. */
   push(chunk: Uint8Array): Uint8Array {
     const { held, secrets } = this.#redaction;
-    const text = this.#redaction.push(toLatin1(chunk), false);
-    const same = held === 0 && secrets === this.#redaction.secrets && text.length === chunk.length;
-    return same ? chunk : Buffer.from(text, 'latin1');
+    const parts: Uint8Array[] = [];
+    for (let at = 0; at < chunk.length; ) at = this.#decide(chunk, this.#pass(chunk, at, parts), parts);
+    const bytes = parts.reduce((sum, it) => sum + it.length, 0);
+    if (held === 0 && secrets === this.#redaction.secrets && bytes === chunk.length) return chunk;
+    return parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts);
+  }
+
+  /** Bytes in which nothing begins are passed on without a look at them as text, which costs several times as much. */
+  #pass(chunk: Uint8Array, from: number, parts: Uint8Array[]): number {
+    if (!this.#redaction.isClear) return from;
+    const to = search.nextInBytes(chunk, from) ?? search.begunInBytes(chunk, from);
+    if (to === from) return from;
+    parts.push(chunk.subarray(from, to));
+    this.#redaction.pass(latin1(chunk.subarray(Math.max(from, to - CONTEXT_CHARS), to)));
+    return to;
+  }
+
+  /** From where something may begin until nothing is open, or to the end of the chunk. */
+  #decide(chunk: Uint8Array, from: number, parts: Uint8Array[]): number {
+    let at = from;
+    for (const bytes of PIECES_BYTES) {
+      if (at >= chunk.length) break;
+      const text = this.#redaction.push(latin1(chunk.subarray(at, at + bytes)), false);
+      if (text !== '') parts.push(Buffer.from(text, 'latin1'));
+      at = Math.min(at + bytes, chunk.length);
+      if (this.#redaction.isClear) break;
+    }
+    return at;
   }
 
   /**
@@ -215,7 +252,7 @@ function hidden(value: unknown, options: RedactOptions): unknown {
 }
 
 function redactBytes(bytes: Uint8Array, { onSecret }: RedactOptions): Uint8Array {
-  const text = toLatin1(bytes);
+  const text = latin1(bytes);
   const redacted = redactText(text, onSecret);
   return redacted === text ? bytes : Buffer.from(redacted, 'latin1');
 }

@@ -25,11 +25,24 @@ export const hostProgram: readonly string[] = [
 
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
 function neededPaths(): string[] {
-  const loaded = ['zod', 'piscina', 'mime', 'ajv', 'yaml', 'smol-toml', 'jsonc-parser', '@vscode/ripgrep'];
+  const loaded = [
+    'zod',
+    'piscina',
+    'mime',
+    'ajv',
+    'yaml',
+    'smol-toml',
+    'jsonc-parser',
+    '@lydell/node-pty',
+    '@xterm/headless',
+    '@vscode/ripgrep',
+  ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
   const modules = [...files, ...ripgrepOf(files.at(-1) as string)].map((path) =>
     path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length),
   );
+  const binary = ptyBinary();
+  if (binary !== undefined) modules.push(binary);
   const code = [join(base, 'src'), join(base, 'workers'), join(packageDir, 'package.json')];
   const paths = [...code, ...modules, realpathSync(process.execPath)].map((path) => realpathSync(path));
   const unique = [...new Set(paths)];
@@ -43,6 +56,17 @@ function ripgrepOf(module: string): string[] {
     return [createRequire(module).resolve(`@vscode/ripgrep-${process.platform}-${process.arch}/bin/rg`)];
   } catch {
     return []; // MODULE_NOT_FOUND
+  }
+}
+
+/** The folder of node-pty's binary, which some installers put elsewhere; undefined where there is none for this machine. */
+function ptyBinary(): string | undefined {
+  const { platform, arch } = process;
+  try {
+    const { resolve } = createRequire(import.meta.resolve('@lydell/node-pty'));
+    return dirname(resolve(`@lydell/node-pty-${platform}-${arch}/package.json`));
+  } catch {
+    return undefined; // MODULE_NOT_FOUND: installed without optional dependencies.
   }
 }
 

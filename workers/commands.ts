@@ -5,7 +5,7 @@ import type { Limits } from '../src/limits.ts';
 import type { Powers } from '../src/powers.ts';
 import { type CommandOutcome, type CommandRequest, type CommandSetup, runCommand } from '../src/sandbox/command.ts';
 import type { Exceeded } from '../src/sandbox/watchdog.ts';
-import type { CommandResult } from '../src/tools/tool.ts';
+import type { CommandResult, ProgramResult } from '../src/tools/tool.ts';
 
 export interface CommandsOptions {
   /** Absent in hosts that run no commands. */
@@ -34,15 +34,29 @@ export class Commands {
 
   /** Runs one to its end. Throws SANDBOX_DENIED where none may run, the code of the limit that ended it, CANCELLED. */
   async run(request: CommandRequest): Promise<CommandResult> {
-    const { command: setup, powers, truncated } = this.#options;
+    const outcome = await this.#outcomeOf(request);
+    const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
+    if (outcome.truncated) this.#options.truncated(outputBytes);
+    if (exitCode === undefined) throw this.#killed(outcome);
+    return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
+  }
+
+  /** The same for a program whose output is captured; too much of it is no failure. */
+  async program(request: CommandRequest & { captureBytes: number }): Promise<ProgramResult> {
+    const outcome = await this.#outcomeOf(request);
+    const { exitCode, captured = Buffer.alloc(0), stderr, ended } = outcome;
+    const cut = ended === 'output';
+    if (exitCode === undefined && !cut) throw this.#killed(outcome);
+    return { stdout: captured, stderr, exitCode, cut };
+  }
+
+  async #outcomeOf(request: CommandRequest): Promise<CommandOutcome> {
+    const { command: setup, powers } = this.#options;
     // Without bounds there would be no end to what it takes.
     if (!setup || !request.bounds) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
     const outcome = await runCommand(request, setup, powers);
-    const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
     this.#count(outcome);
-    if (outcome.truncated) truncated(outputBytes);
-    if (exitCode === undefined) throw this.#killed(outcome);
-    return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
+    return outcome;
   }
 
   #count({ used, outputBytes }: CommandOutcome): void {

@@ -4,18 +4,24 @@ import { normalize } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { FileChange } from '../src/call.ts';
 import { ToolError } from '../src/errors.ts';
-import type { Job, JobUsage, PathView } from '../src/hosts/job.ts';
+import type { Identity, Job, JobUsage, PathView } from '../src/hosts/job.ts';
 import type { CommandBounds, Limits } from '../src/limits.ts';
+import { isProtected } from '../src/paths.ts';
 import type { Powers } from '../src/powers.ts';
+import { findProgram } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
-import type { Masks } from '../src/sandbox/masks.ts';
+import { ancestorsOf, type Masks } from '../src/sandbox/masks.ts';
+import type { Terminals } from '../src/tools/terminals.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
   CheckedFile,
   CheckedSearch,
   CheckedTarget,
+  CommandAsked,
   CommandResult,
+  ProgramRequest,
+  ProgramResult,
   ToolContext,
 } from '../src/tools/tool.ts';
 import type { Anchor } from './anchor.ts';
@@ -25,6 +31,7 @@ import { directoryAt, fileAt, hashOf } from './files.ts';
 import { PathRules } from './path-rules.ts';
 import { Ripgrep } from './ripgrep.ts';
 import { searchAt } from './search.ts';
+import { toArgv } from './shells.ts';
 import { hashAt, refuseProtected, replaceAt } from './targets.ts';
 import { Witnesses } from './witnesses.ts';
 
@@ -37,12 +44,19 @@ export interface ContextOptions {
   readonly masks: Masks;
   /** All that its writes may replace, where a person approved them. */
   readonly preImages?: Job['preImages'];
+  readonly state?: unknown;
+  /** Whether it may change nothing. */
+  readonly readOnly?: boolean;
+  /** The person's; absent where it is not known. */
+  readonly identity?: Identity;
   /** What each of its commands may use; absent for jobs that run none. */
   readonly bounds?: CommandBounds;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
   readonly command?: CommandSetup;
+  /** Absent where the job is nobody's, or none may be. */
+  readonly terminals?: Terminals;
   readonly signal: AbortSignal;
   /** The thread's; one of its own when absent. */
   readonly ripgrep?: Ripgrep;
@@ -52,6 +66,9 @@ export interface ContextOptions {
 export class WorkerContext implements ToolContext {
   readonly signal: AbortSignal;
   readonly limits: Limits;
+  readonly workspace: string;
+  state: unknown;
+  readonly identity: Identity;
   readonly hashOf = hashOf;
   readonly #options: ContextOptions;
   readonly #rules: PathRules;
@@ -65,6 +82,9 @@ export class WorkerContext implements ToolContext {
     this.#rules = new PathRules(options.view, options.workspace);
     this.signal = options.signal;
     this.limits = options.limits;
+    this.workspace = options.workspace;
+    this.state = options.state;
+    this.identity = options.identity ?? {};
     this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
     this.#commands = new Commands({ ...options, truncated: (bytesTotal) => this.truncated(bytesTotal) });
   }
@@ -116,7 +136,9 @@ export class WorkerContext implements ToolContext {
   }
 
   target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
-    const { anchor } = this.#options;
+    const { anchor, readOnly } = this.#options;
+    // A host that runs programs can write, whatever the tier of a call in it.
+    if (readOnly) throw new ToolError('SANDBOX_DENIED', 'a call that only reads writes nothing');
     anchor.assertInside(path);
     const plain = normalize(path);
     refuseProtected(this.#rules.named(plain), path);
@@ -158,15 +180,16 @@ export class WorkerContext implements ToolContext {
     });
   }
 
-  command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand {
-    const { workspace, anchor, masks, bounds, signal, onOutput } = this.#options;
+  command({ shell, args, ...request }: CommandAsked): CheckedCommand {
+    const { workspace, anchor, masks, bounds, signal, readOnly = false, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      const rest = { workspace, masks, bounds, signal, ...(onOutput && { onOutput }) };
-      return { ...request, ...rest, cwd } as unknown as CheckedCommand;
+      const rest = { workspace, masks, bounds, signal, readOnly, ...(onOutput && { onOutput }) };
+      const argv = shell && toArgv(shell, request.command, args);
+      return { ...request, ...rest, cwd, ...(argv && { argv }) } as unknown as CheckedCommand;
     } finally {
       fs.closeSync(fd);
     }
@@ -174,6 +197,32 @@ export class WorkerContext implements ToolContext {
 
   run(command: CheckedCommand): Promise<CommandResult> {
     return this.#commands.run(command as unknown as CommandRequest);
+  }
+
+  program({ program, args, bytesMax, ...request }: ProgramRequest): Promise<ProgramResult> {
+    const path = findProgram(program);
+    if (path === undefined) {
+      const suggestion = `Install ${program} where the daemon runs.`;
+      throw new ToolError('UNSUPPORTED', `there is no ${program} on this machine`, { suggestion });
+    }
+    const checked = this.command({ ...request, env: { ...request.env }, command: program });
+    const { onOutput: _, ...rest } = checked as unknown as CommandRequest;
+    return this.#commands.program({ ...rest, argv: [path, ...args], captureBytes: bytesMax });
+  }
+
+  refusedBelow(path: string, kind: 'read' | 'write' = 'read'): (path: string) => boolean {
+    const byRule = this.#rules.refusedBelow(path, kind);
+    const hidden = new Set(this.#options.masks.hidden.map((it) => it.path));
+    return (it) =>
+      byRule(it) ||
+      (kind === 'write' && isProtected(this.#rules.named(it))) ||
+      [it, ...ancestorsOf(it)].some((path) => hidden.has(path));
+  }
+
+  get terminals(): Terminals {
+    const { terminals } = this.#options;
+    if (!terminals) throw new ToolError('SANDBOX_DENIED', 'this tier has no terminals');
+    return terminals;
   }
 
   truncated(bytesTotal: number): void {

@@ -3,8 +3,13 @@ import type { Abort, OutputTaken } from '../src/hosts/job.ts';
 /** Name of the channel on which a host tells its threads of their jobs. Threads of one process only. */
 export const HOST_CHANNEL = 'ringfence-host';
 
-/** What it tells them: a job to abort, or output of one that the gateway has dealt with. */
-export type ToThreads = { readonly abort: Abort } | { readonly taken: OutputTaken };
+/** What it tells them: a job to abort, output of one that the gateway has dealt with, a session that is over. */
+export type ToThreads = { readonly abort: Abort } | { readonly taken: OutputTaken } | { readonly endSession: string };
+
+/** How many things a thread keeps between jobs. */
+export interface Kept {
+  readonly kept: number;
+}
 
 /** A thread's answer to an abort, whosever it was: it is not stuck. */
 export interface Heard {

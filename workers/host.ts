@@ -7,7 +7,7 @@ import { ToolError } from '../src/errors.ts';
 import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
-import { type Heard, HOST_CHANNEL, type ToThreads } from './host-channel.ts';
+import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { establishPerimeter } from './perimeter.ts';
 
 const GATEWAY_FD = 3;
@@ -83,11 +83,15 @@ function begin(given: HostSetup): void {
     // The gateway sends no more than there are places; these wait for a thread to start.
     maxQueue: given.threads * given.jobsPerThread,
     idleTimeout: limits.hostIdleMs,
+    // The ends of terminals are opened by a library, and closed by us; where this thread dies, so does the process.
+    trackUnmanagedFds: given.command === undefined,
     // Waiting threads that still have to hear of output and aborts may not sleep in Atomics.wait.
     atomics: given.command ? 'disabled' : 'sync',
     resourceLimits: { maxOldGenerationSizeMb: limits.threadHeapMb },
   });
-  pool.on('message', (message: HostOutput | Heard) => {
+  pool.on('message', (message: HostOutput | Heard | Kept) => {
+    // Hosts that keep things have one thread.
+    if ('kept' in message) return send({ kept: message.kept });
     if ('heard' in message) return running.get(message.job)?.heard.add(message.heard);
     const output = message;
     send({ output });
@@ -162,6 +166,7 @@ function receive(message: ToHost): void {
   if ('setup' in message) begin(message.setup);
   else if ('run' in message) void run(message.run);
   else if ('taken' in message) threads.postMessage({ taken: message.taken } satisfies ToThreads);
+  else if ('endSession' in message) threads.postMessage({ endSession: message.endSession } satisfies ToThreads);
   else abort(message.abort);
 }
 

@@ -67,10 +67,10 @@ export class PathRules {
   }
 
   /** What a listing of `root` leaves alone: what is denied, and what a rule asks about that did not ask about `root` itself. */
-  refusedBelow(root: string): (path: string) => boolean {
-    const asked = this.#decide('read', normalize(root));
+  refusedBelow(root: string, kind: Kind = 'read'): (path: string) => boolean {
+    const asked = this.#decide(kind, normalize(root));
     return (path) => {
-      const own = this.#decide('read', normalize(path));
+      const own = this.#decide(kind, normalize(path));
       return own !== undefined && (own.decision === 'deny' || own.id !== asked?.id);
     };
   }

@@ -14,15 +14,23 @@ import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
-import { type Heard, HOST_CHANNEL, type ToThreads } from './host-channel.ts';
+import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
+import { TerminalSet } from './terminals.ts';
 
 const setup = workerData as HostSetup;
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
 const command = setup.command && prepare(setup.command);
+const terminals =
+  command &&
+  new TerminalSet({
+    setup: command,
+    powers,
+    onCount: (kept) => parentPort?.postMessage({ kept } satisfies Kept),
+  });
 interface Running {
   readonly controller: AbortController;
   readonly window: OutputWindow;
@@ -32,6 +40,7 @@ const running = new Map<number, Running>();
 const host = new BroadcastChannel(HOST_CHANNEL);
 host.onmessage = (event) => {
   const told = (event as MessageEvent).data as ToThreads;
+  if ('endSession' in told) return void terminals?.endSession(told.endSession);
   if ('taken' in told) return running.get(told.taken.id)?.window.taken(told.taken.bytes);
   const { id: job, graceMs } = told.abort;
   parentPort?.postMessage({ heard: threadId, job } satisfies Heard);
@@ -64,7 +73,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     const tool = (builtinTools as Record<string, Tool>)[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
-    return { ok: true, data, usage: usage() };
+    return { ok: true, data, usage: usage(), ...(tool.state && { state: context.state }) };
   } catch (thrown) {
     // The only catch-all on this side: what a tool did not mean to throw is INTERNAL to the caller and whole in the log.
     const error = toToolError(thrown);
@@ -97,10 +106,14 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     masks: job.masks ?? NO_MASKS,
     ...(job.preImages && { preImages: job.preImages }),
     ...(job.bounds && { bounds: job.bounds }),
+    ...(job.state !== undefined && { state: job.state }),
+    ...(job.readOnly && { readOnly: true }),
+    ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,
     ...{ signal, ripgrep },
     ...(command && { command }),
+    ...(job.keeper && terminals && { terminals: terminals.of(job.keeper, { masks: job.masks ?? NO_MASKS, signal }) }),
     ...(onOutput && { onOutput }),
   });
 }

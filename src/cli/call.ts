@@ -2,13 +2,14 @@ import { type Client, RemoteError, type RunningCall } from '../client.ts';
 import type { Approval } from '../store/approval.ts';
 import { askInline } from './approvals.ts';
 import { type Caller, connect } from './connect.ts';
-import { CliError, EXIT, exitCodeOf, harmless, printJson, printResult, say } from './output.ts';
+import { CliError, EXIT, exitCodeOf, harmless, print, printJson, printResult, say } from './output.ts';
 
 export interface CallFlags {
   readonly timeout?: string;
   readonly json?: boolean;
   readonly progress?: boolean;
   readonly preview?: boolean;
+  readonly detach?: boolean;
 }
 
 /** `ringfence call TOOL [JSON | key=value …]`; gives the exit code. */
@@ -16,6 +17,7 @@ export async function call(tool: string, words: readonly string[], flags: CallFl
   const timeoutMs = flags.timeout === undefined ? undefined : parseDuration(flags.timeout);
   await using client = await connect(caller);
   const input = await parseInput(client, tool, words);
+  if (flags.detach) return await detach(client, { tool, input, timeoutMs }, flags);
   const interrupt = new AbortController();
   process.once('SIGINT', () => interrupt.abort());
   const running = client.call(tool, input, {
@@ -31,6 +33,34 @@ export async function call(tool: string, words: readonly string[], flags: CallFl
   else printResult(result);
   if (asked === 'nobody') return EXIT.DENIED;
   return interrupt.signal.aborted ? EXIT.INTERRUPTED : exitCodeOf(result);
+}
+
+interface Detaching {
+  readonly tool: string;
+  readonly input: unknown;
+  readonly timeoutMs: number | undefined;
+}
+
+/** Begins a call that goes on without us, and prints its id; one that is over by then, refused say, is told as any other. */
+async function detach(client: Client, { tool, input, timeoutMs }: Detaching, flags: CallFlags): Promise<number> {
+  const running = client.call(tool, input, {
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...{ detached: true, progress: true },
+  });
+  const { callId } = running;
+  running.catch(() => {}); // We leave before it is over.
+  await running[Symbol.asyncIterator]().next();
+  const { state, result } = await client.record(callId);
+  if (result && !result.success) {
+    if (flags.json) printJson(result);
+    else printResult(result);
+    return exitCodeOf(result);
+  }
+  if (flags.json) printJson({ callId, state });
+  else print(callId);
+  const how = state.status === 'blocked-on-user' ? 'waits for approval (ringfence approvals)' : 'goes on without you';
+  say(`${how}; its result: ringfence result ${callId}, its output: ringfence logs ${callId} --follow`);
+  return EXIT.OK;
 }
 
 interface Following {
@@ -50,6 +80,8 @@ async function follow(
   const over = new AbortController();
   const end = () => over.abort();
   running.then(end, end);
+  // A piece may end inside a character.
+  const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   for await (const it of running) {
     if (it.kind === 'state' && it.state.status === 'blocked-on-user') {
       const person = await askPerson(it.state.approvalId, { caller, over: over.signal });
@@ -57,7 +89,7 @@ async function follow(
       if (person !== undefined) interrupt.abort();
     }
     if (!flags.progress) continue;
-    if (it.kind === 'output') process.stderr.write(harmless(Buffer.from(it.data).toString('utf8')));
+    if (it.kind === 'output') process.stderr.write(harmless(texts[it.stream].decode(it.data, { stream: true })));
     else process.stderr.write(`ringfence: ${it.state.status}\n`);
   }
   return asked;

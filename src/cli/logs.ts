@@ -27,6 +27,8 @@ export async function logs(
   for (;;) {
     const { done, value } = await entries.next();
     if (done) {
+      for (const name of ['stdout', 'stderr'] as const)
+        if (output[name].isTTY) output[name].write(texts[name].decode());
       if (value !== undefined) say(`the log ends before the output of the call did: ${CUTS[value] ?? value}`);
       return 0;
     }

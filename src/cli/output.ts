@@ -15,14 +15,21 @@ export class CliError extends Error {
 export const say = (text: string): void => void process.stderr.write(`ringfence: ${text}\n`);
 export const print = (text: string): void =>
   void process.stdout.write(text.endsWith('\n') || text === '' ? text : `${text}\n`);
+/** JSON itself leaves DEL, C1 and what turns text around as they are, and terminals heed them. */
 export const printJson = (value: unknown): void =>
-  print(JSON.stringify(value, null, process.stdout.isTTY ? 2 : undefined));
+  print(JSON.stringify(value, null, process.stdout.isTTY ? 2 : undefined).replace(DRIVING, toEscape));
 
-/** Control characters of other people's text, made visible, so that a file name can't drive the terminal. */
+/** What drives a terminal, or shows text in another order than it has: controls but \n and \t, and bidirectional marks. */
+const DRIVING = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+
+const toEscape = (it: string): string => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+/** Other people's text with what drives terminals made visible, so that a file name can't. */
 export const harmless = (text: string): string =>
-  text.replace(/\p{Cc}/gu, (it) =>
-    it === '\n' || it === '\t' ? it : `\\x${it.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  );
+  text.replace(DRIVING, (it) => {
+    const code = it.charCodeAt(0);
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : toEscape(it);
+  });
 
 export function exitCodeOf(result: ToolResult): number {
   if (result.success) return EXIT.OK;

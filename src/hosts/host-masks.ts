@@ -15,6 +15,8 @@ export interface Place {
   /** Absolute, without links. */
   readonly workspace: string;
   readonly view: PathView;
+  /** Whether it is for tools that keep something between calls. */
+  readonly keeps?: boolean;
 }
 
 /** What a host is started with. */

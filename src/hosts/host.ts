@@ -70,6 +70,8 @@ export class Host {
   readonly gone: Promise<void>;
   /** Monotonic time of the last job's end, for reaping. */
   idleSince: number;
+  /** Things that its tools keep between calls, as it says: it is not idle while there are some. */
+  kept = 0;
   readonly #options: HostOptions;
   readonly #child: ChildProcess;
   readonly #line: Socket;
@@ -142,6 +144,11 @@ export class Host {
       this.#send({ run: { id, ...request } });
       if (options.signal.aborted) abort();
     });
+  }
+
+  /** Has it let go of all that is kept for a session. */
+  endSession(session: string): void {
+    this.#send({ endSession: session });
   }
 
   kill(): void {
@@ -225,7 +232,10 @@ export class Host {
   #take(message: FromHost): void {
     if ('ready' in message) this.#onReady();
     else if ('done' in message) this.#pending.get(message.done.id)?.end(toEnd(message.done.result));
-    else this.#takeOutput(message.output);
+    else if ('kept' in message) {
+      this.kept = message.kept;
+      this.idleSince = this.#options.powers.monotonicMs();
+    } else this.#takeOutput(message.output);
   }
 
   /** Throws where the host sends more than it may: it would fill this process. */
@@ -257,6 +267,7 @@ export class Host {
   #end(): void {
     if (!this.#alive) return;
     this.#alive = false;
+    this.kept = 0;
     this.#line.destroy();
     for (const { end } of [...this.#pending.values()]) end({ crashed: true });
   }

@@ -8,7 +8,8 @@ import type { Masks } from '../sandbox/masks.ts';
 import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
 import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
 import { HostMasks, type Place } from './host-masks.ts';
-import type { HostSetup, JobResult } from './job.ts';
+import type { HostSetup, Identity, JobResult } from './job.ts';
+import { endSession, endStale, type Keeper, type Keeping, keptMax } from './keepers.ts';
 
 export type { Place } from './host-masks.ts';
 export type { PathView } from './job.ts';
@@ -29,6 +30,10 @@ export interface HostsOptions {
   /** Node and its arguments for a host process. */
   readonly program: readonly string[];
   readonly limits: Limits;
+  /** Whom commits are by. */
+  readonly identity?: Identity;
+  /** Variables of each command, before its caller's; PATH for one. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** What a job ran on, for its result. */
@@ -37,7 +42,9 @@ export interface Ran {
   readonly pid: number;
 }
 
-export interface RunRequest extends Omit<JobRequest, 'masks'> {
+export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper'> {
+  /** Whose the call is, where the host keeps something between calls. */
+  readonly keeper?: Keeper;
   /** Targets that a person approved for this very call: rules that only ask about them do not hold for it. */
   readonly lifted?: readonly string[];
 }
@@ -52,7 +59,7 @@ export interface RunOptions extends HostRunOptions {
   readonly onStarted?: () => void;
 }
 
-interface Slot {
+interface Slot extends Keeping {
   readonly place: Place;
   host?: Host;
   /** Of the masks that `host` was started with. */
@@ -153,26 +160,43 @@ export class Hosts implements AsyncDisposable {
   }
 
   #slot(place: Place): Slot {
-    const key = [place.tier, place.workspace, place.view.key].join('\0');
+    const key = [place.tier, place.workspace, place.view.key, place.keeps ? 'keeps' : ''].join('\0');
     const known = this.#slots.get(key);
     if (known) return known;
-    const slot: Slot = { place, print: '', startedAt: -Infinity, restarts: 0, runs: 0, alone: Promise.resolve() };
+    const slot: Slot = {
+      ...{ place, print: '', startedAt: -Infinity, restarts: 0, runs: 0, keepers: new Map() },
+      alone: Promise.resolve(),
+    };
     this.#slots.set(key, slot);
     return slot;
   }
 
-  async #runTool(slot: Slot, { lifted: _, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+  /** Ends what hosts keep for a session that is over. */
+  endSession(session: string): void {
+    endSession(this.#slots.values(), session);
+  }
+
+  /** Ends what hosts keep for sessions whose policy changed. */
+  endStale(): void {
+    endStale(this.#slots.values());
+  }
+
+  async #runTool(slot: Slot, { lifted: _, keeper: __, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
     const { end, pid } = await this.#runIn(slot, request, options);
     if ('result' in end) return { result: end.result, pid };
     if (slot.place.tier !== 'read_only' || options.signal.aborted || this.#closed) throw crashed(pid);
     return this.#runAlone(slot, request, options);
   }
 
-  async #runCommand(slot: Slot, { lifted = [], ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+  async #runCommand(slot: Slot, { lifted = [], keeper, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
     await unlessAborted(this.#readyHost(slot), options.signal);
     // Last, so that they are what the command meets.
     const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
-    const { end, pid } = await this.#runIn(slot, { ...request, masks }, options);
+    if (keeper && !slot.keepers.has(keeper.session)) slot.keepers.set(keeper.session, keeper);
+    const kept = keeper && {
+      keeper: { session: keeper.session, keptMax: keptMax(this.#slots.values(), slot, this.#options.limits) },
+    };
+    const { end, pid } = await this.#runIn(slot, { ...request, masks, ...kept }, options);
     if ('result' in end) return { result: end.result, pid };
     throw crashed(pid);
   }
@@ -263,12 +287,16 @@ export class Hosts implements AsyncDisposable {
   }
 
   #setup({ tier, workspace, view }: Place): HostSetup {
-    const { sandbox, limits } = this.#options;
+    const { sandbox, limits, identity } = this.#options;
     const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
     if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {
       ...common,
-      command: { ...sandbox.commandSandbox(workspace), environment: COMMAND_ENVIRONMENT },
+      command: {
+        ...sandbox.commandSandbox(workspace),
+        environment: { ...COMMAND_ENVIRONMENT, ...this.#options.environment },
+      },
+      ...(identity && { identity }),
       ...shapeOf(tier, limits),
     };
   }
@@ -277,7 +305,7 @@ export class Hosts implements AsyncDisposable {
   #makeRoom(): void {
     const live = [...this.#slots.values()].filter(({ host }) => host?.alive);
     if (live.length + this.#leaving.size < this.#options.limits.hostsMax) return;
-    const idle = live.filter(({ host }) => host?.jobs === 0);
+    const idle = live.filter(({ host }) => host?.jobs === 0 && host.kept === 0);
     const idlest = idle.sort((a, b) => (a.host?.idleSince ?? 0) - (b.host?.idleSince ?? 0))[0];
     if (!idlest)
       throw new ToolError('QUEUE_FULL', `all ${live.length} tier hosts are busy`, { details: { retryAfterMs: 1000 } });
@@ -296,7 +324,13 @@ export class Hosts implements AsyncDisposable {
       const nowMs = this.#powers.monotonicMs();
       for (const [key, slot] of this.#slots) {
         const { host } = slot;
-        if (slot.runs > 0 || slot.starting || (host?.alive && nowMs - host.idleSince < hostIdleMs)) continue;
+        if (
+          slot.runs > 0 ||
+          slot.starting ||
+          (host?.kept ?? 0) > 0 ||
+          (host?.alive && nowMs - host.idleSince < hostIdleMs)
+        )
+          continue;
         this.#drop(slot);
         this.#slots.delete(key);
       }

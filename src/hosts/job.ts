@@ -16,10 +16,16 @@ export interface Job {
   readonly preview?: boolean;
   /** What it may replace: files as a person saw them; absent where nobody was asked. A hash of null: no such file. */
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
+  /** Whether it may change nothing: its programs see the workspace read-only. */
+  readonly readOnly?: boolean;
+  /** What its tool keeps of the workspace. */
+  readonly state?: unknown;
   /** What a command of it may not see or change; for execute hosts. */
   readonly masks?: Masks;
   /** What a command of it may use; for execute hosts. */
   readonly bounds?: CommandBounds;
+  /** Whose it is, for tools that keep something between calls, and how many things this host may then keep. */
+  readonly keeper?: { readonly session: string; readonly keptMax: number };
 }
 
 /** The rules on paths that a session's policy holds its hosts and commands to. Plain data. */
@@ -59,7 +65,7 @@ export interface JobUsage {
 }
 
 export type JobResult =
-  | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage }
+  | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage; readonly state?: unknown }
   | { readonly ok: false; readonly error: WireError; readonly usage: JobUsage };
 
 /** What a worker gives back, and how many HostOutputs it sent before: they come by another port, and may come later. */
@@ -79,6 +85,12 @@ export interface CommandSandbox {
   readonly environment: Record<string, string>;
 }
 
+/** Whom commits are by, unless the repository says so itself. */
+export interface Identity {
+  readonly name?: string;
+  readonly email?: string;
+}
+
 /** The first frame that a host gets: all that it may know. */
 export interface HostSetup {
   readonly tier: Tier;
@@ -87,6 +99,8 @@ export interface HostSetup {
   readonly view: PathView;
   readonly limits: Limits;
   readonly command?: CommandSandbox;
+  /** The person's, for execute hosts. */
+  readonly identity?: Identity;
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */
   readonly jobsPerThread: number;
   readonly threads: number;
@@ -96,7 +110,9 @@ export type ToHost =
   | { readonly setup: HostSetup }
   | { readonly run: Job }
   | { readonly abort: Abort }
-  | { readonly taken: OutputTaken };
+  | { readonly taken: OutputTaken }
+  /** Lets go of all that is kept for a session. */
+  | { readonly endSession: string };
 
 /** So many bytes more of a job's output are dealt with, so that so many more may be sent. */
 export interface OutputTaken {
@@ -120,7 +136,9 @@ export interface HostOutput {
 export type FromHost =
   | { readonly ready: true }
   | { readonly done: { readonly id: number; readonly result: JobResult } }
-  | { readonly output: HostOutput };
+  | { readonly output: HostOutput }
+  /** How many things it keeps between calls. */
+  | { readonly kept: number };
 
 /**
  * What a host sent, believed only as far as its shape goes: a host that was taken over can lie about its own calls,
@@ -128,9 +146,10 @@ export type FromHost =
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
-  const { ready, done, output } = message;
+  const { ready, done, output, kept } = message;
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
+  if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };
   if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
     return { done: { id: done.id, result: done.result } };
   return undefined;

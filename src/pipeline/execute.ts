@@ -5,7 +5,8 @@ import type { Limits } from '../limits.ts';
 import { decide } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
-import type { Preview } from '../tools/tool.ts';
+import type { ToolStates } from '../store/tool-states.ts';
+import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
 import { commandBoundsOf, timeLimitOf } from './bounds.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
@@ -15,6 +16,7 @@ export interface ExecuteParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
+  readonly toolStates: ToolStates;
   /** The rules on paths that a policy holds host and commands of a call to. */
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
@@ -67,12 +69,18 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const { tier, tool, input } = checkedOf(call);
   const { signal } = call.controller;
   const { principal, sessionId, workspace, root } = call;
-  const place = { tier, workspace, view: parts.viewOf({ policy, principal, sessionId, workspace, root }) };
+  const hostTier = hostTierOf(tool, tier);
+  const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
+  const place = { tier: hostTier, workspace, view, ...(tool.keeps && { keeps: true }) };
+  const isStale = () => call.policyNow().version !== policy.version;
   const job = {
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
-    ...(tier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
+    ...(hostTier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
+    ...(tier === 'read_only' && { readOnly: true }),
+    ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
+    ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
   };
   const { result, pid } = await parts.hosts
     .run(place, job, {
@@ -81,6 +89,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
       beforeStart: async () => {
         // The host was chosen by its rules on paths, and holds the call to no others.
         if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
+        call.onStart?.();
         await call.confirm?.();
       },
       onStarted: () => {
@@ -94,7 +103,16 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     });
   call.hostPid = pid;
   call.usage = result.usage;
+  if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });
   return dataOf(result, call);
+}
+
+/** A host that was taken over could send anything. Throws INTERNAL, STORE_FAILED. */
+function keepState(state: unknown, { call, tool, parts }: { call: Call; tool: Tool; parts: ExecuteParts }): void {
+  if (!tool.state || state === undefined) return;
+  const checked = tool.state.schema.safeParse(state);
+  if (!checked.success) throw new ToolError('INTERNAL', `\`${tool.name}\` would keep what it may not`);
+  parts.toolStates.set(tool.state.name, call.workspace, checked.data);
 }
 
 /** Paths that the person saw before saying yes: what rules ask about is not held against the call there. */

@@ -3,10 +3,10 @@ import type { CommandPlace } from '../policy/command.ts';
 import { parseCommand } from '../policy/command.ts';
 import { type Decided, decide, layersOf } from '../policy/decide.ts';
 import { suggest } from '../policy/explain.ts';
-import type { Question } from '../policy/question.ts';
+import type { ParsedCommand, Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import { toTarget } from '../policy/target.ts';
-import type { Tool } from '../tools/tool.ts';
+import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 import type { Turns } from './turns.ts';
 
@@ -33,12 +33,12 @@ export const permission =
   (next) =>
   async (call) => {
     const { tool, input } = checkedOf(call);
-    const line = tool.commandOf?.(input as never).command;
+    const line = tool.commandOf?.(input as never)?.command;
     await turns.take({ line, session: call.sessionId, signal: call.controller.signal });
     const question = questionOf(call, parts);
     call.question = question;
     call.checked = { ...checkedOf(call), effects: question.effects };
-    assertEnvironment(call.policy, tool.commandOf?.(input as never).env ?? {});
+    assertEnvironment(call.policy, tool.commandOf?.(input as never)?.env ?? {});
     const decided = decide(call.policy, question);
     call.decided = decided;
     call.decision = decided.decision === 'allow' && call.costAsk ? 'ask' : decided.decision;
@@ -58,7 +58,7 @@ export function questionOf(call: Call, parts: PermissionParts): Question {
 export function decideAgain(call: Call, policy: Policy, parts: PermissionParts): 'allow' | 'ask' {
   const question = questionOf(call, parts);
   const { tool, input } = checkedOf(call);
-  assertEnvironment(policy, tool.commandOf?.(input as never).env ?? {});
+  assertEnvironment(policy, tool.commandOf?.(input as never)?.env ?? {});
   const decided = decide(policy, question);
   if (decided.decision === 'deny') throw denied({ policy }, decided, question);
   return decided.decision;
@@ -80,12 +80,17 @@ export function toQuestion(
       isPath(it.kind) ? { kind: it.kind, target: toTarget(it.target, { workspace: root, cwd: workspace }) } : it,
     );
   return {
-    ...{ tool: tool.name, tier: tool.tier, category: tool.category, effects },
+    ...{ tool: tool.name, tier: tierOfCall(tool, input), category: tool.category, effects },
     aliases: tool.aliases.map((it) => it.name),
     destructive: effects.some((it) => it.kind === 'delete'),
-    ...(line && { command: parseCommand(line.command, placeOf(line, asker, parts)) }),
+    ...(line && { command: commandOf(line, placeOf(line, asker, parts)) }),
     ...{ principal: asker.principal, session: asker.session, home: parts.home, workspace: root },
   };
+}
+
+function commandOf({ command, unknown }: CommandLine, place: CommandPlace): ParsedCommand {
+  const parsed = parseCommand(command, place);
+  return unknown === undefined ? parsed : { ...parsed, unknown: [unknown, ...parsed.unknown] };
 }
 
 const isPath = (kind: string): boolean => kind === 'read' || kind === 'write' || kind === 'delete';

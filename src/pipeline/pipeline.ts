@@ -22,6 +22,7 @@ import { proposeRule } from '../policy/explain.ts';
 import { fingerprint } from '../policy/programs.ts';
 import type { Approvals } from '../store/approvals.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
+import type { ToolStates } from '../store/tool-states.ts';
 import { type ExecuteParts, execute, previewOf } from './execute.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { surroundingsOf } from './surroundings.ts';
@@ -32,6 +33,7 @@ export interface PipelineParts {
   readonly auditLog: AuditLog;
   readonly approvals: Approvals;
   readonly ledger: CostLedger;
+  readonly toolStates: ToolStates;
   readonly hosts: Hosts;
   readonly limits: Limits;
   readonly powers: Powers;

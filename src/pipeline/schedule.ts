@@ -1,6 +1,7 @@
 import { placesOf } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
+import { hostTierOf } from '../tools/tool.ts';
 import type { FairQueue } from './fair-queue.ts';
 import { checkedOf, type Stage } from './stage.ts';
 
@@ -9,7 +10,8 @@ export const schedule =
   (queue: FairQueue, limits: Limits, powers: Powers): Stage =>
   (next) =>
   async (call) => {
-    const { tier } = checkedOf(call);
+    const { tool, tier: ofCall } = checkedOf(call);
+    const tier = hostTierOf(tool, ofCall);
     const arrivedAt = powers.monotonicMs();
     const { signal } = call.controller;
     signal.throwIfAborted();

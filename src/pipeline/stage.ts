@@ -50,6 +50,9 @@ export interface Call {
   /** Takes output while it comes; gives a promise where more had better wait until it settles, which never rejects. */
   output(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 
+  /** Called before its job is sent, each time it is. Throws STORE_FAILED; then it does not run. */
+  onStart?: () => void;
+
   checked?: Checked;
   question?: Question;
   decided?: Decided;

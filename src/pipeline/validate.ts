@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import { ToolError } from '../errors.ts';
+import { tierOfCall } from '../tools/tool.ts';
 import { nearest } from './nearest.ts';
 import type { Call, NamedTool, Stage } from './stage.ts';
 
@@ -9,7 +10,7 @@ export const validate: Stage = (next) => (call) => {
   if (!named) throw unknownTool(call);
   const input = parse(named, call.rawInput);
   const { tool } = named;
-  call.checked = { tool, input, tier: tool.tier, effects: [] };
+  call.checked = { tool, input, tier: tierOfCall(tool, input), effects: [] };
   return next(call);
 };
 

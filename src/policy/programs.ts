@@ -23,7 +23,7 @@ export interface Fingerprint {
   readonly ctimeNs: string;
 }
 
-/** The PATH that commands are given. */
+/** The PATH that commands are given where nobody says more. */
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 /** Folders of a PATH that are looked at; a caller may set one of thousands. */
 const FOLDERS_MAX = 32;
@@ -33,10 +33,10 @@ const FOLDERS_MAX = 32;
  * outside the system's folders that leads into them is given as it lies: its name says nothing of what it runs.
  * Nothing is remembered, since another file may be there by the next call; six stats take 20 µs.
  */
-export function createProgramResolver(): (name: string, where: Whereabouts) => string | undefined {
+export function createProgramResolver(ownPath = SYSTEM_PATH): (name: string, where: Whereabouts) => string | undefined {
   return (name, where) => {
     if (name === '' || name.includes('\0')) return undefined;
-    const found = find(name, where);
+    const found = find(name, { ...where, path: where.path ?? ownPath });
     if (found === undefined) return undefined;
     try {
       const real = realpathSync(found);
@@ -60,7 +60,7 @@ export function fingerprint(path: string): Fingerprint | undefined {
   }
 }
 
-function find(name: string, { cwd, path = SYSTEM_PATH }: Whereabouts): string | undefined {
+function find(name: string, { cwd, path = '' }: Whereabouts): string | undefined {
   if (name.includes('/')) return isProgram(from(cwd, name)) ? from(cwd, name) : undefined;
   const folders = path.split(':', FOLDERS_MAX).map((it) => from(cwd, it || '.'));
   return folders.map((it) => `${it}/${name}`).find(isProgram);

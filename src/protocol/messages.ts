@@ -4,9 +4,6 @@ import * as z from 'zod';
 const id = () => z.string().min(1).max(128);
 const path = () => z.string().min(1).max(4096);
 
-/** An option of the contract that this version can't honour yet; refused rather than ignored. */
-const notYet = <V extends boolean | number>(value: V) => z.literal(value, { error: 'is not supported yet' }).optional();
-
 const callOptions = z
   .strictObject({
     callId: id().optional(),
@@ -15,7 +12,7 @@ const callOptions = z
     progress: z.boolean().optional(),
     retries: z.int().min(0).max(100).optional(),
     preview: z.boolean().optional(),
-    detached: notYet(false),
+    detached: z.boolean().optional(),
   })
   .default({});
 
@@ -39,7 +36,8 @@ export const params = {
     token: z.string().min(1).max(512).optional(),
     role: z.enum(['agent', 'operator']).default('agent'),
     policy: z.string().min(1).max(128).optional(),
-    resumeMs: notYet(0),
+    resumeMs: z.int().min(0).max(86_400_000).default(0),
+    resume: z.strictObject({ sessionId: id(), secret: z.string().min(1).max(512) }).optional(),
   }),
   'tools.list': z
     .strictObject({

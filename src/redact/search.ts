@@ -22,6 +22,8 @@ const triple = (a: number, b: number, c: number) => (((a & 255) * 31 + (b & 255)
 export class LiteralSearch {
   /** By two characters: how far the last of them is from the end of the first three of any literal. */
   readonly #shifts = new Uint8Array(1 << 16).fill(LITERAL_CHARS_MIN - 1);
+  /** By two characters as a little-endian word: whether they are among the first three of a literal. */
+  readonly #words = new Uint8Array(1 << 16);
   /** By three characters, whose hashes may coincide: which bucket has what begins with them. */
   readonly #bucketOf = new Uint16Array(1 << 15);
   /** The first one is empty. In the others the longest literal is first, since `sk-ant-` is also an `sk-`. */
@@ -61,6 +63,39 @@ export class LiteralSearch {
     return undefined;
   }
 
+  /**
+   * Where the first literal at or after `from` stands in bytes read as latin1; undefined if there is none. Of any three bytes
+   * two are a word of an even address, so that only those are looked at: four times as fast as by characters.
+   */
+  nextInBytes(bytes: Uint8Array, from: number): number | undefined {
+    const words = this.#words;
+    const start = from + ((bytes.byteOffset + from) & 1);
+    if (bytes.length - from < LITERAL_CHARS_MIN) return undefined;
+    const all = new Uint16Array(bytes.buffer, bytes.byteOffset + start, (bytes.length - start) >> 1);
+    for (let i = 0; i < all.length; i++) {
+      if (words[all[i] as number] === 0) continue;
+      const at = start + 2 * i;
+      if (at > from && this.#standsInBytes(bytes, at - 1)) return at - 1;
+      if (this.#standsInBytes(bytes, at)) return at;
+    }
+    return undefined;
+  }
+
+  #standsInBytes(bytes: Uint8Array, at: number): boolean {
+    if (at + LITERAL_CHARS_MIN > bytes.length) return false;
+    const hash = triple(bytes[at] as number, bytes[at + 1] as number, bytes[at + 2] as number);
+    const bucket = this.#bucketOf[hash] as number;
+    if (bucket === 0) return false;
+    const text = latin1(bytes.subarray(at, at + this.#beginningCharsMax + 1));
+    return (this.#buckets[bucket] as Entry[]).some((it) => standsAt(it, text, 0));
+  }
+
+  /** `begun` of bytes read as latin1. */
+  begunInBytes(bytes: Uint8Array, from: number): number {
+    const end = Math.max(from, bytes.length - this.#beginningCharsMax);
+    return end + this.begun(latin1(bytes.subarray(end)), 0);
+  }
+
   /** Where at the end of `text` a literal may have begun; its length if none has. */
   begun(text: string, from: number): number {
     for (let at = Math.max(from, text.length - this.#beginningCharsMax); at < text.length; at++) {
@@ -74,6 +109,7 @@ export class LiteralSearch {
     const [a, b, c] = [text.charCodeAt(0), text.charCodeAt(1), text.charCodeAt(2)] as const;
     this.#shifts[pair(a, b)] = Math.min(this.#shifts[pair(a, b)] as number, 1);
     this.#shifts[pair(b, c)] = 0;
+    for (const word of [a | (b << 8), b | (c << 8)]) this.#words[word] = 1;
     const hash = triple(a, b, c);
     if (this.#bucketOf[hash] === 0) this.#bucketOf[hash] = this.#buckets.push([]) - 1;
     const bucket = this.#buckets[this.#bucketOf[hash] as number] as Entry[];
@@ -81,6 +117,10 @@ export class LiteralSearch {
     bucket.sort((one, other) => other.literal.length - one.literal.length);
   }
 }
+
+/** Bytes as text, a character each. */
+export const latin1 = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 
 function entriesOf(rules: readonly Rule[]): Entry[] {
   const entries = new Map<string, Entry>();

@@ -110,6 +110,8 @@ export interface ProfileRequest {
   readonly workspace?: string;
   readonly shownId?: number;
   readonly tmpBytes: number;
+  /** More folders that commands see, read-only; absolute. */
+  readonly toolchains?: readonly string[];
   /** What a policy keeps from this host; nothing when absent. */
   readonly masks?: Masks;
 }
@@ -121,6 +123,9 @@ function workspaceMounts(workspace: string, writable: boolean, { masks = NO_MASK
   const guarded = guard(masks, workspace, runtime.guarded);
   return [{ kind: writable ? 'rw' : 'ro', path: workspace }, ...maskMounts(guarded, workspace, writable)];
 }
+
+const toolchainMounts = ({ toolchains = [] }: ProfileRequest): Mount[] =>
+  toolchains.filter((it) => !it.startsWith('/usr/')).map((path) => ({ kind: 'ro-try', path }));
 
 /** The profile of a tier host that runs tools in its own threads. */
 export function hostProfile(tier: 'read_only' | 'write' | 'external_api', request: ProfileRequest): Profile {
@@ -149,14 +154,16 @@ export function hostProfile(tier: 'read_only' | 'write' | 'external_api', reques
 export function executeHostProfile(request: ProfileRequest & { workspace: string }): Profile {
   const base = hostProfile('write', { ...request, masks: NO_MASKS });
   // A covered /proc forbids fresh ones below it, and bubblewrap run by root covers parts of the one it mounts.
-  return { ...base, nests: true, asInit: false, proc: request.shownId === undefined ? 'own' : 'bound' };
+  const mounts = [...base.mounts, ...toolchainMounts(request)];
+  return { ...base, mounts, nests: true, asInit: false, proc: request.shownId === undefined ? 'own' : 'bound' };
 }
 
 /** The profile of one command, without what is masked in it: that is found out when it starts, since files come and go. */
 export function commandProfile(request: ProfileRequest & { workspace: string }): Profile {
   const { workspace, shownId, tmpBytes } = request;
   return {
-    mounts: [tmp(tmpBytes), { kind: 'rw', path: workspace }],
+    // First, so that nothing in the workspace is covered.
+    mounts: [tmp(tmpBytes), ...toolchainMounts(request), { kind: 'rw', path: workspace }],
     ...(shownId !== undefined && { shownId }),
     nests: false,
     proc: 'own',

@@ -29,11 +29,17 @@ export class Aborted extends ToolError {
 
 export interface CommandRequest {
   readonly command: string;
+  /** A program and its arguments, run in place of the command line. */
+  readonly argv?: readonly string[];
   /** Absolute, inside the workspace. */
   readonly cwd: string;
   readonly env: Record<string, string>;
   readonly stdin?: string;
   readonly workspace: string;
+  /** Whether it sees the workspace read-only. */
+  readonly readOnly?: boolean;
+  /** Bytes of standard output to give as they are, from the start; with more, of both streams together, it is ended. */
+  readonly captureBytes?: number;
   /** What this very command may not see or change, as the policy stands now. */
   readonly masks: Masks;
   /**
@@ -66,6 +72,8 @@ export interface CommandOutcome {
   readonly exitCode: number | undefined;
   readonly signal?: string;
   readonly stdout: string;
+  /** Where it was asked for. */
+  readonly captured?: Buffer;
   readonly stderr: string;
   readonly durationMs: number;
   /** What its processes used, as far as it was seen; at least what was waited for. */
@@ -124,7 +132,8 @@ export async function runCommand(
     return {
       exitCode: killed ? undefined : exitCode,
       ...(signal !== undefined && { signal }),
-      stdout: output.stdout.text(),
+      stdout: request.captureBytes === undefined ? output.stdout.text() : '',
+      ...(request.captureBytes !== undefined && { captured: output.stdout.head() }),
       stderr: output.stderr.text(),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
@@ -158,37 +167,44 @@ function usedOf(
 }
 
 /**
+ * bwrap's arguments for one command; `launcher` stands between the sandbox and bash.
  * None of the caller's variables (LD_PRELOAD …) reaches bwrap while it still has rights, nor bash before its limits are set:
  * `toBashArgs` holds them, but for those that bash must not be told by assignment.
  */
-function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
+export function toSandboxArgs(
+  request: CommandRequest,
+  setup: CommandSetup,
+  launcher: readonly string[] = [],
+): string[] {
   const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
   const env = [...Object.entries(setup.environment), ...early].flatMap(([name, value]) => ['--setenv', name, value]);
+  return [
+    ...setup.args,
+    ...maskArgs(request, setup),
+    ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
+    ...['--', ...launcher, '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
+  ];
+}
+
+function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
   const filter = openSync(setup.filterFile, 'r');
   try {
-    return powers.spawn(
-      setup.bwrap,
-      [
-        ...setup.args,
-        ...maskArgs(request, setup),
-        ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
-        ...['--', '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
-      ],
-      {
-        stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'],
-        env: setup.environment,
-        cwd: '/',
-      },
-    );
+    return powers.spawn(setup.bwrap, toSandboxArgs(request, setup), {
+      stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'],
+      env: setup.environment,
+      cwd: '/',
+    });
   } finally {
     closeSync(filter);
   }
 }
 
 /** The masks hold what is there as the command starts; the gateway's word on it may be some milliseconds old. */
-function maskArgs({ workspace, masks }: CommandRequest, { guarded }: CommandSetup): string[] {
+function maskArgs({ workspace, masks, readOnly = false }: CommandRequest, { guarded }: CommandSetup): string[] {
   const all = guard(masks, workspace, guarded);
-  return maskMounts(onDisk(all, workspace), workspace, true).flatMap(toArgs);
+  const mounts = maskMounts(onDisk(all, workspace), workspace, !readOnly);
+  // Over the writable one: a remount would leave mounts below it as they are.
+  return [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts].flatMap(toArgs);
 }
 
 interface Output {
@@ -200,10 +216,12 @@ interface Output {
   release(): void;
 }
 
-function collect(child: ChildProcess, { onOutput, bounds }: CommandRequest, limits: Limits): Output {
+function collect(child: ChildProcess, request: CommandRequest, limits: Limits): Output {
+  const { onOutput, bounds, captureBytes } = request;
   const keptBytes = Math.ceil(bounds.outputBytes / 2);
+  const bytesMax = captureBytes ?? limits.commandOutputBytesMax;
   const output: Output = {
-    stdout: new HeadAndTail(keptBytes),
+    stdout: new HeadAndTail(captureBytes === undefined ? keptBytes : 2 * captureBytes),
     stderr: new HeadAndTail(keptBytes),
     overflowed: false,
     onOverflow() {},
@@ -234,7 +252,7 @@ function collect(child: ChildProcess, { onOutput, bounds }: CommandRequest, limi
           if (room) pauseUntil(room);
         }
         kept.push(chunk);
-        if (output.overflowed || total() <= limits.commandOutputBytesMax) return;
+        if (output.overflowed || total() <= bytesMax) return;
         output.overflowed = true;
         output.onOverflow();
       });
@@ -249,7 +267,7 @@ function feed(child: ChildProcess, stdin: string | undefined): void {
 }
 
 /** What bwrap says of its command: the pid of its init, then how it ended; nothing when it never began. */
-class Status {
+export class Status {
   /** Settles when bwrap has nothing more to say. */
   readonly ended: Promise<void>;
   /** Called once, when the init is known. */
@@ -270,6 +288,12 @@ class Status {
         this.#told = true;
         this.#kill?.();
       });
+  }
+
+  /** The command itself, as this process sees it; undefined when there is none. */
+  get main(): number | undefined {
+    const init = this.#init;
+    return init === undefined || this.exitCode !== undefined ? undefined : firstChildOf(init);
   }
 
   get exitCode(): number | undefined {
@@ -294,8 +318,7 @@ class Status {
 
   /** Asks the command to end; false when there is none yet, or none any more. */
   ask(): boolean {
-    const init = this.#init;
-    const main = init === undefined || this.exitCode !== undefined ? undefined : firstChildOf(init);
+    const { main } = this;
     if (main === undefined) return false;
     try {
       return process.kill(main, 'SIGTERM');

@@ -32,6 +32,11 @@ export class HeadAndTail {
     }
   }
 
+  /** What is kept of the start, as it came; whole where that is all. */
+  head(): Buffer {
+    return Buffer.concat(this.#head);
+  }
+
   /** As text, with a line in the middle that says what is left out. Characters are never cut: half ones are left out as well. */
   text(): string {
     const tail = Buffer.concat(this.#tail);

@@ -6,6 +6,8 @@ import type { CommandBounds } from '../limits.ts';
 
 export interface PrologueRequest {
   readonly command: string;
+  /** A program and its arguments, run in place of the command line. */
+  readonly argv?: readonly string[];
   /** The caller's variables. */
   readonly env: Readonly<Record<string, string>>;
   readonly bounds: CommandBounds;
@@ -32,11 +34,13 @@ export const COMPUTED = ['HISTCMD', 'OPTIND', 'RANDOM', 'SRANDOM', 'SECONDS', 'L
 /** Arguments of bash. The command line is one of them, as it is: lines and errors keep their numbers. */
 export function toBashArgs(request: PrologueRequest): string[] {
   const exported = Object.entries(request.env).filter(([name]) => !COMPUTED.some((it) => it === name));
-  const exports = exported.length === 0 ? '' : 'export -- "${@:2}";';
+  const { command, argv = [] } = request;
+  const exports = exported.length === 0 ? '' : `export -- "\${@:2:${exported.length}}";`;
+  const run = argv.length === 0 ? 'eval "set --;$1"' : `exec -- "\${@:${exported.length + 2}}"`;
   // An inherited limit that is lower stays, without a word about it; so does a variable that can't be set.
-  const script = `{ ${ulimits(request).join(';')};${exports} } 2>/dev/null;eval "set --;$1"`;
+  const script = `{ ${ulimits(request).join(';')};${exports} } 2>/dev/null;${run}`;
   const variables = exported.map(([name, value]) => `${name}=${value}`);
-  return ['--norc', '--noprofile', '-c', script, '/bin/bash', request.command, ...variables];
+  return ['--norc', '--noprofile', '-c', script, '/bin/bash', command, ...variables, ...argv];
 }
 
 /** Hard limits, so that nothing can raise them; the one on CPU time is for a watchdog that comes late. */

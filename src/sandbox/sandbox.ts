@@ -92,6 +92,8 @@ export interface SandboxOptions {
   /** Folder of the daemon's own, which no sandbox holds; seccomp programs are kept there. */
   readonly stateDir: string;
   readonly workspaces: readonly string[];
+  /** Folders outside of /usr that commands see, read-only. */
+  readonly toolchains?: readonly string[];
   readonly limits: Limits;
   readonly arch: string;
   readonly platform: string;
@@ -147,7 +149,7 @@ interface Launcher {
 }
 
 function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers): Launcher {
-  const { runtime, limits, stateDir, arch } = options;
+  const { runtime, limits, stateDir, arch, toolchains = [] } = options;
   // Commands may use sockets inside their own network namespace; Unix sockets in the workspace may be somebody else's.
   const commandFilter = seccompFilter({ arch, sockets: ['inet'] });
   const filters = {
@@ -162,7 +164,13 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
   }
   const request = (workspace: string) => {
     const { shownId } = identity(workspace);
-    return { runtime, workspace, tmpBytes: limits.commandTmpBytes, ...(shownId !== undefined && { shownId }) };
+    return {
+      runtime,
+      workspace,
+      toolchains,
+      tmpBytes: limits.commandTmpBytes,
+      ...(shownId !== undefined && { shownId }),
+    };
   };
   return {
     bwrap,
@@ -170,7 +178,7 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
     commandFilter,
     host({ tier, workspace, program, masks, nests }) {
       const { shownId: _, ...ids } = identity(workspace);
-      if (tier === 'execute' && !nests) return { ...toLaunch([...dying(), ...program]), ...ids };
+      if (tier === 'execute' && !nests) return { ...toLaunch([...rlimits(limits), ...dying(), ...program]), ...ids };
       const asked = { ...request(workspace), masks: onDisk(masks, workspace) };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];

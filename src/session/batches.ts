@@ -7,7 +7,7 @@ import { estimateBatch } from '../pipeline/batch-estimate.ts';
 import { type BatchPlan, planBatch } from '../pipeline/batch-plan.ts';
 import type { Powers } from '../powers.ts';
 import type { Params } from '../protocol/messages.ts';
-import type { Peer } from '../protocol/peer.ts';
+import type { Outbox } from './outbox.ts';
 import type { Session } from './session.ts';
 
 export interface BatchesOptions {
@@ -30,7 +30,7 @@ export class Batches {
   async run(
     session: Session,
     { calls, options }: Params<'tools.batch'>,
-    peer: Pick<Peer, 'notify'>,
+    outbox: Outbox,
   ): Promise<BatchResult | BatchEstimate> {
     const { limits, powers } = this.#options;
     assertBounded(calls, limits);
@@ -40,7 +40,7 @@ export class Batches {
     const controller = this.#begin(session, batchId);
     try {
       const parts = this.#parts(session, (id, result) => {
-        if (options.progress) peer.notify('batch.update', { batchId, id, result });
+        if (options.progress) outbox.notify('batch.update', { batchId, id, result });
       });
       return await runBatch(batch, { options, signal: controller.signal }, parts);
     } finally {

@@ -14,18 +14,22 @@ import {
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
+import type { CallStore } from '../store/call-store.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Batches } from './batches.ts';
-import type { Connection } from './connection.ts';
+import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { authenticate, type Identify, type Identity, principalOf } from './identity.ts';
+import type { Connection, Link } from './link.ts';
 import { createMethods, type Methods, type StatusParts } from './methods.ts';
+import { Outbox } from './outbox.ts';
 import type { Oversight } from './oversight.ts';
 import { parseParams } from './parse-params.ts';
 import type { Policies } from './policies.ts';
 import type { Results } from './results.ts';
 import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
+import { type Claim, type Found, Sessions } from './sessions.ts';
 import { toolNames } from './tool-list.ts';
 
 const PROTOCOL = 1;
@@ -38,6 +42,8 @@ export interface GatewayOptions extends StatusParts {
   readonly events: Events;
   readonly results: Results;
   readonly batches: Batches;
+  readonly callStore: CallStore;
+  readonly durable: DurableCalls;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absolute, real; the first is the default. */
@@ -59,6 +65,7 @@ export class Gateway {
   readonly #events: Events;
   readonly #records: SessionRecords;
   readonly #budget: RequestBudget = { bytes: 0 };
+  readonly #sessions: Sessions;
   readonly #methods: Methods;
   #closing = false;
 
@@ -66,11 +73,12 @@ export class Gateway {
     this.#options = options;
     this.#events = options.events;
     this.#records = new SessionRecords((it) => options.record(it));
+    this.#sessions = new Sessions({ ...options, records: this.#records });
     this.#methods = createMethods({
       ...options,
       records: this.#records,
       startedAt: options.powers.monotonicMs(),
-      sessions: () => this.#sessions,
+      sessions: this.#sessions,
       approvers: () => this.approvers,
     });
   }
@@ -80,57 +88,46 @@ export class Gateway {
     const { limits, powers } = this.#options;
     if (this.#closing || this.#connections.size >= limits.connectionsMax) return channel.destroy();
     const silent = powers.after(limits.helloTimeoutMs, () => {
-      if (!connection.session) connection.channel.destroy();
+      if (!connection.link) connection.channel.destroy();
     });
-    const connection = { channel, subscriptions: [] } as unknown as Connection;
+    const connection = { channel } as unknown as Connection;
     connection.peer = new Peer(channel, {
       limits,
       powers,
       budget: this.#budget,
       onRequest: (method, params) => this.#serve(connection, method, params),
-      onDrain: () => this.#options.pipeline.queue.wake(),
+      onDrain: () => {
+        connection.link?.outbox.release();
+        this.#options.pipeline.queue.wake();
+      },
       onClose: () => {
         silent.cancel();
         this.#connections.delete(connection);
-        for (const subscription of connection.subscriptions) subscription[Symbol.dispose]();
-        void this.#end(connection.session);
+        if (connection.link) this.#sessions.leave(connection.link);
       },
     });
     this.#connections.add(connection);
   }
 
-  async #end(session: Session | undefined): Promise<void> {
-    if (!session) return;
-    await session.end(new ToolError('CANCELLED', 'the connection of this call ended'));
-    this.#records.ended(session, 'its connection ended');
-    this.#options.sessionEnded(session);
-  }
-
   /** Operators who listen for approvals now. */
   get approvers(): number {
-    let count = 0;
-    for (const { subscriptions } of this.#connections)
-      if (subscriptions.some((it) => it.topics.has('approvals'))) count += 1;
-    return count;
+    const listens = ({ connection, subscriptions }: Link) =>
+      connection !== undefined && subscriptions.some((it) => it.topics.has('approvals'));
+    return this.#sessions.all.filter(listens).length;
   }
 
   /** Refuses new calls, lets running ones go on for `graceMs`, ends the rest, then the connections. */
   async close(graceMs: number, reason: string): Promise<void> {
     this.#closing = true;
-    const { powers } = this.#options;
-    const { queue } = this.#options.pipeline;
+    const { powers, durable, pipeline } = this.#options;
     const error = new ToolError('SHUTTING_DOWN', `the daemon is shutting down: ${reason}`);
-    for (const { session } of this.#connections) session?.refuse(error);
+    this.#sessions.refuse(error, reason);
     const until = powers.monotonicMs() + graceMs;
-    while (queue.running > 0 && powers.monotonicMs() < until)
+    while (pipeline.queue.running > 0 && powers.monotonicMs() < until)
       await new Promise<void>((resolve) => powers.after(10, resolve));
-    await Promise.all([...this.#connections].map(async ({ session }) => session?.end(error)));
     this.#records.shutdown(reason);
-    for (const { peer, session } of this.#connections) {
-      if (session) this.#records.ended(session, reason);
-      peer.notify('session.closing', { reason });
-      peer.close();
-    }
+    await Promise.all([this.#sessions.close(error, reason), durable.end(error)]);
+    for (const { peer } of this.#connections) peer.close();
   }
 
   /** Errors of the conversation echo what was sent, so that they are recorded and answered without secrets. */
@@ -141,14 +138,15 @@ export class Gateway {
       if (!(thrown instanceof RpcError)) throw thrown;
       const { code, message, data } = thrown;
       const error = new RpcError(code, redactText(message), redactValue(data) as typeof data);
-      const { session, channel } = connection;
-      this.#records.refused(error, { session, principal: principalOf(channel), method });
+      const { link, channel } = connection;
+      this.#records.refused(error, { session: link?.session, principal: principalOf(channel), method });
       throw error;
     }
   }
 
   #dispatch(connection: Connection, method: string, raw: unknown): unknown {
-    if (!connection.session && method !== 'hello') {
+    const { link } = connection;
+    if (!link && method !== 'hello') {
       throw new RpcError('NOT_READY', `the first request is hello, not ${method.slice(0, 64)}`);
     }
     if (!Object.hasOwn(schemas, method)) {
@@ -157,36 +155,96 @@ export class Gateway {
         : `there is no method ${method.slice(0, 64)}`;
       throw new RpcError('METHOD_NOT_FOUND', known);
     }
-    if (OPERATOR_METHODS.has(method) && connection.session?.options.role !== 'operator')
+    if (OPERATOR_METHODS.has(method) && link?.session.options.role !== 'operator')
       throw new RpcError('FORBIDDEN', `${method} is for operators`);
     const parsed = parseParams(method as Method, raw);
     if (method === 'hello') return this.#hello(connection, parsed as Params<'hello'>);
     // Each row takes what its own schema gives.
-    const answer = this.#methods[method as keyof Methods] as (caller: Connection, params: unknown) => unknown;
-    return answer(connection, parsed);
+    const answer = this.#methods[method as keyof Methods] as (caller: Link, params: unknown) => unknown;
+    return answer(link as Link, parsed);
   }
 
   #hello(connection: Connection, params: Params<'hello'>): object {
-    if (connection.session) throw new RpcError('INVALID_REQUEST', 'hello was said already');
+    if (connection.link) throw new RpcError('INVALID_REQUEST', 'hello was said already');
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
     if (params.protocol !== PROTOCOL) {
       throw new RpcError('VERSION_UNSUPPORTED', `protocol ${params.protocol} is not served`, { supported: [PROTOCOL] });
     }
-    const identity = authenticate(connection.channel, params, this.#options.identify);
-    const { limits, powers, confinement, version, workspaces } = this.#options;
-    const place = this.#options.resolveWorkspace(params.workspace ?? (workspaces[0] as string));
-    const { workspace } = place;
-    const session = this.#newSession(connection, params, { ...place, identity });
-    connection.session = session;
-    this.#options.recordSession(session);
-    this.#options.warm(session);
-    const { id, secret, role } = session.options;
-    const policy = session.options.policy();
-    powers.log.info({ sessionId: id, client: session.options.client, workspace }, 'session opened');
+    const { channel } = connection;
+    const identity = authenticate(channel, params, this.#options.identify);
+    const { resume } = params;
+    if (resume) return this.#resume(connection, params, { resume, identity, uid: channel.credentials?.uid });
+    return this.#open(connection, { ...params, ...this.#place(params.workspace), identity });
+  }
+
+  #open(connection: Connection, asked: Opening): object {
+    const { limits, powers } = this.#options;
+    const resumeMs = Math.min(asked.resumeMs, limits.resumeMaxMs);
+    const link = this.#newLink({
+      ...asked,
+      ...{ resumeMs, id: powers.uuid(), secret: powers.secret(), uid: connection.channel.credentials?.uid },
+      ...{ client: redactText(`${asked.client.name} ${asked.client.version}`), restored: false },
+    });
+    this.#sessions.add(link, connection);
+    this.#options.recordSession(link.session);
+    this.#options.warm(link.session);
+    const { id, client, workspace } = link.session.options;
+    powers.log.info({ sessionId: id, client, workspace }, 'session opened');
+    return this.#greeting(link);
+  }
+
+  /** Whoever comes back gets what it had; the policy of its principal and workspace is read anew. */
+  #resume(connection: Connection, params: Params<'hello'>, claim: Claim): object {
+    const found = this.#sessions.find(claim);
+    const had = hadOf(found);
+    const { policies, powers } = this.#options;
+    const { workspace, root } = this.#place(had.workspace);
+    const { identity } = claim;
+    if (params.workspace !== undefined && this.#place(params.workspace).workspace !== workspace)
+      throw new RpcError('INVALID_PARAMS', `the session works in ${workspace}; resume it there, or open another one`);
+    if ((params.policy ?? had.asked) !== had.asked || params.role !== had.role)
+      throw new RpcError('INVALID_PARAMS', 'a session is resumed with the policy and the role that it was opened with');
+    powers.log.info({ sessionId: claim.resume.sessionId, workspace }, 'session resumed');
+    if ('link' in found) {
+      const { link } = found;
+      link.session.policy = policies.of({ workspace, principal: identity.policy, hello: had.asked });
+      const resumed = this.#sessions.attach(link, connection);
+      this.#options.pipeline.queue.wake();
+      this.#records.resumed(link.session);
+      return this.#greeting(link, resumed);
+    }
+    const { id, client, uid, resumeMs, asked: policy, role } = found.stored;
+    const link = this.#newLink({
+      ...{
+        id,
+        secret: claim.resume.secret,
+        client,
+        uid,
+        resumeMs,
+        policy,
+        role,
+        workspace,
+        root,
+        identity,
+        restored: true,
+      },
+    });
+    this.#sessions.add(link, connection);
+    this.#records.resumed(link.session);
+    return this.#greeting(link, { notices: 0, dropped: 0 });
+  }
+
+  #greeting({ session, resumeMs }: Link, resumed?: object): object {
+    const { version, confinement, limits } = this.#options;
+    const { id, secret, role, workspace } = session.options;
+    const { name: policy } = session.policy();
     return {
       protocol: PROTOCOL,
       server: { name: 'ringfence', version },
-      session: { id, secret, role, workspace, policy: policy.name, toolset: toolNames(session) },
+      session: {
+        ...{ id, secret, role, workspace, policy, toolset: toolNames(session), resumeMs },
+        ...(resumed && { resumed }),
+      },
       confinement,
       limits: {
         frameBytesMax: limits.frameBytesMax,
@@ -197,43 +255,63 @@ export class Gateway {
     };
   }
 
-  #newSession(
-    connection: Connection,
-    params: Params<'hello'>,
-    { workspace, root, identity }: { workspace: string; root: string; identity: Identity },
-  ): Session {
-    const { powers, limits, pipeline, toolset, policies } = this.#options;
-    return new Session({
-      id: powers.uuid(),
-      secret: powers.secret(),
-      role: params.role,
+  #place(workspace: string | undefined): { workspace: string; root: string } {
+    return this.#options.resolveWorkspace(workspace ?? (this.#options.workspaces[0] as string));
+  }
+
+  #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): Link {
+    const { powers, limits, pipeline, toolset, policies, results, durable } = this.#options;
+    const outbox = new Outbox(limits);
+    const { resumeMs, restored } = asked;
+    const session: Session = new Session({
+      ...{ id, secret, role, client, workspace, root, toolset, limits, powers },
       principal: identity.principal,
-      client: redactText(`${params.client.name} ${params.client.version}`),
-      workspace,
-      root,
-      policy: policies.of({ workspace, principal: identity.policy, hello: params.policy }),
-      toolset,
+      policy: policies.of({ workspace, principal: identity.policy, hello: asked.policy }),
       run: pipeline.run,
-      limits,
-      powers,
-      congested: () => connection.peer.congested,
-      onUpdate: (call, state) => this.#update(connection, call, state),
+      keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
+      congested: () => outbox.congested || session.isFull,
+      onUpdate: (call, state) => this.#update(outbox, call, state),
       onOutput: (call, stream, data) => {
-        const { seq, written } = this.#options.results.output(call, stream, data);
-        if (call.options.progress) connection.peer.notify('call.output', { callId: call.id, seq, stream, data });
+        const { seq, written } = results.output(call, stream, data);
+        if (call.options.progress) outbox.notify('call.output', { callId: call.id, seq, stream, data });
         return written;
       },
     });
+    return { session, outbox, subscriptions: [], uid: asked.uid, asked: asked.policy, resumeMs };
   }
 
-  get #sessions(): Session[] {
-    return [...this.#connections].flatMap(({ session }) => session ?? []);
-  }
-
-  #update(connection: Connection, call: Call, state: CallState): void {
+  #update(outbox: Outbox, call: Call, state: CallState): void {
     const { sessionId, id: callId } = call;
     this.#options.results.update(call, state);
     const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } });
-    if (call.options.progress) connection.peer.notify('call.update', { callId, seq: event.seq, state });
+    if (call.options.progress) outbox.notify('call.update', { callId, seq: event.seq, state });
   }
+}
+
+interface Place {
+  readonly workspace: string;
+  readonly root: string;
+  readonly identity: Identity;
+}
+
+type Opening = Place & Pick<Params<'hello'>, 'client' | 'role' | 'policy' | 'resumeMs'>;
+
+interface NewLink extends Place {
+  readonly id: string;
+  readonly secret: string;
+  readonly client: string;
+  readonly role: 'agent' | 'operator';
+  readonly policy?: string | undefined;
+  readonly uid: number | undefined;
+  readonly resumeMs: number;
+  /** Whether a daemon before this one had it. */
+  readonly restored: boolean;
+}
+
+/** What a session was opened with. */
+function hadOf(found: Found): Pick<Session['options'], 'role' | 'workspace'> & Pick<Link, 'asked'> {
+  if ('stored' in found) return found.stored;
+  const { asked, session } = found.link;
+  const { role, workspace } = session.options;
+  return { asked, role, workspace };
 }

@@ -1,5 +1,5 @@
 /** What answers each request of a session: one row a method. */
-import type { CallOptions } from '../call.ts';
+import type { CallOptions, CallRecord } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import type { HostStatus } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
@@ -7,12 +7,14 @@ import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import type { Method, Params } from '../protocol/messages.ts';
 import type { Batches } from './batches.ts';
-import { type Connection, subscribe } from './connection.ts';
+import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
+import { type Link, subscribe } from './link.ts';
 import type { Oversight } from './oversight.ts';
 import type { Results } from './results.ts';
 import type { Session } from './session.ts';
 import type { SessionRecords } from './session-records.ts';
+import type { Sessions } from './sessions.ts';
 import { toolList } from './tool-list.ts';
 
 /** What the daemon tells of itself. */
@@ -38,41 +40,45 @@ export interface MethodParts extends StatusParts {
   readonly limits: Limits;
   readonly records: SessionRecords;
   readonly startedAt: number;
-  /** Those that live. */
-  sessions(): Session[];
+  readonly sessions: Sessions;
+  readonly durable: DurableCalls;
   /** Operators who listen for approvals now. */
   approvers(): number;
   /** Begins the daemon's end; the answer is sent before it. */
   shutdown(graceMs: number): void;
 }
 
-/** A connection that has said hello. */
-export type Caller = Connection & { readonly session: Session };
-
 /** Every method but hello. */
 export type Methods = {
-  readonly [M in Exclude<Method, 'hello'>]: (caller: Caller, params: Params<M>) => unknown;
+  readonly [M in Exclude<Method, 'hello'>]: (caller: Link, params: Params<M>) => unknown;
 };
 
 /** The answers; what they throw is RpcError. */
 export function createMethods(parts: MethodParts): Methods {
-  const { batches, oversight, results, limits, records } = parts;
+  const { oversight, results, limits, records, sessions, durable, batches } = parts;
   return {
     'tools.list': ({ session }, params) => toolList(session, params),
     'tools.call': ({ session }, { tool, input, options }) => session.call(tool, input, options as CallOptions),
-    'tools.batch': ({ session, peer }, params) => batches.run(session, params, peer),
-    'calls.cancel': ({ session }, params) => batches.cancelAny(session, params),
-    'calls.get': ({ session }, { callId }) => recordOf(session, callId),
-    'calls.list': ({ session }, params) => session.list(params),
-    'results.read': ({ session }, params) => results.read(session, params, parts.sessions()),
+    'tools.batch': ({ session, outbox }, params) => batches.run(session, params, outbox),
+    'calls.cancel': ({ session }, params) => {
+      const { cancelled } = batches.cancelAny(session, params);
+      return { cancelled: cancelled || durable.cancel(params.callId, session.options) };
+    },
+    'calls.get': ({ session }, { callId }) => {
+      const record = recordOf(callId, session, parts);
+      if (record) return record;
+      throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
+    },
+    'calls.list': ({ session }, params) => session.list(params, durable.list(session.options)),
+    'results.read': ({ session }, params) =>
+      results.read(session, params, (callId) => recordOf(callId, session, parts)),
     'events.subscribe': (caller, params) => subscribe(caller, params, parts),
     'approvals.list': () => oversight.approvals(),
     'approvals.resolve': ({ session }, params) =>
-      oversight.resolve(params, session.options.principal, (id, callId) =>
-        parts
-          .sessions()
-          .find(({ options }) => options.id === id)
-          ?.get(callId),
+      oversight.resolve(
+        params,
+        session.options.principal,
+        (id, callId) => sessions.byId(id)?.get(callId) ?? durable.liveOf(id, callId),
       ),
     'audit.query': (_, params) => oversight.audit(params),
     'audit.verify': () => oversight.verify(),
@@ -92,10 +98,12 @@ export function createMethods(parts: MethodParts): Methods {
   };
 }
 
-function recordOf(session: Session, callId: string): object {
-  const record = session.get(callId);
-  if (!record) throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
-  return record;
+/** A call that this session may look at: its own, detached ones of its principal, and an operator at all. */
+function recordOf(callId: string, session: Session, { sessions, durable }: MethodParts): CallRecord | undefined {
+  const { options } = session;
+  const others = options.role === 'operator' ? sessions.all : [];
+  const [record] = [session, ...others.map((it) => it.session)].flatMap((it) => it.get(callId) ?? []);
+  return record ?? durable.recordOf(callId, options);
 }
 
 async function statusFor({ options }: Session, parts: MethodParts): Promise<object> {
@@ -107,7 +115,7 @@ async function statusFor({ options }: Session, parts: MethodParts): Promise<obje
     version,
     pid: process.pid,
     rssBytes: process.memoryUsage.rss(),
-    sessions: parts.sessions().length,
+    sessions: parts.sessions.all.length,
     calls: { queued, running, blocked: parts.approvalsPending() },
     approvers: parts.approvers(),
     // An agent learns nothing of other workspaces.

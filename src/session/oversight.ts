@@ -65,22 +65,25 @@ export class Oversight {
   }
 
   /** The policy that the session is under, whole. */
-  policy({ options }: Session): object {
-    return options.policy();
+  policy(session: Session): object {
+    return session.policy();
   }
 
   /** How a call would be decided, without making it. Throws OVERLOADED while too many wait to be explained. */
-  async explain({ options }: Session, { tool: name, input }: Params<'policy.explain'>): Promise<object> {
+  async explain(
+    { options, policy: policyNow }: Session,
+    { tool: name, input }: Params<'policy.explain'>,
+  ): Promise<object> {
     const named = options.toolset.get(name);
     if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
     const { id: session, principal, workspace, root } = options;
     const parsed = parse(named, input);
-    await this.#turn(session, named.tool.commandOf?.(parsed as never).command);
+    await this.#turn(session, named.tool.commandOf?.(parsed as never)?.command);
     const question = toQuestion(named.tool, parsed, {
       asker: { principal, session, workspace, root },
       parts: this.#parts.permission,
     });
-    const policy = options.policy();
+    const policy = policyNow();
     return toDecision(decide(policy, question), policy, question);
   }
 

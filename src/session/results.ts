@@ -18,10 +18,16 @@ export interface ResultsOptions {
 type AfterSeq = Extract<Params<'results.read'>, { callId: string }>;
 type AtOffset = Extract<Params<'results.read'>, { ref: string }>;
 
-const ownerOf = ({ sessionId, id: callId }: Call): LogOwner => ({ sessionId, callId });
+const ownerOf = ({ sessionId, id: callId, principal, options }: Call): LogOwner => ({
+  ...{ sessionId, callId },
+  ...(options.detached && { principal }),
+});
 const keyOf = ({ sessionId, callId }: LogOwner): string => `${sessionId}\0${callId}`;
 const isEnd = ({ status }: CallState): boolean =>
   status !== 'queued' && status !== 'in-progress' && status !== 'blocked-on-user';
+
+const mayRead = ({ options: { role, id, principal } }: Session, owner: LogOwner): boolean =>
+  role === 'operator' || owner.sessionId === id || owner.principal === principal;
 
 export class Results {
   readonly #options: ResultsOptions;
@@ -49,15 +55,17 @@ export class Results {
   }
 
   /**
-   * Answers results.read. `sessions` are those that live, in which an operator may look. Throws RpcError INVALID_PARAMS for
-   * what is unknown, forgotten, or of another session, which is all the same to an agent.
+   * Answers results.read. `recordOf` finds a call that the session may look at. Throws RpcError INVALID_PARAMS for what is
+   * unknown, forgotten, or of somebody else, which is all the same to an agent.
    */
-  async read(session: Session, params: Params<'results.read'>, sessions: readonly Session[]): Promise<object> {
+  async read(
+    session: Session,
+    params: Params<'results.read'>,
+    recordOf: (callId: string) => CallRecord | undefined,
+  ): Promise<object> {
     try {
       if ('ref' in params) return await this.#readAt(session, params);
-      const others = session.options.role === 'operator' ? sessions : [];
-      const records = [session, ...others].flatMap((it) => it.get(params.callId) ?? []);
-      return await this.#readAfter(session, params, records[0]);
+      return await this.#readAfter(session, params, recordOf(params.callId));
     } catch (error) {
       // It was dropped while it was read.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT')
@@ -69,8 +77,7 @@ export class Results {
   async #readAt(session: Session, { ref, offset, limit }: AtOffset): Promise<object> {
     const { log, limits } = this.#options;
     const found = await log.byRef(ref);
-    const { role, id } = session.options;
-    if (!found || (role !== 'operator' && found.owner.sessionId !== id)) throw this.#unknown(ref);
+    if (!found || !mayRead(session, found.owner)) throw this.#unknown(ref);
     const { bytesTotal, state, cut } = await found.extent();
     const data = await found.bytesAt(offset, Math.min(limit, limits.resultPageBytesMax));
     const eof = state !== undefined && offset + data.length >= bytesTotal;

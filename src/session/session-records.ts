@@ -29,6 +29,10 @@ export class SessionRecords {
     this.#append({ kind: 'refusal', ...who, code, detail: { method, message } });
   }
 
+  resumed(session: Session): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'resumed' } });
+  }
+
   /** Once for each session, whichever of its ends comes first. */
   ended(session: Session, reason: string): void {
     if (this.#ended.has(session)) return;

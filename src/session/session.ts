@@ -8,6 +8,7 @@ import type { Call, Handler, Toolset } from '../pipeline/stage.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
+import { roughBytes } from './outbox.ts';
 
 export interface SessionOptions {
   readonly id: string;
@@ -18,12 +19,14 @@ export interface SessionOptions {
   readonly workspace: string;
   /** The daemon's workspace that holds it. */
   readonly root: string;
-  /** In force now: it may be loaded anew while the session goes on. */
+  /** Gives the one in force now: it may be loaded anew while the session goes on. */
   policy(): Policy;
   readonly toolset: Toolset;
   readonly run: Handler;
   readonly limits: Limits;
   readonly powers: Powers;
+  /** Of calls beyond what is in memory here. */
+  readonly keeping: CallKeeping;
   /** Whether the client reads slower than results come. */
   congested(): boolean;
   /** Told of every change of a call's state. */
@@ -32,11 +35,32 @@ export interface SessionOptions {
   onOutput(call: Call, stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 }
 
-interface Kept {
+/** A call that was taken, and what came of it so far. */
+export interface KeptCall {
   readonly call: Call;
   readonly record: CallRecord;
+  /** Never rejects. */
   readonly result: Promise<ToolResult>;
+}
+
+interface Kept extends KeptCall {
   bytes: number;
+}
+
+/** What is known of calls beyond their session's memory. */
+export interface CallKeeping {
+  /** The result of the call that had this id before, or why the id can't be used; undefined where it is free. */
+  earlier(call: Call, isForgotten: boolean): Promise<ToolResult> | ToolError | undefined;
+  /** A call is taken; it may set its `onStart`. Throws QUEUE_FULL, STORE_FAILED: then it does not run. */
+  begin(kept: KeptCall): void;
+  ended(kept: KeptCall): void;
+}
+
+export interface Filter {
+  readonly status?: CallStatus | undefined;
+  readonly tool?: string | undefined;
+  readonly limit: number;
+  readonly cursor?: string | undefined;
 }
 
 export interface Page {
@@ -57,15 +81,20 @@ const VERDICTS: Partial<Record<Code, Verdict>> = {
 };
 
 export class Session {
-  readonly options: SessionOptions;
+  readonly options: Omit<SessionOptions, 'policy'>;
+  /** In force now; another one where its client came back. */
+  policy: () => Policy;
   readonly #calls = new Map<string, Kept>();
   readonly #forgotten: ForgottenIds;
   #keptBytes = 0;
   #ended = 0;
   #closing: ToolError | undefined;
+  /** What ended since its client went; undefined while one is there. */
+  #unheard: { calls: number; bytes: number } | undefined;
 
   constructor(options: SessionOptions) {
     this.options = options;
+    this.policy = options.policy;
     this.#forgotten = new ForgottenIds(options.limits.sessionCallIdsKept);
   }
 
@@ -81,11 +110,10 @@ export class Session {
     const known = this.#calls.get(id);
     if (known && isSame(known.call, { name, rawInput, options })) return known.result;
     const call = this.#newCall(id, name, rawInput, options);
-    if (known || this.#forgotten.has(id)) {
-      const why = known ? 'was used for another call' : 'was used, and its result is forgotten';
-      const error = new ToolError('CONFLICT', `call id ${id} ${why}`, { layer: 'daemon' });
-      return Promise.resolve(this.#toResult(call, powers.monotonicMs(), { error }));
-    }
+    const earlier = this.#earlier(call, known !== undefined);
+    if (earlier instanceof ToolError)
+      return Promise.resolve(this.#toResult(call, powers.monotonicMs(), { error: earlier }));
+    if (earlier) return earlier;
     const record: CallRecord = {
       callId: id,
       tool: redactText(call.name),
@@ -128,18 +156,31 @@ export class Session {
     return true;
   }
 
+  /** Its client went, and may come back. */
+  leave(): void {
+    this.#unheard ??= { calls: 0, bytes: 0 };
+  }
+
+  comeBack(): void {
+    this.#unheard = undefined;
+  }
+
+  /** Whether so much ended unheard that more would push it out of memory: what waits for a place had better wait on. */
+  get isFull(): boolean {
+    if (!this.#unheard) return false;
+    const { sessionCallsKept, sessionResultBytesKept } = this.options.limits;
+    const { calls, bytes } = this.#unheard;
+    return calls > sessionCallsKept * UNHEARD_SHARE || bytes > sessionResultBytesKept * UNHEARD_SHARE;
+  }
+
   get(callId: string): CallRecord | undefined {
     return this.#calls.get(callId)?.record;
   }
 
-  /** Newest last; `cursor` is the last call of the page before. */
-  list(filter: {
-    status?: CallStatus | undefined;
-    tool?: string | undefined;
-    limit: number;
-    cursor?: string | undefined;
-  }): Page {
-    const records = [...this.#calls.values()].map(({ record }) => record);
+  /** Behind `others`, newest last; `cursor` is the last call of the page before. */
+  list(filter: Filter, others: readonly CallRecord[]): Page {
+    const known = others.filter(({ callId }) => !this.#calls.has(callId));
+    const records = [...known, ...[...this.#calls.values()].map(({ record }) => record)];
     const from = filter.cursor === undefined ? 0 : records.findIndex(({ callId }) => callId === filter.cursor) + 1;
     const wanted = records
       .slice(from)
@@ -154,17 +195,28 @@ export class Session {
     this.#closing ??= reason;
   }
 
-  /** Ends all calls for `reason` and refuses further ones; settles when the last is over. */
+  /** Ends all calls but detached ones for `reason` and refuses further ones; settles when the last is over. */
   async end(reason: ToolError): Promise<void> {
     this.refuse(reason);
-    const open = [...this.#calls.values()].filter(({ record }) => !record.result);
+    const open = [...this.#calls.values()].filter(({ call, record }) => !record.result && !call.options.detached);
     for (const { call } of open) call.controller.abort(reason);
     await Promise.all(open.map(({ result }) => result));
   }
 
+  /** What stands for the call because of what its id was used for. */
+  #earlier(call: Call, isUsed: boolean): Promise<ToolResult> | ToolError | undefined {
+    const { id } = call;
+    const isForgotten = this.#forgotten.has(id);
+    const earlier =
+      call.options.callId === undefined || isUsed ? undefined : this.options.keeping.earlier(call, isForgotten);
+    if (earlier || (!isUsed && !isForgotten)) return earlier;
+    const why = isUsed ? 'was used for another call' : 'was used, and its result is forgotten';
+    return new ToolError('CONFLICT', `call id ${id} ${why}`, { layer: 'daemon' });
+  }
+
   #newCall(id: string, name: string, rawInput: unknown, options: CallOptions): Call {
     const { id: sessionId, principal, workspace, root, toolset, onOutput, congested } = this.options;
-    const policyNow = () => this.options.policy();
+    const policyNow = () => this.policy();
     const call: Call = {
       ...{ id, sessionId, principal, workspace, root, toolset, rawInput, options, queuedMs: 0, name },
       policy: policyNow(),
@@ -178,7 +230,7 @@ export class Session {
   }
 
   async #run(kept: Kept): Promise<ToolResult> {
-    const { powers, run } = this.options;
+    const { powers, run, keeping } = this.options;
     const { call } = kept;
     const startedAt = powers.monotonicMs();
     const { timeoutMs } = call.options;
@@ -187,6 +239,7 @@ export class Session {
     let result: ToolResult;
     try {
       if (this.#closing) throw this.#closing;
+      keeping.begin(kept);
       call.announce({ status: 'queued', position: 0 });
       result = this.#toResult(call, startedAt, { data: await run(call) });
     } catch (thrown) {
@@ -199,7 +252,10 @@ export class Session {
     }
     kept.record.result = result;
     kept.record.tool = result.tool;
-    call.announce(endOf(result));
+    kept.record.state = endOf(result);
+    // Before anybody hears of it: what was told stays so, whatever happens to the daemon.
+    keeping.ended(kept);
+    call.announce(kept.record.state);
     this.#remember(kept);
     return result;
   }
@@ -247,6 +303,10 @@ export class Session {
     kept.bytes = roughBytes(kept.call.rawInput) + (kept.call.resultBytes ?? 0);
     this.#keptBytes += kept.bytes;
     this.#ended += 1;
+    if (this.#unheard) {
+      this.#unheard.calls += 1;
+      this.#unheard.bytes += kept.bytes;
+    }
     if (this.#ended <= sessionCallsKept && this.#keptBytes <= sessionResultBytesKept) return;
     for (const [id, old] of this.#calls) {
       if (this.#ended <= sessionCallsKept && this.#keptBytes <= sessionResultBytesKept) return;
@@ -300,6 +360,9 @@ function endOf(result: ToolResult): CallState {
   return { status: code === 'APPROVAL_DENIED' && !details?.headless ? 'rejected-by-user' : 'error' };
 }
 
+/** Of what is remembered: calls that run when it is reached still find room. */
+const UNHEARD_SHARE = 0.5;
+
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;
 
 function late(call: Call, limit: number): ToolError {
@@ -311,11 +374,4 @@ function late(call: Call, limit: number): ToolError {
 function verdictOf(error: ToolError, used: Verdict | undefined): Verdict {
   const { category } = error.toWire();
   return VERDICTS[error.code] ?? (category === 'PERMISSION' ? 'denied' : (used ?? 'ok'));
-}
-
-/** The strings of an input; all that can be large. */
-function roughBytes(value: unknown): number {
-  if (typeof value === 'string') return value.length;
-  if (typeof value !== 'object' || value === null) return 8;
-  return Object.values(value).reduce<number>((sum, it) => sum + roughBytes(it), 16);
 }

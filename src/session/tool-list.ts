@@ -4,16 +4,19 @@ import type { Params } from '../protocol/messages.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
 import type { Session } from './session.ts';
 
-export function toolNames({ options }: Session): string[] {
-  const policy = options.policy();
+export function toolNames({ options, policy: policyNow }: Session): string[] {
+  const policy = policyNow();
   return toolsOf(options.toolset)
     .filter((it) => couldAllow(policy, it))
     .map((it) => it.name);
 }
 
 /** The answer to `tools.list`. */
-export function toolList({ options }: Session, { tier, category, format }: Params<'tools.list'>): object {
-  const policy = options.policy();
+export function toolList(
+  { options, policy: policyNow }: Session,
+  { tier, category, format }: Params<'tools.list'>,
+): object {
+  const policy = policyNow();
   const infos = toolsOf(options.toolset)
     .filter((it) => couldAllow(policy, it))
     .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)

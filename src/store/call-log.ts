@@ -12,6 +12,8 @@ export type StreamName = 'stdout' | 'stderr';
 export interface LogOwner {
   readonly sessionId: string;
   readonly callId: string;
+  /** Whose call it was, where that one may read it from another session: it was detached. */
+  readonly principal?: string;
 }
 
 /** Why a log ends before its call: it is full, the disk is (or too slow), the daemon ended first. */

@@ -7,7 +7,17 @@ import fileRead from './file/read.ts';
 import fileReadMany from './file/read-many.ts';
 import fileSearch from './file/search.ts';
 import fileWrite from './file/write.ts';
+import gitBranch from './git/branch.ts';
+import gitCommit from './git/commit.ts';
+import gitDiff from './git/diff.ts';
+import gitLog from './git/log.ts';
+import gitShow from './git/show.ts';
+import gitStatus from './git/status.ts';
 import terminalExecute from './terminal/execute.ts';
+import terminalInteractive from './terminal/interactive.ts';
+import terminalScript from './terminal/script.ts';
+import todoRead from './todo/read.ts';
+import todoWrite from './todo/write.ts';
 import workspaceStructure from './workspace/structure.ts';
 
 export const builtinTools = {
@@ -19,6 +29,16 @@ export const builtinTools = {
   file_read_many: fileReadMany,
   file_search: fileSearch,
   file_write: fileWrite,
+  git_branch: gitBranch,
+  git_commit: gitCommit,
+  git_diff: gitDiff,
+  git_log: gitLog,
+  git_show: gitShow,
+  git_status: gitStatus,
   terminal_execute: terminalExecute,
+  terminal_interactive: terminalInteractive,
+  terminal_script: terminalScript,
+  todo_read: todoRead,
+  todo_write: todoWrite,
   workspace_structure: workspaceStructure,
 } as const;

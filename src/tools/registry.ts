@@ -6,7 +6,7 @@ import type { Question } from '../policy/question.ts';
 import { builtinTools } from './builtin.ts';
 import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toStrict } from './portable.ts';
-import type { Tool } from './tool.ts';
+import { type Tool, tierOfCall } from './tool.ts';
 
 /** All built-in tools by name and alias. */
 export function builtinToolset(): Toolset {
@@ -38,9 +38,10 @@ export function effectsOfBuiltin(name: string, input: unknown): Partial<Question
   const named = builtins.get(name);
   if (!named) return undefined;
   const { tool } = named;
-  const { tier, category, aliases } = tool;
-  const effects = tool.effects(named.parse(input) as never);
-  return { tool: tool.name, tier, category, aliases: aliases.map((it) => it.name), effects };
+  const { category, aliases } = tool;
+  const parsed = named.parse(input);
+  const effects = tool.effects(parsed as never);
+  return { tool: tool.name, tier: tierOfCall(tool, parsed), category, aliases: aliases.map((it) => it.name), effects };
 }
 
 export interface ToolInfo {

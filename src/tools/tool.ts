@@ -6,6 +6,7 @@ import * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { Terminals } from './terminals.ts';
 
 declare const checked: unique symbol;
 
@@ -105,6 +106,54 @@ export interface CommandResult {
   durationMs: number;
 }
 
+/** A program of the system with its very words; no shell looks at them. */
+export interface ProgramRequest {
+  readonly program: string;
+  readonly args: readonly string[];
+  /** Relative to the workspace root. */
+  readonly cwd: string;
+  /** Set beside PATH, HOME, LANG and TERM before it starts; the tool's own, never a caller's. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+  /** Output after which it is ended, both streams together. */
+  readonly bytesMax: number;
+}
+
+export interface ProgramResult {
+  /** From its start; all of it unless `cut`. */
+  readonly stdout: Buffer;
+  readonly stderr: string;
+  /** 128 + n when signal n ended it; undefined where it was ended for its output. */
+  readonly exitCode: number | undefined;
+  readonly cut: boolean;
+}
+
+/** Name and address that a person's own git would commit with. */
+export interface Identity {
+  readonly name?: string;
+  readonly email?: string;
+}
+
+/** What a policy is told of a command line. */
+export interface CommandLine {
+  readonly command: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Why more may happen than the text says, if so: then no rule may allow it. */
+  readonly unknown?: string;
+}
+
+/** A command line as a tool asks for it. */
+export interface CommandAsked {
+  readonly command: string;
+  readonly cwd: string;
+  readonly env: Record<string, string>;
+  readonly stdin?: string;
+  /** Another shell than the bash that commands are run by; its positional parameters are `args`. */
+  readonly shell?: 'bash' | 'sh' | 'zsh';
+  readonly args?: readonly string[];
+}
+
 export interface ToolContext {
   /** Aborted when the call is cancelled or out of time. */
   readonly signal: AbortSignal;
@@ -119,10 +168,28 @@ export interface ToolContext {
   bounded<T>(work: () => T): T;
   /** Holds the place of a file to write. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
   target(path: string, options: { createDirs: boolean }): CheckedTarget;
-  /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory. */
-  command(request: { command: string; cwd: string; env: Record<string, string>; stdin?: string }): CheckedCommand;
+  /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
+  command(request: CommandAsked): CheckedCommand;
   /** Runs a command to its end; its output is streamed to the caller meanwhile. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */
   run(command: CheckedCommand): Promise<CommandResult>;
+  /**
+   * Runs a program to its end; what it writes goes to the tool alone. For tools that say `runsPrograms`. Throws UNSUPPORTED
+   * where there is none of that name, and the code of the limit that ended it.
+   */
+  program(request: ProgramRequest): Promise<ProgramResult>;
+  /**
+   * Which paths, whether or not they exist, are to be left out of what is told of `path`: those that a rule refuses, or asks
+   * about although it did not ask about `path`. Relative to the workspace root.
+   */
+  refusedBelow(path: string, kind?: 'read' | 'write'): (path: string) => boolean;
+  /** Absolute, without links. */
+  readonly workspace: string;
+  /** What the calls of a tool with `state` keep of this workspace; undefined at first. What is set is kept if the call succeeds. */
+  state: unknown;
+  /** The person's; empty where nothing is known of it. */
+  readonly identity: Identity;
+  /** Those of the call's session. */
+  readonly terminals: Terminals;
   /** Marks the result as cut: `bytesTotal` is what there was. */
   truncated(bytesTotal: number): void;
   /** Lets an abort arrive in the middle of long synchronous work. Throws the abort's reason. */
@@ -173,7 +240,15 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly summary: string;
   readonly version: string;
   readonly category: Category;
+  /** The most that a call may need. */
   readonly tier: Tier;
+  /** Of this very call, where that is less than the tool's: what the policy decides by, and what its programs may do. */
+  tierOf?(input: z.output<I>): Tier;
+  /**
+   * Whether `run` starts programs. It then runs in the execute host, each program in a sandbox of its own, whatever its tier;
+   * they see the workspace read-only where the call is read_only.
+   */
+  readonly runsPrograms?: boolean;
   /** What the call would touch; the policy decides on this. */
   effects(input: z.output<I>): Effect[];
   /** Whether it may change or remove what was there before; a hint for clients. What a policy asks about is a `delete` effect. */
@@ -185,8 +260,15 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly dependencies?: readonly string[];
   /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */
   timeoutMs?(input: z.output<I>): number | undefined;
+  /**
+   * What calls keep of a workspace from one to the next, by a name that tools may share. The gateway holds it where no sandbox
+   * sees it, hands it over with the job and takes back what the schema, which bounds it, lets through: no tool's code runs there.
+   */
+  readonly state?: { readonly name: string; readonly schema: z.ZodType };
   /** The command line that a call runs, for tools that run one; policies judge it by its programs and paths. */
-  commandOf?(input: z.output<I>): { command: string; cwd: string; env: Readonly<Record<string, string>> };
+  commandOf?(input: z.output<I>): CommandLine | undefined;
+  /** Whether it keeps something in its host from one call to the next: it gets a host that only such tools use. */
+  readonly keeps?: boolean;
   /** What the call is expected to cost, in US dollars; reserved before it runs. */
   estimateCostUsd?(input: z.output<I>): number;
   /** What a run would do to files, without doing it: runs in the read_only host, before a person is asked. */
@@ -213,6 +295,13 @@ export type Tool = ToolSpec<z.ZodObject, z.ZodObject>;
 export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(spec: ToolSpec<I, O>): ToolSpec<I, O> {
   return Object.freeze(spec);
 }
+
+/** The tier of one call; `input` is checked. */
+export const tierOfCall = (tool: Tool, input: unknown): Tier => tool.tierOf?.(input as never) ?? tool.tier;
+
+/** The tier of the host in which a call of that tier runs: programs are confined by execute hosts only. */
+export const hostTierOf = ({ runsPrograms, keeps }: Pick<Tool, 'runsPrograms' | 'keeps'>, tier: Tier): Tier =>
+  runsPrograms || keeps ? 'execute' : tier;
 
 const PATH_CHARS_MAX = 4096;
 

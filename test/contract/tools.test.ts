@@ -1,4 +1,5 @@
 /** What every tool promises, checked on every tool, through a real daemon. */
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -6,7 +7,12 @@ import type * as z from 'zod';
 import type { Client } from '../../src/client.ts';
 import { builtinToolset, toFormat, toolsOf, toToolInfo } from '../../src/tools/registry.ts';
 import type { Tool } from '../../src/tools/tool.ts';
-import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { ALLOW_COMMANDS, startDaemon, type TestDaemon } from '../support/daemon.ts';
+
+/** Nobody is asked; what is denied stays denied. */
+const ALLOW = `${ALLOW_COMMANDS}rules:
+  - { id: commits, match: { tool: git_commit }, decision: allow, reason: The examples are ours. }
+`;
 
 const toolset = builtinToolset();
 const tools = toolsOf(toolset);
@@ -14,13 +20,27 @@ let daemon: TestDaemon;
 let client: Client;
 
 beforeAll(async () => {
-  daemon = await startDaemon();
+  daemon = await startDaemon({ policy: ALLOW });
   client = await daemon.connect();
 });
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
   await daemon[Symbol.asyncDispose]();
 });
+
+/** A repository of one commit, with one file that git does not know; hidden, so that it is in nobody else's way. */
+function makeRepository(folder: string): void {
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'a.txt'), 'one\n');
+  writeFileSync(join(folder, '.env'), 'TOKEN=1\n');
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: folder });
+  git('init', '-q', '-b', 'main');
+  git('config', 'user.name', 'Ada');
+  git('config', 'user.email', 'ada@example.org');
+  git('add', '-A', '-f');
+  git('commit', '-qm', 'first');
+  writeFileSync(join(folder, 'new.txt'), 'new\n');
+}
 
 /** The workspace that examples are written for. */
 beforeEach(() => {
@@ -30,6 +50,7 @@ beforeEach(() => {
   writeFileSync(join(daemon.workspace, 'docs/guide.md'), '# Guide\n');
   writeFileSync(join(daemon.workspace, '.env'), 'TOKEN=1\n');
   symlinkSync('/etc/passwd', join(daemon.workspace, 'out'));
+  makeRepository(join(daemon.workspace, '.repo'));
 });
 
 describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool: Tool) => {
@@ -86,7 +107,8 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
 
   test('declares effects of its input', () => {
     const valid = tool.examples.find((it) => 'output' in it)?.input;
-    expect(tool.effects(tool.input.parse(valid) as never).length).toBeGreaterThan(0);
+    // What is kept by the gateway is no file.
+    if (!tool.state) expect(tool.effects(tool.input.parse(valid) as never).length).toBeGreaterThan(0);
   });
 });
 

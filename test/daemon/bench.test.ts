@@ -23,8 +23,13 @@ test.each([
   ['decide', /^file call, 500 rules +p50 [\d.]+ µs/m],
   ['audit', /^verify, entries a second +\d+$/m],
   ['search', /^file_glob, \*\*\/\*\.ts +p50 [\d.]+ ms .* ratio [\d.]+$/m],
+  ['git', /^git_status \/ bare git and a command +[\d.]+$/m],
   ['orchestration', /^cache hit +p50 [\d.]+ ms$/m],
+  ['ends', /^cancel, one process +gone p50 +[\d.]+ ms/m],
   ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
+  ['layers', /^\| \+ gateway: policy, record, log \| [\d.]+ ms \| [\d.]+ \|$/m],
+  ['soak-commands', /^slope, MiB a 1000 commands +-?[\d.]+$/m],
+  ['output', /^zeros +bare pipe +\d+ MB\/s +ours +\d+ MB\/s +\d+ %/m],
 ])(
   'the bench of %s prints %s',
   async (name, figure) => {

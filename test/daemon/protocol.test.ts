@@ -59,7 +59,8 @@ describe('hello', () => {
     ['the role operator without a token', { role: 'operator' }, -32003],
     ['an unknown policy', { policy: 'lax' }, -32602],
     ['a key that is not in the protocol', { colour: 'red' }, -32602],
-    ['a resumption, which is not served yet', { resumeMs: 1000 }, -32602],
+    ['a resumption of a session that there is not', { resume: { sessionId: 'none', secret: 'none' } }, -32004],
+    ['a time to resume below 0', { resumeMs: -1 }, -32602],
   ])('with %s is refused', async (_, params, code) => {
     expect((await raw(params)).error?.code).toBe(code);
   });
@@ -88,7 +89,7 @@ describe('requests', () => {
       code: -32602,
       data: { code: 'INVALID_PARAMS', issues: expect.arrayContaining([expect.objectContaining({ path: 'tool' })]) },
     });
-    expect(await refusal('tools.call', { tool: 'file_list', input: {}, options: { detached: true } })).toBe(-32602);
+    expect(await refusal('tools.call', { tool: 'file_list', input: {}, options: { detached: 1 } })).toBe(-32602);
   });
 
   test('that use an id twice at once are -32600', async () => {

@@ -1,6 +1,15 @@
 /** A real daemon of its own for a test or a bench, on a temporary socket; disposing it leaves nothing. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -42,6 +51,8 @@ export interface DaemonOptions {
   readonly env?: Record<string, string>;
   readonly stateDir?: string;
   readonly workspace?: string;
+  /** Whom the daemon, its state directory and its workspace belong to; whoever runs the tests by default. Takes root. */
+  readonly owner?: { readonly uid: number; readonly gid: number };
 }
 
 export function temporaryDir(prefix: string): string {
@@ -58,10 +69,13 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   mkdirSync(stateDir, { recursive: true });
   writeFileSync(policy, options.policy ?? ALLOW_COMMANDS, { mode: 0o600 });
   writeFileSync(config, JSON.stringify({ limits: options.limits ?? {}, ...options.config }));
+  const { owner } = options;
+  if (owner) for (const it of [stateDir, workspace, policy, config]) chownSync(it, owner.uid, owner.gid);
   const args = ['--tell-ready', '--state', stateDir, '--socket', socket, '--workspace', workspace, '--policy', policy];
   const child = spawn(node, [ringfenced, ...args, ...(options.args ?? [])], {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
     env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent', RINGFENCE_CONFIG: config, ...options.env },
+    ...owner,
   });
   let log = '';
   child.stderr?.on('data', (chunk) => (log += chunk));

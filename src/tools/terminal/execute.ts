@@ -16,7 +16,7 @@ const input = z.strictObject({
     .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), z.string().max(32 * 1024))
     .default({})
     .refine((it) => Object.keys(it).length <= 64, 'must hold at most 64 variables')
-    .describe('Environment variables set beside PATH, HOME, LANG and TERM.'),
+    .describe('Environment variables set beside PATH, HOME, LANG, TZ and TERM.'),
   timeout: z
     .int()
     .min(1)

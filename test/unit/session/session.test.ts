@@ -16,6 +16,7 @@ function sessionOf(limits: Partial<Limits> = {}): { session: Session; ran: strin
     run: async (call) => void ran.push(`${call.id} ${call.options.preview === true ? 'preview' : 'run'}`),
     limits: { ...defaultLimits, ...limits },
     powers: systemPowers(silentLog),
+    keeping: { earlier: () => undefined, begin() {}, ended() {} },
     congested: () => false,
     onUpdate() {},
     onOutput() {},

@@ -1,0 +1,67 @@
+/**
+ * What commands have of the person's own environment: taken once, when the daemon starts, by an allowlist. A login shell for
+ * each command would cost 90 ms and run whatever its profile says; and no variable that may hold a secret is on the list.
+ */
+import { existsSync, realpathSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { isInside } from './paths.ts';
+
+/** Names of things that programs look up in the system's own folders; anything that leads elsewhere is not taken. */
+const TAKEN: readonly { readonly name: RegExp; readonly value: RegExp }[] = [
+  { name: /^(LANG|LANGUAGE|LC_[A-Z]{1,20})$/, value: /^[A-Za-z0-9_.@:-]{1,64}$/ },
+  { name: /^TZ$/, value: /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/ },
+];
+
+/** Folders that every sandbox sees, read-only. */
+const SYSTEM = ['/usr', '/bin', '/sbin'];
+const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
+const FOLDERS_MAX = 32;
+
+/** The variables for commands: PATH, and LANG, LC_* and TZ where they are plain names. Looks at the disk once. */
+export function toCommandEnvironment(
+  env: Readonly<Record<string, string | undefined>>,
+  toolchains: readonly string[],
+): Record<string, string> {
+  const named = Object.entries(env).filter(
+    ([name, value = '']) => TAKEN.some((it) => it.name.test(name) && it.value.test(value)) && !value.includes('..'),
+  ) as [string, string][];
+  return { ...Object.fromEntries(named), PATH: toPath(env.PATH ?? '', toolchains) };
+}
+
+/** Toolchains first; then what the person's PATH names that a sandbox sees, in their order; then the rest of the system. */
+function toPath(path: string, toolchains: readonly string[]): string {
+  const own = toolchains.map((it) => (existsSync(join(it, 'bin')) ? join(it, 'bin') : it));
+  const visible = path.split(':').filter((it) => isVisible(it));
+  return [...new Set([...own, ...visible, ...SYSTEM_PATH])].slice(0, FOLDERS_MAX).join(':');
+}
+
+function isVisible(folder: string): boolean {
+  // As it is written, too: a link elsewhere that leads there is not in the sandbox.
+  if (!SYSTEM.some((it) => isInside(it, folder)) || folder.includes('/..')) return false;
+  try {
+    return SYSTEM.some((it) => isInside(it, realpathSync(folder)));
+  } catch {
+    return false; // ENOENT.
+  }
+}
+
+/** Folders of a home where keys and tokens lie; no toolchain is in them, nor are they in one. */
+const SECRET = ['.ssh', '.aws', '.gnupg', '.kube', '.docker', '.config', '.password-store'];
+
+export interface ToolchainPlaces {
+  readonly home: string;
+  /** All absolute and real: what no command may see, or may write. */
+  readonly closed: readonly string[];
+}
+
+/** Why a folder may not be shown to commands; undefined where it may. `path` is absolute and real. */
+export function toolchainProblem(path: string, { home, closed }: ToolchainPlaces): string | undefined {
+  if (!statSync(path).isDirectory()) return 'is not a directory';
+  if (path === '/' || isInside(path, home)) return 'holds the home directory';
+  const secret = SECRET.map((it) => join(home, it)).find((it) => isInside(it, path));
+  if (secret !== undefined) return `lies in ${secret}`;
+  const [other] = closed.filter((it) => isInside(path, it) || isInside(it, path));
+  if (other !== undefined) return `holds, or lies in, ${other}`;
+  const covered = ['/proc', '/dev', '/sys', '/run', '/etc', '/tmp'].find((it) => isInside(it, path));
+  return covered === undefined ? undefined : `lies in ${covered}`;
+}

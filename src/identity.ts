@@ -1,0 +1,40 @@
+/** Whom the person's commits are by, as their own git says: asked once, since no sandbox sees their settings. */
+import type { Identity } from './hosts/job.ts';
+import type { Limits } from './limits.ts';
+import type { Powers } from './powers.ts';
+import { findProgram } from './sandbox/bubblewrap.ts';
+
+const PROGRAM_PATH = '/usr/local/bin:/usr/bin:/bin';
+const NAME_CHARS_MAX = 256;
+const OUTPUT_CHARS_MAX = 16 * 1024;
+
+/** `home` and `configHome` are absolute. Empty where git is not there, says nothing, or takes too long. */
+export async function readIdentity(
+  { home, configHome }: { home: string; configHome: string },
+  { gitIdentityMs }: Limits,
+  powers: Powers,
+): Promise<Identity> {
+  const git = findProgram('git');
+  if (git === undefined) return {};
+  // No repository is looked for: the daemon's directory may be anybody's.
+  const env = { PATH: PROGRAM_PATH, HOME: home, XDG_CONFIG_HOME: configHome, GIT_DIR: '/dev/null', LC_ALL: 'C.UTF-8' };
+  const args = ['config', '-z', '--get-regexp', '^user\\.(name|email)$'];
+  const child = powers.spawn(git, args, { stdio: ['ignore', 'pipe', 'ignore'], env, cwd: '/' });
+  const timer = powers.after(gitIdentityMs, () => child.kill('SIGKILL'));
+  let text = '';
+  child.stdout?.on('data', (chunk: Buffer) => {
+    if (text.length < OUTPUT_CHARS_MAX) text += chunk;
+  });
+  await new Promise<void>((resolve) => child.once('error', () => resolve()).once('close', () => resolve()));
+  timer.cancel();
+  const said = new Map(text.split('\0').map((it) => it.split('\n', 2) as [string, string | undefined]));
+  const [name, email] = [said.get('user.name'), said.get('user.email')].map(toWord);
+  return { ...(name !== undefined && { name }), ...(email !== undefined && { email }) };
+}
+
+/** git itself leaves out what would break a commit's lines. */
+const toWord = (text: string | undefined): string | undefined =>
+  text
+    ?.replaceAll(/[\p{Cc}<>]/gu, '')
+    .trim()
+    .slice(0, NAME_CHARS_MAX) || undefined;

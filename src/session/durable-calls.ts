@@ -1,0 +1,166 @@
+/**
+ * Calls that are known beyond their session's memory: detached ones, to their principal, and those that may have changed
+ * something in a session that can be come back to. An id of theirs never runs twice, not even after a restart.
+ */
+import type { CallRecord, CallState, ToolResult } from '../call.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import { subjectHash } from '../pipeline/binding.ts';
+import type { Call } from '../pipeline/stage.ts';
+import { redactText } from '../redact.ts';
+import type { CallStore, StoredCall } from '../store/call-store.ts';
+import type { CallKeeping, KeptCall, Session } from './session.ts';
+
+/** Who looks for a call. */
+type Looking = Pick<Session['options'], 'id' | 'principal' | 'role'>;
+
+export class DurableCalls {
+  readonly #store: CallStore;
+  readonly #limits: Limits;
+  /** Detached calls that go on, also where their session has ended. */
+  readonly #live = new Set<KeptCall>();
+  /** Calls that may have changed something: the store knows. */
+  readonly #begun = new WeakSet<Call>();
+
+  constructor(store: CallStore, limits: Limits) {
+    this.#store = store;
+    this.#limits = limits;
+  }
+
+  /** What a session keeps of its calls. `restored`: it has calls of a daemon before this one. */
+  keeping({ resumable, restored }: { resumable: boolean; restored: boolean }): CallKeeping {
+    return {
+      earlier: (call, isForgotten) => this.#earlier(call, restored || (resumable && isForgotten)),
+      begin: (kept) => this.#begin(kept, resumable),
+      ended: (kept) => this.#ended(kept),
+    };
+  }
+
+  /** A call that this one may look at, beside those in its session's memory; an operator at all that is detached. */
+  recordOf(callId: string, { id, principal, role }: Looking): CallRecord | undefined {
+    const whose = role === 'operator' ? undefined : principal;
+    const live = this.#liveOne(callId, whose);
+    if (live) return live.record;
+    const stored = this.#store.ofSession(id, callId) ?? this.#store.detached(callId, whose);
+    return stored && toRecord(stored);
+  }
+
+  /** A detached call of a session, also one that has ended, while it goes on. */
+  liveOf(sessionId: string, callId: string): CallRecord | undefined {
+    return [...this.#live].find(({ call }) => call.sessionId === sessionId && call.id === callId)?.record;
+  }
+
+  /** As calls.list tells of those that this one may look at: the oldest first, without results. */
+  list({ id, principal }: Looking): CallRecord[] {
+    const live = new Map([...this.#live].map(({ record }) => [`${record.sessionId}\0${record.callId}`, record]));
+    return this.#store.list(principal, id).map((it) => {
+      const { result: _, ...record } = live.get(`${it.sessionId}\0${it.callId}`) ?? toRecord(it);
+      return record;
+    });
+  }
+
+  /** Whether such a call of this principal went on until now. */
+  cancel(callId: string, { principal }: Looking): boolean {
+    const live = this.#liveOne(callId, principal);
+    const details = { by: 'another session of its principal' };
+    live?.call.controller.abort(new ToolError('CANCELLED', 'the call was cancelled by its client', { details }));
+    return live !== undefined;
+  }
+
+  /** Ends all that goes on; settles when the last is over. */
+  async end(reason: ToolError): Promise<void> {
+    const all = [...this.#live];
+    for (const { call } of all) call.controller.abort(reason);
+    await Promise.all(all.map(({ result }) => result));
+  }
+
+  #liveOne(callId: string, principal: string | undefined): KeptCall | undefined {
+    return [...this.#live].findLast(
+      ({ call }) => call.id === callId && (principal ?? call.principal) === call.principal,
+    );
+  }
+
+  #earlier(call: Call, ofSession: boolean): Promise<ToolResult> | ToolError | undefined {
+    const { options, principal, sessionId, id } = call;
+    const live = options.detached ? this.#liveOne(id, principal) : undefined;
+    if (live) return digestOf(live.call) === digestOf(call) ? live.result : conflict(id, 'was used for another call');
+    const stored =
+      (ofSession ? this.#store.ofSession(sessionId, id) : undefined) ??
+      (options.detached ? this.#store.detached(id, principal) : undefined);
+    if (!stored) return undefined;
+    if (stored.digest !== digestOf(call)) return conflict(id, 'was used for another call');
+    const { result } = toRecord(stored);
+    return result ? Promise.resolve(result) : conflict(id, 'was used, and its result is forgotten');
+  }
+
+  #begin(kept: KeptCall, resumable: boolean): void {
+    const { call } = kept;
+    if (call.options.detached) {
+      const { detachedCallsMax } = this.#limits;
+      const open = [...this.#live].filter((it) => it.call.principal === call.principal).length;
+      if (open >= detachedCallsMax)
+        throw new ToolError('QUEUE_FULL', `${open} detached calls of ${call.principal} go on; at most that many may`, {
+          suggestion: 'Wait for some of them, or cancel them (calls.list, calls.cancel).',
+          details: { retryAfterMs: 1000 },
+        });
+      this.#store.begin(toNew(call, false));
+      this.#live.add(kept);
+    } else if (!resumable) return;
+    if (!mayChange(call)) return;
+    call.onStart = () => {
+      if (this.#begun.has(call)) return;
+      if (call.options.detached) this.#store.intend({ sessionId: call.sessionId, callId: call.id });
+      else this.#store.begin(toNew(call, true));
+      this.#begun.add(call);
+    };
+  }
+
+  #ended(kept: KeptCall): void {
+    const { call, record } = kept;
+    if (!this.#live.delete(kept) && !this.#begun.has(call)) return;
+    // Of a call that the daemon's end cut off nobody knows what it has done; it is told as one that a crash cut off.
+    const wasCut = record.result?.success === false && record.result.error.code === 'SHUTTING_DOWN';
+    const key = { sessionId: call.sessionId, callId: call.id };
+    this.#store.end(key, record.state.status, wasCut ? undefined : record.result);
+  }
+}
+
+/** One that only reads may run again. */
+const mayChange = ({ toolset, name, options }: Call): boolean =>
+  options.preview !== true && (toolset.get(name)?.tool.tier ?? 'read_only') !== 'read_only';
+
+function toNew(call: Call, intended: boolean) {
+  const { id: callId, sessionId, principal, name, toolset, options } = call;
+  const tool = toolset.get(name)?.tool.name ?? redactText(name);
+  return { callId, sessionId, principal, tool, digest: digestOf(call), detached: options.detached === true, intended };
+}
+
+const digestOf = ({ name, rawInput, options }: Call): string =>
+  subjectHash(options.preview ? `preview of ${name}` : name, rawInput);
+
+const conflict = (id: string, why: string): ToolError =>
+  new ToolError('CONFLICT', `call id ${id} ${why}`, { layer: 'daemon' });
+
+function toRecord(stored: StoredCall): CallRecord {
+  const { callId, sessionId, tool, createdMs, status = 'error' } = stored;
+  const result = stored.result ?? (stored.isCut ? cutOff(stored) : undefined);
+  const createdAt = new Date(createdMs).toISOString();
+  return { callId, sessionId, tool, createdAt, state: { status } as CallState, ...(result && { result }) };
+}
+
+/** The result of a call whose daemon ended before it did. */
+function cutOff({ callId, tool, createdMs, intended }: StoredCall): ToolResult {
+  const error = intended
+    ? new ToolError('HOST_CRASHED', 'the daemon ended while this call ran: what it has done is not known', {
+        suggestion: 'Look at what it was to change before you call again, with another call id.',
+        details: { outcome: 'unknown' },
+      })
+    : new ToolError('HOST_CRASHED', 'the daemon ended before this call did; it has changed nothing', {
+        suggestion: 'Call again, with another call id.',
+        details: { outcome: 'none' },
+      });
+  const resources = { cpuMs: 0, outputBytes: 0, verdict: 'crashed', enforcedBy: 'not known' } as const;
+  const times = { durationMs: 0, queuedMs: 0, timestamp: new Date(createdMs).toISOString() };
+  const metadata = { ...times, cached: false, retriesAttempted: 0, undo: 'none', resources } as const;
+  return { callId, tool, success: false, error: error.toWire(), metadata };
+}

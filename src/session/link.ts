@@ -1,0 +1,61 @@
+/** A session and what it tells to whoever is connected to it, if anybody is. */
+import { RpcError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+import type { Params, Topic } from '../protocol/messages.ts';
+import type { Peer } from '../protocol/peer.ts';
+import type { Channel } from '../transport/transport.ts';
+import type { Event, Events } from './events.ts';
+import type { Outbox } from './outbox.ts';
+import type { Session } from './session.ts';
+
+/** One peer of the daemon. */
+export interface Connection {
+  readonly channel: Channel;
+  peer: Peer;
+  /** Once it has said hello, until another connection takes its session over. */
+  link?: Link;
+}
+
+export interface Link {
+  readonly session: Session;
+  readonly outbox: Outbox;
+  readonly subscriptions: (Disposable & { readonly topics: ReadonlySet<Topic> })[];
+  /** Of the process that opened it, where the kernel says; only that one may come back. */
+  readonly uid: number | undefined;
+  /** Name of the policy that its hello asked to be narrowed by. */
+  readonly asked: string | undefined;
+  /** How long it waits for its client to come back; 0: not at all. */
+  readonly resumeMs: number;
+  connection?: Connection | undefined;
+  /** Ends it, while nobody is connected. */
+  waiting?: Timer | undefined;
+}
+
+export interface SubscribeParts {
+  readonly events: Events;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+/** Answers events.subscribe. Throws FORBIDDEN for topics that are not an agent's, OVERLOADED. */
+export function subscribe(
+  { session, outbox, subscriptions }: Link,
+  { topics, afterSeq }: Params<'events.subscribe'>,
+  { events, limits, powers }: SubscribeParts,
+): object {
+  const { role, id } = session.options;
+  const restricted: Topic[] = ['audit', 'approvals'];
+  if (role !== 'operator' && topics.some((it) => restricted.includes(it)))
+    throw new RpcError('FORBIDDEN', 'these topics are for operators');
+  if (subscriptions.length >= limits.subscriptionsMax)
+    throw new RpcError('OVERLOADED', `a session has at most ${limits.subscriptionsMax} subscriptions`);
+  const tell = ({ topic, sessionId, seq, method, params }: Event) => {
+    if (topics.includes(topic) && (role === 'operator' || topic === 'policy' || sessionId === id))
+      outbox.notify(method, { ...params, seq });
+  };
+  subscriptions.push({ topics: new Set(topics), ...events.listen(tell) });
+  // After the answer, so that nothing of a subscription comes before its number.
+  if (afterSeq !== undefined) for (const event of events.after(afterSeq)) powers.after(0, () => tell(event));
+  return { subscription: subscriptions.length, seq: events.seq };
+}

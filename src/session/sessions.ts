@@ -1,0 +1,159 @@
+/** All sessions: those whose client is connected, and those that wait for theirs to come back. */
+import { RpcError, ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import type { Params } from '../protocol/messages.ts';
+import type { CallStore, StoredSession } from '../store/call-store.ts';
+import { sameSecret } from '../transport/websocket.ts';
+import type { Identity } from './identity.ts';
+import type { Connection, Link } from './link.ts';
+import type { Session } from './session.ts';
+import type { SessionRecords } from './session-records.ts';
+
+export interface SessionsParts {
+  readonly limits: Limits;
+  readonly powers: Powers;
+  readonly records: SessionRecords;
+  readonly callStore: CallStore;
+  sessionEnded(session: Session): void;
+}
+
+/** Who wants a session back, and which. */
+export interface Claim {
+  readonly resume: NonNullable<Params<'hello'>['resume']>;
+  readonly identity: Identity;
+  readonly uid: number | undefined;
+}
+
+/** A session that was found: it lives, or a daemon before this one had it. */
+export type Found = { readonly link: Link } | { readonly stored: StoredSession };
+
+export class Sessions {
+  readonly #parts: SessionsParts;
+  /** By id; those that wait in the order in which their clients went. */
+  readonly #links = new Map<string, Link>();
+  #closing = false;
+
+  constructor(parts: SessionsParts) {
+    this.#parts = parts;
+  }
+
+  get all(): Link[] {
+    return [...this.#links.values()];
+  }
+
+  byId(id: string): Session | undefined {
+    return this.#links.get(id)?.session;
+  }
+
+  /** Takes up a session that was just made for this connection. Throws STORE_FAILED. */
+  add(link: Link, connection: Connection): void {
+    const { id, secret, principal, role, client, workspace } = link.session.options;
+    if (link.resumeMs > 0) {
+      const { uid, asked, resumeMs } = link;
+      this.#parts.callStore.addSession({ id, principal, role, client, workspace, uid, asked, resumeMs }, secret);
+    }
+    this.#links.set(id, link);
+    this.attach(link, connection);
+  }
+
+  /** The session of a claim. Throws FORBIDDEN, always with the same words, where there is none for this one. */
+  find({ resume: { sessionId, secret }, identity, uid }: Claim): Found {
+    const link = this.#links.get(sessionId);
+    const stored = link ? undefined : this.#parts.callStore.sessionOf(sessionId, secret);
+    const of = link ? { ...link.session.options, uid: link.uid } : stored;
+    const isRight = link ? link.resumeMs > 0 && sameSecret(link.session.options.secret, secret) : stored !== undefined;
+    const isSame = of?.principal === identity.principal && of.uid === uid;
+    if (isRight && isSame && (of.role === 'agent' || identity.role === 'operator'))
+      return link ? { link } : { stored: stored as StoredSession };
+    throw new RpcError(
+      'FORBIDDEN',
+      'there is no such session for you to resume: it has ended, was not waited for (hello.resumeMs), or was opened by somebody else; say hello without resume',
+    );
+  }
+
+  /** Connects a session; whoever had it is told, and gone. */
+  attach(link: Link, connection: Connection): ReturnType<Link['outbox']['attach']> {
+    const before = link.connection;
+    if (before) {
+      delete before.link;
+      before.peer.notify('session.closing', { reason: 'another connection has resumed this session' });
+      before.peer.close();
+    }
+    link.waiting?.cancel();
+    link.waiting = undefined;
+    link.connection = connection;
+    connection.link = link;
+    link.session.comeBack();
+    // After the answer to hello.
+    this.#parts.powers.after(0, () => link.outbox.release());
+    return link.outbox.attach(connection.peer);
+  }
+
+  /** The connection of a session ended: it waits, or ends as well. */
+  leave(link: Link): void {
+    const { powers, limits } = this.#parts;
+    link.connection = undefined;
+    link.outbox.detach();
+    if (link.resumeMs === 0) return void this.end(link, 'its connection ended');
+    link.session.leave();
+    if (this.#closing) return; // It waits for the next daemon.
+    link.waiting = powers.after(link.resumeMs, () => void this.end(link, 'its client did not come back'));
+    const { id, principal } = link.session.options;
+    this.#links.delete(id);
+    this.#links.set(id, link);
+    const waiting = () => this.all.filter((it) => it.waiting);
+    const own = waiting().filter((it) => it.session.options.principal === principal);
+    if (own.length > limits.resumesPerPrincipalMax) void this.end(own[0] as Link, 'others of its principal wait');
+    else if (waiting().length > limits.resumesMax) void this.end(longestOf(waiting()), 'too many sessions wait');
+  }
+
+  /** Ends it and its calls, but for detached ones. */
+  async end(link: Link, reason: string): Promise<void> {
+    const { records, callStore } = this.#parts;
+    const { session } = link;
+    if (!this.#links.delete(session.options.id)) return;
+    this.#disconnect(link);
+    await session.end(new ToolError('CANCELLED', 'the connection of this call ended'));
+    if (link.resumeMs > 0) callStore.endSession(session.options.id);
+    records.ended(session, reason);
+    this.#parts.sessionEnded(session);
+  }
+
+  /** No calls are taken any more; clients are told why. Sessions stay in the store, for the next daemon. */
+  refuse(error: ToolError, reason: string): void {
+    this.#closing = true;
+    for (const { session, outbox } of this.all) {
+      session.refuse(error);
+      outbox.notify('session.closing', { reason });
+    }
+  }
+
+  /** Ends all calls of all sessions, but for detached ones, and the connections. */
+  async close(error: ToolError, reason: string): Promise<void> {
+    await Promise.all(this.all.map(({ session }) => session.end(error)));
+    for (const link of this.all) {
+      this.#parts.records.ended(link.session, reason);
+      const { connection } = link;
+      this.#disconnect(link);
+      connection?.peer.close();
+    }
+    this.#links.clear();
+  }
+
+  #disconnect(link: Link): void {
+    link.waiting?.cancel();
+    link.waiting = undefined;
+    link.outbox.close();
+    for (const it of link.subscriptions.splice(0)) it[Symbol.dispose]();
+    if (link.connection) delete link.connection.link;
+    link.connection = undefined;
+  }
+}
+
+/** The one that waited longest, of the principal that has most of them. */
+function longestOf(waiting: readonly Link[]): Link {
+  const byPrincipal = Map.groupBy(waiting, (it) => it.session.options.principal);
+  const most = [...byPrincipal.values()].reduce((a, b) => (b.length > a.length ? b : a));
+  return most[0] as Link;
+}

@@ -1,0 +1,58 @@
+/** What tools keep of a workspace from call to call: plain data under a name, of which nothing else is known here. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { openDatabase } from './database.ts';
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS states (name TEXT NOT NULL, workspace TEXT NOT NULL, value TEXT NOT NULL,
+    written_ms INTEGER NOT NULL, PRIMARY KEY (name, workspace)) STRICT;`;
+
+export class ToolStates implements Disposable {
+  readonly #database: DatabaseSync;
+  readonly #powers: Powers;
+  readonly #limits: Limits;
+  readonly #get: StatementSync;
+  readonly #set: StatementSync;
+  readonly #forget: StatementSync;
+
+  /** Opens the file at `path`, which is this process's alone. */
+  constructor(path: string, limits: Limits, powers: Powers) {
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#database = openDatabase(path);
+    this.#database.exec(SCHEMA);
+    this.#get = this.#database.prepare('SELECT value FROM states WHERE name = ? AND workspace = ?');
+    this.#set = this.#database.prepare('INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)');
+    this.#forget = this.#database.prepare(
+      'DELETE FROM states WHERE rowid IN (SELECT rowid FROM states ORDER BY written_ms DESC, rowid DESC LIMIT -1 OFFSET ?)',
+    );
+  }
+
+  /** Undefined where nothing is kept. Throws STORE_FAILED. */
+  get(name: string, workspace: string): unknown {
+    const row = attempt(() => this.#get.get(name, workspace));
+    return row === undefined ? undefined : JSON.parse(row.value as string);
+  }
+
+  /** Takes the place of what was kept. Throws STORE_FAILED. */
+  set(name: string, workspace: string, value: unknown): void {
+    attempt(() => {
+      this.#set.run(name, workspace, JSON.stringify(value), this.#powers.now());
+      this.#forget.run(this.#limits.toolStatesMax);
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#database.close();
+  }
+}
+
+function attempt<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    throw new ToolError('STORE_FAILED', 'what tools keep can not be read or written at the moment', { cause });
+  }
+}

@@ -1,0 +1,159 @@
+import * as z from 'zod';
+import { type Code, ToolError } from '../../errors.ts';
+import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+import { parseDiff } from './diff-output.ts';
+import { failure, Git } from './git.ts';
+import { branchOf, findRepository, pathOf } from './repository.ts';
+import { revision } from './revision.ts';
+
+const input = z.strictObject({
+  action: z.enum(['list', 'create', 'switch', 'delete']).default('list').describe('What to do.'),
+  name: revision('Name of the branch; for all but list.').optional(),
+  path: workspacePath('A path in the repository.').default('.'),
+});
+
+export default defineTool({
+  name: 'git_branch',
+  title: 'Branches',
+  summary:
+    'List, create, switch to or delete local branches of a git repository. create begins at HEAD and does not switch; ' +
+    'delete takes only what is merged; switch refuses to overwrite changes, and files that the policy protects.',
+  version: '1.0.0',
+  category: 'development',
+  tier: 'write',
+  tierOf: ({ action }) => (action === 'list' ? 'read_only' : 'write'),
+  runsPrograms: true,
+  destructive: true,
+  effects: ({ action, name = '', path }) => {
+    if (action === 'list') return [{ kind: 'read', target: path }];
+    if (action === 'switch') return [{ kind: 'write', target: path }];
+    return [{ kind: action === 'delete' ? 'delete' : 'write', target: `${path}/.git/refs/heads/${name}` }];
+  },
+  input,
+  output: z.strictObject({
+    branches: z.array(z.strictObject({ name: z.string(), current: z.boolean() })),
+    currentBranch: z.string().nullable().describe('null when HEAD is detached.'),
+    truncated: z.boolean(),
+  }),
+  examples: [
+    {
+      input: { action: 'list', path: '.repo' },
+      output: { branches: [{ name: 'main', current: true }], currentBranch: 'main' },
+    },
+    { input: { action: 'switch', name: 'nowhere', path: '.repo' }, error: 'NOT_FOUND' },
+    { input: { action: 'create', name: 'main', path: '.repo' }, error: 'ALREADY_EXISTS' },
+    { input: { action: 'create' }, error: 'INPUT_INVALID' },
+  ],
+  aliases: [],
+
+  async run({ action, name, path }, ctx) {
+    if (action !== 'list' && name === undefined)
+      throw new ToolError('INPUT_INVALID', `${action} needs the name of a branch`);
+    const repository = findRepository(ctx, path);
+    const git = new Git(ctx, repository);
+    if (action !== 'list') await change(action, { name: name as string, git, ctx });
+    const { gitEntriesMax } = ctx.limits;
+    const format = ['--format=%(refname:lstrip=2)', `--count=${gitEntriesMax + 1}`];
+    const { stdout } = await git.run(['for-each-ref', ...format, 'refs/heads/']);
+    const names = stdout.toString('utf8').split('\n').slice(0, -1);
+    const current = branchOf(ctx, repository);
+    return {
+      branches: names.slice(0, gitEntriesMax).map((it) => ({ name: it, current: it === current })),
+      currentBranch: current ?? null,
+      truncated: names.length > gitEntriesMax,
+    };
+  },
+});
+
+interface Changing {
+  readonly name: string;
+  readonly git: Git;
+  readonly ctx: ToolContext;
+}
+
+async function change(action: 'create' | 'switch' | 'delete', { name, git, ctx }: Changing): Promise<void> {
+  if (git.repository.includes)
+    throw new ToolError('UNSUPPORTED', 'the config of this repository includes files that could change meanwhile', {
+      suggestion: 'Use git by terminal_execute.',
+      details: { reason: 'included-config' },
+    });
+  const checked = await git.try(['check-ref-format', `refs/heads/${name}`]);
+  if (checked.exitCode !== 0 || name === 'HEAD')
+    throw new ToolError('INPUT_INVALID', `\`${name}\` can't be the name of a branch`);
+  if (action === 'create') return act(git, ['branch', '--no-track', '--end-of-options', name]);
+  if (action === 'delete') return act(git, ['branch', '-d', '--end-of-options', name]);
+  await assertMaySwitch(git, name, ctx);
+  return act(git, [
+    'switch',
+    '--quiet',
+    '--no-guess',
+    '--no-recurse-submodules',
+    '--no-progress',
+    '--end-of-options',
+    name,
+  ]);
+}
+
+/** What git changes to come to a branch must be the caller's to write; masked files would stop it half way. */
+async function assertMaySwitch(git: Git, name: string, ctx: ToolContext): Promise<void> {
+  const branch = `refs/heads/${name}`;
+  const { exitCode } = await git.try(['show-ref', '--verify', '--quiet', branch]);
+  if (exitCode !== 0) throw notThere(name);
+  const options = ['-r', '-z', '--raw', '--no-renames'];
+  const { stdout, cut } = await git.run([
+    'diff-tree',
+    ...options,
+    '--end-of-options',
+    'HEAD^{tree}',
+    `${branch}^{tree}`,
+    '--',
+  ]);
+  const isRefused = [ctx.refusedBelow('.'), ctx.refusedBelow('.', 'write')];
+  const refused = parseDiff(stdout)
+    .names.map((it) => pathOf(git.repository, it))
+    .find((it) => isRefused.some((test) => test(it)));
+  if (cut || refused !== undefined)
+    throw new ToolError(
+      'POLICY_DENIED',
+      `to switch to \`${name}\` changes ${refused === undefined ? 'too many files' : `\`${refused}\`, which the policy refuses`}`,
+      {
+        suggestion: 'Ask the person to switch.',
+        details: { reason: 'refused-file' },
+      },
+    );
+}
+
+const notThere = (name: string): ToolError =>
+  new ToolError('NOT_FOUND', `there is no branch \`${name}\``, {
+    suggestion: 'See action list.',
+    details: { reason: 'unknown-branch' },
+  });
+
+/** What git says when it will not, and what that is called here. */
+const REFUSALS: readonly [RegExp, Code, reason: string, suggestion: string][] = [
+  [/already exists/, 'ALREADY_EXISTS', 'branch-exists', 'Switch to it, or take another name.'],
+  [/not fully merged/, 'CONFLICT', 'not-merged', 'Merge it first; its commits would be lost.'],
+  [/checked out at|used by worktree|already used/, 'CONFLICT', 'checked-out', 'Switch to another branch first.'],
+  [/would be overwritten/, 'CONFLICT', 'local-changes', 'Commit the changes first.'],
+  [
+    /resolve your current index first|cannot switch branch while/,
+    'CONFLICT',
+    'in-progress',
+    'End the merge or rebase first.',
+  ],
+  [/not a valid object name|Not a valid object name/, 'NOT_FOUND', 'no-commits', 'Commit something first.'],
+];
+
+async function act(git: Git, args: readonly string[]): Promise<void> {
+  const { exitCode, stderr } = await git.try(args);
+  if (exitCode === 0) return;
+  const name = args.at(-1) as string;
+  if (/branch '.*' not found/.test(stderr)) throw notThere(name);
+  const refusal = REFUSALS.find(([pattern]) => pattern.test(stderr));
+  if (!refusal) throw failure(stderr);
+  const [, code, reason, suggestion] = refusal;
+  throw new ToolError(code, `git will not do this with \`${name}\`: ${stderr.trim().split('\n')[0]?.slice(0, 200)}`, {
+    suggestion,
+    details: { reason },
+  });
+}

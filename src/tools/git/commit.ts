@@ -1,0 +1,220 @@
+import { normalize } from 'node:path/posix';
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+import { parseDiff } from './diff-output.ts';
+import { failure, Git } from './git.ts';
+import { refusedAmong } from './refused.ts';
+import { findRepository, pathIn, pathOf, type Repository } from './repository.ts';
+import { literal } from './shown-diff.ts';
+import { type ParsedStatus, parseStatus } from './status-output.ts';
+
+const MESSAGE_CHARS_MAX = 64 * 1024;
+const FILES_MAX = 100;
+
+export default defineTool({
+  name: 'git_commit',
+  title: 'Commit changes',
+  summary:
+    'Commit changed files of a git repository: those named, new ones included, or all changes of files that git knows. ' +
+    "By the repository's user.name and user.email, else by the person's. Hooks are not run, the commit is not signed; filters such as LFS are refused.",
+  version: '1.0.0',
+  category: 'development',
+  tier: 'write',
+  runsPrograms: true,
+  effects: ({ files }) => [
+    ...(files ?? ['.']).map((target) => ({ kind: 'read', target }) as const),
+    { kind: 'write', target: '.git' },
+  ],
+  input: z.strictObject({
+    message: z
+      .string()
+      .min(1)
+      .max(MESSAGE_CHARS_MAX)
+      .refine((it) => it.trim() !== '' && !it.includes('\0'), 'must say something, without NUL bytes')
+      .describe('Message of the commit.'),
+    files: z
+      .array(workspacePath('File or directory, relative to the workspace root.'))
+      .min(1)
+      .max(FILES_MAX)
+      .optional()
+      .describe('What is committed, and nothing else; all changed files that git knows when absent.'),
+  }),
+  output: z.strictObject({
+    commitHash: z.string(),
+    filesChanged: z.int().nonnegative(),
+    insertions: z.int().nonnegative(),
+    deletions: z.int().nonnegative(),
+    hidden: z.array(z.string()).describe('Files that the policy hides, so that no change of theirs is in the commit.'),
+    signed: z.literal(false),
+  }),
+  examples: [
+    { input: { message: 'Add it', files: ['.repo/a.txt'] }, error: 'CONFLICT' },
+    {
+      input: { message: 'Add it', files: ['.repo/new.txt'] },
+      output: { filesChanged: 1, insertions: 1, deletions: 0 },
+    },
+    { input: { message: 'All of it' }, error: 'NOT_FOUND' },
+    { input: { message: 'x', files: ['.env'] }, error: 'SENSITIVE_FILE' },
+  ],
+  aliases: [],
+
+  async run({ message, files }, ctx) {
+    const repository = findRepository(ctx, files?.[0] ?? '.');
+    const git = new Git(ctx, repository);
+    const env = identityOf(await git.config(), ctx);
+    if (repository.includes)
+      throw new ToolError('UNSUPPORTED', 'the config of this repository includes files that could change meanwhile', {
+        suggestion: 'Use `git commit` by terminal_execute.',
+        details: { reason: 'included-config' },
+      });
+    const own = files?.map((it) => pathIn(repository, it)) ?? [];
+    const status = await statusOf(git, own);
+    const hidden = await committable(status, { ctx, repository, files });
+    const excluded = hidden.map((it) => literal(it, 'exclude,'));
+    await assertUnfiltered(git, status);
+    const paths = [...own.map((it) => (it === '' ? '.' : literal(it))), ...excluded];
+    if (files) await git.run(['add', '--', ...paths]);
+    else await git.run(['add', '-u', '--', '.', ...excluded]);
+    await commit(git, { message, env, paths: files ? paths : [] });
+    return { ...(await numbersOf(git)), hidden: hidden.map((it) => pathOf(repository, it)), signed: false as const };
+  },
+});
+
+async function statusOf(git: Git, paths: readonly string[]): Promise<ParsedStatus> {
+  const options = ['--porcelain=v2', '-z', '--branch', '--no-renames', '--ignore-submodules=dirty'];
+  const untracked = `--untracked-files=${paths.length > 0 ? 'all' : 'no'}`;
+  const specs = paths.filter((it) => it !== '').map((it) => literal(it));
+  const { stdout, cut } = await git.run(['status', ...options, untracked, '--', ...specs]);
+  if (cut) throw new ToolError('OUTPUT_LIMIT', 'more changed than can be looked at; name some of the files');
+  return parseStatus(stdout);
+}
+
+/** The files that stay out of it. Throws CONFLICT and POLICY_DENIED where nothing can be committed as it is. */
+async function committable(
+  { branch, conflicted, changed, untracked }: ParsedStatus,
+  { ctx, repository, files }: { ctx: ToolContext; repository: Repository; files: readonly string[] | undefined },
+): Promise<string[]> {
+  if (branch === undefined)
+    throw conflict(
+      'detached-head',
+      'HEAD is detached, so that a commit would be on no branch',
+      'Make one with git_branch, and switch to it.',
+    );
+  if (conflicted.length > 0)
+    throw conflict(
+      'conflicts',
+      `${conflicted.length} files are in conflict, such as \`${conflicted[0]}\``,
+      'Resolve and stage them.',
+    );
+  const names = [...changed.map((it) => it.path), ...untracked];
+  const hidden = await refusedAmong(names, ctx, { repository, isRefused: refusedIn(files ?? ['.'], ctx) });
+  const staged = files === undefined ? changed.find((it) => it.staged !== '.' && hidden.has(it.path)) : undefined;
+  if (staged)
+    throw new ToolError(
+      'POLICY_DENIED',
+      `\`${pathOf(repository, staged.path)}\` is staged, and the policy refuses it`,
+      {
+        suggestion: 'Name the files to commit, or ask the person to unstage it.',
+        details: { reason: 'refused-file-staged' },
+      },
+    );
+  if (hidden.size === names.length)
+    throw conflict(
+      'nothing-to-commit',
+      'there is nothing to commit: no such file changed',
+      'New files are committed by name.',
+    );
+  return [...hidden];
+}
+
+/** A rule that asked about one of what is named was answered for what lies in that. */
+function refusedIn(files: readonly string[], ctx: ToolContext): (path: string) => boolean {
+  const roots = files.map((it) => ({ root: normalize(it).replace(/\/$/, ''), isRefused: ctx.refusedBelow(it) }));
+  const holds = (root: string, path: string) => root === '.' || path === root || path.startsWith(`${root}/`);
+  return (path) => !roots.some(({ root, isRefused }) => holds(root, path) && !isRefused(path));
+}
+
+const conflict = (reason: string, message: string, suggestion: string): ToolError =>
+  new ToolError('CONFLICT', message, { suggestion, details: { reason } });
+
+/** What the repository does not say itself. Throws AUTH_REQUIRED where nobody says it. */
+function identityOf(config: readonly [string, string][], { identity }: ToolContext): Record<string, string> {
+  const said = new Map(config);
+  const env: Record<string, string> = {};
+  for (const who of ['author', 'committer'] as const) {
+    for (const part of ['name', 'email'] as const) {
+      if (said.get(`${who}.${part}`) || said.get(`user.${part}`)) continue;
+      const own = identity[part];
+      if (own === undefined)
+        throw new ToolError('AUTH_REQUIRED', `nobody knows whom the commit is by: there is no user.${part}`, {
+          suggestion: `The person sets it by \`git config --global user.${part} …\` and starts the daemon again.`,
+          details: { reason: 'no-identity', key: `user.${part}` },
+        });
+      env[`GIT_${who.toUpperCase()}_${part.toUpperCase()}`] = own;
+    }
+  }
+  return env;
+}
+
+/** What a filter would have stored otherwise must not be committed as it is: a large file in the place of LFS's pointer. */
+async function assertUnfiltered(git: Git, { changed, untracked }: ParsedStatus): Promise<void> {
+  const paths = [...changed.map((it) => it.path), ...untracked];
+  const { stdout } = await git.run(['check-attr', '-z', '--stdin', 'filter'], {
+    stdin: paths.map((it) => `${it}\0`).join(''),
+  });
+  const fields = stdout.toString('utf8').split('\0');
+  for (let at = 0; at + 2 < fields.length; at += 3) {
+    if (['unspecified', 'unset'].includes(fields[at + 2] as string)) continue;
+    throw new ToolError(
+      'UNSUPPORTED',
+      `\`${fields[at]}\` goes through the filter \`${fields[at + 2]}\`, whose program is not run here`,
+      {
+        suggestion: 'Use `git commit` by terminal_execute.',
+        details: { reason: 'filter' },
+      },
+    );
+  }
+}
+
+interface Committing {
+  readonly message: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** None for all that is staged. */
+  readonly paths: readonly string[];
+}
+
+async function commit(git: Git, { message, env, paths }: Committing): Promise<void> {
+  const only = paths.length > 0 ? ['--only', '--', ...paths] : [];
+  const options = ['--quiet', '--file=-', '--no-verify', '--no-gpg-sign', '--cleanup=whitespace', '--no-edit'];
+  const { exitCode, stderr, stdout } = await git.try(['commit', ...options, ...only], { stdin: message, env });
+  if (exitCode === 0) return;
+  if (/partial commit during/.test(stderr))
+    throw conflict('merge-in-progress', 'a merge is under way, and is committed as a whole', 'Leave out files.');
+  if (/nothing to commit|nothing added|no changes added/.test(stdout.toString()))
+    throw conflict('nothing-to-commit', 'there is nothing to commit', 'See git_status.');
+  throw failure(stderr);
+}
+
+async function numbersOf(git: Git) {
+  const options = ['--no-ext-diff', '--no-textconv', '--diff-merges=first-parent', '--no-renames', '--numstat', '-z'];
+  const { stdout } = await git.run([
+    'show',
+    '--no-show-signature',
+    '--no-notes',
+    '--format=%H%x00',
+    ...options,
+    'HEAD',
+    '--',
+  ]);
+  const end = stdout.indexOf(0);
+  let from = end;
+  while (stdout[from] === 0 || stdout[from] === 10) from += 1;
+  const { files } = parseDiff(stdout, from);
+  return {
+    commitHash: stdout.toString('utf8', 0, end),
+    filesChanged: files.length,
+    insertions: files.reduce((sum, it) => sum + it.additions, 0),
+    deletions: files.reduce((sum, it) => sum + it.deletions, 0),
+  };
+}

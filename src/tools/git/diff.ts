@@ -1,0 +1,52 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { defineTool, workspacePath } from '../tool.ts';
+import { Git } from './git.ts';
+import { findRepository, pathIn } from './repository.ts';
+import { commitOf, revision } from './revision.ts';
+import { diffShape, shownDiff } from './shown-diff.ts';
+
+export default defineTool({
+  name: 'git_diff',
+  title: 'Differences',
+  summary:
+    'Show what differs in a git repository: the work tree against the index, with staged the index against HEAD, with from the work tree (or to) against that commit. ' +
+    'Files that the policy keeps from being read are named in withheld, not shown. The diff is cut at 256 KiB; the numbers are of all of it.',
+  version: '1.0.0',
+  category: 'development',
+  tier: 'read_only',
+  runsPrograms: true,
+  idempotent: true,
+  effects: ({ path }) => [{ kind: 'read', target: path }],
+  input: z.strictObject({
+    path: workspacePath('Directory or file; what lies elsewhere is left out.').default('.'),
+    staged: z.boolean().default(false).describe('Whether the index is shown, against HEAD or from.'),
+    from: revision('Commit to compare with.').optional(),
+    to: revision('Commit that is compared; the work tree, or the index, when absent. Needs from.').optional(),
+  }),
+  output: z.strictObject(diffShape),
+  examples: [
+    {
+      input: { path: '.repo', staged: true },
+      output: { diff: '', additions: 0, deletions: 0, files: 0, truncated: false },
+    },
+    { input: { path: '.env' }, error: 'SENSITIVE_FILE' },
+    { input: { path: '.repo', from: 'nowhere' }, error: 'NOT_FOUND' },
+    { input: { to: 'HEAD' }, error: 'INPUT_INVALID' },
+  ],
+  aliases: [],
+
+  async run({ path, staged, from, to }, ctx) {
+    if (to !== undefined && (from === undefined || staged))
+      throw new ToolError('INPUT_INVALID', 'to needs from, and goes with two commits only, not with staged');
+    const repository = findRepository(ctx, path);
+    const git = new Git(ctx, repository);
+    const revisions = [from, to].filter((it) => it !== undefined).map(commitOf);
+    const { shown } = await shownDiff(git, ctx, {
+      args: ['diff', ...(staged ? ['--cached'] : []), '--end-of-options', ...revisions],
+      path: pathIn(repository, path),
+      isRefused: ctx.refusedBelow(path),
+    });
+    return shown;
+  },
+});

@@ -1,0 +1,155 @@
+/**
+ * git on one repository, in a sandbox of its own. Whatever its config, attributes and hooks say, no program of theirs is run:
+ * what has a fixed name is switched off below, filters, whose names are the repository's choice, one by one.
+ */
+import { ToolError } from '../../errors.ts';
+import type { ProgramResult, ToolContext } from '../tool.ts';
+import { notARepository, type Repository } from './repository.ts';
+
+/** Over the repository's own config. */
+const OPTIONS = Object.entries({
+  'core.fsmonitor': 'false',
+  'core.hooksPath': '/dev/null',
+  'core.pager': 'cat',
+  'core.editor': 'false',
+  'core.askPass': 'false',
+  'core.sshCommand': 'false',
+  'core.quotePath': 'false',
+  'credential.helper': '',
+  'protocol.allow': 'never',
+  'commit.gpgSign': 'false',
+  'tag.gpgSign': 'false',
+  'log.showSignature': 'false',
+  'log.mailmap': 'false',
+  'diff.orderFile': '/dev/null',
+  'submodule.recurse': 'false',
+  'user.useConfigOnly': 'true',
+  'gc.auto': '0',
+  'maintenance.auto': 'false',
+}).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+
+const ENVIRONMENT = {
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_ATTR_NOSYSTEM: '1',
+  GIT_TERMINAL_PROMPT: '0',
+  GIT_OPTIONAL_LOCKS: '0',
+  GIT_PAGER: 'cat',
+  GIT_EDITOR: 'false',
+  // A config's own `protocol.<name>.allow` is stronger than `protocol.allow`, and weaker than this: of no protocol.
+  GIT_ALLOW_PROTOCOL: 'none',
+  GIT_NO_LAZY_FETCH: '1',
+  GIT_DIR: '.git',
+  GIT_WORK_TREE: '.',
+  LC_ALL: 'C.UTF-8',
+};
+
+/** Filters of one repository; each takes four settings. */
+const FILTERS_MAX = 64;
+const STDERR_CHARS_SHOWN = 400;
+
+export interface GitRun extends ProgramResult {
+  /** Its complaints, in English, with the repository's own words. */
+  readonly stderr: string;
+}
+
+export interface GitOptions {
+  readonly stdin?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export class Git {
+  readonly repository: Repository;
+  readonly #ctx: ToolContext;
+  #disarmed: Record<string, string> | undefined;
+
+  constructor(ctx: ToolContext, repository: Repository) {
+    this.#ctx = ctx;
+    this.repository = repository;
+  }
+
+  /** Runs git to its end, whatever its exit code. Throws UNSUPPORTED, and the code of the limit that ended it. */
+  async try(args: readonly string[], options: GitOptions = {}): Promise<GitRun> {
+    this.#disarmed ??= await this.#disarm();
+    return this.#run(args, { ...options, env: { ...this.#disarmed, ...options.env } });
+  }
+
+  /** The same where it must succeed. Throws what `failure` makes of its complaint. */
+  async run(args: readonly string[], options: GitOptions = {}): Promise<GitRun> {
+    const result = await this.try(args, options);
+    if (result.cut || result.exitCode === 0) return result;
+    throw failure(result.stderr);
+  }
+
+  /** Every setting of the repository's own config, later ones last. Throws UNSUPPORTED for names that are not UTF-8. */
+  async config(): Promise<[key: string, value: string][]> {
+    const { stdout, exitCode, cut, stderr } = await this.#run(['config', '-z', '--list'], {});
+    if (exitCode !== 0 || cut) throw failure(stderr);
+    let text = '';
+    try {
+      text = new TextDecoder('utf8', { fatal: true }).decode(stdout);
+    } catch {
+      throw new ToolError('UNSUPPORTED', 'the config of this repository is not UTF-8');
+    }
+    const entries = text.split('\0').slice(0, -1);
+    return entries.map((it): [string, string] => {
+      const end = it.indexOf('\n');
+      return end < 0 ? [it, ''] : [it.slice(0, end), it.slice(end + 1)];
+    });
+  }
+
+  #run(args: readonly string[], { stdin, env }: GitOptions): Promise<GitRun> {
+    return this.#ctx.program({
+      program: 'git',
+      args: [...OPTIONS, ...args],
+      cwd: this.repository.root || '.',
+      env: { ...ENVIRONMENT, ...env },
+      ...(stdin !== undefined && { stdin }),
+      bytesMax: this.#ctx.limits.gitOutputBytes,
+    });
+  }
+
+  /** Settings by which no filter runs a program, or fails for want of one. */
+  async #disarm(): Promise<Record<string, string>> {
+    const { filters, includes } = this.repository;
+    if (!filters && !includes) return {};
+    const names = new Set((await this.config()).flatMap(([key]) => /^filter\.(.*)\.[^.]*$/s.exec(key)?.[1] ?? []));
+    if (names.size > FILTERS_MAX)
+      throw new ToolError(
+        'UNSUPPORTED',
+        `this repository has ${names.size} filters; at most ${FILTERS_MAX} are dealt with`,
+      );
+    const settings = [...names].flatMap((name) => [
+      ...['clean', 'smudge', 'process'].map((it) => [`filter.${name}.${it}`, ''] as const),
+      [`filter.${name}.required`, 'false'] as const,
+    ]);
+    const numbered = settings.flatMap(([key, value], at) => [
+      [`GIT_CONFIG_KEY_${at}`, key],
+      [`GIT_CONFIG_VALUE_${at}`, value],
+    ]);
+    return { GIT_CONFIG_COUNT: `${settings.length}`, ...Object.fromEntries(numbered) };
+  }
+}
+
+/** What git complains of, in the words of a tool. */
+export function failure(stderr: string): ToolError {
+  const said = stderr.trim().split('\n').at(-1)?.slice(0, STDERR_CHARS_SHOWN) ?? '';
+  if (/not a git repository/.test(stderr)) return notARepository('git finds no repository there');
+  if (/does not have any commits yet|'HEAD(\^\{commit\})?'/.test(stderr)) return noCommits();
+  if (
+    /unknown revision|bad revision|ambiguous argument|Needed a single revision|bad object|invalid object/.test(stderr)
+  )
+    return new ToolError('NOT_FOUND', 'there is no such commit in this repository', {
+      suggestion: 'Look for it with git_log or git_branch.',
+      details: { reason: 'unknown-revision', git: said },
+    });
+  if (/index\.lock/.test(stderr))
+    return new ToolError('CONFLICT', 'another git is at work in this repository, or one has left its lock behind', {
+      suggestion: 'Try again; if it stays so, ask the person to look for `.git/index.lock`.',
+      details: { reason: 'locked' },
+    });
+  return new ToolError('UNSUPPORTED', `git could not do this: ${said}`, { details: { reason: 'git-failed' } });
+}
+
+const noCommits = (): ToolError =>
+  new ToolError('NOT_FOUND', 'this repository has no commits yet', { details: { reason: 'no-commits' } });

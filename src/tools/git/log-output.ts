@@ -1,0 +1,25 @@
+/** Commits as our formats have git print them. Architecture invariant: pure. */
+import * as z from 'zod';
+
+export const commitShape = {
+  hash: z.string(),
+  author: z.string().describe('Name and address.'),
+  date: z.string().describe('When it was written, ISO 8601.'),
+  subject: z.string(),
+};
+export type Commit = z.output<z.ZodObject<typeof commitShape>>;
+
+/** For `--format`: four fields, each with a NUL behind it but the last, which git ends where `-z` is given. */
+export const COMMIT_FORMAT = '%H%x00%an <%ae>%x00%aI%x00%s';
+const FIELDS = 4;
+
+/** What is not whole is left out. */
+export function parseCommits(output: Buffer): Commit[] {
+  const fields = output.toString('utf8').split('\0');
+  const commits: Commit[] = [];
+  for (let at = 0; at + FIELDS < fields.length; at += FIELDS) {
+    const [hash, author, date, subject] = fields.slice(at, at + FIELDS) as [string, string, string, string];
+    commits.push({ hash, author, date, subject });
+  }
+  return commits;
+}

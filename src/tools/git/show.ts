@@ -1,0 +1,69 @@
+import * as z from 'zod';
+import { defineTool, workspacePath } from '../tool.ts';
+import { Git } from './git.ts';
+import { commitShape } from './log-output.ts';
+import { findRepository, pathIn } from './repository.ts';
+import { commitOf, revision } from './revision.ts';
+import { diffShape, shownDiff } from './shown-diff.ts';
+
+const FORMAT = '%H%x00%an <%ae>%x00%aI%x00%s%x00%b%x00%P%x00';
+const FIELDS = 6;
+
+export default defineTool({
+  name: 'git_show',
+  title: 'One commit',
+  summary:
+    'Show one commit of a git repository, its message and what it changed; a merge is compared with its first parent. ' +
+    'Files that the policy keeps from being read are named in withheld, not shown. The diff is cut at 256 KiB.',
+  version: '1.0.0',
+  category: 'development',
+  tier: 'read_only',
+  runsPrograms: true,
+  idempotent: true,
+  effects: ({ path }) => [{ kind: 'read', target: path }],
+  input: z.strictObject({
+    ref: revision('Commit, branch or tag.').default('HEAD'),
+    path: workspacePath('Directory or file; what the commit changed elsewhere is left out.').default('.'),
+  }),
+  output: z.strictObject({
+    ...commitShape,
+    body: z.string().describe('The message after its subject.'),
+    parents: z.array(z.string()),
+    ...diffShape,
+  }),
+  examples: [
+    { input: { path: '.repo' }, output: { subject: 'first', parents: [], withheld: ['.repo/.env'] } },
+    { input: { path: '.env' }, error: 'SENSITIVE_FILE' },
+    { input: { ref: 'HEAD:.env' }, error: 'INPUT_INVALID' },
+  ],
+  aliases: [],
+
+  async run({ ref, path }, ctx) {
+    const repository = findRepository(ctx, path);
+    const { shown, output } = await shownDiff(new Git(ctx, repository), ctx, {
+      args: [
+        ...['show', `--format=${FORMAT}`, '--encoding=UTF-8', '--no-decorate', '--no-notes', '--no-show-signature'],
+        ...['--diff-merges=first-parent', '--end-of-options', commitOf(ref)],
+      ],
+      path: pathIn(repository, path),
+      isRefused: ctx.refusedBelow(path),
+      start: diffStart,
+    });
+    const fields = output.toString('utf8', 0, diffStart(output)).split('\0');
+    const [hash = '', author = '', date = '', subject = '', body = '', parents = ''] = fields;
+    const commit = { hash, author, date, subject, body: body.trimEnd() };
+    return { ...commit, parents: parents.split(' ').filter((it) => it !== ''), ...shown };
+  },
+});
+
+/** Behind the fields, and the NUL and line break with which git ends them. */
+function diffStart(output: Buffer): number {
+  let at = 0;
+  for (let field = 0; field < FIELDS; field++) {
+    const end = output.indexOf(0, at);
+    if (end < 0) return output.length;
+    at = end + 1;
+  }
+  while (output[at] === 0 || output[at] === 10) at += 1;
+  return at;
+}

@@ -1,0 +1,93 @@
+/** A diff as a caller may see it: without the files that the policy refuses, and not longer than `gitDiffBytes`. */
+import * as z from 'zod';
+import type { ToolContext } from '../tool.ts';
+import { type ParsedDiff, parseDiff, shownSections } from './diff-output.ts';
+import type { Git } from './git.ts';
+import { refusedAmong } from './refused.ts';
+import { pathOf } from './repository.ts';
+
+export const diffShape = {
+  diff: z.string().describe('Unified diff; bytes that are not UTF-8 are shown as U+FFFD.'),
+  additions: z.int().nonnegative(),
+  deletions: z.int().nonnegative(),
+  files: z.int().nonnegative().describe('Files that differ, without those withheld.'),
+  withheld: z.array(z.string()).describe('Files that differ and whose content the policy does not let be read.'),
+  truncated: z.boolean().describe('Whether the diff is cut; ask for one path then.'),
+};
+
+export type ShownDiff = z.output<z.ZodObject<typeof diffShape>>;
+
+/** Whatever the repository's config says: one format, no programs, nothing of what is inside of submodules. */
+const OPTIONS = [
+  ...['--no-ext-diff', '--no-textconv', '--no-color', '--no-relative', '--src-prefix=a/', '--dst-prefix=b/'],
+  ...['--submodule=short', '--ignore-submodules=dirty', '-O/dev/null', '-M', '-p'],
+];
+
+const LISTS = ['-z', '--raw', '--numstat'];
+
+/** Names by which git is told to leave files out; what is more is left out afterwards all the same. */
+const EXCLUDED_MAX = 500;
+
+export interface DiffRequest {
+  /** Command, options and revisions. */
+  readonly args: readonly string[];
+  /** As the repository calls it; '' for all. */
+  readonly path: string;
+  /** By names of the workspace. */
+  readonly isRefused: (path: string) => boolean;
+  /** Where in the output the diff begins. */
+  readonly start?: (output: Buffer) => number;
+}
+
+/** Runs git, a second time without the refused files where there are some, and takes out what is left of them. */
+export async function shownDiff(
+  git: Git,
+  ctx: ToolContext,
+  { args: [command = '', ...revisions], path, isRefused, start = () => 0 }: DiffRequest,
+): Promise<{ shown: ShownDiff; output: Buffer }> {
+  const { repository } = git;
+  const run = async (excluded: readonly string[]) => {
+    const paths = [...(path === '' ? [] : [literal(path)]), ...excluded.map((it) => literal(it, 'exclude,'))];
+    const of = (options: readonly string[]) => git.run([command, ...OPTIONS, ...options, ...revisions, '--', ...paths]);
+    const { stdout, cut } = await of(LISTS);
+    const parsed = parseDiff(stdout, start(stdout));
+    return { stdout, cut, parsed: parsed.combined ? { ...parsed, patch: (await of([])).stdout } : parsed };
+  };
+  let { stdout, cut, parsed } = await run([]);
+  const judged = { repository, isRefused };
+  let refusedNow = await refusedAmong(parsed.names, ctx, judged);
+  const refused = [...refusedNow];
+  if (refused.length > 0 && refused.length <= EXCLUDED_MAX) {
+    const again = await run(refused);
+    ({ cut, parsed } = again);
+    refusedNow = new Set([...refused, ...(await refusedAmong(parsed.names, ctx, judged))]);
+  }
+  const listed = new Set(parsed.names);
+  // A section whose name stands in no list is one that the lists were too long for.
+  const isShown = (name: string) => (listed.has(name) ? !refusedNow.has(name) : !isRefused(pathOf(repository, name)));
+  const { files, truncated, diff } = cutDiff(parsed, (it) => !isShown(it), ctx);
+  const { gitEntriesMax } = ctx.limits;
+  const withheld = refused.map((it) => pathOf(repository, it)).slice(0, gitEntriesMax);
+  return {
+    shown: {
+      ...{ diff, withheld, files: files.length, truncated: truncated || cut },
+      additions: files.reduce((sum, it) => sum + it.additions, 0),
+      deletions: files.reduce((sum, it) => sum + it.deletions, 0),
+    },
+    output: stdout,
+  };
+}
+
+/** A pathspec for that name alone, whatever characters are in it. */
+export const literal = (path: string, magic: '' | 'exclude,' = ''): string => `:(${magic}top,literal)${path}`;
+
+function cutDiff({ files, patch }: ParsedDiff, isRefused: (path: string) => boolean, { limits }: ToolContext) {
+  const sections = shownSections(patch, isRefused);
+  const truncated = sections.length > limits.gitDiffBytes;
+  const end = truncated ? sections.lastIndexOf(10, limits.gitDiffBytes - 1) + 1 : sections.length;
+  return {
+    files: files.filter((it) => !isRefused(it.path) && !(it.from !== undefined && isRefused(it.from))),
+    diff: sections.toString('utf8', 0, end),
+    truncated,
+  };
+}

@@ -1,0 +1,182 @@
+import * as z from 'zod';
+import { defaultLimits } from '../../limits.ts';
+import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+
+const ACTIONS = ['open', 'write', 'read', 'resize', 'signal', 'close', 'list'] as const;
+const SIGNALS = ['INT', 'TERM', 'HUP', 'QUIT', 'KILL', 'TSTP', 'CONT'] as const;
+const COMMAND_CHARS_MAX = 128 * 1024 - 1;
+const DATA_CHARS_MAX = 16 * 1024;
+const WAIT_MS = 1000;
+
+const input = z.strictObject({
+  action: z.enum(ACTIONS).describe('What to do; all but open and list need sessionId.'),
+  sessionId: z.string().min(1).max(64).optional().describe('Id of the terminal, as open gave it.'),
+  command: z
+    .string()
+    .min(1)
+    .max(COMMAND_CHARS_MAX)
+    .refine((it) => !it.includes('\0'), 'must not hold a NUL byte')
+    .optional()
+    .describe('For open: command line for bash; an interactive bash when absent.'),
+  cwd: workspacePath('For open: directory to run in, relative to the workspace root.').default('.'),
+  data: z
+    .string()
+    .max(DATA_CHARS_MAX)
+    .optional()
+    .describe('For write: what to type. A line ends with \\r (Enter); \\u0003 is Ctrl-C, \\u0004 Ctrl-D.'),
+  signal: z.enum(SIGNALS).optional().describe('For signal: sent to the program in the foreground.'),
+  cols: z.int().min(2).max(500).optional().describe('For open and resize: columns, 80 when absent.'),
+  rows: z.int().min(1).max(200).optional().describe('For open and resize: rows, 24 when absent.'),
+  afterSeq: z
+    .int()
+    .min(0)
+    .optional()
+    .describe(
+      'Output after this place only: the seq of an earlier answer. When absent: for write what follows it, for read all.',
+    ),
+  waitMs: z
+    .int()
+    .min(0)
+    .max(defaultLimits.terminalWaitMs)
+    .optional()
+    .describe(
+      `How long to wait, for read until there is output, else until it needs input again or ends; ${WAIT_MS} when absent, 0 for read.`,
+    ),
+});
+
+type Input = z.output<typeof input>;
+
+const NEEDS: Partial<Record<Input['action'], readonly (keyof Input)[]>> = {
+  write: ['sessionId', 'data'],
+  read: ['sessionId'],
+  resize: ['sessionId', 'cols', 'rows'],
+  signal: ['sessionId', 'signal'],
+  close: ['sessionId'],
+};
+
+const screen = z.strictObject({
+  text: z.string().describe('What a person would see, without blanks at the ends of lines and control sequences.'),
+  cursor: z.strictObject({ row: z.int(), column: z.int() }).describe('Counted from 1.'),
+  cols: z.int(),
+  rows: z.int(),
+  title: z.string().optional(),
+  fullScreen: z.boolean().describe('Whether a program shows a screen of its own, as editors do.'),
+});
+
+const output = z.strictObject({
+  sessionId: z.string().optional(),
+  ready: z.boolean().optional().describe('Whether its program runs, so that it can be written to.'),
+  output: z.string().optional().describe('As it came, control sequences included; what is no UTF-8 is U+FFFD.'),
+  seq: z.int().optional().describe('Place in the output behind what is told here; afterSeq of the next read.'),
+  missedBytes: z.int().optional().describe('Output before this that is not kept any more.'),
+  screen: screen.optional().describe('Absent where something in the output could not be drawn.'),
+  needsInput: z
+    .strictObject({ kind: z.enum(['line', 'password', 'key']) })
+    .optional()
+    .describe(
+      'Its program waits for input: a line, one that does not show (password), or keys (a prompt that edits, an editor).',
+    ),
+  exited: z.boolean().optional(),
+  endedBy: z.string().optional().describe('The limit that ended it, where its program did not end by itself.'),
+  exitCode: z.int().optional(),
+  signal: z.string().optional(),
+  terminals: z
+    .array(
+      z.strictObject({
+        sessionId: z.string(),
+        command: z.string(),
+        exited: z.boolean(),
+        cols: z.int(),
+        rows: z.int(),
+        ageMs: z.int(),
+        seq: z.int(),
+      }),
+    )
+    .optional()
+    .describe('Of this session; for list.'),
+});
+
+const DEFAULT_COMMAND = 'exec bash --norc --noprofile -i';
+const COMMAND_CHARS_SHOWN = 200;
+
+export default defineTool({
+  name: 'terminal_interactive',
+  title: 'Use a terminal',
+  summary:
+    'A real terminal in a sandbox as terminal_execute has it, for programs that ask, draw or go on: REPLs, editors, debuggers, servers. ' +
+    'open starts one, write types (end lines with \\r) and waits until it needs input again, read gives what came since, signal, resize, close, list. ' +
+    'Answers hold the output, the screen, and needsInput when its program waits. Terminals are ended when idle, when their session ends, and when the policy changes. For commands that just run, use terminal_execute.',
+  version: '1.0.0',
+  category: 'development',
+  tier: 'execute',
+  destructive: true,
+  keeps: true,
+  effects: (it) => (it.action === 'open' || it.action === 'write' ? [{ kind: 'exec', target: typedBy(it) }] : []),
+  commandOf: (it) => {
+    if (it.action === 'open')
+      return {
+        command: typedBy(it),
+        cwd: it.cwd,
+        env: {},
+        unknown: 'what is typed into a terminal is not known when it opens',
+      };
+    if (it.action !== 'write') return undefined;
+    return {
+      command: typedBy(it),
+      cwd: '.',
+      env: {},
+      unknown: 'the program in the terminal decides what this text does',
+    };
+  },
+  // What it prints belongs to what was let in.
+  tierOf: ({ action }) => (action === 'open' || action === 'write' ? 'execute' : 'read_only'),
+  input: input.superRefine((it, problems) => {
+    for (const name of NEEDS[it.action] ?? [])
+      if (it[name] === undefined) problems.addIssue({ code: 'custom', path: [name], message: `${it.action} needs it` });
+  }),
+  output,
+  examples: [
+    {
+      input: { action: 'open', command: 'printf "hello"; exit 3', waitMs: 10_000 },
+      output: { output: 'hello', ready: false, exited: true, exitCode: 3 },
+    },
+    { input: { action: 'list' }, output: {} },
+    { input: { action: 'open', cwd: '../..' }, error: 'ACCESS_DENIED' },
+    { input: { action: 'read', sessionId: 'no-such' }, error: 'NOT_FOUND' },
+    { input: { action: 'write', sessionId: 'no-such' }, error: 'INPUT_INVALID' },
+  ],
+  aliases: [],
+
+  async run(it, ctx) {
+    const { terminals } = ctx;
+    const { action, sessionId = '', waitMs = action === 'read' ? 0 : WAIT_MS, afterSeq } = it;
+    if (action === 'list') return { terminals: terminals.list() };
+    if (action === 'close') {
+      await terminals.close(sessionId);
+      return { sessionId, ready: false, exited: true };
+    }
+    const id = action === 'open' ? await open(it, ctx) : sessionId;
+    const from = action === 'open' ? undefined : await act(it, ctx);
+    const until = action === 'read' ? 'output' : 'input';
+    const { screen: drawn, ...state } = await terminals.state(id, { until, waitMs, afterSeq: afterSeq ?? from ?? 0 });
+    return { sessionId: id, ready: !state.exited, ...state, ...(drawn && { screen: drawn }) };
+  },
+});
+
+function open({ command, cwd, cols = 80, rows = 24 }: Input, ctx: ToolContext): Promise<string> {
+  const checked = ctx.command({ command: command ?? DEFAULT_COMMAND, cwd, env: {} });
+  return ctx.terminals.open(checked, { cols, rows, command: (command ?? 'bash').slice(0, COMMAND_CHARS_SHOWN) });
+}
+
+/** What it does before its answer; the place in the output where that begins, where it is the one to begin with. */
+async function act({ action, sessionId = '', ...it }: Input, { terminals }: ToolContext): Promise<number | undefined> {
+  if (action === 'write') return terminals.write(sessionId, it.data ?? '');
+  if (action === 'resize') await terminals.resize(sessionId, { cols: it.cols ?? 80, rows: it.rows ?? 24 });
+  if (action === 'signal') return terminals.signal(sessionId, `SIG${it.signal}`);
+  return undefined;
+}
+
+/** The text that a policy is asked about; Enter ends a line. */
+function typedBy({ action, command, data = '' }: Input): string {
+  return action === 'open' ? (command ?? 'bash --norc --noprofile -i') : data.replaceAll('\r', '\n');
+}

@@ -1,0 +1,29 @@
+import * as z from 'zod';
+import { defineTool } from '../tool.ts';
+import { metricsOf, output, PRIORITIES, STATUSES, state, todosIn } from './list.ts';
+
+export default defineTool({
+  name: 'todo_read',
+  title: 'Read the todo list',
+  summary:
+    'Read the todo list of this workspace, which outlives sessions: what is to be done, how far it is, and how much of it is done.',
+  version: '1.0.0',
+  category: 'custom',
+  tier: 'read_only',
+  idempotent: true,
+  effects: () => [],
+  state,
+  input: z.strictObject({
+    status: z.enum(STATUSES).optional().describe('Only those that are this far.'),
+    priority: z.enum(PRIORITIES).optional().describe('Only those that matter this much.'),
+  }),
+  output,
+  examples: [{ input: { status: 'pending' }, output: {} }],
+  aliases: [],
+
+  run({ status, priority }, ctx) {
+    const all = todosIn(ctx.state);
+    const todos = all.filter((it) => (status ?? it.status) === it.status && (priority ?? it.priority) === it.priority);
+    return Promise.resolve({ todos, metrics: metricsOf(all) });
+  },
+});

@@ -1,0 +1,58 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { defineTool } from '../tool.ts';
+import { metricsOf, newTodos, output, state, type Todo, todosIn } from './list.ts';
+
+const input = z.strictObject({ todos: newTodos.describe('The whole list, as it is to be from now on.') });
+
+export default defineTool({
+  name: 'todo_write',
+  title: 'Write the todo list',
+  summary:
+    'Replace the todo list of this workspace by another one; give the whole list each time, with the ids that todo_read told. ' +
+    'At most 500 entries of 2 000 characters.',
+  version: '1.0.0',
+  category: 'custom',
+  tier: 'write',
+  idempotent: true,
+  effects: () => [],
+  state,
+  input,
+  output,
+  examples: [
+    {
+      input: { todos: [{ content: 'Write a test', status: 'completed' }, { content: 'Make it pass' }] },
+      output: { metrics: { total: 2, done: 1, percent: 50 } },
+    },
+    {
+      input: {
+        todos: [
+          { id: '1', content: 'a' },
+          { id: '1', content: 'b' },
+        ],
+      },
+      error: 'INPUT_INVALID',
+    },
+  ],
+  aliases: [{ name: 'todo', input, toInput: (it) => input.parse(it) }],
+
+  run({ todos: given }, ctx) {
+    const todos = withIds(given, todosIn(ctx.state));
+    ctx.state = todos;
+    return Promise.resolve({ todos, metrics: metricsOf(todos) });
+  },
+});
+
+/** New ones get the smallest numbers that no entry has or had a moment ago. */
+function withIds(given: z.output<typeof newTodos>, before: readonly Todo[]): Todo[] {
+  const named = given.flatMap((it) => it.id ?? []);
+  const twice = named.find((it, at) => named.indexOf(it) !== at);
+  if (twice !== undefined) throw new ToolError('INPUT_INVALID', `two todos have the id \`${twice}\``);
+  const taken = new Set([...named, ...before.map((it) => it.id)]);
+  let next = 1;
+  return given.map(({ id, ...rest }) => {
+    while (taken.has(`${next}`)) next += 1;
+    if (id === undefined) taken.add(`${next}`);
+    return { id: id ?? `${next}`, ...rest };
+  });
+}

@@ -1,0 +1,275 @@
+/** The git tools against the real git, in all the states that a repository can be in. */
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { ToolResult } from '../../src/call.ts';
+import type { Client } from '../../src/client.ts';
+import { dataOf, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { createRepository, type TestRepository } from '../support/repository.ts';
+
+const POLICY = `rules:
+  - { id: commits, match: { tool: git_commit }, decision: allow, reason: Nobody is there to ask. }
+approvals: { headless: deny }
+`;
+
+let daemon: TestDaemon;
+let agent: Client;
+let home: string;
+beforeAll(async () => {
+  home = temporaryDir('home');
+  writeFileSync(join(home, '.gitconfig'), '[user]\n\tname = Grace <Hopper>\n\temail = grace@example.org\n');
+  daemon = await startDaemon({ policy: POLICY, env: { HOME: home } });
+  agent = await daemon.connect();
+});
+afterAll(async () => {
+  await agent[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+  rmSync(home, { recursive: true });
+});
+
+type Data = Record<string, unknown>;
+const call = (tool: string, input: object) => agent.call(tool, input) as PromiseLike<ToolResult<Data>>;
+const repositoryAt = (name: string): TestRepository => createRepository(join(daemon.workspace, name));
+const refusal = (reason: string, code: string) => ({ success: false, error: { code, details: { reason } } });
+
+test('a commit is by the person where the repository says nobody, and by the repository where it does', async () => {
+  const repository = repositoryAt('identity');
+  repository.write('a.txt', 'one\n');
+  repository.write('b.txt', 'one\n');
+  const first = await dataOf(call('git_commit', { message: 'as it says', files: ['identity/a.txt'] }));
+  expect(first).toMatchObject({ filesChanged: 1, insertions: 1, deletions: 0, signed: false });
+  repository.git('config', '--unset', 'user.name');
+  repository.git('config', '--unset', 'user.email');
+  const message = 'subject "$(touch x)" `y`\n\n-body\n# kept\n';
+  await dataOf(call('git_commit', { message, files: ['identity/b.txt'] }));
+  expect(repository.git('log', '--format=%an %ae %cn %ce')).toBe(
+    'Grace Hopper grace@example.org Grace Hopper grace@example.org\nAda ada@example.org Ada ada@example.org\n',
+  );
+  expect(repository.git('log', '-1', '--format=%B').trimEnd()).toBe(message.trimEnd());
+  expect(repository.git('status', '--porcelain')).toBe('');
+});
+
+test('without any identity the commit says what is missing, and leaves the index as it was', async () => {
+  await using other = await startDaemon({ policy: POLICY });
+  await using session = await other.connect();
+  const repository = createRepository(join(other.workspace, 'r'));
+  repository.git('config', '--unset', 'user.email');
+  repository.write('a.txt', 'one\n');
+  expect(await session.call('git_commit', { message: 'x', files: ['r/a.txt'] })).toMatchObject({
+    error: { code: 'AUTH_REQUIRED', details: { reason: 'no-identity', key: 'user.email' } },
+  });
+  expect(repository.git('status', '--porcelain')).toBe('?? a.txt\n');
+});
+
+test('only what is named is committed, what else is staged stays so', async () => {
+  const repository = repositoryAt('named');
+  for (const it of ['a', 'b', 'c', 'd']) repository.write(it, 'one\n');
+  repository.commit('first');
+  for (const it of ['a', 'b']) repository.write(it, 'two\n');
+  rmSync(join(repository.folder, 'c'));
+  repository.git('add', 'b');
+  repository.write('-dash *', 'new\n');
+  const files = ['named/a', 'named/c', 'named/-dash *'];
+  expect(await dataOf(call('git_commit', { message: 'second', files }))).toMatchObject({ filesChanged: 3 });
+  expect(repository.git('status', '--porcelain')).toBe('M  b\n');
+});
+
+test('a commit of all takes changes of known files, not what is new, and never what is hidden', async () => {
+  const repository = repositoryAt('all');
+  for (const it of ['a', 'b', '.env']) repository.write(it, 'one\n');
+  repository.commit('first');
+  repository.write('a', 'two\n');
+  rmSync(join(repository.folder, 'b'));
+  repository.write('.env', 'more than one\n');
+  repository.write('new', 'one\n');
+  expect(await dataOf(call('git_status', { path: 'all' }))).toMatchObject({
+    unstaged: ['all/a', 'all/b'],
+    deleted: ['all/b'],
+    untracked: ['all/new'],
+    hidden: ['all/.env'],
+  });
+  await using session = await daemon.connect({ workspace: daemon.workspace });
+  expect(await session.call('git_commit', { message: 'x', files: ['all'] })).toMatchObject({
+    success: true,
+    data: { filesChanged: 3, hidden: ['all/.env'] },
+  });
+  expect(repository.git('status', '--porcelain')).toBe(' M .env\n');
+});
+
+test('nothing to commit, conflicts, a detached head and no repository are told apart', async () => {
+  const repository = repositoryAt('states');
+  const path = 'states';
+  const files = ['states/a.txt'];
+  expect(await call('git_log', { path })).toMatchObject(refusal('no-commits', 'NOT_FOUND'));
+  expect(await call('git_show', { path })).toMatchObject(refusal('no-commits', 'NOT_FOUND'));
+  expect(await dataOf(call('git_status', { path }))).toMatchObject({ branch: 'main', head: null, clean: true });
+  expect(await dataOf(call('git_branch', { path }))).toMatchObject({ branches: [], currentBranch: 'main' });
+  expect(await call('git_branch', { path, action: 'create', name: 'x' })).toMatchObject(
+    refusal('no-commits', 'NOT_FOUND'),
+  );
+  repository.write('a.txt', 'one\n');
+  repository.commit('first');
+  expect(await call('git_commit', { message: 'x', files })).toMatchObject(refusal('nothing-to-commit', 'CONFLICT'));
+  repository.git('checkout', '-q', '-b', 'other');
+  repository.write('a.txt', 'two\n');
+  repository.commit('theirs');
+  repository.git('checkout', '-q', 'main');
+  expect(await call('git_branch', { path, action: 'delete', name: 'other' })).toMatchObject({
+    error: { code: 'APPROVAL_DENIED' },
+  });
+  repository.write('a.txt', 'three\n');
+  expect(await call('git_branch', { path, action: 'switch', name: 'other' })).toMatchObject(
+    refusal('local-changes', 'CONFLICT'),
+  );
+  repository.commit('ours');
+  expect(() => repository.git('merge', 'other')).toThrow('git merge');
+  expect(await dataOf(call('git_status', { path }))).toMatchObject({ conflicted: ['states/a.txt'], clean: false });
+  expect((await dataOf(call('git_diff', { path }))).diff).toMatch(/^diff --cc a.txt\n.*\n\+\+=======\n/s);
+  expect(await call('git_commit', { message: 'x', files })).toMatchObject(refusal('conflicts', 'CONFLICT'));
+  repository.write('a.txt', 'both\n');
+  repository.git('add', 'a.txt');
+  expect(await call('git_commit', { message: 'x', files })).toMatchObject(refusal('merge-in-progress', 'CONFLICT'));
+  repository.git('commit', '-qm', 'merged');
+  expect(await dataOf(call('git_show', { path }))).toMatchObject({ subject: 'merged', additions: 1, deletions: 1 });
+  repository.git('checkout', '-q', '--detach');
+  expect(await dataOf(call('git_status', { path }))).toMatchObject({ branch: null });
+  expect(await dataOf(call('git_branch', { path }))).toMatchObject({ currentBranch: null });
+  repository.write('a.txt', 'four\n');
+  expect(await call('git_commit', { message: 'x', files })).toMatchObject(refusal('detached-head', 'CONFLICT'));
+  expect(await call('git_status', {})).toMatchObject(refusal('not-a-repository', 'NOT_FOUND'));
+}, 30_000);
+
+test('branches are created, switched to and told', async () => {
+  const repository = repositoryAt('branches');
+  repository.write('a.txt', 'one\n');
+  repository.commit('first');
+  const path = 'branches';
+  expect(await dataOf(call('git_branch', { path, action: 'create', name: 'topic/é' }))).toEqual({
+    branches: [
+      { name: 'main', current: true },
+      { name: 'topic/é', current: false },
+    ],
+    currentBranch: 'main',
+    truncated: false,
+  });
+  expect(await dataOf(call('git_branch', { path, action: 'switch', name: 'topic/é' }))).toMatchObject({
+    currentBranch: 'topic/é',
+  });
+  for (const name of ['a..b', 'x.lock', 'HEAD', '/x', 'a//b'])
+    expect(await call('git_branch', { path, action: 'create', name }), name).toMatchObject({
+      error: { code: 'INPUT_INVALID' },
+    });
+});
+
+test('submodules and further work trees are repositories of their own', async () => {
+  const outer = repositoryAt('outer');
+  const inner = createRepository(join(daemon.stateDir, 'inner'));
+  inner.write('in.txt', 'one\n');
+  const hash = inner.commit('inner');
+  outer.git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', inner.folder, 'sub');
+  outer.commit('outer');
+  outer.git('worktree', 'add', '-q', '-b', 'beside', '../tree');
+  outer.write('sub/in.txt', 'two\n');
+  expect(await dataOf(call('git_status', { path: 'outer' }))).toMatchObject({ branch: 'main', clean: true });
+  expect(await dataOf(call('git_status', { path: 'outer/sub' }))).toMatchObject({
+    head: hash,
+    unstaged: ['outer/sub/in.txt'],
+  });
+  expect(await dataOf(call('git_diff', { path: 'outer/sub/in.txt' }))).toMatchObject({ files: 1 });
+  expect(await dataOf(call('git_status', { path: 'tree' }))).toMatchObject({ branch: 'beside', clean: true });
+  expect(await dataOf(call('git_log', { path: 'tree' }))).toMatchObject({ commits: [{ subject: 'outer' }] });
+});
+
+test('under a policy for thinking git is read, branches are listed and nothing is changed', async () => {
+  await using other = await startDaemon({ args: ['--policy', 'read-only'] });
+  await using session = await other.connect();
+  const repository = createRepository(join(other.workspace, 'r'));
+  repository.write('a.txt', 'one\n');
+  repository.commit('first');
+  for (const [tool, input] of [
+    ['git_status', {}],
+    ['git_branch', {}],
+  ] as const)
+    expect(await session.call(tool, { path: 'r', ...input }), tool).toMatchObject({
+      success: true,
+      metadata: { tier: 'read_only' },
+    });
+  for (const [tool, input] of [
+    ['git_branch', { path: 'r', action: 'create', name: 'x' }],
+    ['git_commit', { message: 'x', files: ['r/a.txt'] }],
+  ] as const)
+    expect(await session.call(tool, input), tool).toMatchObject({ error: { code: 'POLICY_DENIED' } });
+});
+
+test('a diff is cut at its bound, and its numbers are of all of it', async () => {
+  const repository = repositoryAt('large');
+  repository.commit('first');
+  repository.write('a.txt', 'line\n'.repeat(100_000));
+  repository.git('add', '-A');
+  const data = await dataOf(call('git_diff', { path: 'large', staged: true }));
+  expect(data).toMatchObject({ additions: 100_000, files: 1, truncated: true });
+  expect(String(data.diff).length).toBeLessThanOrEqual(256 * 1024);
+});
+
+const name = fc.constantFrom('a', 'b', 'd/a', 'd/e/f', 'é', 'a b', '-x', 'q"q', 'n\nl', 't\tt', ':(top)a', '*');
+const edit = fc.record({
+  name,
+  kind: fc.constantFrom('write', 'remove', 'add', 'commit'),
+  text: fc.constantFrom('1\n', '2\n3\n', '', 'no end', '\0', 'diff --git a/.env b/.env\n'),
+});
+
+function apply(
+  { name: path, kind, text }: typeof edit extends fc.Arbitrary<infer E> ? E : never,
+  { folder, git, write }: TestRepository,
+): void {
+  try {
+    if (kind === 'write') write(path, text);
+    else if (kind === 'remove') rmSync(join(folder, path));
+    else if (kind === 'add') git('add', '-A');
+    else git('commit', '-q', '-am', text.includes('\0') || text.trim() === '' ? 'x' : text);
+  } catch {
+    // Nothing there to remove or commit, or a directory stands where a file was wanted.
+  }
+}
+
+test('status, diff and log are those of git, whatever was done to a repository', async () => {
+  let number = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(edit, { minLength: 3, maxLength: 25 }), async (edits) => {
+      const path = `random${number++}`;
+      const repository = repositoryAt(path);
+      repository.commit('first');
+      for (const it of edits) apply(it, repository);
+      const { git } = repository;
+      const names = (...args: string[]) =>
+        git(...args)
+          .split('\0')
+          .slice(0, -1)
+          .map((it) => `${path}/${it}`)
+          .sort();
+      const sorted = (list: unknown) => [...(list as string[])].sort();
+      const status = await dataOf(call('git_status', { path }));
+      expect(sorted(status.unstaged)).toEqual(names('diff', '-z', '--name-only'));
+      expect(sorted(status.staged)).toEqual(names('diff', '-z', '--name-only', '--cached'));
+      expect(sorted(status.untracked)).toEqual(
+        names('ls-files', '-z', '--others', '--directory', '--no-empty-directory', '--exclude-standard'),
+      );
+      expect(status.clean).toBe(git('status', '--porcelain') === '');
+      for (const args of [[], ['--cached'], ['HEAD']]) {
+        const input = {
+          path,
+          ...(args[0] === '--cached' && { staged: true }),
+          ...(args[0] === 'HEAD' && { from: 'HEAD' }),
+        };
+        expect((await dataOf(call('git_diff', input))).diff).toBe(git('-c', 'core.quotePath=false', 'diff', ...args));
+      }
+      const log = (await dataOf(call('git_log', { path, maxCount: 1000 }))).commits as {
+        hash: string;
+        subject: string;
+      }[];
+      expect(log.map((it) => `${it.hash} ${it.subject}`).join('\n')).toBe(git('log', '--format=%H %s').trimEnd());
+    }),
+    { numRuns: 12 },
+  );
+}, 120_000);

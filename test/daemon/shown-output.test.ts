@@ -1,0 +1,136 @@
+/** Output on its way to people and programs: bytes stay bytes, characters stay whole, terminals are not driven, memory is bounded. */
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { dataOf, ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { RawPeer } from '../support/raw-peer.ts';
+
+const MiB = 1024 * 1024;
+let daemon: TestDaemon;
+let client: Client;
+beforeAll(async () => {
+  daemon = await startDaemon();
+  client = await daemon.connect();
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+const run = (command: string, settings: object = {}) => client.call('terminal_execute', { command }, settings);
+const flags = () => ['--state', daemon.stateDir, '--socket', daemon.socket];
+
+/** What a terminal of 80 columns is sent by a verb; `script` makes one. */
+async function onTerminal(...args: string[]): Promise<string> {
+  const line = [process.execPath, ringfence, ...args, ...flags()]
+    .map((it) => `'${it.replaceAll("'", "'\\''")}'`)
+    .join(' ');
+  const child = spawn('script', ['-qec', line, '/dev/null'], {
+    cwd: daemon.workspace,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  return text(child.stdout);
+}
+
+const HOSTILE = "printf '\\033]0;owned\\007\\033[2J\\302\\233A\\177\\342\\200\\256txt.exe\\r'";
+
+describe('what would drive a terminal', () => {
+  test.each([
+    [
+      'logs',
+      async () => {
+        await dataOf(run(HOSTILE, { callId: 'hostile' }));
+        return onTerminal('logs', 'hostile');
+      },
+    ],
+    ['call', () => onTerminal('call', 'terminal_execute', `command=${HOSTILE}`)],
+    ['call --json', () => onTerminal('call', 'terminal_execute', `command=${HOSTILE}`, '--json')],
+    ['call --progress', () => onTerminal('call', 'terminal_execute', `command=${HOSTILE}`, '--progress')],
+  ])('is shown by `ringfence %s`, not sent', async (_, shown) => {
+    const sent = await shown();
+    expect(sent).toContain('owned');
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the very characters in question; the terminal itself adds \r.
+    expect(sent).not.toMatch(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]|\r(?!\n)/);
+  });
+
+  test('is kept as it was in the log, and escaped in the daemon’s own', async () => {
+    await dataOf(run(HOSTILE, { callId: 'kept' }));
+    const { entries } = (await client.request('results.read', { callId: 'kept', afterSeq: 0 })) as {
+      entries: { data: Uint8Array }[];
+    };
+    expect(Buffer.concat(entries.map((it) => it.data)).toString()).toBe(
+      '\x1b]0;owned\x07\x1b[2J\u009bA\x7f\u202etxt.exe\r',
+    );
+    const raw = new RawPeer(daemon.socket);
+    await raw.hello({ client: { name: 'evil\x1b[2J\u009b\x7f', version: '1' } });
+    await until(() => daemon.log().includes('evil'));
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the very characters in question.
+    expect(daemon.log()).not.toMatch(/[\0-\x09\x0b-\x1f\x7f-\x9f]/);
+    raw.socket.destroy();
+  });
+});
+
+test('characters that pieces and pages cut come out whole', async () => {
+  const letters = '€𝄞é'.repeat(30_000);
+  await dataOf(client.call('file_write', { path: 'letters', content: letters }));
+  // Pieces of 7 bytes end inside most characters.
+  const result = await run(
+    'head -c 63 letters | while IFS= read -r -d "" -n 7 x; do :; done; dd if=letters bs=7 status=none',
+    { callId: 'letters' },
+  );
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  let whole = '';
+  for await (const { data } of client.output('letters')) whole += decoder.decode(data, { stream: true });
+  expect(whole + decoder.decode()).toBe(letters);
+  const { ref } = result.metadata.truncated as { ref: string };
+  const pages: Uint8Array[] = [];
+  for (let offset = 0; ; ) {
+    const page = (await client.request('results.read', { ref, offset, limit: 10_001 })) as {
+      data: Uint8Array;
+      eof: boolean;
+    };
+    pages.push(page.data);
+    offset += page.data.length;
+    if (page.eof) break;
+  }
+  expect(Buffer.concat(pages).toString()).toBe(letters);
+  // What is text is never cut inside one.
+  const { stdout } = result.success ? (result.data as { stdout: string }) : { stdout: '\ufffd' };
+  expect(stdout).toContain('bytes left out');
+  expect(stdout).not.toContain('\ufffd');
+});
+
+test.each([4, 32, 96])(
+  '%i MiB for a client that does not read are no memory of the daemon’s',
+  async (size) => {
+    const rss = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8'))?.[1]) / 1024;
+    const raw = new RawPeer(daemon.socket);
+    await raw.hello({ workspace: daemon.workspace });
+    await dataOf(run('yes | head -c 8M'));
+    const before = rss();
+    let peak = before;
+    const looking = setInterval(() => {
+      peak = Math.max(peak, rss());
+    }, 10);
+    raw.socket.pause();
+    const params = {
+      tool: 'terminal_execute',
+      input: { command: `yes | head -c ${size * MiB}` },
+      options: { callId: `s${size}`, progress: true },
+    };
+    raw.send({ id: size, method: 'tools.call', params });
+    await using operator = await daemon.connect({ role: 'operator' });
+    const isOver = async () =>
+      ((await operator.request('calls.get', { callId: `s${size}` }).catch(() => ({}))) as { result?: unknown })
+        .result !== undefined;
+    await until(isOver, 20_000);
+    clearInterval(looking);
+    expect(peak - before).toBeLessThan(48);
+    raw.socket.resume();
+    const { result } = await raw.answer((it) => it.id === size);
+    expect(result).toMatchObject({ success: true, metadata: { resources: { outputBytes: size * MiB } } });
+    raw.socket.destroy();
+  },
+  30_000,
+);

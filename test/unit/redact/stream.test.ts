@@ -1,0 +1,60 @@
+/** The fast way through a stream, which looks at bytes, beside the slow one, which looks at text: they never differ. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { CREDENTIALS } from '../../../src/redact/credentials.ts';
+import { LiteralSearch } from '../../../src/redact/search.ts';
+import { TOKENS } from '../../../src/redact/tokens.ts';
+import { RedactingStream, redactText } from '../../../src/redact.ts';
+
+const rules = [...TOKENS, ...CREDENTIALS];
+const search = new LiteralSearch(rules);
+const literals = rules.flatMap((it) => [...it.literals, ...it.literals.map((one) => one.slice(0, -1))]);
+
+const SECRETS = [
+  `ghp_${'aB3dE6gH9j'.repeat(4)}`,
+  `password=${'q7Rt2LmZ9x'}`,
+  `-----BEGIN PRIVATE KEY-----\n${'MIIEvQIBADANBgkqhkiG9w0BAQEFAASC'.repeat(80)}\n-----END PRIVATE KEY-----`,
+  'https://user:s3cretPw9@host/x',
+  `eyJhbGciOiJIUzI1NiJ9.${'eyJzdWIiOiIxMjM0NTY3ODkwIn0aB3'.repeat(40)}.sig`,
+];
+const part = fc.oneof(
+  fc.constantFrom(...literals, ...SECRETS, ' ', '\n', '=', ': ', '"', 'é', '\u0000'),
+  fc.string({ maxLength: 20 }),
+  fc
+    .tuple(fc.constantFrom('-', 'a', 'took=12ms\n', 'sk', 'toke'), fc.integer({ min: 1, max: 700 }))
+    .map(([it, n]) => it.repeat(n)),
+);
+const bytesOf = fc.array(part, { maxLength: 30 }).map((it) => Buffer.from(it.join(''), 'utf8'));
+
+test('a stream cut anywhere gives what the whole text gives', () => {
+  const sizes = fc.array(fc.integer({ min: 1, max: 5000 }), { minLength: 1, maxLength: 8 });
+  fc.assert(
+    fc.property(bytesOf, sizes, fc.nat(3), (bytes, all, shift) => {
+      // At an address of any parity.
+      const room = Buffer.alloc(bytes.length + shift);
+      bytes.copy(room, shift);
+      const stream = new RedactingStream();
+      const out: Uint8Array[] = [];
+      for (let at = shift, turn = 0; at < room.length; turn++) {
+        const size = all[turn % all.length] as number;
+        out.push(Buffer.from(stream.push(room.subarray(at, at + size))));
+        at += size;
+      }
+      out.push(stream.end());
+      expect(Buffer.concat(out).toString('latin1')).toBe(redactText(bytes.toString('latin1')));
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test('what begins is found in bytes exactly where it is found in text', () => {
+  fc.assert(
+    fc.property(bytesOf, fc.nat(40), (bytes, from) => {
+      const text = bytes.toString('latin1');
+      const begin = Math.min(from, text.length);
+      expect(search.nextInBytes(bytes, begin)).toBe(search.next(text, begin)?.at);
+      expect(search.begunInBytes(bytes, begin)).toBe(search.begun(text, begin));
+    }),
+    { numRuns: 1000 },
+  );
+});

@@ -1,0 +1,119 @@
+/** Programs by their words, in the sandbox of commands: no shell looks at them, and where they only read they can only read. */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { defaultLimits as limits } from '../../../src/limits.ts';
+import { systemPowers } from '../../../src/powers.ts';
+import { runtime } from '../../../src/runtime.ts';
+import { type CommandRequest, type CommandSetup, runCommand } from '../../../src/sandbox/command.ts';
+import { NO_MASKS } from '../../../src/sandbox/masks.ts';
+import { createSandbox } from '../../../src/sandbox/sandbox.ts';
+import { Watchdog } from '../../../src/sandbox/watchdog.ts';
+
+const powers = systemPowers();
+let folder: string;
+let workspace: string;
+let setup: CommandSetup;
+beforeAll(async () => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), 'ringfence-program-')));
+  workspace = join(folder, 'ws');
+  mkdirSync(join(workspace, 'held'), { recursive: true });
+  writeFileSync(join(workspace, 'held/a'), 'old');
+  const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
+  const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, powers);
+  const { filter, ...parts } = sandbox.commandSandbox(workspace);
+  const environment = { PATH: '/usr/bin:/bin' };
+  const watchdog = new Watchdog(limits, powers);
+  writeFileSync(join(folder, 'filter'), filter);
+  setup = {
+    ...parts,
+    filterFile: join(folder, 'filter'),
+    environment,
+    limits,
+    rlimits: { addressFactor: 16 },
+    watchdog,
+  };
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function run(argv: readonly string[], rest: Partial<CommandRequest> = {}) {
+  const bounds = { ...limits.commandMax, outputBytes: 65_536 };
+  const { signal } = new AbortController();
+  const request = {
+    command: '',
+    argv,
+    cwd: workspace,
+    env: {},
+    workspace,
+    masks: NO_MASKS,
+    bounds,
+    signal,
+    captureBytes: 65_536,
+  };
+  return runCommand({ ...request, ...rest }, setup, powers);
+}
+
+test('every word reaches the program as it is, whatever a shell would make of it', async () => {
+  const word = fc.oneof(
+    fc.constantFrom(
+      '$(touch x)',
+      '`id`',
+      '; touch x',
+      '-n',
+      '--',
+      '*',
+      "it's",
+      '"',
+      '\\',
+      '\n',
+      '',
+      '${PATH}',
+      '~',
+      '!!',
+    ),
+    fc.string({ unit: 'grapheme', maxLength: 20 }).filter((it) => !it.includes('\0')),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(word, { minLength: 1, maxLength: 6 }), async (words) => {
+      const { captured, exitCode } = await run(['/usr/bin/printf', '%s\\0', ...words]);
+      expect(exitCode).toBe(0);
+      expect(captured?.toString()).toBe(words.map((it) => `${it}\0`).join(''));
+    }),
+    { numRuns: 15 },
+  );
+  expect(existsSync(join(workspace, 'x'))).toBe(false);
+}, 30_000);
+
+test('one that only reads changes nothing in the workspace, not even below what is held for others', async () => {
+  const masks = { hidden: [], readOnly: [], pinned: ['held'] };
+  for (const script of [
+    'echo new > a',
+    'echo new > held/a',
+    'rm -r held',
+    'mkdir b',
+    'chmod 777 held',
+    'mount -o remount,rw .',
+  ]) {
+    const { exitCode } = await run(['/bin/sh', '-c', script], { readOnly: true, masks });
+    expect(exitCode, script).not.toBe(0);
+  }
+  expect(readFileSync(join(workspace, 'held/a'), 'utf8')).toBe('old');
+  expect(existsSync(join(workspace, 'a'))).toBe(false);
+  expect((await run(['/bin/sh', '-c', 'echo new > a'], { masks })).exitCode).toBe(0);
+  expect(existsSync(join(workspace, 'a'))).toBe(true);
+});
+
+test('output is taken from its start, and the program ended when there is more', async () => {
+  const endless = await run(['/usr/bin/yes'], { captureBytes: 10_000 });
+  expect(endless).toMatchObject({ ended: 'output', exitCode: undefined });
+  expect(endless.captured?.toString()).toBe('y\n'.repeat(5_000));
+  expect((await run(['/bin/cat'], { stdin: 'é\n' })).captured?.toString()).toBe('é\n');
+});
+
+test('its limits are set before it starts', async () => {
+  const { captured } = await run(['/bin/sh', '-c', 'ulimit -f']);
+  // Blocks of 512 bytes.
+  expect(captured?.toString().trim()).toBe(`${limits.commandMax.fileMb * 2048}`);
+});

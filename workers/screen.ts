@@ -1,0 +1,105 @@
+/** The picture of a terminal as its host asks for it. It is drawn in a thread of its own, and lost where that had to be ended. */
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import type { Limits } from '../src/limits.ts';
+import type { Powers } from '../src/powers.ts';
+import type { Size } from '../src/sandbox/pty.ts';
+import type { Screen } from '../src/sandbox/terminal.ts';
+
+/** What a person would see. */
+export interface Picture extends Size {
+  /** Lines without the blanks at their ends, without control sequences. */
+  readonly text: string;
+  /** Counted from 1. */
+  readonly cursor: { readonly row: number; readonly column: number };
+  readonly title?: string;
+  /** Whether a program shows a screen of its own, as editors do. */
+  readonly fullScreen: boolean;
+}
+
+export type ToScreen = { readonly chunk: Uint8Array } | { readonly size: Size } | { readonly picture: number };
+export type FromScreen =
+  | { readonly taken: number }
+  | { readonly reply: string }
+  | { readonly picture: Picture; readonly id: number };
+
+export class ScreenThread implements Screen {
+  onReply: (text: string) => void = () => {};
+  readonly #worker: Worker;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #asked = new Map<number, (picture: Picture | undefined) => void>();
+  #room: PromiseWithResolvers<void> | undefined;
+  #untaken = 0;
+  #nextId = 1;
+  #lost = false;
+
+  constructor(size: Size, limits: Limits, powers: Powers) {
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#worker = new Worker(new URL(`./screen-thread${extname(import.meta.url)}`, import.meta.url), {
+      workerData: size,
+      resourceLimits: { maxOldGenerationSizeMb: limits.terminalScreenHeapMb },
+      stdout: true,
+      stderr: true,
+    });
+    this.#worker.unref();
+    this.#worker.on('message', (message: FromScreen) => this.#hear(message));
+    // Out of memory, or a sequence that xterm does not take.
+    this.#worker.on('error', () => this.close());
+    this.#worker.on('exit', () => this.close());
+  }
+
+  write(chunk: Buffer): Promise<void> | undefined {
+    if (this.#lost) return undefined;
+    this.#send({ chunk: new Uint8Array(chunk) });
+    this.#untaken += chunk.length;
+    if (this.#untaken < this.#limits.outputWindowBytes) return undefined;
+    this.#room ??= Promise.withResolvers();
+    return this.#room.promise;
+  }
+
+  resize(size: Size): void {
+    this.#send({ size });
+  }
+
+  /** As it is after all that was written; undefined when it is lost. */
+  picture(): Promise<Picture | undefined> {
+    if (this.#lost) return Promise.resolve(undefined);
+    const id = this.#nextId++;
+    return new Promise((resolve) => {
+      // Something in what was written keeps it busy for ever.
+      const timer = this.#powers.after(this.#limits.terminalScreenMs, () => this.close());
+      this.#asked.set(id, (picture) => {
+        timer.cancel();
+        resolve(picture);
+      });
+      this.#send({ picture: id });
+    });
+  }
+
+  close(): void {
+    if (this.#lost) return;
+    this.#lost = true;
+    void this.#worker.terminate();
+    this.#room?.resolve();
+    for (const tell of this.#asked.values()) tell(undefined);
+    this.#asked.clear();
+  }
+
+  #send(message: ToScreen): void {
+    if (!this.#lost) this.#worker.postMessage(message);
+  }
+
+  #hear(message: FromScreen): void {
+    if ('reply' in message) return this.onReply(message.reply);
+    if ('picture' in message) {
+      this.#asked.get(message.id)?.(message.picture);
+      return void this.#asked.delete(message.id);
+    }
+    this.#untaken -= message.taken;
+    if (this.#untaken >= this.#limits.outputWindowBytes) return;
+    this.#room?.resolve();
+    this.#room = undefined;
+  }
+}
