@@ -1,14 +1,11 @@
 /**
- * Every bound in the system: its unit, its default, and the attack or cost that it bounds. A bound that nothing reads
+ * Every bound in the system, with those in limits/: its unit, its default, and the attack or cost that it bounds. A bound that nothing reads
  * fails test/tidy.test.ts. Sizes are bytes, times milliseconds.
  */
 import * as z from 'zod';
-
-const KiB = 1024;
-const MiB = 1024 * KiB;
-const bytes = () => z.int().min(1);
-const ms = () => z.int().min(1);
-const count = () => z.int().min(1);
+import { policyLimits } from './limits/policies.ts';
+import { storeLimits } from './limits/store.ts';
+import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
 
 export const limitsSchema = z.strictObject({
   // The wire
@@ -234,6 +231,26 @@ export const limitsSchema = z.strictObject({
   treeDepthMax: count().default(200),
   /** Bytes that one call copies, or changes in many files at once, so that a few calls can't fill the disk or a thread's memory. */
   changeBytesMax: bytes().default(128 * MiB),
+  /** ripgreps at once in one thread of a host: each uses every core by itself, and takes memory. */
+  searchesMax: count().default(4),
+  /** Threads of one ripgrep, so that one search can't take a large machine for itself. */
+  searchThreadsMax: count().default(4),
+  /** Address space of one ripgrep; a line of 10 MB that matches at every character takes 300 MB. */
+  searchMemoryBytes: bytes().default(512 * MiB),
+  /** Characters of a line that a search shows, around its match: one minified file must not fill the answer. */
+  searchLineChars: count().default(500),
+  /** What the lines of one search may weigh in its answer, each with 64 bytes of its own; they fit one message. */
+  searchResultBytes: bytes().default(4 * MiB),
+  /** Paths of one search that are held in memory to be sorted, at about 200 bytes each. */
+  searchPathsMax: count().default(200_000),
+  /** Lines of a tree of the workspace, so that it fits what a model reads. */
+  treeLinesMax: count().default(1_000),
+  /** Content that file_read_many returns in all, so that 100 files fit one message. */
+  readManyBytesMax: bytes().default(4 * MiB),
+  /** Text that is validated; YAML takes about 1 ms for each KiB at worst. */
+  validateBytesMax: bytes().default(MiB),
+  /** Longest that work whose time its input decides (a schema's patterns) may keep a thread that others share. */
+  boundedWorkMs: ms().default(500),
   /** Characters of the diff that a person is shown before a file is changed; files four times as large are not compared. */
   previewDiffBytes: bytes().default(64 * KiB),
   /** Symbolic links followed in one path, as in the kernel. */
@@ -297,79 +314,8 @@ export const limitsSchema = z.strictObject({
   /** Directories that `cd` may have led to, from each of which relative paths are judged. */
   commandFoldersMax: count().default(16),
 
-  // Policies
-
-  /** Largest policy file; a parse takes about 1 ms per KiB at worst and holds up the daemon. */
-  policyFileBytesMax: bytes().default(256 * KiB),
-  /** Largest policy file of a workspace: whoever wrote the repository wrote it. */
-  policyProjectBytesMax: bytes().default(32 * KiB),
-  /** Values in a policy file with every alias written out, so that aliases of aliases can't multiply. */
-  policyValuesMax: count().default(50_000),
-  /** Deepest nesting of a policy file; each level of `all any not` costs stack in every decision. */
-  policyDepthMax: count().default(32),
-  /** Files from one that extends to the last that is extended; each is read anew on every load. */
-  policyExtendsMax: count().default(8),
-  /** Characters of a rule times characters of its examples, over a file: what trying them costs, 50 ms as measured. */
-  policyExampleWorkMax: count().default(50_000_000),
-  /** From a change of a policy file to its reload: an editor that saves makes several. */
-  policyReloadMs: ms().default(100),
-
-  // The store and the end
-
-  /** Audit entries held in memory before they are written; a full one is written at once. */
-  auditBatchMax: count().default(512),
-  /** Characters of an entry's input, effects or detail, each, as JSON; more is cut, so that a call can't fill the log with one write. */
-  auditFieldCharsMax: count().default(16 * KiB),
-  /** Nesting of the same; with what is around it, it stays within messageDepthMax. */
-  auditDepthMax: z.int().min(1).max(48).default(32),
-  /** Characters of a name or id in an entry; a tool's name comes from the caller. */
-  auditNameCharsMax: count().default(512),
-  /** The same of a refusal, and of every entry while the log is too large: what costs its maker nothing must cost the disk little. */
-  auditRefusalCharsMax: count().default(1024),
-  /** Refusals of one session recorded one by one in a minute, and as many sessions; a flood of them would push its maker's deeds out. */
-  auditRefusalsPerMinute: count().default(300),
-  /** The same for a principal, so that opening session after session does not get around the bound of one. */
-  auditRefusalsPerMinutePrincipal: count().default(1200),
-  /** Entries between two signed checkpoints; a signature costs as much as ten entries. */
-  auditCheckpointEntries: count().default(1000),
-  /** From an entry to the checkpoint that signs it, at the latest; the file of checkpoints grows by 230 bytes each time. */
-  auditCheckpointMs: ms().default(1000),
-  /** Age at which audit entries are dropped: 90 days. */
-  auditRetentionMs: ms().default(90 * 86_400_000),
-  /** Size of the audit log, beyond which its oldest entries are dropped, so that calls can't fill the disk. */
-  auditBytesMax: bytes().default(1024 * MiB),
-  /** Age until which an entry is kept whatever the size, so that nobody can flood the record of a deed away before a person looks. */
-  auditMinAgeMs: z.int().min(0).default(86_400_000),
-  /** Entries in one answer to audit.query. */
-  auditQueryMax: count().default(1000),
-  /** Characters of inputs, effects and details in one such answer; each two may be an element, of which messageElementsMax are read. */
-  auditQueryCharsMax: count().default(128 * KiB),
-  /** Days for which costs are remembered; each has a row for each session that paid for something. */
-  costDaysKept: count().default(400),
-  /** How long results of detached calls, and the ids that were used, are kept after the end of the call. */
-  callsKeptMs: ms().default(3_600_000),
-  /** Calls kept on disk so, at about 300 bytes beside their results; whoever has most of them loses the oldest. */
-  callsKept: count().default(16_384),
-  /** Bytes of their results; an id whose result went still counts as used. */
-  callBytesKept: bytes().default(256 * MiB),
-  /** Output of one call that is kept on disk; what follows is left out, and its call goes on. */
-  resultLogBytesMax: bytes().default(64 * MiB),
-  /** Output of all calls on disk, so that calls can't fill it; the oldest goes first. */
-  resultLogTotalBytesMax: bytes().default(1024 * MiB),
-  /** How long the output of a call is kept after its end. */
-  resultLogKeptMs: ms().default(3_600_000),
-  /** Calls whose output is kept, each a file and about 500 bytes of memory. */
-  resultLogsMax: count().default(10_000),
-  /** Output in memory on its way to the disk, over all calls; on a disk that hangs, the logs end, not the calls. */
-  resultLogWaitingBytesMax: bytes().default(32 * MiB),
-  /** Bytes in one answer to results.read. */
-  resultPageBytesMax: bytes().default(MiB),
-  /** Longest that results.read waits for more output. */
-  resultWaitMs: ms().default(30_000),
-  /** Workspaces and tools of which something is kept; any folder of a workspace is one, and what was written longest ago goes first. */
-  toolStatesMax: count().default(1_000),
-  /** How long running calls may go on after `shutdown` or a signal. */
-  shutdownGraceMs: z.int().min(0).default(5_000),
+  ...policyLimits,
+  ...storeLimits,
 });
 
 export type Limits = z.output<typeof limitsSchema>;

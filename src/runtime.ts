@@ -32,10 +32,22 @@ export const egressProgram: readonly string[] = [
 
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
 function neededPaths(): string[] {
-  const modules = ['zod', 'piscina', 'mime', '@lydell/node-pty', '@xterm/headless'].map((name) => {
-    const path = fileURLToPath(import.meta.resolve(name));
-    return path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length);
-  });
+  const loaded = [
+    'zod',
+    'piscina',
+    'mime',
+    'ajv',
+    'yaml',
+    'smol-toml',
+    'jsonc-parser',
+    '@lydell/node-pty',
+    '@xterm/headless',
+    '@vscode/ripgrep',
+  ];
+  const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
+  const modules = [...files, ...ripgrepOf(files.at(-1) as string)].map((path) =>
+    path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length),
+  );
   const binary = ptyBinary();
   if (binary !== undefined) modules.push(binary);
   const code = [join(base, 'src'), join(base, 'workers'), join(packageDir, 'package.json')];
@@ -43,6 +55,15 @@ function neededPaths(): string[] {
   const unique = [...new Set(paths)];
   // Inside /usr it is there already, inside another one too.
   return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => path.startsWith(`${it}/`)));
+}
+
+/** Its program, which is in a package for each platform; none where that was not installed, and searches say so. */
+function ripgrepOf(module: string): string[] {
+  try {
+    return [createRequire(module).resolve(`@vscode/ripgrep-${process.platform}-${process.arch}/bin/rg`)];
+  } catch {
+    return []; // MODULE_NOT_FOUND
+  }
 }
 
 /** The folder of node-pty's binary, which some installers put elsewhere; undefined where there is none for this machine. */

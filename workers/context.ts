@@ -14,6 +14,7 @@ import type {
   CheckedCommand,
   CheckedDirectory,
   CheckedFile,
+  CheckedSearch,
   CheckedTarget,
   CommandAsked,
   CommandResult,
@@ -23,11 +24,14 @@ import type {
   ToolContext,
 } from '../src/tools/tool.ts';
 import type { Anchor } from './anchor.ts';
+import { withinTime } from './bounded.ts';
 import { type ChangeRecorder, Changes, NO_RECORDER } from './changes.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
 import { PathRules } from './path-rules.ts';
 import { Places } from './places.ts';
+import { Ripgrep } from './ripgrep.ts';
+import { searchAt } from './search.ts';
 import { toArgv } from './shells.ts';
 import { targetAt } from './targets.ts';
 import { TreeChanges } from './tree-changes.ts';
@@ -59,6 +63,8 @@ export interface ContextOptions {
   /** Absent where the job is nobody's, or none may be. */
   readonly terminals?: Terminals;
   readonly signal: AbortSignal;
+  /** The thread's; one of its own when absent. */
+  readonly ripgrep?: Ripgrep;
   readonly onOutput?: CommandRequest['onOutput'];
 }
 
@@ -130,6 +136,19 @@ export class WorkerContext implements ToolContext {
     if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path, rest);
     fs.closeSync(fd);
     throw new ToolError('UNSUPPORTED', `\`${path}\` is not a directory`, { suggestion: 'Read it with file_read.' });
+  }
+
+  search(path: string): CheckedSearch {
+    const { anchor, workspace, powers, ripgrep = new Ripgrep(this.limits, powers) } = this.#options;
+    anchor.assertInside(path);
+    const opened = this.#rules.open(path, () => anchor.open(path));
+    // ripgrep does not tell of all that it looked at.
+    this.#witnesses.giveUp();
+    return searchAt({ opened, path, workspace, rules: this.#rules, ripgrep, limits: this.limits, signal: this.signal });
+  }
+
+  bounded<T>(work: () => T): T {
+    return withinTime(work, this.limits.boundedWorkMs);
   }
 
   target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {

@@ -17,11 +17,13 @@ import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { OutputWindow } from './output-window.ts';
+import { Ripgrep } from './ripgrep.ts';
 import { TerminalSet } from './terminals.ts';
 
 const setup = workerData as HostSetup;
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
+const ripgrep = new Ripgrep(setup.limits, powers);
 const command = setup.command && prepare(setup.command);
 const terminals =
   command &&
@@ -111,7 +113,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,
-    signal,
+    ...{ signal, ripgrep },
     ...(command && { command }),
     ...(job.keeper && terminals && { terminals: terminals.of(job.keeper, { masks: job.masks ?? NO_MASKS, signal }) }),
     ...(onOutput && { onOutput }),

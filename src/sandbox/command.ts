@@ -151,14 +151,10 @@ export async function runCommand(
     return {
       exitCode: killed ? undefined : exitCode,
       ...(signal !== undefined && { signal }),
-      stdout: request.captureBytes === undefined ? output.stdout.text() : '',
-      ...(request.captureBytes !== undefined && { captured: output.stdout.head() }),
-      stderr: output.stderr.text(),
+      ...toTold(output, request),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
       denied: network?.denied() ?? [],
-      outputBytes: output.stdout.bytesTotal + output.stderr.bytesTotal,
-      truncated: output.stdout.truncated || output.stderr.truncated,
       ended: killed ?? 'exit',
     };
   } finally {
@@ -168,6 +164,16 @@ export async function runCommand(
     network?.[Symbol.dispose]();
     for (const stream of child.stdio) stream?.destroy();
   }
+}
+
+function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
+  return {
+    stdout: captureBytes === undefined ? stdout.text() : '',
+    ...(captureBytes !== undefined && { captured: stdout.head() }),
+    stderr: stderr.text(),
+    outputBytes: stdout.bytesTotal + stderr.bytesTotal,
+    truncated: stdout.truncated || stderr.truncated,
+  };
 }
 
 /** The exceeded limit is the watchdog's to tell; a signal that only a limit sends tells of those that the kernel held. */

@@ -85,19 +85,20 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
     },
   );
 
-  test.skipIf(tool.tier !== 'write')('leaves everything byte for byte as it was when an example fails', async () => {
-    const before = contentOf(daemon.workspace);
-    for (const example of tool.examples.filter((it) => 'error' in it)) {
-      const result = await client.call(name, example.input);
-      expect(result).toMatchObject({ success: false });
-      expect(result.metadata.filesChanged).toBeUndefined();
-      expect(contentOf(daemon.workspace)).toEqual(before);
-    }
-  });
+  // Of the others it is another promise.
+  if (tool.tier === 'write')
+    test('leaves everything byte for byte as it was when an example fails', async () => {
+      const before = contentOf(daemon.workspace);
+      for (const example of tool.examples.filter((it) => 'error' in it)) {
+        const result = await client.call(name, example.input);
+        expect(result).toMatchObject({ success: false });
+        expect(result.metadata.filesChanged).toBeUndefined();
+        expect(contentOf(daemon.workspace)).toEqual(before);
+      }
+    });
 
-  test.skipIf(!tool.preview)(
-    'previews without changing anything, and names what it would replace or remove',
-    async () => {
+  if (tool.preview)
+    test('previews without changing anything, and names what it would replace or remove', async () => {
       const before = contentOf(daemon.workspace);
       const named: string[] = [];
       for (const example of tool.examples.filter((it) => 'output' in it)) {
@@ -107,8 +108,7 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
         named.push(...preImages.map((it) => it.path));
       }
       expect(named.length).toBeGreaterThan(0);
-    },
-  );
+    });
 
   test('refuses a parameter that it does not have, by name, before it runs', async () => {
     const result = await client.call(name, { ...tool.examples[0]?.input, pth: 1 });
