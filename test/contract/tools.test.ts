@@ -85,31 +85,6 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
     },
   );
 
-  // Of the others it is another promise.
-  if (tool.tier === 'write')
-    test('leaves everything byte for byte as it was when an example fails', async () => {
-      const before = contentOf(daemon.workspace);
-      for (const example of tool.examples.filter((it) => 'error' in it)) {
-        const result = await client.call(name, example.input);
-        expect(result).toMatchObject({ success: false });
-        expect(result.metadata.filesChanged).toBeUndefined();
-        expect(contentOf(daemon.workspace)).toEqual(before);
-      }
-    });
-
-  if (tool.preview)
-    test('previews without changing anything, and names what it would replace or remove', async () => {
-      const before = contentOf(daemon.workspace);
-      const named: string[] = [];
-      for (const example of tool.examples.filter((it) => 'output' in it)) {
-        const result = await client.call(name, example.input, { preview: true });
-        expect(contentOf(daemon.workspace)).toEqual(before);
-        const { preImages } = (result as { data: { preImages: { path: string }[] } }).data;
-        named.push(...preImages.map((it) => it.path));
-      }
-      expect(named.length).toBeGreaterThan(0);
-    });
-
   test('refuses a parameter that it does not have, by name, before it runs', async () => {
     const result = await client.call(name, { ...tool.examples[0]?.input, pth: 1 });
     expect(result).toMatchObject({ success: false, tool: name, error: { code: 'INPUT_INVALID', layer: 'validate' } });
@@ -157,6 +132,34 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
     if (!tool.state) expect(tool.effects(tool.input.parse(valid) as never).length).toBeGreaterThan(0);
   });
 });
+
+test.each(tools.filter((it) => it.tier === 'write').map((it) => [it.name, it] as const))(
+  '%s leaves everything byte for byte as it was when an example fails',
+  async (name, tool: Tool) => {
+    const before = contentOf(daemon.workspace);
+    for (const example of tool.examples.filter((it) => 'error' in it)) {
+      const result = await client.call(name, example.input);
+      expect(result).toMatchObject({ success: false });
+      expect(result.metadata.filesChanged).toBeUndefined();
+      expect(contentOf(daemon.workspace)).toEqual(before);
+    }
+  },
+);
+
+test.each(tools.filter((it) => it.preview).map((it) => [it.name, it] as const))(
+  '%s previews without changing anything, and names what it would replace or remove',
+  async (name, tool: Tool) => {
+    const before = contentOf(daemon.workspace);
+    const named: string[] = [];
+    for (const example of tool.examples.filter((it) => 'output' in it)) {
+      const result = await client.call(name, example.input, { preview: true });
+      expect(contentOf(daemon.workspace)).toEqual(before);
+      const { preImages } = (result as { data: { preImages: { path: string }[] } }).data;
+      named.push(...preImages.map((it) => it.path));
+    }
+    expect(named.length).toBeGreaterThan(0);
+  },
+);
 
 test('names and aliases are each used once', () => {
   const all = tools.flatMap((it) => [it.name, ...it.aliases.map((alias) => alias.name)]);
