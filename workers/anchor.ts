@@ -233,6 +233,7 @@ export function toAccessError(error: unknown, path: string): ToolError {
       });
     case 'EXDEV':
     case 'ESTALE':
+    case 'EINVAL': // No link any more.
       return new ToolError('CONFLICT', `\`${path}\` changed while it was used`);
     default:
       return new ToolError('INTERNAL', `\`${path}\` could not be used (${codeOf(error) ?? 'unknown error'})`, {
