@@ -250,7 +250,7 @@ export const limitsSchema = z.strictObject({
   /** Text that is validated; YAML takes about 1 ms for each KiB at worst. */
   validateBytesMax: bytes().default(MiB),
   /** Longest that work whose time its input decides (a schema's patterns) may keep a thread that others share. */
-  boundedWorkMs: ms().default(500),
+  boundedWorkMs: ms().default(1000),
   /** Characters of the diff that a person is shown before a file is changed; files four times as large are not compared. */
   previewDiffBytes: bytes().default(64 * KiB),
   /** Symbolic links followed in one path, as in the kernel. */

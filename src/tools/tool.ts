@@ -291,6 +291,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly idempotent?: boolean;
   readonly cacheable?: boolean;
   readonly retry?: Retry;
+  /** Left out of the lists that models get, which are to stay short, unless all are asked for or a policy names it. */
+  readonly isExtra?: boolean;
   /** Tools that it usually follows: in a batch, calls of it begin after those before them. */
   readonly dependencies?: readonly string[];
   /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */
