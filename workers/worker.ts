@@ -15,6 +15,7 @@ import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
+import { withRefusal } from './denials.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
@@ -79,7 +80,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     // The only catch-all on this side: what a tool did not mean to throw is INTERNAL to the caller and whole in the log.
     const error = toToolError(thrown);
     if (error.code === 'INTERNAL') console.error(error.cause ?? error);
-    return { ok: false, error: error.toWire(), usage: usage() };
+    return { ok: false, error: error.toWire(), usage: withRefusal(usage(), error) };
   }
 }
 
