@@ -67,8 +67,8 @@ export const limitsSchema = z.strictObject({
   cacheTtlMs: ms().default(300_000),
   /** Files and directories that a kept result may be made of: each is looked at before it is given again, 5 µs each, in the gateway. */
   cacheWitnessesMax: count().default(256),
-  /** Calls of one workspace that wait for others' paths; each end of a call looks at all of them, 1 ms as measured. */
-  lockWaitersMax: count().default(2048),
+  /** Paths of one workspace that calls wait for; each end of a call looks at all of them, 8 ms as measured. */
+  lockWaitingPathsMax: count().default(2048),
   /** Longest wait between two attempts of a call. */
   retryBackoffMsMax: ms().default(30_000),
   /** Attempts of a call after its first, whatever its caller or its tool say. */
