@@ -37,7 +37,8 @@ const MAY_IMPORT: Record<string, string> = {
   hosts: 'call egress sandbox protocol policy errors limits paths powers',
   pipeline: 'call egress tools/tool policy store hosts redact glob paths errors limits powers',
   session: 'pipeline redact store tools/registry call errors limits powers policy protocol hosts transport',
-  'tools/tool': 'call errors limits tools/terminals',
+  'tools/tool': 'call errors limits tools/symbols tools/terminals',
+  'tools/symbols': '',
   'tools/terminals': 'tools/tool',
   'tools/diff': 'limits',
   'tools/builtin': 'tools',
@@ -54,7 +55,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/data-text': '',
   'tools/file':
     'tools/tool tools/diff tools/document tools/file-text tools/glob-parameter tools/nearest tools/replacing tools/selection tools/text glob errors',
-  'tools/workspace': 'tools/tool tools/glob-parameter errors',
+  'tools/workspace': 'tools/tool tools/symbols tools/glob-parameter errors',
   'tools/data': 'tools/tool tools/data-text tools/file-text errors',
   'tools/terminal': 'tools/tool errors limits',
   'tools/git': 'tools/tool errors',

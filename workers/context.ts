@@ -9,6 +9,7 @@ import type { Powers } from '../src/powers.ts';
 import { findProgram } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
 import { ancestorsOf, type Masks } from '../src/sandbox/masks.ts';
+import type { Symbols } from '../src/tools/symbols.ts';
 import type { Terminals } from '../src/tools/terminals.ts';
 import type {
   CheckedCommand,
@@ -33,6 +34,7 @@ import { Places } from './places.ts';
 import { Ripgrep } from './ripgrep.ts';
 import { searchAt } from './search.ts';
 import { toArgv } from './shells.ts';
+import { type LanguageServers, WorkspaceSymbols } from './symbols.ts';
 import { targetAt } from './targets.ts';
 import { TreeChanges } from './tree-changes.ts';
 import { Witnesses } from './witnesses.ts';
@@ -65,6 +67,8 @@ export interface ContextOptions {
   readonly signal: AbortSignal;
   /** The thread's; one of its own when absent. */
   readonly ripgrep?: Ripgrep;
+  /** The thread's. */
+  readonly servers?: LanguageServers;
   readonly onOutput?: CommandRequest['onOutput'];
 }
 
@@ -145,6 +149,13 @@ export class WorkerContext implements ToolContext {
     // ripgrep does not tell of all that it looked at.
     this.#witnesses.giveUp();
     return searchAt({ opened, path, workspace, rules: this.#rules, ripgrep, limits: this.limits, signal: this.signal });
+  }
+
+  get symbols(): Symbols {
+    const { workspace, servers, limits, signal } = this.#options;
+    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no language servers');
+    const search = () => this.search('.');
+    return new WorkspaceSymbols({ workspace, servers, limits, signal, search, open: (...of) => this.open(...of) });
   }
 
   bounded<T>(work: () => T): T {

@@ -19,12 +19,15 @@ import { withRefusal } from './denials.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
+import { LanguageServers } from './symbols.ts';
 import { TerminalSet } from './terminals.ts';
 
 const setup = workerData as HostSetup;
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
+/** They live in the host's own sandbox; one that runs commands has tools of another kind. */
+const servers = setup.tier === 'read_only' ? new LanguageServers(setup.limits, powers) : undefined;
 const command = setup.command && prepare(setup.command);
 const terminals =
   command &&
@@ -115,6 +118,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     limits: setup.limits,
     powers,
     ...{ signal, ripgrep },
+    ...(servers && { servers }),
     ...(command && { command }),
     ...(job.keeper && terminals && { terminals: terminals.of(job.keeper, { masks: job.masks ?? NO_MASKS, signal }) }),
     ...(onOutput && { onOutput }),

@@ -6,6 +6,7 @@ import * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
 
 declare const checked: unique symbol;
@@ -198,6 +199,8 @@ export interface ToolContext {
   openDirectory(path: string): CheckedDirectory;
   /** Opens a directory, or one file, to search it. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED, FILE_LIMIT. */
   search(path: string): CheckedSearch;
+  /** What its sources declare and refer to. */
+  readonly symbols: Symbols;
   /** Runs `work`, which is synchronous, unless it takes longer than `boundedWorkMs`: then it is ended wherever it is. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
   /** Holds the place of a file to write. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
