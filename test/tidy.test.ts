@@ -60,6 +60,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/terminal': 'tools/tool errors limits',
   'tools/git': 'tools/tool errors',
   'tools/todo': 'tools/tool errors',
+  'tools/code': 'tools/tool errors limits',
   workers: 'call egress tools sandbox hosts protocol policy glob errors limits paths powers',
   client: 'call protocol transport errors limits powers tools',
   cli: 'call client config errors limits pipeline policy powers runtime sandbox store transport tools',

@@ -1,5 +1,6 @@
 import { ToolError } from '../errors.ts';
 import type { Hosts, PathView, Ran } from '../hosts/hosts.ts';
+import type { Isolates } from '../hosts/isolates.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import { decide } from '../policy/decide.ts';
@@ -10,9 +11,11 @@ import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
 import { commandBoundsOf, networkOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
+import { runProgram } from './program.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
 
 export interface ExecuteParts {
+  readonly isolates: Isolates;
   readonly hosts: Hosts;
   readonly limits: Limits;
   readonly powers: Powers;
@@ -29,6 +32,7 @@ export const execute =
     const { limits, powers } = parts;
     if (call.options.preview) return shownPreviewOf(call, parts);
     const checked = checkedOf(call);
+    if (checked.tool.isolated) return isolated(call, parts);
     const timeoutMs = timeLimitOf(call, limits);
     const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checked, timeoutMs)));
     try {
@@ -37,6 +41,19 @@ export const execute =
       timer.cancel();
     }
   };
+
+/** A program, in an isolate host; it is held to no rules on paths, since it sees none. */
+async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
+  const ran = await runProgram(call, parts, {
+    timeout: (limitMs) => timeout(checkedOf(call), limitMs),
+    beforeStart: async () => {
+      policyOfStart(call, parts);
+      call.onStart?.();
+      await call.confirm?.();
+    },
+  });
+  return taken(ran, call);
+}
 
 /** Under the policy of the moment it starts; begins anew when that changes while its host is made ready. */
 async function run(call: Call, parts: ExecuteParts): Promise<unknown> {

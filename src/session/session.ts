@@ -17,6 +17,7 @@ import type { Call, Handler, Toolset } from '../pipeline/stage.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
+import { childCallsOf } from './child-calls.ts';
 import { roughBytes } from './outbox.ts';
 
 export interface SessionOptions {
@@ -235,6 +236,7 @@ export class Session {
       congested,
       output: (stream, data) => onOutput(call, stream, data),
     };
+    call.child = childCallsOf(this, call);
     return call;
   }
 
