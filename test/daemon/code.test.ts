@@ -187,3 +187,12 @@ describe('calls of a program', () => {
     await until(async () => (await child())?.state.status === 'cancelled');
   });
 });
+
+test('whoever asks for all tools is told what a program may call, with its types', async () => {
+  const { tools } = (await client.request('tools.list', { format: 'anthropic', tools: 'all' })) as {
+    tools: { name: string; description: string }[];
+  };
+  const { description } = tools.find(({ name }) => name === 'code_run') as { description: string };
+  expect(description).toContain('\nfile_read({path: string,');
+  expect(description).not.toContain('\ncode_run(');
+});
