@@ -69,6 +69,8 @@ export const limitsSchema = z.strictObject({
   cacheWitnessesMax: count().default(256),
   /** Calls of one workspace that wait for others' paths; each end of a call looks at all of them, 1 ms as measured. */
   lockWaitersMax: count().default(2048),
+  /** Names in the paths of these calls, together: each end of a call looks at all of them, 0.1 µs each. One command line may have 1 000 paths. */
+  lockNamesMax: count().default(100_000),
   /** Longest wait between two attempts of a call. */
   retryBackoffMsMax: ms().default(30_000),
   /** Attempts of a call after its first, whatever its caller or its tool say. */

@@ -18,26 +18,30 @@ interface Waiter extends Wanted {
 export class LockTable {
   readonly #held = new Held();
   readonly #waiting = new Set<Waiter>();
+  /** The locks of all who wait. */
+  readonly #wanted = new Held();
+  #names = 0;
+  #isGranting = false;
 
   get waiting(): number {
     return this.#waiting.size;
   }
 
+  /** Names in the paths of those who wait: what a look at all of them costs. */
+  get waitingNames(): number {
+    return this.#names;
+  }
+
   /** Settles with a function to call when it is over. Rejects with the signal's reason. */
   async acquire(wanted: Wanted, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    const isFree = !this.#held.conflicts(wanted) && !this.#waitingConflicts(wanted);
+    const isFree = !this.#held.conflicts(wanted) && !this.#wanted.conflicts(wanted);
     if (isFree) this.#held.add(wanted, 1);
     else await this.#wait(wanted, signal);
     return () => {
       this.#held.add(wanted, -1);
-      this.#grant();
+      this.#grantSoon();
     };
-  }
-
-  #waitingConflicts(wanted: Wanted): boolean {
-    for (const waiter of this.#waiting) if (meet(waiter, wanted)) return true;
-    return false;
   }
 
   #wait(wanted: Wanted, signal: AbortSignal): Promise<void> {
@@ -50,13 +54,31 @@ export class LockTable {
         },
       };
       const leave = () => {
-        this.#waiting.delete(waiter);
+        this.#leave(waiter);
         reject(signal.reason as Error);
         // Those behind it may have waited for it alone.
-        this.#grant();
+        this.#grantSoon();
       };
       signal.addEventListener('abort', leave, { once: true });
       this.#waiting.add(waiter);
+      this.#wanted.add(waiter, 1);
+      this.#names += namesIn(waiter);
+    });
+  }
+
+  #leave(waiter: Waiter): void {
+    this.#waiting.delete(waiter);
+    this.#wanted.add(waiter, -1);
+    this.#names -= namesIn(waiter);
+  }
+
+  /** Once for all that end at the same moment, as those of a session do. */
+  #grantSoon(): void {
+    if (this.#isGranting) return;
+    this.#isGranting = true;
+    queueMicrotask(() => {
+      this.#isGranting = false;
+      this.#grant();
     });
   }
 
@@ -70,7 +92,7 @@ export class LockTable {
         if (waiter.writes.includes('')) return;
         continue;
       }
-      this.#waiting.delete(waiter);
+      this.#leave(waiter);
       this.#held.add(waiter, 1);
       waiter.go();
     }
@@ -134,13 +156,6 @@ function* upwards(path: string): Generator<string> {
   }
 }
 
-/** Whether two that want these can't work at once. */
-function meet(a: Wanted, b: Wanted): boolean {
-  const overlap = (these: readonly string[], those: readonly string[]) =>
-    these.some((one) => those.some((other) => isWithin(one, other) || isWithin(other, one)));
-  if (overlap(a.writes, b.writes)) return true;
-  return a.owner === b.owner && (overlap(a.writes, b.reads) || overlap(a.reads, b.writes));
-}
-
-const isWithin = (path: string, folder: string): boolean =>
-  folder === '' || path === folder || path.startsWith(`${folder}/`);
+/** Names in its paths, the root's counted as well. */
+export const namesIn = ({ reads, writes }: Pick<Wanted, 'reads' | 'writes'>): number =>
+  [...reads, ...writes].reduce((sum, path) => sum + [...upwards(path)].length, 0);

@@ -120,3 +120,35 @@ test('any calls, whenever they end, all get their turn, and leave the files as o
     { numRuns: 200 },
   );
 });
+
+test('a thousand who give up at once cost one look at those who wait', async () => {
+  const table = new LockTable();
+  const stop = new AbortController();
+  const release = await table.acquire(wanted('a', [], ['x']), endless);
+  const all = Array.from({ length: 1000 }, (_, at) => {
+    const paths = Array.from({ length: 20 }, (__, nth) => `deep/er/${at}/${nth}`);
+    return table.acquire(wanted('a', [], ['x', ...paths]), stop.signal).catch(() => 'left');
+  });
+  const startedAt = performance.now();
+  stop.abort(new Error('enough'));
+  expect(await Promise.all(all)).toEqual(all.map(() => 'left'));
+  // One look for each of them takes seconds.
+  expect(performance.now() - startedAt).toBeLessThan(500);
+  release();
+  expect(table.waitingNames).toBe(0);
+});
+
+test('whether a newcomer meets who waits is told without looking at each of them', async () => {
+  const table = new LockTable();
+  const stop = new AbortController();
+  const paths = (folder: string) => Array.from({ length: 200 }, (_, nth) => `${folder}/${nth}`);
+  await table.acquire(wanted('a', [], ['x']), endless);
+  const all = Array.from({ length: 300 }, (_, at) =>
+    table.acquire(wanted('a', [], ['x', ...paths(`f${at}`)]), stop.signal).catch(() => 'left'),
+  );
+  const startedAt = performance.now();
+  for (let at = 0; at < 10; at++) (await table.acquire(wanted('b', [], paths(`g${at}`)), endless))();
+  expect(performance.now() - startedAt).toBeLessThan(1000);
+  stop.abort(new Error('enough'));
+  await Promise.all(all);
+});
