@@ -77,8 +77,10 @@ export const limitsSchema = z.strictObject({
   callRetriesMax: count().default(5),
   /** Calls of one batch; its plan is made at once, in the gateway: 1 000 cost 2 ms. */
   batchCallsMax: count().default(1000),
-  /** Calls that the calls of a batch may name in `dependsOn`, together. */
+  /** Calls that the calls of a batch may name in `dependsOn` and in references, together, however often; each costs 1 µs, at once, in the gateway. */
   batchEdgesMax: count().default(20_000),
+  /** How long a batch may go on beginning calls before others have their turn; one of 3 MB takes 10 ms. */
+  batchTurnMs: ms().default(10),
   /** Calls of a batch under way at once, whatever its caller asks for. */
   batchConcurrencyMax: count().default(64),
   /** Batches of one session at once; each holds results for its references. */

@@ -83,6 +83,17 @@ describe('a batch', () => {
     await expect(client.batch(calls)).rejects.toThrow('1001 calls; a batch has at most 1000');
   });
 
+  test.each([
+    ['references', '${a.success}'],
+    ['texts that look like references', '$${a.success}'],
+  ])('of more %s than the bound is refused before they are looked at', async (_, text) => {
+    const write = (content: string): BatchCall => ({ id: 'b', tool: 'file_write', input: { path: 'many', content } });
+    await expect(client.batch([read('a', 'one.txt'), write(text.repeat(1_000_000))])).rejects.toThrow(
+      '0 names in dependsOn and more than 20000 references; a batch has at most 20000 of both',
+    );
+    await expect(client.plan([read('a', 'one.txt'), write(text.repeat(20_001))])).rejects.toThrow('20000');
+  });
+
   test('tells each result as it comes', async () => {
     const told: string[] = [];
     await client.batch([run('slow', 'sleep 0.3'), read('quick', 'one.txt')], { onResult: (id) => told.push(id) });
