@@ -193,6 +193,18 @@ describe('ringfence batch', () => {
     expect(code).toBe(1);
   });
 
+  test('ends a call that needs a yes when nobody is there to give it, does the rest, and exits 4', async () => {
+    const asks = { id: 'w', tool: 'file_write', input: { path: 'docs/asked.md', content: '' } };
+    const batch = JSON.stringify([asks, read('a', 'one.txt')]);
+    const { stdout, stderr, code } = await cli(['-', '--state', daemon.stateDir], batch);
+    expect(stderr).toContain('nobody is there');
+    expect(stdout).toMatch(/^w\tCANCELLED\t.*\na\tok\t/);
+    expect(code).toBe(4);
+    const lost = await cli(['-'], batch);
+    expect(lost).toMatchObject({ code: 3, stderr: expect.stringMatching(/no daemon has run with state directory/) });
+    expect(lost.stderr).not.toContain('    at ');
+  });
+
   test('shows the plan', async () => {
     const { stdout, code } = await cli(['-', '--plan'], calls);
     expect(stdout).toMatch(/^level 0: a, b\ncritical path: [ab]\nestimated \d+ ms/);
