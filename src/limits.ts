@@ -22,6 +22,8 @@ export const limitsSchema = z.strictObject({
   writeBufferBytesMax: bytes().default(4 * MiB),
   /** Requests of one peer that may wait for an answer; further ones get OVERLOADED. */
   peerRequestsMax: count().default(1024),
+  /** Of these, those begun before others have their turn: an answer may take 10 ms to make, and a thousand requests come in one piece. */
+  peerRequestsPerTurn: count().default(8),
   /** Bytes of one peer's unanswered requests, so that many large ones can't fill the daemon. */
   peerRequestBytesMax: bytes().default(64 * MiB),
   /** The same over all connections, so that many of them can't. */
