@@ -35,7 +35,7 @@ import { acquireLock } from './store/database.ts';
 import { pastDurationMs } from './store/past-durations.ts';
 import { ResultCache } from './store/result-cache.ts';
 import { ResultLog } from './store/result-log.ts';
-import { builtinToolset, effectsOfBuiltin, toolsOf } from './tools/registry.ts';
+import { builtinToolset, effectsOfBuiltin, internalUndo, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
 import { listenWebSocket } from './transport/websocket.ts';
@@ -69,7 +69,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const told = { policyChanged() {} };
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told })));
   const policies = createPolicies(config, () => source.current);
-  const sandbox = await createSandbox(sandboxOptions(config), powers);
+  const sandbox = await createSandbox(sandboxOptions(config, records), powers);
   const { confinement } = sandbox;
   const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
@@ -92,6 +92,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
     durable: new DurableCalls(records.callStore, limits),
+    ...{ undoJournal: records.undoJournal, undoTool: internalUndo },
     batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
     confinement: toShown(confinement),
     probes: confinement.probes,
@@ -136,9 +137,10 @@ function createPolicies(config: Config, base: () => Policy): Policies {
   });
 }
 
-function sandboxOptions({ places, workspaces, toolchains, limits }: Config): SandboxOptions {
+function sandboxOptions({ places, workspaces, toolchains, limits }: Config, { undoJournal }: Records): SandboxOptions {
+  const spoolOf = (workspace: string) => undoJournal.spoolOf(workspace);
   const { arch, platform } = process;
-  return { runtime, stateDir: places.stateDir, workspaces, toolchains, limits, arch, platform, version };
+  return { runtime, spoolOf, stateDir: places.stateDir, workspaces, toolchains, limits, arch, platform, version };
 }
 
 interface Announced {

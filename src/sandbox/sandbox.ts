@@ -94,6 +94,8 @@ export interface SandboxOptions {
   readonly workspaces: readonly string[];
   /** Folders outside of /usr that commands see, read-only. */
   readonly toolchains?: readonly string[];
+  /** Where write hosts of a workspace keep what is needed to undo their calls; nowhere when absent. */
+  spoolOf?(workspace: string): string | undefined;
   readonly limits: Limits;
   readonly arch: string;
   readonly platform: string;
@@ -179,7 +181,9 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
     host({ tier, workspace, program, masks, nests }) {
       const { shownId: _, ...ids } = identity(workspace);
       if (tier === 'execute' && !nests) return { ...toLaunch([...rlimits(limits), ...dying(), ...program]), ...ids };
-      const asked = { ...request(workspace), masks: onDisk(masks, workspace) };
+      // No other host holds it, and no command.
+      const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
+      const asked = { ...request(workspace), masks: onDisk(masks, workspace), ...(spool !== undefined && { spool }) };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       return {

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { CallOptions, CallRecord, CallState, CallStatus, ResultMetadata, ToolResult, Verdict } from '../call.ts';
 import { type Code, ToolError, toToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Call, Handler, Toolset } from '../pipeline/stage.ts';
+import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
@@ -114,6 +114,19 @@ export class Session {
     if (earlier instanceof ToolError)
       return Promise.resolve(this.#toResult(call, powers.monotonicMs(), { error: earlier }));
     if (earlier) return earlier;
+    return this.#take(call, onState);
+  }
+
+  /** Runs a tool that no session has, under the same stages; never rejects. */
+  callInternal(named: NamedTool, input: unknown): Promise<ToolResult> {
+    const { name } = named.tool;
+    const call = this.#newCall(this.options.powers.uuid(), name, input, {});
+    return this.#take({ ...call, toolset: new Map([[name, named]]) });
+  }
+
+  #take(call: Call, onState?: (state: CallState) => void): Promise<ToolResult> {
+    const { powers } = this.options;
+    const { id } = call;
     const record: CallRecord = {
       callId: id,
       tool: redactText(call.name),
@@ -279,7 +292,7 @@ export class Session {
         truncated: { bytesTotal: usage.truncatedBytes, ...(call.logRef !== undefined && { ref: call.logRef }) },
       }),
       ...(usage?.filesChanged && { filesChanged: usage.filesChanged }),
-      undo: 'none',
+      undo: usage?.undo ?? 'none',
       resources: {
         cpuMs: round(usage?.cpuMs ?? 0),
         ...(usage?.peakBytes !== undefined && { peakBytes: usage.peakBytes }),
