@@ -38,6 +38,8 @@ export interface Change {
 
 /** Told of each change before it is seen; what it throws keeps the change from being made. */
 export interface ChangeRecorder {
+  /** Told of each name under which something is about to be made ready beside `at`. */
+  preparing?(at: Spot, temporary: string): void;
   before(change: Change): void;
 }
 
@@ -45,7 +47,7 @@ export interface ChangeRecorder {
 export const NO_RECORDER: ChangeRecorder = { before: () => undefined };
 
 /** A name for what is being made ready, in the directory where it will stand. */
-export const temporaryName = (): string => `.ringfence-${randomBytes(8).toString('hex')}.tmp`;
+const temporaryName = (): string => `.ringfence-${randomBytes(8).toString('hex')}.tmp`;
 
 export interface Putting {
   readonly type: EntryType;
@@ -69,6 +71,13 @@ export class Changes {
   /** What was changed so far, for the result of the call. */
   get noted(): readonly FileChange[] {
     return this.#noted;
+  }
+
+  /** A name under which what is to stand at `to` is made ready beside it. */
+  temporaryFor(to: Spot): string {
+    const name = temporaryName();
+    this.#recorder.preparing?.(to, name);
+    return name;
   }
 
   /** All of it was taken back. */

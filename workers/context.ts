@@ -130,7 +130,7 @@ export class WorkerContext implements ToolContext {
   async undo({ key, paths, force }: UndoRequest): Promise<UndoOutcome> {
     const { journal } = this.#options;
     if (!journal || !this.#journal) throw new ToolError('UNSUPPORTED', 'nothing is journalled here');
-    const entries = new Spool(journal.folder, key).entries();
+    const entries = new Spool(journal.folder, key).entries().filter(({ entry: it }) => it.kind !== 'prepare');
     const named = new Set(paths);
     if (entries.length === 0 || !entries.every(({ entry: it }) => named.has(it.path) && named.has(it.from ?? it.path)))
       throw new ToolError('CONFLICT', 'the journal of this call is not what it was');
@@ -149,8 +149,8 @@ export class WorkerContext implements ToolContext {
   async rollBack(spool: Spool): Promise<void> {
     const entries = spool.entries();
     // What is in conflict is left; what is not goes back all the same.
-    await new Undo(this.#undoParts, { force: false, skipsConflicts: true }).run(entries);
     await removePassing(entries, this.#undoParts);
+    await new Undo(this.#undoParts, { force: false, skipsConflicts: true }).run(entries);
     spool.remove();
   }
 

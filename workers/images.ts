@@ -25,6 +25,8 @@ const SMALL_BYTES = 1024 * 1024;
 
 export const NONE: Image = { type: 'none' };
 export const UNKNOWN: Image = { type: 'unknown' };
+/** A directory that is held for what comes into its place. */
+export const EMPTY: Image = { type: 'directory', mode: 0o700, hash: createHash('sha256').digest('hex') };
 
 export interface ImageBounds {
   bytesLeft: number;
@@ -206,7 +208,7 @@ class TreeInMaking implements Disposable {
     const [parent, name] = [cut < 0 ? '' : path.slice(0, cut), path.slice(cut + 1)];
     while (this.#open.length > 1 && this.#open.at(-1)?.path !== parent) this.#leave();
     const { fd, path: found } = this.#open.at(-1) as { fd: number; path: string };
-    if (found !== parent || name === '' || name === '.' || name === '..')
+    if (found !== parent || cut === 0 || name === '' || name === '.' || name === '..')
       throw new Error(`not a path in a tree: ${path}`);
     return { fd, name };
   }

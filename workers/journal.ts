@@ -2,7 +2,8 @@
 import type { FileChange } from '../src/call.ts';
 import type { JournalReport } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
-import type { Change, ChangeRecorder } from './changes.ts';
+import { codeOf } from './anchor.ts';
+import type { Change, ChangeRecorder, Spot } from './changes.ts';
 import { type BlobKeeper, boundsOf, imageAt, isKept, NONE, UNKNOWN } from './images.ts';
 import { type Blob, type Entry, type Image, Spool } from './spool.ts';
 
@@ -51,6 +52,14 @@ export class Journal implements ChangeRecorder, Disposable {
     this.#bounds = boundsOf(limits);
   }
 
+  preparing({ realPath }: Spot, temporary: string): void {
+    try {
+      this.#spool.note({ kind: 'prepare', path: realPath, pre: NONE, post: NONE, passing: [temporary] });
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
   /** Never refuses a change: what can't be kept can't be undone, and the result says so. */
   before(change: Change): void {
     const { journalTextBytesMax } = this.#limits;
@@ -60,8 +69,7 @@ export class Journal implements ChangeRecorder, Disposable {
       entry = this.#entryOf(change, keeper, journalTextBytesMax);
       this.#spool.append(entry, keeper.pending);
     } catch (error) {
-      // The disk of the spool is full, or fails.
-      console.error(error);
+      this.#failed(error);
       this.#lost += 1;
       return;
     }
@@ -85,8 +93,13 @@ export class Journal implements ChangeRecorder, Disposable {
     this.#spool[Symbol.dispose]();
   }
 
+  /** The disk of the spool is full, or fails: of no concern to whoever wants a file written. */
+  #failed(error: unknown): void {
+    if (codeOf(error) === undefined) throw error;
+    console.error(error);
+  }
+
   #entryOf({ kind, at, from, temporary, aside }: Change, keeper: Keeper, textBytesMax: number): Entry {
-    const passing = [temporary, aside].filter((it) => it !== undefined);
     const pre = kind === 'mkdir' ? NONE : this.#look(at, keeper);
     const post = (): Image => {
       if (kind === 'delete') return NONE;
@@ -102,7 +115,7 @@ export class Journal implements ChangeRecorder, Disposable {
     return {
       ...{ kind, path: at.realPath, pre, post: post() },
       ...(kind === 'rename' && from && { from: from.realPath }),
-      ...(passing.length > 0 && { passing }),
+      ...(aside !== undefined && { passing: [aside] }),
     };
   }
 

@@ -44,7 +44,8 @@ const image = z.discriminatedUnion('type', [
 const temporary = z.string().regex(/^\.ringfence-[0-9a-f]{16}\.tmp$/);
 
 const entry = z.strictObject({
-  kind: z.enum(['create', 'modify', 'delete', 'rename', 'copy', 'mkdir']),
+  /** `prepare`: nothing is to be seen yet, but `passing`. */
+  kind: z.enum(['prepare', 'create', 'modify', 'delete', 'rename', 'copy', 'mkdir']),
   /** Relative to the workspace, without links. */
   path: z.string(),
   /** What stood there. */
@@ -83,6 +84,11 @@ export class Spool implements Disposable {
   constructor(spool: string, key: string) {
     if (!KEY.test(key)) throw new Error(`not the key of a call: ${key}`);
     this.#folder = join(spool, key);
+  }
+
+  /** Survives this process, if not a power cut. */
+  note(entry: Entry): void {
+    writeAll(this.#open(), Buffer.from(`${JSON.stringify({ ...entry, tail: 0 })}\n`));
   }
 
   /** On the disk when it returns. Where a crash cuts the line short, its change was never made. */

@@ -8,11 +8,11 @@ import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
 import type { UndoOutcome } from '../src/tools/tool.ts';
 import { below } from './anchor.ts';
-import { type Changes, temporaryName, toChangeError } from './changes.ts';
-import { boundsOf, build, imageAt, isKept, isSameImage, NONE, UNKNOWN } from './images.ts';
+import { type Changes, toChangeError } from './changes.ts';
+import { boundsOf, build, EMPTY, imageAt, isKept, isSameImage, NONE, UNKNOWN } from './images.ts';
 import { mergeBack } from './merge.ts';
 import type { Places } from './places.ts';
-import type { BlobReader, Image, KeptEntry } from './spool.ts';
+import type { BlobReader, Entry, Image, KeptEntry } from './spool.ts';
 import { typeAt } from './targets.ts';
 import type { TreeChanges } from './tree-changes.ts';
 import { removeTree } from './trees.ts';
@@ -67,10 +67,9 @@ export class Undo {
     if (conflicts.length > 0 && !force && !skipsConflicts) return { restored: [], conflicts, merged: [] };
     const restored = new Set<string>();
     for (const step of this.#steps) {
-      if (skipsConflicts && (this.#conflicts.has(step.path) || step.kind === 'merge')) continue;
+      if (skipsConflicts && (step.kind === 'merge' || namesOf(step).some((it) => this.#conflicts.has(it)))) continue;
       await this.#do(step);
-      restored.add(step.path);
-      if (step.kind === 'move') restored.add(step.from);
+      for (const it of namesOf(step)) restored.add(it);
       await this.#parts.breathe();
     }
     return { restored: [...restored], conflicts, merged: [...this.#merged] };
@@ -79,6 +78,7 @@ export class Undo {
   async #plan(kept: KeptEntry): Promise<void> {
     const { entry } = kept;
     const { path, pre, post, kind } = entry;
+    if (kind === 'prepare') return;
     if (kind === 'rename') return this.#planMove(kept);
     if (kind === 'mkdir') {
       // What was put into it since is none of the call's, and keeps it.
@@ -87,6 +87,7 @@ export class Undo {
     }
     const now = this.#look(path);
     if (isSameImage(now, pre)) return;
+    if (this.#isPlaceholder(entry, now)) return void this.#steps.push({ kind: 'empty', path });
     const isOurs = isSameImage(now, post);
     if (!isKept(pre)) {
       this.#conflicts.add(path);
@@ -107,6 +108,10 @@ export class Undo {
     const from = entry.from as string;
     const [now, old] = [this.#look(path), this.#look(from)];
     if (isSameImage(now, pre) && isSameImage(old, post)) return;
+    // Both names: it was cut off between the two, or somebody has put it back.
+    if (isSameImage(now, post) && isSameImage(old, post) && isKept(pre))
+      return this.#restore(path, { to: pre, expect: now, read });
+    if (this.#isPlaceholder(entry, now)) return void this.#steps.push({ kind: 'empty', path });
     if (!isKept(pre) || now.type === 'none') {
       this.#conflicts.add(path);
       return;
@@ -119,6 +124,12 @@ export class Undo {
     this.#steps.push({ kind: 'move', path, from, expect: now });
     this.#then.set(from, now).set(path, NONE);
     if (pre.type !== 'none') this.#restore(path, { to: pre, expect: NONE, read });
+  }
+
+  /** A directory comes to its place by replacing an empty one, which is what a crash in between leaves. */
+  #isPlaceholder({ pre, post }: Entry, now: Image): boolean {
+    const isDirectory = pre.type === 'none' && post.type === 'directory';
+    return this.#options.skipsConflicts === true && isDirectory && isSameImage(now, EMPTY);
   }
 
   #restore(path: string, how: { to: Image; expect: Image; read: BlobReader }): void {
@@ -198,7 +209,7 @@ export class Undo {
     if (spot.realPath !== path) throw moved(path);
     for (const [inside] of (to.type === 'directory' && to.entries) || [])
       places.judgeInside(['write'], path, `${path}/${inside}`);
-    const name = temporaryName();
+    const name = changes.temporaryFor(spot);
     try {
       await build(to, { fd: spot.fd, name }, { read, breathe });
       const assertSame = () => {
@@ -221,6 +232,8 @@ export class Undo {
     if (!isSame || spot.realPath !== path) throw moved(path);
   }
 }
+
+const namesOf = (step: Step): string[] => (step.kind === 'move' ? [step.path, step.from] : [step.path]);
 
 const moved = (path: string) =>
   new ToolError('CONFLICT', `\`${path}\` changed while it was restored; everything is as it was before the undo`, {
