@@ -209,7 +209,7 @@ class TreeInMaking implements Disposable {
     while (this.#open.length > 1 && this.#open.at(-1)?.path !== parent) this.#leave();
     const { fd, path: found } = this.#open.at(-1) as { fd: number; path: string };
     if (found !== parent || cut === 0 || name === '' || name === '.' || name === '..')
-      throw new Error(`not a path in a tree: ${path}`);
+      throw new ToolError('CONFLICT', `\`${path}\` is no path in a tree`);
     return { fd, name };
   }
 

@@ -5,6 +5,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { ToolError } from '../src/errors.ts';
 import { codeOf } from './anchor.ts';
 import { writeAll } from './changes.ts';
 
@@ -114,7 +115,7 @@ export class Spool implements Disposable {
     return { file: name, path };
   }
 
-  /** In the order in which they were made; none where there is no such call. Throws what zod throws for what is none of ours. */
+  /** In the order in which they were made; none where there is no such call. Throws CONFLICT for what is none of ours. */
   entries(): KeptEntry[] {
     return this.#scan().found;
   }
@@ -133,7 +134,7 @@ export class Spool implements Disposable {
     while (at < bytes.length) {
       const end = bytes.indexOf('\n', at);
       if (end < 0) break;
-      const { tail, ...rest } = entry.parse(JSON.parse(bytes.toString('utf8', at, end)));
+      const { tail, ...rest } = toEntry(bytes.toString('utf8', at, end));
       if (end + 1 + tail > bytes.length) break;
       found.push({ entry: rest, read: this.#reader(bytes.subarray(end + 1, end + 1 + tail)) });
       at = end + 1 + tail;
@@ -185,5 +186,14 @@ export class Spool implements Disposable {
         fs.closeSync(fd);
       }
     };
+  }
+}
+
+function toEntry(line: string): z.output<typeof entry> {
+  try {
+    return entry.parse(JSON.parse(line));
+  } catch (cause) {
+    // ZodError, SyntaxError: somebody else wrote it.
+    throw new ToolError('CONFLICT', 'the journal of this call is not what it was', { cause });
   }
 }

@@ -33,7 +33,7 @@ export async function undoCall(
   { undoJournal, undoTool, known }: UndoParts & { known: CallRecord | undefined },
 ): Promise<UndoAnswer> {
   const { id, principal, role, workspace } = session.options;
-  const found = undoJournal.find(callId, { id, principal, role });
+  const found = undoJournal.find(callId, { id, principal, role, workspace });
   if (!found && !known)
     throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
   if (!found) return { ...NOTHING, error: notKept(callId, known).toWire() };

@@ -38,6 +38,7 @@ export interface Undoer {
   readonly id: string;
   readonly principal: string;
   readonly role: 'agent' | 'operator';
+  readonly workspace: string;
 }
 
 /** What a host said of a call, its shape checked. */
@@ -153,14 +154,16 @@ export class UndoJournal implements Disposable {
     if (spool !== undefined) this.#removeFolder(join(spool, key));
   }
 
-  /** The call of that id that somebody may undo: their own session's, else the latest of their principal, or of anybody's for an operator. */
-  find(callId: string, { id, principal, role }: Undoer): JournalledCall | undefined {
-    const rows = attempt(() => this.#statements.byId.all(callId)).map((it) => toRow(it));
-    return (
-      rows.find((it) => it.sessionId === id) ??
-      rows.find((it) => it.principal === principal) ??
-      (role === 'operator' ? rows[0] : undefined)
-    );
+  /**
+   * The call of that id that somebody may undo: their own session's; else the latest of their workspace, of their principal
+   * before those of others, which only an operator may undo. Undefined also for one that is not over.
+   */
+  find(callId: string, { id, principal, role, workspace }: Undoer): JournalledCall | undefined {
+    const own = this.#row(this.keyOf({ sessionId: id, callId }));
+    if (own?.isOver) return own;
+    const named = { callId, principal, workspace, anybody: role === 'operator' ? 1 : 0 };
+    const row = attempt(() => this.#statements.byId.get(named));
+    return row && toRow(row);
   }
 
   [Symbol.dispose](): void {
@@ -211,6 +214,7 @@ export class UndoJournal implements Disposable {
 }
 
 interface Row extends JournalledCall {
+  readonly isOver: boolean;
   readonly bytes: number;
 }
 
@@ -225,7 +229,7 @@ function toRow(row: Record<string, unknown>): Row {
     bytes,
   } = row as Record<string, string>;
   const base = { key, callId, sessionId, principal, workspace } as Omit<JournalledCall, 'paths'>;
-  return { ...base, paths: JSON.parse(paths as string), bytes: Number(bytes) };
+  return { ...base, isOver: row.undo !== null, paths: JSON.parse(paths as string), bytes: Number(bytes) };
 }
 
 interface Statements {
@@ -245,9 +249,9 @@ function prepare(database: DatabaseSync): Statements {
     end: database.prepare('UPDATE calls SET undo = ?, paths = ?, bytes = ? WHERE key = ?'),
     drop: database.prepare('DELETE FROM calls WHERE key = ?'),
     get: database.prepare('SELECT * FROM calls WHERE key = ?'),
-    byId: database.prepare(
-      'SELECT * FROM calls WHERE call_id = ? AND undo IS NOT NULL ORDER BY begun_ms DESC LIMIT 64',
-    ),
+    byId: database.prepare(`SELECT * FROM calls WHERE call_id = :callId AND undo IS NOT NULL
+      AND (:anybody = 1 OR principal = :principal)
+      ORDER BY workspace = :workspace DESC, principal = :principal DESC, begun_ms DESC LIMIT 1`),
     oldest: database.prepare('SELECT key, begun_ms FROM calls WHERE undo IS NOT NULL ORDER BY begun_ms LIMIT 1'),
   };
 }
