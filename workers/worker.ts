@@ -13,12 +13,14 @@ import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
+import { undoTool } from '../src/tools/undo.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
 import { withRefusal } from './denials.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
+import { Spool } from './spool.ts';
 import { LanguageServers } from './symbols.ts';
 import { TerminalSet } from './terminals.ts';
 
@@ -73,9 +75,13 @@ export default async function run(job: Job): Promise<JobReturn> {
 async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   const context = contextOf(job, signal, onOutput);
   // Jobs that only wait share their thread, so that its clock is not theirs.
-  const usage = () => context.usage(setup.command ? 0 : cpuSinceLastMs());
+  const usage = () => {
+    const journal = context.endJournal();
+    return { ...context.usage(setup.command ? 0 : cpuSinceLastMs()), ...(journal && { journal }) };
+  };
   try {
-    const tool = (builtinTools as Record<string, Tool>)[job.tool];
+    if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: usage() };
+    const tool = job.tool === undoTool.name ? (undoTool as unknown as Tool) : builtins[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
     return { ok: true, data, usage: usage(), ...(tool.state && { state: context.state }) };
@@ -90,6 +96,25 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
 async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Preview> {
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `${job.tool} can't tell what it would do`);
   return tool.preview(job.input as never, context);
+}
+
+const builtins = builtinTools as Record<string, Tool>;
+
+/** Gives those that are taken back; of others the policy or the disk forbids it. */
+async function rollBack(
+  { folder, keys }: NonNullable<Job['rollBack']>,
+  context: WorkerContext,
+): Promise<{ done: string[] }> {
+  const done: string[] = [];
+  for (const key of keys) {
+    try {
+      await context.rollBack(new Spool(folder, key));
+      done.push(key);
+    } catch (error) {
+      console.error(error);
+    }
+  }
+  return { done };
 }
 
 let accountedUs = 0;
@@ -114,6 +139,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
     ...(job.state !== undefined && { state: job.state }),
     ...(job.readOnly && { readOnly: true }),
+    ...(job.journal && { journal: job.journal }),
     ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,
