@@ -16,11 +16,16 @@ import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
+import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
 import { TerminalSet } from './terminals.ts';
+import { JobClock } from './thread-clock.ts';
 
-const setup = workerData as HostSetup;
+const setup = workerData as ThreadSetup;
+const places = new JobPlaces(setup.places);
+const taskId = ownTaskId();
+const clock = new JobClock();
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
@@ -49,7 +54,7 @@ host.onmessage = (event) => {
 };
 host.unref();
 
-export default async function run(job: Job): Promise<JobReturn> {
+export default async function run({ job, place }: PlacedJob): Promise<JobReturn> {
   let outputs = 0;
   const window = new OutputWindow(setup.limits.outputWindowBytes);
   const onOutput: CommandRequest['onOutput'] = (stream, data) => {
@@ -58,19 +63,28 @@ export default async function run(job: Job): Promise<JobReturn> {
     return window.sent(data.length);
   };
   const controller = new AbortController();
+  places.enter(place, { taskId, begunMs: clock.begin(job.id) });
   running.set(job.id, { controller, window });
   try {
     return { result: await toResult(job, controller.signal, onOutput), outputs };
   } finally {
     running.delete(job.id);
+    clock.end(job.id);
+    places.leave(place);
   }
 }
 
 async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   const context = contextOf(job, signal, onOutput);
-  // Jobs that only wait share their thread, so that its clock is not theirs.
-  const usage = () => context.usage(setup.command ? 0 : cpuSinceLastMs());
+  // Commands are waited for, by many jobs in one thread: its clock says nothing of them.
+  const usage = () => {
+    const used = context.usage(setup.command ? 0 : clock.end(job.id));
+    if (job.cpuMs !== undefined) used.enforcedBy += ', thread clock';
+    return used;
+  };
   try {
+    if (job.cpuMs !== undefined && taskId === 0)
+      throw new ToolError('SANDBOX_UNAVAILABLE', 'without /proc nothing can hold a call to its CPU time');
     const tool = (builtinTools as Record<string, Tool>)[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
@@ -86,16 +100,6 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
 async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Preview> {
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `${job.tool} can't tell what it would do`);
   return tool.preview(job.input as never, context);
-}
-
-let accountedUs = 0;
-
-/** CPU time of this thread since the job before: the job's own and what it cost to hand it over. */
-function cpuSinceLastMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  const sinceUs = user + system - accountedUs;
-  accountedUs = user + system;
-  return sinceUs / 1000;
 }
 
 function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): WorkerContext {
