@@ -59,8 +59,10 @@ export default async function run({ job, place }: PlacedJob): Promise<JobReturn>
   const window = new OutputWindow(setup.limits.outputWindowBytes);
   const onOutput: CommandRequest['onOutput'] = (stream, data) => {
     outputs += 1;
-    parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput);
-    return window.sent(data.length);
+    const { length } = data;
+    // Moved, not copied: a piece's memory is its own.
+    parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput, [data.buffer as ArrayBuffer]);
+    return window.sent(length);
   };
   const controller = new AbortController();
   places.enter(place, { taskId, begunMs: clock.begin(job.id) });
