@@ -8,7 +8,7 @@ import { Hosts } from './hosts/hosts.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
-import { networkOf } from './pipeline/bounds.ts';
+import { heapOf, networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
@@ -226,7 +226,10 @@ function warm(
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
-      hosts.warm({ tier, workspace, view }, tier === 'execute' ? networkOf(policy) : undefined);
+      hosts.warm(
+        { tier, workspace, view, ...heapOf(policy, tier) },
+        tier === 'execute' ? networkOf(policy) : undefined,
+      );
 }
 
 function sessionEntry({ options, policy }: Session): AuditEntry {

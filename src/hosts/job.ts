@@ -25,6 +25,8 @@ export interface Job {
   readonly masks?: Masks;
   /** What a command of it may use; for execute hosts. */
   readonly bounds?: CommandBounds;
+  /** CPU time that it may take of its thread, where a policy says so; for other hosts than execute. */
+  readonly cpuMs?: number;
   /** Whose it is, for tools that keep something between calls, and how many things this host may then keep. */
   readonly keeper?: { readonly session: string; readonly keptMax: number };
   /** By which the egress proxy knows its command, where that may connect. */
