@@ -18,24 +18,20 @@ interface Waiter extends Wanted {
 export class LockTable {
   readonly #held = new Held();
   readonly #waiting = new Set<Waiter>();
-  /** The locks of all who wait. */
-  readonly #wanted = new Held();
-  #names = 0;
+  /** What those want who wait. */
+  readonly #wished = new Held();
+  #wishes = 0;
   #isGranting = false;
 
+  /** Paths that are waited for, all together. */
   get waiting(): number {
-    return this.#waiting.size;
-  }
-
-  /** Names in the paths of those who wait: what a look at all of them costs. */
-  get waitingNames(): number {
-    return this.#names;
+    return this.#wishes;
   }
 
   /** Settles with a function to call when it is over. Rejects with the signal's reason. */
   async acquire(wanted: Wanted, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    const isFree = !this.#held.conflicts(wanted) && !this.#wanted.conflicts(wanted);
+    const isFree = !this.#held.conflicts(wanted) && !this.#wished.conflicts(wanted);
     if (isFree) this.#held.add(wanted, 1);
     else await this.#wait(wanted, signal);
     return () => {
@@ -54,22 +50,21 @@ export class LockTable {
         },
       };
       const leave = () => {
-        this.#leave(waiter);
+        this.#wish(waiter, -1);
         reject(signal.reason as Error);
         // Those behind it may have waited for it alone.
         this.#grantSoon();
       };
       signal.addEventListener('abort', leave, { once: true });
-      this.#waiting.add(waiter);
-      this.#wanted.add(waiter, 1);
-      this.#names += namesIn(waiter);
+      this.#wish(waiter, 1);
     });
   }
 
-  #leave(waiter: Waiter): void {
-    this.#waiting.delete(waiter);
-    this.#wanted.add(waiter, -1);
-    this.#names -= namesIn(waiter);
+  #wish(waiter: Waiter, change: 1 | -1): void {
+    if (change > 0) this.#waiting.add(waiter);
+    else this.#waiting.delete(waiter);
+    this.#wished.add(waiter, change);
+    this.#wishes += change * (waiter.reads.length + waiter.writes.length);
   }
 
   /** Once for all that end at the same moment, as those of a session do. */
@@ -92,7 +87,7 @@ export class LockTable {
         if (waiter.writes.includes('')) return;
         continue;
       }
-      this.#leave(waiter);
+      this.#wish(waiter, -1);
       this.#held.add(waiter, 1);
       waiter.go();
     }
@@ -155,7 +150,3 @@ function* upwards(path: string): Generator<string> {
     if (at === '') return;
   }
 }
-
-/** Names in its paths, the root's counted as well. */
-export const namesIn = ({ reads, writes }: Pick<Wanted, 'reads' | 'writes'>): number =>
-  [...reads, ...writes].reduce((sum, path) => sum + [...upwards(path)].length, 0);

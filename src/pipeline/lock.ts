@@ -2,7 +2,7 @@
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { locksOf } from '../policy/schema.ts';
-import { LockTable, namesIn, type Wanted } from './lock-table.ts';
+import { LockTable, type Wanted } from './lock-table.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 
 /**
@@ -17,8 +17,7 @@ export const lock = (limits: Limits): Stage => {
     if (wanted.reads.length + wanted.writes.length === 0) return next(call);
     const table = tables.get(call.root) ?? new LockTable();
     tables.set(call.root, table);
-    const isMuch = table.waiting > 0 && table.waitingNames + namesIn(wanted) > limits.lockNamesMax;
-    if (isMuch || table.waiting >= limits.lockWaitersMax) throw tooMany(table, limits);
+    if (table.waiting >= limits.lockWaitingPathsMax) throw tooMany(table, limits);
     const release = await table.acquire(wanted, call.controller.signal);
     try {
       return await next(call);
@@ -28,11 +27,11 @@ export const lock = (limits: Limits): Stage => {
   };
 };
 
-function tooMany({ waiting, waitingNames }: LockTable, { lockWaitersMax, lockNamesMax }: Limits): ToolError {
+function tooMany({ waiting }: LockTable, { lockWaitingPathsMax }: Limits): ToolError {
   return new ToolError(
     'QUEUE_FULL',
-    `${waiting} calls wait for others that change the same paths, of ${waitingNames} names; at most ${lockWaitersMax} may, of ${lockNamesMax} names`,
-    { suggestion: 'Call again when some of them are over.', details: { retryAfterMs: 100 } },
+    `${waiting} paths are waited for by calls that other calls hold up; at most ${lockWaitingPathsMax} may be`,
+    { details: { retryAfterMs: 100 } },
   );
 }
 

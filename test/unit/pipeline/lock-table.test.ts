@@ -135,7 +135,7 @@ test('a thousand who give up at once cost one look at those who wait', async () 
   // One look for each of them takes seconds.
   expect(performance.now() - startedAt).toBeLessThan(500);
   release();
-  expect(table.waitingNames).toBe(0);
+  expect(table.waiting).toBe(0);
 });
 
 test('whether a newcomer meets who waits is told without looking at each of them', async () => {
