@@ -137,18 +137,3 @@ test('a thousand who give up at once cost one look at those who wait', async () 
   release();
   expect(table.waiting).toBe(0);
 });
-
-test('whether a newcomer meets who waits is told without looking at each of them', async () => {
-  const table = new LockTable();
-  const stop = new AbortController();
-  const paths = (folder: string) => Array.from({ length: 200 }, (_, nth) => `${folder}/${nth}`);
-  await table.acquire(wanted('a', [], ['x']), endless);
-  const all = Array.from({ length: 300 }, (_, at) =>
-    table.acquire(wanted('a', [], ['x', ...paths(`f${at}`)]), stop.signal).catch(() => 'left'),
-  );
-  const startedAt = performance.now();
-  for (let at = 0; at < 10; at++) (await table.acquire(wanted('b', [], paths(`g${at}`)), endless))();
-  expect(performance.now() - startedAt).toBeLessThan(1000);
-  stop.abort(new Error('enough'));
-  await Promise.all(all);
-});
