@@ -16,7 +16,8 @@ const SPIN = { path: 'held', pattern: 'long.txt', find: '^(a+)+$', replace: 'b',
 let daemon: TestDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY });
+  // So that the clock of the thread comes first, however busy the machine is.
+  daemon = await startDaemon({ policy: POLICY, limits: { boundedWorkMs: 20_000 } });
   client = await daemon.connect();
   mkdirSync(join(daemon.workspace, 'held'));
   writeFileSync(join(daemon.workspace, 'held/long.txt'), `${'a'.repeat(5000)}!\n`);
