@@ -67,8 +67,8 @@ export const limitsSchema = z.strictObject({
   cacheTtlMs: ms().default(300_000),
   /** Files and directories that a kept result may be made of: each is looked at before it is given again, 5 µs each, in the gateway. */
   cacheWitnessesMax: count().default(256),
-  /** Calls of one workspace that wait for others' paths; each end of a call looks at all of them, 1 ms as measured. */
-  lockWaitersMax: count().default(2048),
+  /** Paths of one workspace that calls wait for; each end of a call looks at all of them, 8 ms as measured. */
+  lockWaitingPathsMax: count().default(2048),
   /** Longest wait between two attempts of a call. */
   retryBackoffMsMax: ms().default(30_000),
   /** Attempts of a call after its first, whatever its caller or its tool say. */
@@ -243,6 +243,32 @@ export const limitsSchema = z.strictObject({
   searchResultBytes: bytes().default(4 * MiB),
   /** Paths of one search that are held in memory to be sorted, at about 200 bytes each. */
   searchPathsMax: count().default(200_000),
+  /** Data of one language server, in memory; two threads of a host may have one each. 1 200 files of TypeScript take 230 to 400 MB. */
+  symbolServerMemoryBytes: bytes().default(640 * MiB),
+  /** The same of a process that parses; 550 MiB of it are room that its runtime reserves and does not fill. */
+  symbolParserMemoryBytes: bytes().default(768 * MiB),
+  /** What one of both may send for one question, so that a name which stands everywhere can't fill the thread that reads it. */
+  symbolAnswerBytes: bytes().default(32 * MiB),
+  /** One of both that was not asked for this long is ended, as soon as its thread has something to do. */
+  symbolsIdleMs: ms().default(120_000),
+  /** Files that a language server holds open at once, each as a copy; projects that one question looks into. */
+  symbolFilesOpenMax: count().default(64),
+  /** Of these, files that their project may leave out, opened to see; 20 ms each. */
+  symbolFilesDoubtedMax: count().default(16),
+  /** Sources of a workspace that are looked at before each question, 8 µs each; in larger ones the rest is left out. */
+  symbolSourcesMax: count().default(50_000),
+  /** Files that one question has parsed; most take 2 ms. */
+  symbolParsedMax: count().default(1_000),
+  /** How long a parser may take for one file: on some texts it never ends. */
+  symbolParseMs: ms().default(2_000),
+  /** Source that is parsed; 1 MB takes 80 ms and 100 times its size in memory. */
+  symbolSourceBytesMax: bytes().default(2 * MiB),
+  /** Parsers that files of one call may end before the call fails. */
+  symbolParserEndsMax: count().default(3),
+  /** Definitions of one name whose references are looked for when no file is said. */
+  symbolDefinitionsMax: count().default(20),
+  /** Characters of a line that stand for a symbol in an answer. */
+  symbolLineChars: count().default(200),
   /** Lines of a tree of the workspace, so that it fits what a model reads. */
   treeLinesMax: count().default(1_000),
   /** Content that file_read_many returns in all, so that 100 files fit one message. */
@@ -250,7 +276,7 @@ export const limitsSchema = z.strictObject({
   /** Text that is validated; YAML takes about 1 ms for each KiB at worst. */
   validateBytesMax: bytes().default(MiB),
   /** Longest that work whose time its input decides (a schema's patterns) may keep a thread that others share. */
-  boundedWorkMs: ms().default(500),
+  boundedWorkMs: ms().default(1000),
   /** Characters of the diff that a person is shown before a file is changed; files four times as large are not compared. */
   previewDiffBytes: bytes().default(64 * KiB),
   /** Symbolic links followed in one path, as in the kernel. */

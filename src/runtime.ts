@@ -43,9 +43,15 @@ function neededPaths(): string[] {
     '@lydell/node-pty',
     '@xterm/headless',
     '@vscode/ripgrep',
+    'vscode-jsonrpc/node',
+    '@ast-grep/napi',
+    '@ast-grep/lang-python',
+    '@ast-grep/lang-rust',
+    '@ast-grep/lang-go',
+    'typescript',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
-  const modules = [...files, ...ripgrepOf(files.at(-1) as string)].map((path) =>
+  const modules = [...files, ...NATIVE.flatMap(nativeOf)].map((path) =>
     path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length),
   );
   const binary = ptyBinary();
@@ -57,10 +63,17 @@ function neededPaths(): string[] {
   return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => path.startsWith(`${it}/`)));
 }
 
-/** Its program, which is in a package for each platform; none where that was not installed, and searches say so. */
-function ripgrepOf(module: string): string[] {
+/** Packages whose programs are in another one for each platform. */
+const NATIVE = [
+  { module: '@vscode/ripgrep', program: '@vscode/ripgrep', path: 'bin/rg' },
+  { module: 'typescript', program: '@typescript/typescript', path: 'package.json' },
+];
+
+/** The program's package; none where it was not installed, and the tools that need it say so. */
+function nativeOf({ module, program, path }: (typeof NATIVE)[number]): string[] {
   try {
-    return [createRequire(module).resolve(`@vscode/ripgrep-${process.platform}-${process.arch}/bin/rg`)];
+    const { resolve } = createRequire(import.meta.resolve(module));
+    return [resolve(`${program}-${process.platform}-${process.arch}/${path}`)];
   } catch {
     return []; // MODULE_NOT_FOUND
   }

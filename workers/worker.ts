@@ -13,12 +13,16 @@ import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
+import { undoTool } from '../src/tools/undo.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
+import { withRefusal } from './denials.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
+import { Spool } from './spool.ts';
+import { LanguageServers } from './symbols.ts';
 import { TerminalSet } from './terminals.ts';
 import { JobClock } from './thread-clock.ts';
 
@@ -29,6 +33,8 @@ const clock = new JobClock();
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
+/** They live in the host's own sandbox; one that runs commands has tools of another kind. */
+const servers = setup.tier === 'read_only' ? new LanguageServers(setup.limits, powers) : undefined;
 const command = setup.command && prepare(setup.command);
 const terminals =
   command &&
@@ -80,14 +86,16 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
   const context = contextOf(job, signal, onOutput);
   // Commands are waited for, by many jobs in one thread: its clock says nothing of them.
   const usage = () => {
+    const journal = context.endJournal();
     const used = context.usage(setup.command ? 0 : clock.end(job.id));
     if (job.cpuMs !== undefined) used.enforcedBy += ', thread clock';
-    return used;
+    return { ...used, ...(journal && { journal }) };
   };
   try {
     if (job.cpuMs !== undefined && taskId === 0)
       throw new ToolError('SANDBOX_UNAVAILABLE', 'without /proc nothing can hold a call to its CPU time');
-    const tool = (builtinTools as Record<string, Tool>)[job.tool];
+    if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: usage() };
+    const tool = job.tool === undoTool.name ? (undoTool as unknown as Tool) : builtins[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
     return { ok: true, data, usage: usage(), ...(tool.state && { state: context.state }) };
@@ -95,13 +103,32 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     // The only catch-all on this side: what a tool did not mean to throw is INTERNAL to the caller and whole in the log.
     const error = toToolError(thrown);
     if (error.code === 'INTERNAL') console.error(error.cause ?? error);
-    return { ok: false, error: error.toWire(), usage: usage() };
+    return { ok: false, error: error.toWire(), usage: withRefusal(usage(), error) };
   }
 }
 
 async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Preview> {
   if (!tool.preview) throw new ToolError('UNSUPPORTED', `${job.tool} can't tell what it would do`);
   return tool.preview(job.input as never, context);
+}
+
+const builtins = builtinTools as Record<string, Tool>;
+
+/** Gives those that are taken back; of others the policy or the disk forbids it. */
+async function rollBack(
+  { folder, keys }: NonNullable<Job['rollBack']>,
+  context: WorkerContext,
+): Promise<{ done: string[] }> {
+  const done: string[] = [];
+  for (const key of keys) {
+    try {
+      await context.rollBack(new Spool(folder, key));
+      done.push(key);
+    } catch (error) {
+      console.error(error);
+    }
+  }
+  return { done };
 }
 
 function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): WorkerContext {
@@ -116,10 +143,12 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
     ...(job.state !== undefined && { state: job.state }),
     ...(job.readOnly && { readOnly: true }),
+    ...(job.journal && { journal: job.journal }),
     ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,
     ...{ signal, ripgrep },
+    ...(servers && { servers }),
     ...(command && { command }),
     ...(job.keeper && terminals && { terminals: terminals.of(job.keeper, { masks: job.masks ?? NO_MASKS, signal }) }),
     ...(onOutput && { onOutput }),

@@ -1,14 +1,16 @@
 import { ToolError } from '../errors.ts';
-import type { Hosts, PathView, Ran } from '../hosts/hosts.ts';
+import type { Hosts, PathView, Ran, RunOptions } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import { decide } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import type { ToolStates } from '../store/tool-states.ts';
+import type { UndoJournal } from '../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
 import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
+import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
 
@@ -18,6 +20,7 @@ export interface ExecuteParts {
   readonly powers: Powers;
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
+  readonly undoJournal: UndoJournal;
   /** The rules on paths that a policy holds host and commands of a call to. */
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
@@ -95,25 +98,24 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
   };
-  const ran = await parts.hosts
-    .run(place, job, {
-      signal,
-      onOutput: call.output,
-      beforeStart: async () => {
-        // The host was chosen by its rules on paths, and holds the call to no others.
-        if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
-        call.onStart?.();
-        await call.confirm?.();
-      },
-      onStarted: () => {
-        call.started = true;
-        call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
-      },
-    })
-    .catch((error: unknown) => {
-      // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
-      throw signal.aborted ? signal.reason : error;
-    });
+  const options: RunOptions = {
+    signal,
+    onOutput: call.output,
+    beforeStart: async () => {
+      // The host was chosen by its rules on paths, and holds the call to no others.
+      if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
+      call.onStart?.();
+      await call.confirm?.();
+    },
+    onStarted: () => {
+      call.started = true;
+      call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
+    },
+  };
+  const ran = await runJournalled(call, { place, request: job, options }, parts).catch((error: unknown) => {
+    // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
+    throw signal.aborted ? signal.reason : error;
+  });
   const data = taken(ran, call);
   const { result } = ran;
   if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });

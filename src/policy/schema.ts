@@ -201,7 +201,16 @@ const rateLimit = z.strictObject({
   per: z.enum(['session', 'principal', 'daemon']).default('principal').describe('Whose calls are counted together.'),
 });
 
-const tools = z.strictObject({ disable: z.array(glob).max(256).optional() }).catchall(z.strictObject({ decision }));
+/** What one tool may, and how much of it; bounds here only lower those of its tier. */
+const toolEntry = z
+  .strictObject({
+    decision: decision.optional(),
+    timeoutMs: tier.shape.timeoutMs,
+    outputBytes: tier.shape.outputBytes,
+  })
+  .refine((it) => Object.values(it).some((value) => value !== undefined), 'must say something of the tool');
+
+const tools = z.strictObject({ disable: z.array(glob).max(256).optional() }).catchall(toolEntry);
 
 /** Names of what a child may widen: `tiers`, `tiers.<tier>`, `rules` (adding allow rules), `rules.<id>`, `approvals`, `rateLimits`, `environment`, `secrets`. */
 const openName = text(80).regex(/^(tiers|rules)(\.[a-z0-9_-]+)?$|^(approvals|rateLimits|environment|secrets)$/);
@@ -303,6 +312,9 @@ export interface ApprovalSettings {
   readonly rememberMaxMs: number;
 }
 
+/** In milliseconds, and bytes of a result. */
+export type ToolBounds = Partial<Readonly<Record<'timeoutMs' | 'outputBytes', number>>>;
+
 /** One policy, parents included. */
 export interface Policy {
   /** Built-in name, or the file's path. */
@@ -313,6 +325,8 @@ export interface Policy {
   readonly rules: readonly Rule[];
   readonly rateLimits: readonly RateLimit[];
   readonly approvals: ApprovalSettings;
+  /** Bounds of single tools, by the name or alias that the policy gives; below those of their tier. */
+  readonly toolBounds?: Readonly<Record<string, ToolBounds>>;
   /** Undefined: all. */
   readonly environment?: readonly string[];
   readonly open: readonly string[];

@@ -23,6 +23,8 @@ import terminalInteractive from './terminal/interactive.ts';
 import terminalScript from './terminal/script.ts';
 import todoRead from './todo/read.ts';
 import todoWrite from './todo/write.ts';
+import workspaceFindReferences from './workspace/find-references.ts';
+import workspaceSearchSymbol from './workspace/search-symbol.ts';
 import workspaceStructure from './workspace/structure.ts';
 
 export const builtinTools = {
@@ -50,5 +52,7 @@ export const builtinTools = {
   terminal_script: terminalScript,
   todo_read: todoRead,
   todo_write: todoWrite,
+  workspace_find_references: workspaceFindReferences,
+  workspace_search_symbol: workspaceSearchSymbol,
   workspace_structure: workspaceStructure,
 } as const;

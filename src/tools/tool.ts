@@ -6,6 +6,7 @@ import * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
 
 declare const checked: unique symbol;
@@ -76,6 +77,25 @@ export interface FileChanges {
   rename(from: string, to: string, options: { overwrite: boolean }): Promise<void>;
   /** Copies the same. Resolves with how many entries were copied. */
   copy(from: string, to: string, options: { overwrite: boolean }): Promise<number>;
+}
+
+/** A call to take back. */
+export interface UndoRequest {
+  /** Names what its journal kept. */
+  readonly key: string;
+  /** All that may be changed for it. */
+  readonly paths: readonly string[];
+  /** Whether what was changed since is lost, too. */
+  readonly force: boolean;
+}
+
+export interface UndoOutcome {
+  /** Paths that are as they were before the call. */
+  readonly restored: string[];
+  /** Paths that were changed since, or not kept; nothing is restored then, unless forced. */
+  readonly conflicts: string[];
+  /** Of those restored: where what was changed since is still there, too. */
+  readonly merged: string[];
 }
 
 /** A command line with its directory and environment, ready to run in a sandbox of its own. */
@@ -198,11 +218,15 @@ export interface ToolContext {
   openDirectory(path: string): CheckedDirectory;
   /** Opens a directory, or one file, to search it. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED, FILE_LIMIT. */
   search(path: string): CheckedSearch;
+  /** What its sources declare and refer to. */
+  readonly symbols: Symbols;
   /** Runs `work`, which is synchronous, unless it takes longer than `boundedWorkMs`: then it is ended wherever it is. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
   /** Holds the place of a file to write. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
   target(path: string, options: { createDirs: boolean }): CheckedTarget;
   readonly changes: FileChanges;
+  /** Takes a call back: all of it or nothing. Throws CONFLICT, ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED. */
+  undo(request: UndoRequest): Promise<UndoOutcome>;
   /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
   command(request: CommandAsked): CheckedCommand;
   /** Runs a command to its end; its output is streamed to the caller meanwhile. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */
@@ -291,6 +315,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly idempotent?: boolean;
   readonly cacheable?: boolean;
   readonly retry?: Retry;
+  /** Left out of the lists that models get, which are to stay short, unless all are asked for or a policy names it. */
+  readonly isExtra?: boolean;
   /** Tools that it usually follows: in a batch, calls of it begin after those before them. */
   readonly dependencies?: readonly string[];
   /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */

@@ -62,6 +62,13 @@ beforeEach(() => {
   makeRepository(join(daemon.workspace, '.repo'));
 });
 
+/** Sources, for tools that read such; the examples of the others count files. */
+function makeSources(folder: string): void {
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'hello.ts'), "export function greet() { return 'hello'; }\n");
+  writeFileSync(join(folder, 'main.ts'), "import { greet } from './hello.ts';\ngreet();\n");
+}
+
 /** Everything in a workspace: files by content and mode, links by what they say. */
 function contentOf(workspace: string): string[] {
   return readdirSync(workspace, { recursive: true, encoding: 'utf8' })
@@ -78,6 +85,7 @@ describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool
   test.each(tool.examples.map((it) => [JSON.stringify(it.input), it] as const))(
     'does what its example %s says',
     async (_, example) => {
+      if (tool.category === 'code_analysis') makeSources(join(daemon.workspace, 'lib'));
       const result = await client.call(name, example.input);
       if ('error' in example) expect(result).toMatchObject({ success: false, error: { code: example.error } });
       else expect(result).toMatchObject({ success: true, data: example.output });

@@ -8,6 +8,7 @@ import type { Tool } from '../../src/tools/tool.ts';
 import { Anchor } from '../../workers/anchor.ts';
 import { WorkerContext } from '../../workers/context.ts';
 import { Ripgrep } from '../../workers/ripgrep.ts';
+import { LanguageServers } from '../../workers/symbols.ts';
 
 export interface ToolRunOptions {
   /** Absolute, without links. */
@@ -29,9 +30,11 @@ export function toolRunner({
   const anchor = new Anchor(workspace, limits);
   const view = { key: rules.length === 0 ? '' : 'rules', rules, home: '/nonexistent' };
   const ripgrep = new Ripgrep(limits, powers);
+  const servers = new LanguageServers(limits, powers);
   const contextOf = (own: AbortSignal) =>
-    new WorkerContext({ workspace, anchor, view, masks: NO_MASKS, limits, powers, signal: own, ripgrep });
+    new WorkerContext({ workspace, anchor, view, masks: NO_MASKS, limits, powers, signal: own, ripgrep, servers });
   return {
+    servers,
     /** The tool's data, as its own schema lets it out. */
     async run<D = Record<string, never>>(
       name: keyof typeof builtinTools,

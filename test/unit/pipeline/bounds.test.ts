@@ -39,3 +39,21 @@ test('programs of a tool are held to what is said of commands and of its own tie
   expect(commandBoundsOf(layers, defaultLimits, 'read_only')).toMatchObject({ cpuMs: 50, memoryMb: 32 });
   expect(commandBoundsOf(layers, defaultLimits)).toMatchObject({ cpuMs: 60, memoryMb: 32 });
 });
+
+test('what a policy says of one tool lowers the bounds of its tier for that tool alone, under any of its names', () => {
+  const tool = { name: 'file_grep', aliases: [{ name: 'grep' }] } as never;
+  const other = { name: 'file_glob', aliases: [] } as never;
+  const of = (text: string) => parsePolicy(`tools: { ${text} }`, 'p.yaml');
+  const layers = narrow(of('file_grep: { timeoutMs: 5000 }'), of('grep: { timeoutMs: 3000, outputBytes: 2048 }'));
+  const least = (key: 'timeoutMs' | 'outputBytes', asked: never) =>
+    leastOf(layers, { tier: 'read_only', key, most: 9000, tool: asked });
+  expect([least('timeoutMs', tool), least('outputBytes', tool)]).toEqual([3000, 2048]);
+  expect([least('timeoutMs', other), least('outputBytes', other)]).toEqual([9000, 9000]);
+});
+
+test('a policy that says more of a tool than what it extends does not get more', () => {
+  const parent = parsePolicy('tools: { file_grep: { timeoutMs: 5000 } }', 'p.yaml');
+  const tool = { name: 'file_grep', aliases: [] } as never;
+  const child = narrow(parent, parsePolicy('tools: { file_grep: { timeoutMs: 8000 } }', 'q.yaml'));
+  expect(leastOf(child, { tier: 'read_only', key: 'timeoutMs', most: 9000, tool })).toBe(5000);
+});

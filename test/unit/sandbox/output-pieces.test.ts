@@ -5,7 +5,7 @@ import { OutputPieces } from '../../../src/sandbox/output-pieces.ts';
 function pieces() {
   const given: [string, string][] = [];
   const it = new OutputPieces(
-    (stream, data) => void given.push([stream, `${data}`]),
+    (stream, data) => void given.push([stream, Buffer.from(data).toString()]),
     () => {},
   );
   const push = (stream: 'stdout' | 'stderr', text: string) => it.push(stream, Buffer.from(text));
@@ -60,7 +60,7 @@ test('a piece has memory of its own, and says when there is no room for more', (
   it.push('stderr', chunk);
   it.flush();
   chunk.fill(0);
-  expect(`${own}`).toBe('abc');
+  expect(Buffer.from(own ?? []).toString()).toBe('abc');
   expect(own?.byteLength).toBe(own?.buffer.byteLength);
   expect(told).toEqual([room]);
 });
