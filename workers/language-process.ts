@@ -89,14 +89,16 @@ export class LanguageProcess implements Disposable {
     // Unlike its pipes, a question keeps the thread alive until it is answered.
     this.#child.ref();
     try {
+      const answers = await import('vscode-jsonrpc/node');
       const connection = await this.#connection;
       const ended = this.#ended.then((): never => {
         throw this.#failure();
       });
       const answer = connection.sendRequest<T>(method, params).catch((error: Error) => {
-        // A connection that broke is told by the child's end.
-        if (!this.#alive) return ended;
-        throw new Unanswered(error.message);
+        if (this.#alive && error instanceof answers.ResponseError) throw new Unanswered(error.message);
+        // A line that broke is worth nothing any more; why it did is told by the child's end.
+        this.kill();
+        return ended;
       });
       return await Promise.race([answer, ended, aborted.promise]);
     } finally {

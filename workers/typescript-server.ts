@@ -72,6 +72,8 @@ export class TypeScriptServer implements Disposable {
   /** Opened files with the stamp of what it has of them; those used last are last. */
   #open = new Map<string, string>();
   #idle: Timer | undefined;
+  /** Of the project that a new one could not even load. */
+  #tooMuch: { error: ToolError; stamps: ReadonlyMap<string, string>; untilMs: number } | undefined;
 
   constructor(limits: Limits, powers: Powers) {
     this.#limits = limits;
@@ -134,12 +136,33 @@ export class TypeScriptServer implements Disposable {
   #turn<T>(sources: Sources, signal: AbortSignal, work: (server: LanguageProcess) => Promise<T>): Promise<T> {
     return this.#turns.take(signal, async () => {
       this.#idle?.cancel();
+      const isFresh = !this.#process?.alive;
+      this.#assertWorthwhile(sources);
       try {
         return await work(await this.#synced(sources, signal));
+      } catch (error) {
+        // It would take seconds, and end the same way.
+        if (isFresh && error instanceof ToolError && error.code === 'MEMORY_LIMIT')
+          this.#tooMuch = {
+            error,
+            stamps: sources.stamps,
+            untilMs: this.#powers.monotonicMs() + this.#limits.symbolsIdleMs,
+          };
+        throw error;
       } finally {
         this.#idle = this.#powers.after(this.#limits.symbolsIdleMs, () => this[Symbol.dispose]());
       }
     });
+  }
+
+  /** Throws what ended the last one, for a while, where nothing has changed since. */
+  #assertWorthwhile(sources: Sources): void {
+    const last = this.#tooMuch;
+    this.#tooMuch = undefined;
+    if (!last || last.untilMs < this.#powers.monotonicMs()) return;
+    if (changesBetween(last.stamps, sources).length > 0) return;
+    this.#tooMuch = last;
+    throw last.error;
   }
 
   /** The server, which now knows of all that changed since it was asked last. */
@@ -277,8 +300,14 @@ const uriOf = (path: string, { workspace }: Sources): string => pathToFileURL(jo
 
 /** Undefined for what lies outside, is ignored, or may not be told of. */
 function placeOf({ uri, range: { start } }: Location, { workspace, stamps }: Sources): Place | undefined {
-  if (!uri.startsWith('file:///')) return undefined;
-  const path = fileURLToPath(uri).slice(workspace === '/' ? 1 : workspace.length + 1);
+  let absolute: string;
+  try {
+    absolute = fileURLToPath(uri);
+  } catch {
+    return undefined; // Not a file, or one whose name is not UTF-8, which is not among ours either.
+  }
+  if (!absolute.startsWith(`${workspace}/`)) return undefined;
+  const path = absolute.slice(workspace.length + 1);
   return stamps.has(path) ? { path, line: start.line, character: start.character } : undefined;
 }
 
