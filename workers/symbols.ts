@@ -4,7 +4,6 @@
  */
 import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
-import type { Powers } from '../src/powers.ts';
 import type {
   Found,
   FoundReference,
@@ -15,33 +14,10 @@ import type {
   SymbolType,
 } from '../src/tools/symbols.ts';
 import type { CheckedFile, CheckedSearch, ContentQuery } from '../src/tools/tool.ts';
+import type { LanguageServers } from './language-servers.ts';
 import { isServed, type ParsedLanguage, parsedInstead, parsedLanguage, servedLanguage } from './source-languages.ts';
 import { SourceLines, showAround, wordsAt } from './source-lines.ts';
-import { SyntaxParser } from './syntax-parser.ts';
-import {
-  onePerProject,
-  type Place,
-  type ServedSymbol,
-  type Sources,
-  TypeScriptServer,
-  type Where,
-} from './typescript-server.ts';
-
-/** What understands languages, kept by a thread from one job to the next. */
-export class LanguageServers implements Disposable {
-  readonly typescript: TypeScriptServer;
-  readonly parser: SyntaxParser;
-
-  constructor(limits: Limits, powers: Powers) {
-    this.typescript = new TypeScriptServer(limits, powers);
-    this.parser = new SyntaxParser(limits, powers);
-  }
-
-  [Symbol.dispose](): void {
-    this.typescript[Symbol.dispose]();
-    this.parser[Symbol.dispose]();
-  }
-}
+import { onePerProject, type Place, type ServedSymbol, type Sources, type Where } from './typescript-server.ts';
 
 export interface WorkspaceSymbolsOptions {
   /** Absolute. */

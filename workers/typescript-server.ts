@@ -63,6 +63,13 @@ const CREATED = 1;
 const CHANGED = 2;
 const DELETED = 3;
 
+/** One call, while it is this server's. */
+interface Turn {
+  readonly server: LanguageProcess;
+  readonly sources: Sources;
+  readonly signal: AbortSignal;
+}
+
 export class TypeScriptServer implements Disposable {
   readonly #limits: Limits;
   readonly #powers: Powers;
@@ -87,9 +94,9 @@ export class TypeScriptServer implements Disposable {
 
   /** Symbols that match `query`, the best first. */
   symbols(query: string, where: Where, signal: AbortSignal): Promise<{ symbols: ServedSymbol[]; complete: boolean }> {
-    return this.#turn(where.sources, signal, async (server) => {
-      const ask = () => server.request<GivenSymbol[] | null>('workspace/symbol', { query }, signal);
-      const { found, complete } = await this.#askAll(server, where, async () => {
+    return this.#turn(where.sources, signal, async (turn) => {
+      const ask = () => turn.server.request<GivenSymbol[] | null>('workspace/symbol', { query }, signal);
+      const { found, complete } = await this.#askAll(turn, where, async () => {
         const given = (await ask()) ?? [];
         return given.flatMap(({ name, kind, location }) => {
           const place = placeOf(location, where.sources);
@@ -107,14 +114,14 @@ export class TypeScriptServer implements Disposable {
     signal: AbortSignal,
   ): Promise<{ places: Place[]; complete: boolean }> {
     const { sources } = where;
-    return this.#turn(sources, signal, async (server) => {
+    return this.#turn(sources, signal, async (turn) => {
       const context = { includeDeclaration: true };
       const askAt = ({ path, line, character }: Place) => {
         const params = { textDocument: { uri: uriOf(path, sources) }, position: { line, character }, context };
-        return server.request<Location[] | null>('textDocument/references', params, signal).catch(orNothing);
+        return turn.server.request<Location[] | null>('textDocument/references', params, signal).catch(orNothing);
       };
       const begin = [...new Set(places.map((it) => it.path))];
-      const { found, complete } = await this.#askAll(server, { ...where, begin }, async () => {
+      const { found, complete } = await this.#askAll(turn, { ...where, begin }, async () => {
         const all = new Map<string, Place>();
         for (const asked of places)
           for (const it of (await askAt(asked)) ?? []) {
@@ -133,13 +140,14 @@ export class TypeScriptServer implements Disposable {
     this.#process = undefined;
   }
 
-  #turn<T>(sources: Sources, signal: AbortSignal, work: (server: LanguageProcess) => Promise<T>): Promise<T> {
+  #turn<T>(sources: Sources, signal: AbortSignal, work: (turn: Turn) => Promise<T>): Promise<T> {
     return this.#turns.take(signal, async () => {
       this.#idle?.cancel();
       const isFresh = !this.#process?.alive;
       this.#assertWorthwhile(sources);
       try {
-        return await work(await this.#synced(sources, signal));
+        const server = await this.#synced(sources, signal);
+        return await work({ server, sources, signal });
       } catch (error) {
         // It would take seconds, and end the same way.
         if (isFresh && error instanceof ToolError && error.code === 'MEMORY_LIMIT')
@@ -176,12 +184,12 @@ export class TypeScriptServer implements Disposable {
     const server = this.#process;
     const changes = changesBetween(this.#told, sources);
     this.#told = sources.stamps;
-    if (changes.length > 0) await server.notify('workspace/didChangeWatchedFiles', { changes });
+    if (changes.length > 0) await server.notify('workspace/didChangeWatchedFiles', { changes }, signal);
     for (const [path, stamp] of this.#open) {
       const now = sources.stamps.get(path);
       if (now === stamp) continue;
-      await this.#close(server, path, sources);
-      if (now !== undefined) await this.#openOne(server, path, sources);
+      await this.#close({ server, sources, signal }, path);
+      if (now !== undefined) await this.#openOne({ server, sources, signal }, path);
     }
     return server;
   }
@@ -200,9 +208,14 @@ export class TypeScriptServer implements Disposable {
     // With watches registered it leaves watching to us, and nothing is pushed.
     const capabilities = { workspace: { didChangeWatchedFiles: { dynamicRegistration: true } } };
     const initializationOptions = { disablePushDiagnostics: true };
-    await server.request('initialize', { processId: null, rootUri, capabilities, initializationOptions }, signal);
-    await server.notify('initialized', {});
-    return server;
+    try {
+      await server.request('initialize', { processId: null, rootUri, capabilities, initializationOptions }, signal);
+      await server.notify('initialized', {}, signal);
+      return server;
+    } catch (error) {
+      server.kill();
+      throw error;
+    }
   }
 
   /**
@@ -210,31 +223,31 @@ export class TypeScriptServer implements Disposable {
    * that it leaves out: those of which nothing was found are opened themselves, and it is asked again.
    */
   async #askAll<T extends Place>(
-    server: LanguageProcess,
+    turn: Turn,
     { begin, doubtful, sources }: Where,
     ask: () => Promise<T[]>,
   ): Promise<{ found: T[]; complete: boolean }> {
     const { symbolFilesOpenMax, symbolFilesDoubtedMax } = this.#limits;
     const first = [...new Set([...begin, ...onePerProject(doubtful, sources.stamps)])];
-    await this.#openAll(server, first.slice(0, symbolFilesOpenMax), sources);
+    await this.#openAll(turn, first.slice(0, symbolFilesOpenMax));
     const found = await ask();
     const known = new Set(found.map((it) => it.path));
     const { files, directories } = oneEach(doubtful.filter((it) => !known.has(it) && !this.#open.has(it)));
     const complete = first.length <= symbolFilesOpenMax && directories <= symbolFilesDoubtedMax;
     if (files.length === 0) return { found, complete };
-    await this.#openAll(server, files.slice(0, symbolFilesDoubtedMax), sources);
+    await this.#openAll(turn, files.slice(0, symbolFilesDoubtedMax));
     return { found: await ask(), complete };
   }
 
-  async #openAll(server: LanguageProcess, paths: readonly string[], sources: Sources): Promise<void> {
-    for (const path of paths) await this.#openOne(server, path, sources);
+  async #openAll(turn: Turn, paths: readonly string[]): Promise<void> {
+    for (const path of paths) await this.#openOne(turn, path);
     for (const path of this.#open.keys()) {
       if (this.#open.size <= this.#limits.symbolFilesOpenMax) break;
-      await this.#close(server, path, sources);
+      await this.#close(turn, path);
     }
   }
 
-  async #openOne(server: LanguageProcess, path: string, sources: Sources): Promise<void> {
+  async #openOne({ server, sources, signal }: Turn, path: string): Promise<void> {
     const stamp = sources.stamps.get(path);
     if (stamp === undefined) return;
     if (this.#open.delete(path)) {
@@ -245,13 +258,13 @@ export class TypeScriptServer implements Disposable {
     if (text === undefined) return;
     const languageId = servedLanguage(path) as string;
     const textDocument = { uri: uriOf(path, sources), languageId, version: 1, text };
-    await server.notify('textDocument/didOpen', { textDocument });
+    await server.notify('textDocument/didOpen', { textDocument }, signal);
     this.#open.set(path, stamp);
   }
 
-  async #close(server: LanguageProcess, path: string, sources: Sources): Promise<void> {
+  async #close({ server, sources, signal }: Turn, path: string): Promise<void> {
     this.#open.delete(path);
-    await server.notify('textDocument/didClose', { textDocument: { uri: uriOf(path, sources) } });
+    await server.notify('textDocument/didClose', { textDocument: { uri: uriOf(path, sources) } }, signal);
   }
 }
 

@@ -16,9 +16,9 @@ import type { Preview, Tool } from '../src/tools/tool.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
+import { LanguageServers } from './language-servers.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
-import { LanguageServers } from './symbols.ts';
 import { TerminalSet } from './terminals.ts';
 
 const setup = workerData as HostSetup;
