@@ -120,18 +120,27 @@ const idle = await memory(daemon);
 
 using echoes = await createEcho();
 using chain = await createChain();
-const file = (path: string) => () => client.call('file_read', { path });
+const file =
+  (path: string, cache = false) =>
+  () =>
+    client.call('file_read', { path }, { cache });
 const calls = await latencies(rounds, {
   'socket echo (floor)': echoes.run,
   'the same hops, empty (floor)': chain.run,
   'refused in the gateway': () => client.call('no_such_tool', {}),
   'through a host (empty file)': file('empty'),
   'file_read 4 KiB': file('four-kib.txt'),
+  'file_read 4 KiB, cached': file('four-kib.txt', true),
 });
 const many = await throughput(
   'file_read 4 KiB, 32 in flight',
   { inFlight: 32, times: rounds * 4 },
   file('four-kib.txt'),
+);
+const cached = await throughput(
+  'file_read 4 KiB, cached, 32 in flight',
+  { inFlight: 32, times: rounds * 4 },
+  file('four-kib.txt', true),
 );
 const floor = commandFloor(daemon.workspace);
 const commandCalls = await latencies(commands, {
@@ -157,6 +166,7 @@ const claims = {
   'the same hops, empty / echo': ratio(hops, echo),
   'dispatch through a host / the same hops, empty': ratio(calls['through a host (empty file)'], hops),
   'file_read 4 KiB / echo': ratio(calls['file_read 4 KiB'], echo),
+  'the same, from the cache / echo': ratio(calls['file_read 4 KiB, cached'], echo),
   'terminal_execute true / bare bubblewrap': ratio(command, commandCalls['bare bubblewrap true (floor)']),
   'the same without control groups / bare bubblewrap': ratio(
     commandCalls['the same without control groups'],
@@ -164,6 +174,7 @@ const claims = {
   ),
   'terminal_execute true / bare spawn': ratio(command, commandCalls['spawn true (floor)']),
   'file_read per second, 32 in flight': Math.round(many.perSecond ?? 0),
+  'the same, cached': Math.round(cached.perSecond ?? 0),
   'idle daemon and three hosts, MiB (Pss)': Math.round(idle.Pss),
   'idle daemon and three hosts, MiB (sum of Rss)': Math.round(idle.Rss),
 };

@@ -14,6 +14,7 @@ import { serve } from './cli/serve.ts';
 import { status } from './cli/status.ts';
 import { stop } from './cli/stop.ts';
 import { tools } from './cli/tools.ts';
+import { undo } from './cli/undo.ts';
 import { type Client, RemoteError } from './client.ts';
 import { ConfigError, findPlaces } from './config.ts';
 import { RPC_CODES } from './errors.ts';
@@ -88,6 +89,12 @@ verb('result <callId>', 'what came of a call, detached ones for an hour')
   .option('--json', 'print exactly the result')
   .action(ending(async (id, flags) => asOperator(flags, (client) => result(id, flags, client))));
 
+verb('undo <callId>', 'take back what a call did to files')
+  .option('--workspace <dir>', 'the folder that the call was made in (default: this one)')
+  .option('--force', 'also where files were changed since')
+  .option('--json', 'print JSON')
+  .action(ending(async (id, flags) => undo(id, flags, callerOf({ ...flags, autostart: false }))));
+
 verb('batch <file>', 'run the calls of a JSON file (`-` for standard input), each as soon as what it needs is there')
   .option('--workspace <dir>', 'the folder to work in (default: this one)')
   .option('--plan', 'show the order and the time it would take, and run nothing')
@@ -106,6 +113,7 @@ verb('tools [name]', 'list the tools, or tell about one')
   .addOption(
     new Option('--format <format>', 'as an API takes them').choices(['ringfence', 'mcp', 'openai', 'anthropic']),
   )
+  .addOption(new Option('--tools <which>', 'for an API, which of them').choices(['default', 'all']))
   .option('--json', 'print JSON')
   .action(ending(async (name, flags) => tools(name, flags, callerOf(flags))));
 

@@ -67,8 +67,8 @@ export const limitsSchema = z.strictObject({
   cacheTtlMs: ms().default(300_000),
   /** Files and directories that a kept result may be made of: each is looked at before it is given again, 5 µs each, in the gateway. */
   cacheWitnessesMax: count().default(256),
-  /** Calls of one workspace that wait for others' paths; each end of a call looks at all of them, 1 ms as measured. */
-  lockWaitersMax: count().default(2048),
+  /** Paths of one workspace that calls wait for; each end of a call looks at all of them, 8 ms as measured. */
+  lockWaitingPathsMax: count().default(2048),
   /** Longest wait between two attempts of a call. */
   retryBackoffMsMax: ms().default(30_000),
   /** Attempts of a call after its first, whatever its caller or its tool say. */
@@ -276,7 +276,7 @@ export const limitsSchema = z.strictObject({
   /** Text that is validated; YAML takes about 1 ms for each KiB at worst. */
   validateBytesMax: bytes().default(MiB),
   /** Longest that work whose time its input decides (a schema's patterns) may keep a thread that others share. */
-  boundedWorkMs: ms().default(500),
+  boundedWorkMs: ms().default(1000),
   /** Characters of the diff that a person is shown before a file is changed; files four times as large are not compared. */
   previewDiffBytes: bytes().default(64 * KiB),
   /** Symbolic links followed in one path, as in the kernel. */

@@ -44,6 +44,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/builtin': 'tools',
   'tools/portable': '',
   'tools/nulls': '',
+  'tools/undo': 'tools/tool',
   'tools/registry': 'call pipeline policy tools',
   'tools/document': 'tools/replacing errors',
   'tools/nearest': '',

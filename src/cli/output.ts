@@ -58,7 +58,7 @@ export function printResult(result: ToolResult): void {
     return say(`${code}: ${harmless(message)}${suggestion ? `\n  ${harmless(suggestion)}` : ''}`);
   }
   const data = result.data as Record<string, unknown>;
-  const text = data.content ?? data.stdout;
+  const text = data.content ?? data.stdout ?? data.diff ?? data.tree;
   if (typeof text === 'string' && process.stdout.isTTY) print(harmless(text));
   else if (typeof text === 'string')
     process.stdout.write(text); // Exactly, for whatever reads the pipe.

@@ -44,6 +44,7 @@ export const params = {
       tier: z.enum(['read_only', 'write', 'execute', 'external_api']).optional(),
       category: z.string().max(64).optional(),
       format: z.enum(['ringfence', 'mcp', 'openai', 'anthropic']).default('ringfence'),
+      tools: z.enum(['default', 'all']).default('default'),
     })
     .prefault({}),
   'tools.call': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown(), options: callOptions }),
@@ -71,6 +72,7 @@ export const params = {
       .default({}),
   }),
   'calls.cancel': z.strictObject({ callId: id() }),
+  'calls.undo': z.strictObject({ callId: id(), force: z.boolean().default(false) }),
   'calls.get': z.strictObject({ callId: id() }),
   'calls.list': z
     .strictObject({
@@ -131,7 +133,7 @@ export type Method = keyof typeof params;
 export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
 /** Methods of protocol 1 that a later version serves; an honest answer to who asks for them already. */
-export const METHODS_TO_COME: ReadonlySet<string> = new Set([...['calls.undo', 'providers.list']]);
+export const METHODS_TO_COME: ReadonlySet<string> = new Set(['providers.list']);
 
 /** Methods that only an operator may use; an agent is told no more than that. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([

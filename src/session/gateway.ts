@@ -31,10 +31,11 @@ import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
 import { type Claim, type Found, Sessions } from './sessions.ts';
 import { toolNames } from './tool-list.ts';
+import type { UndoParts } from './undo.ts';
 
 const PROTOCOL = 1;
 
-export interface GatewayOptions extends StatusParts {
+export interface GatewayOptions extends StatusParts, UndoParts {
   readonly pipeline: Pipeline;
   readonly toolset: Toolset;
   readonly policies: Policies;

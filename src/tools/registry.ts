@@ -7,6 +7,7 @@ import { builtinTools } from './builtin.ts';
 import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toStrict } from './portable.ts';
 import { type Tool, tierOfCall } from './tool.ts';
+import { undoTool } from './undo.ts';
 
 /** All built-in tools by name and alias. */
 export function builtinToolset(): Toolset {
@@ -27,6 +28,13 @@ export function builtinToolset(): Toolset {
   }
   return names;
 }
+
+/** What `calls.undo` runs; in no toolset. */
+export const internalUndo: NamedTool = {
+  tool: undoTool as unknown as Tool,
+  parse: (input) => undoTool.input.parse(input),
+  parameters: [],
+};
 
 /** The tools themselves, in the order of their names, each once. */
 export const toolsOf = (toolset: Toolset): Tool[] => [...new Set([...toolset.values()].map(({ tool }) => tool))];
@@ -95,7 +103,7 @@ export function toFormat(info: ToolInfo, format: 'ringfence' | 'mcp' | 'openai' 
     case 'ringfence':
       return info;
     case 'mcp':
-      return { name, title, description, inputSchema: toPortable(inputSchema), annotations: { title, ...annotations } };
+      return { name, title, description, inputSchema: toPortable(inputSchema), annotations };
     case 'openai':
       return { type: 'function', name, description, ...openAiParameters(inputSchema) };
     case 'anthropic':

@@ -26,6 +26,7 @@ test.each([
   ['symbols', /^references +p50 [\d.]+ ms/m],
   ['git', /^git_status \/ bare git and a command +[\d.]+$/m],
   ['orchestration', /^cache hit +p50 [\d.]+ ms$/m],
+  ['undo', /^undo of one file by a client, 500 files +p50 [\d.]+ ms$/m],
   ['ends', /^cancel, one process +gone p50 +[\d.]+ ms/m],
   ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
   ['layers', /^\| \+ gateway: policy, record, log \| [\d.]+ ms \| [\d.]+ \|$/m],

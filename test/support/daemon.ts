@@ -134,7 +134,7 @@ export function processesWith(text: string): number[] {
 }
 
 /** Waits until `condition` holds, looking often. Throws after `withinMs`. */
-export async function until(condition: () => boolean | Promise<boolean>, withinMs = 5000): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`not so within ${withinMs} ms: ${condition.toString()}`);

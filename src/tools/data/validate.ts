@@ -41,6 +41,7 @@ export default defineTool({
   summary:
     'Check that a text or workspace file is well-formed JSON, JSONC, YAML or TOML, and optionally that it fits a JSON Schema (2020-12). ' +
     'Returns problems with line and column (TOML: of syntax only). At most 1 MB and 100 problems.',
+  isExtra: true,
   version: '1.0.0',
   category: 'validation',
   tier: 'read_only',

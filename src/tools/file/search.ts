@@ -25,6 +25,7 @@ export default defineTool({
   summary:
     'Find workspace files by name, extension, or a text in them, with the number of matches in each, most first. Give at least one of ' +
     'pattern, content and fileType. Leaves out what .gitignore does and hidden files. For lines or regular expressions use file_grep.',
+  isExtra: true,
   version: '1.0.0',
   category: 'search',
   tier: 'read_only',
