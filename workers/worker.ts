@@ -19,10 +19,10 @@ import { WorkerContext } from './context.ts';
 import { withRefusal } from './denials.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-places.ts';
+import { LanguageServers } from './language-servers.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
 import { Spool } from './spool.ts';
-import { LanguageServers } from './symbols.ts';
 import { TerminalSet } from './terminals.ts';
 import { JobClock } from './thread-clock.ts';
 
