@@ -105,36 +105,49 @@ async function memory(daemon: TestDaemon): Promise<Record<'Rss' | 'Pss', number>
 }
 
 await using daemon = await startDaemon();
+await using ungrouped = await startDaemon({ config: { cgroup: 'none' } });
 writeFileSync(join(daemon.workspace, 'empty'), '');
 writeFileSync(
   join(daemon.workspace, 'four-kib.txt'),
   'x'.repeat(4095).replace(/.{63}x/g, (it) => `${it.slice(0, 63)}\n`),
 );
 await using client = await daemon.connect();
+await using ungroupedClient = await ungrouped.connect();
 await dataOf(client.call('terminal_execute', { command: 'true' }));
+await dataOf(ungroupedClient.call('terminal_execute', { command: 'true' }));
 await dataOf(client.call('file_write', { path: 'note', content: '' }));
 const idle = await memory(daemon);
 
 using echoes = await createEcho();
 using chain = await createChain();
-const file = (path: string) => () => client.call('file_read', { path });
+const file =
+  (path: string, cache = false) =>
+  () =>
+    client.call('file_read', { path }, { cache });
 const calls = await latencies(rounds, {
   'socket echo (floor)': echoes.run,
   'the same hops, empty (floor)': chain.run,
   'refused in the gateway': () => client.call('no_such_tool', {}),
   'through a host (empty file)': file('empty'),
   'file_read 4 KiB': file('four-kib.txt'),
+  'file_read 4 KiB, cached': file('four-kib.txt', true),
 });
 const many = await throughput(
   'file_read 4 KiB, 32 in flight',
   { inFlight: 32, times: rounds * 4 },
   file('four-kib.txt'),
 );
+const cached = await throughput(
+  'file_read 4 KiB, cached, 32 in flight',
+  { inFlight: 32, times: rounds * 4 },
+  file('four-kib.txt', true),
+);
 const floor = commandFloor(daemon.workspace);
 const commandCalls = await latencies(commands, {
   'spawn true (floor)': floor.bare,
   'bare bubblewrap true (floor)': floor.bubblewrap,
   'terminal_execute true': () => client.call('terminal_execute', { command: 'true' }),
+  'the same without control groups': () => ungroupedClient.call('terminal_execute', { command: 'true' }),
 });
 const echo = calls['socket echo (floor)'];
 const hops = calls['the same hops, empty (floor)'];
@@ -153,9 +166,15 @@ const claims = {
   'the same hops, empty / echo': ratio(hops, echo),
   'dispatch through a host / the same hops, empty': ratio(calls['through a host (empty file)'], hops),
   'file_read 4 KiB / echo': ratio(calls['file_read 4 KiB'], echo),
+  'the same, from the cache / echo': ratio(calls['file_read 4 KiB, cached'], echo),
   'terminal_execute true / bare bubblewrap': ratio(command, commandCalls['bare bubblewrap true (floor)']),
+  'the same without control groups / bare bubblewrap': ratio(
+    commandCalls['the same without control groups'],
+    commandCalls['bare bubblewrap true (floor)'],
+  ),
   'terminal_execute true / bare spawn': ratio(command, commandCalls['spawn true (floor)']),
   'file_read per second, 32 in flight': Math.round(many.perSecond ?? 0),
+  'the same, cached': Math.round(cached.perSecond ?? 0),
   'idle daemon and three hosts, MiB (Pss)': Math.round(idle.Pss),
   'idle daemon and three hosts, MiB (sum of Rss)': Math.round(idle.Rss),
 };

@@ -1,5 +1,6 @@
 /** What a call is, on every face: the shapes of docs/protocol.md. */
-import type { WireError } from './errors.ts';
+import * as z from 'zod';
+import { LAYERS, type WireError } from './errors.ts';
 
 export const TIERS = ['read_only', 'write', 'execute', 'external_api'] as const;
 export type Tier = (typeof TIERS)[number];
@@ -45,6 +46,22 @@ export interface Resources {
   enforcedBy: string;
 }
 
+/** Something that a call met a wall with, by the word of the wall itself: kernel, proxy, mount; never of the program. */
+export const denial = z.strictObject({
+  kind: z.enum(['read', 'write', 'connect', 'syscall']),
+  /** A path relative to the workspace, `host:port`, a system call, or what of the machine it was. */
+  target: z.string().max(4096),
+  /** The rule or key of the policy that refused it, where one did. */
+  rule: z.string().max(256).optional(),
+  layer: z.enum(LAYERS),
+  reason: z.string().max(1024).optional(),
+  /** What to ask for. */
+  suggestion: z.string().max(1024).optional(),
+  /** How often, where that is known. */
+  count: z.int().min(1).optional(),
+});
+export type Denial = z.output<typeof denial>;
+
 export interface ResultMetadata {
   durationMs: number;
   queuedMs: number;
@@ -59,6 +76,8 @@ export interface ResultMetadata {
   hostPid?: number;
   truncated?: { bytesTotal: number; ref?: string };
   filesChanged?: FileChange[];
+  /** What it was kept from, at most 64 things; a call may succeed all the same. */
+  denied?: Denial[];
   undo: 'full' | 'partial' | 'none';
   resources: Resources;
   costUsd?: number;

@@ -113,6 +113,7 @@ verb('tools [name]', 'list the tools, or tell about one')
   .addOption(
     new Option('--format <format>', 'as an API takes them').choices(['ringfence', 'mcp', 'openai', 'anthropic']),
   )
+  .addOption(new Option('--tools <which>', 'for an API, which of them').choices(['default', 'all']))
   .option('--json', 'print JSON')
   .action(ending(async (name, flags) => tools(name, flags, callerOf(flags))));
 

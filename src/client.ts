@@ -15,7 +15,16 @@ import { type Powers, systemPowers } from './powers.ts';
 import type { builtinTools } from './tools/builtin.ts';
 import type { ToolInfo } from './tools/registry.ts';
 
-export type { BatchCall, BatchEstimate, BatchResult, CallOptions, CallRecord, CallState, ToolResult } from './call.ts';
+export type {
+  BatchCall,
+  BatchEstimate,
+  BatchResult,
+  CallOptions,
+  CallRecord,
+  CallState,
+  Denial,
+  ToolResult,
+} from './call.ts';
 export type { ClientOptions, Hello } from './client/line.ts';
 export { RemoteError } from './protocol/peer.ts';
 

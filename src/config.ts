@@ -59,6 +59,7 @@ const configFile = z.strictObject({
   listen: z.string().optional(),
   limits: limitsSchema.partial().optional(),
   toolchains: z.array(z.string().min(1).max(4096)).max(16).optional(),
+  cgroup: z.enum(['v2', 'v1', 'none']).optional(),
   cache: z.strictObject({ strategy: z.enum(['lru', 'lfu', 'ttl', 'size']) }).optional(),
   principals: z
     .record(principalName, z.strictObject({ policy: z.string().min(1).max(128).optional() }))
@@ -86,6 +87,8 @@ export interface Config {
   readonly environment: Readonly<Record<string, string>>;
   /** Folders outside of /usr that commands see read-only, and find programs in; absolute, real. */
   readonly toolchains: readonly string[];
+  /** The only version of control groups to be used; the best one when absent. */
+  readonly cgroup?: 'v2' | 'v1' | 'none';
   /** What makes room for a result that is to be kept: the one unused for longest, used least, that expires first, or the largest. */
   readonly cacheStrategy: 'lru' | 'lfu' | 'ttl' | 'size';
   /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
@@ -119,6 +122,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
     policy: policyPath,
     ...(listen !== undefined && { listen: toAddress(listen) }),
     limits: Object.freeze(limitsSchema.parse(file.limits ?? {})),
+    ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,

@@ -3,10 +3,12 @@ import { chmodSync, realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
+import { Egress } from './hosts/egress.ts';
 import { Hosts } from './hosts/hosts.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
+import { networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
@@ -18,7 +20,7 @@ import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts'
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
 import { createRecords, type Records } from './records.ts';
-import { hostProgram, runtime, version } from './runtime.ts';
+import { egressProgram, hostProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
@@ -69,11 +71,12 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const told = { policyChanged() {} };
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told })));
   const policies = createPolicies(config, () => source.current);
-  const sandbox = await createSandbox(sandboxOptions(config, records), powers);
+  const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const { confinement } = sandbox;
   const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, limits, identity, environment }, powers));
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits, identity, environment }, powers));
   told.policyChanged = () => hosts.endStale();
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
@@ -91,8 +94,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
-    durable: new DurableCalls(records.callStore, limits),
-    ...{ undoJournal: records.undoJournal, undoTool: internalUndo },
+    ...{ durable: new DurableCalls(records.callStore, limits), undoJournal: records.undoJournal, undoTool: internalUndo },
     batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
     confinement: toShown(confinement),
     probes: confinement.probes,
@@ -137,10 +139,14 @@ function createPolicies(config: Config, base: () => Policy): Policies {
   });
 }
 
-function sandboxOptions({ places, workspaces, toolchains, limits }: Config, { undoJournal }: Records): SandboxOptions {
+function sandboxOptions(
+  { places, workspaces, toolchains, limits, cgroup }: Config,
+  { undoJournal }: Records,
+): SandboxOptions {
   const spoolOf = (workspace: string) => undoJournal.spoolOf(workspace);
   const { arch, platform } = process;
-  return { runtime, spoolOf, stateDir: places.stateDir, workspaces, toolchains, limits, arch, platform, version };
+  const machine = { arch, platform, version, ...(cgroup && { cgroup }) };
+  return { runtime, spoolOf, stateDir: places.stateDir, workspaces, toolchains, limits, ...machine };
 }
 
 interface Announced {
@@ -215,7 +221,7 @@ function warm(
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
-      hosts.warm({ tier, workspace, view });
+      hosts.warm({ tier, workspace, view }, tier === 'execute' ? networkOf(policy) : undefined);
 }
 
 function sessionEntry({ options, policy }: Session): AuditEntry {

@@ -48,6 +48,11 @@ export function parseGlob(pattern: string): Glob {
   });
 }
 
+/** The same as searches mean it, and ripgrep reads it: `a/**` is all that lies in `a`, without `a` itself. */
+export function parseSearchGlob(pattern: string): Glob {
+  return unfoldBraces(pattern).flatMap((text) => parseGlob(text.replace(/\/\*\*(\/?)$/, '/**/*$1')));
+}
+
 /**
  * Whether an entry matches: its name, where the glob is of one segment; else its path, from the first segment to the last.
  * `./a` and `/a` are `a` at the root only. A path that ends with `/` is a directory's; `a/` matches no other.

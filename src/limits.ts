@@ -1,14 +1,11 @@
 /**
- * Every bound in the system: its unit, its default, and the attack or cost that it bounds. A bound that nothing reads
+ * Every bound in the system, with those in limits/: its unit, its default, and the attack or cost that it bounds. A bound that nothing reads
  * fails test/tidy.test.ts. Sizes are bytes, times milliseconds.
  */
 import * as z from 'zod';
-
-const KiB = 1024;
-const MiB = 1024 * KiB;
-const bytes = () => z.int().min(1);
-const ms = () => z.int().min(1);
-const count = () => z.int().min(1);
+import { policyLimits } from './limits/policies.ts';
+import { storeLimits } from './limits/store.ts';
+import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
 
 export const limitsSchema = z.strictObject({
   // The wire
@@ -70,8 +67,8 @@ export const limitsSchema = z.strictObject({
   cacheTtlMs: ms().default(300_000),
   /** Files and directories that a kept result may be made of: each is looked at before it is given again, 5 µs each, in the gateway. */
   cacheWitnessesMax: count().default(256),
-  /** Calls of one workspace that wait for others' paths; each end of a call looks at all of them, 1 ms as measured. */
-  lockWaitersMax: count().default(2048),
+  /** Paths of one workspace that calls wait for; each end of a call looks at all of them, 8 ms as measured. */
+  lockWaitingPathsMax: count().default(2048),
   /** Longest wait between two attempts of a call. */
   retryBackoffMsMax: ms().default(30_000),
   /** Attempts of a call after its first, whatever its caller or its tool say. */
@@ -109,6 +106,8 @@ export const limitsSchema = z.strictObject({
   threadJobsMax: count().default(8),
   /** Tier hosts at once, over all workspaces; each costs about 60 MiB. The idlest makes room. */
   hostsMax: count().default(32),
+  /** Memory of a tier host without its commands, in MiB, where control groups hold it; what a tool of ours takes at most, with room. */
+  hostMemoryMb: count().default(1024),
   /** From spawn to the first frame of a host. */
   hostStartMs: ms().default(10_000),
   /** A host without a call for this long is ended. */
@@ -137,7 +136,7 @@ export const limitsSchema = z.strictObject({
     .strictObject({
       /** CPU time of all its processes together, so that a busy loop on every core ends before its time does. */
       cpuMs: ms().default(120_000),
-      /** Memory of all its processes together, in MiB; its scratch space comes on top (commandTmpBytes). */
+      /** Memory of all its processes together, in MiB, its scratch space included where control groups count it (else commandTmpBytes on top). */
       memoryMb: count().default(1024),
       /** Processes at once, so that a fork bomb can't take the machine's pids; threads: commandThreadsMax for each of them. */
       processes: count().default(128),
@@ -161,6 +160,33 @@ export const limitsSchema = z.strictObject({
   commandTmpBytes: bytes().default(256 * MiB),
   /** Output of a command that its host may send before the gateway has taken it; then the host stops reading the command's pipes. */
   outputWindowBytes: bytes().default(512 * KiB),
+  /** Connections of one command through the egress proxy at once. */
+  egressCommandConnectionsMax: count().default(64),
+  /**
+   * The same of all commands: two descriptors each, which must stay below openFilesMax together with a listener for each
+   * command. Beyond it the command that has most loses one.
+   */
+  egressConnectionsMax: count().default(320),
+  /** Commands with a network at once; each is a listener of the proxy. */
+  egressCommandsMax: count().default(256),
+  /** Headers of one message through the proxy; longer ones are refused before they are held. */
+  egressHeaderBytesMax: bytes().default(16 * KiB),
+  /** From a connection to its whole request, so that slow ones can't hold the places of others. */
+  egressHeaderMs: ms().default(10_000),
+  /** Looking up a name and connecting to one of its addresses, each. */
+  egressConnectMs: ms().default(10_000),
+  /** A connection on which nothing moves for this long is ended. */
+  egressIdleMs: ms().default(120_000),
+  /** Names that one command may have looked up at once; each takes a thread of the proxy. */
+  egressLookupsMax: count().default(4),
+  /** Threads in which the proxy looks up names: more than the commands of one session can take, whose names never answer. */
+  egressThreads: count().max(1024).default(64),
+  /** Destinations of one command that are told one by one, made and refused; names are of the command's choosing. */
+  egressTargetsMax: count().default(32),
+  /** JS heap of the proxy, in MiB; one that grows beyond it is ended, and started again for the next command. */
+  egressHeapMb: count().default(128),
+  /** How long the proxy may take to answer the gateway; one that does not is ended. */
+  egressAnswerMs: ms().default(2_000),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
   /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
@@ -205,6 +231,52 @@ export const limitsSchema = z.strictObject({
   treeDepthMax: count().default(200),
   /** Bytes that one call copies, or changes in many files at once, so that a few calls can't fill the disk or a thread's memory. */
   changeBytesMax: bytes().default(128 * MiB),
+  /** ripgreps at once in one thread of a host: each uses every core by itself, and takes memory. */
+  searchesMax: count().default(4),
+  /** Threads of one ripgrep, so that one search can't take a large machine for itself. */
+  searchThreadsMax: count().default(4),
+  /** Address space of one ripgrep; a line of 10 MB that matches at every character takes 300 MB. */
+  searchMemoryBytes: bytes().default(512 * MiB),
+  /** Characters of a line that a search shows, around its match: one minified file must not fill the answer. */
+  searchLineChars: count().default(500),
+  /** What the lines of one search may weigh in its answer, each with 64 bytes of its own; they fit one message. */
+  searchResultBytes: bytes().default(4 * MiB),
+  /** Paths of one search that are held in memory to be sorted, at about 200 bytes each. */
+  searchPathsMax: count().default(200_000),
+  /** Data of one language server, in memory; two threads of a host may have one each. 1 200 files of TypeScript take 230 to 400 MB. */
+  symbolServerMemoryBytes: bytes().default(640 * MiB),
+  /** The same of a process that parses; 550 MiB of it are room that its runtime reserves and does not fill. */
+  symbolParserMemoryBytes: bytes().default(768 * MiB),
+  /** What one of both may send for one question, so that a name which stands everywhere can't fill the thread that reads it. */
+  symbolAnswerBytes: bytes().default(32 * MiB),
+  /** One of both that was not asked for this long is ended, as soon as its thread has something to do. */
+  symbolsIdleMs: ms().default(120_000),
+  /** Files that a language server holds open at once, each as a copy; projects that one question looks into. */
+  symbolFilesOpenMax: count().default(64),
+  /** Of these, files that their project may leave out, opened to see; 20 ms each. */
+  symbolFilesDoubtedMax: count().default(16),
+  /** Sources of a workspace that are looked at before each question, 8 µs each; in larger ones the rest is left out. */
+  symbolSourcesMax: count().default(50_000),
+  /** Files that one question has parsed; most take 2 ms. */
+  symbolParsedMax: count().default(1_000),
+  /** How long a parser may take for one file: on some texts it never ends. */
+  symbolParseMs: ms().default(2_000),
+  /** Source that is parsed; 1 MB takes 80 ms and 100 times its size in memory. */
+  symbolSourceBytesMax: bytes().default(2 * MiB),
+  /** Parsers that files of one call may end before the call fails. */
+  symbolParserEndsMax: count().default(3),
+  /** Definitions of one name whose references are looked for when no file is said. */
+  symbolDefinitionsMax: count().default(20),
+  /** Characters of a line that stand for a symbol in an answer. */
+  symbolLineChars: count().default(200),
+  /** Lines of a tree of the workspace, so that it fits what a model reads. */
+  treeLinesMax: count().default(1_000),
+  /** Content that file_read_many returns in all, so that 100 files fit one message. */
+  readManyBytesMax: bytes().default(4 * MiB),
+  /** Text that is validated; YAML takes about 1 ms for each KiB at worst. */
+  validateBytesMax: bytes().default(MiB),
+  /** Longest that work whose time its input decides (a schema's patterns) may keep a thread that others share. */
+  boundedWorkMs: ms().default(1000),
   /** Characters of the diff that a person is shown before a file is changed; files four times as large are not compared. */
   previewDiffBytes: bytes().default(64 * KiB),
   /** Symbolic links followed in one path, as in the kernel. */
@@ -268,95 +340,8 @@ export const limitsSchema = z.strictObject({
   /** Directories that `cd` may have led to, from each of which relative paths are judged. */
   commandFoldersMax: count().default(16),
 
-  // Policies
-
-  /** Largest policy file; a parse takes about 1 ms per KiB at worst and holds up the daemon. */
-  policyFileBytesMax: bytes().default(256 * KiB),
-  /** Largest policy file of a workspace: whoever wrote the repository wrote it. */
-  policyProjectBytesMax: bytes().default(32 * KiB),
-  /** Values in a policy file with every alias written out, so that aliases of aliases can't multiply. */
-  policyValuesMax: count().default(50_000),
-  /** Deepest nesting of a policy file; each level of `all any not` costs stack in every decision. */
-  policyDepthMax: count().default(32),
-  /** Files from one that extends to the last that is extended; each is read anew on every load. */
-  policyExtendsMax: count().default(8),
-  /** Characters of a rule times characters of its examples, over a file: what trying them costs, 50 ms as measured. */
-  policyExampleWorkMax: count().default(50_000_000),
-  /** From a change of a policy file to its reload: an editor that saves makes several. */
-  policyReloadMs: ms().default(100),
-
-  // The store and the end
-
-  /** Audit entries held in memory before they are written; a full one is written at once. */
-  auditBatchMax: count().default(512),
-  /** Characters of an entry's input, effects or detail, each, as JSON; more is cut, so that a call can't fill the log with one write. */
-  auditFieldCharsMax: count().default(16 * KiB),
-  /** Nesting of the same; with what is around it, it stays within messageDepthMax. */
-  auditDepthMax: z.int().min(1).max(48).default(32),
-  /** Characters of a name or id in an entry; a tool's name comes from the caller. */
-  auditNameCharsMax: count().default(512),
-  /** The same of a refusal, and of every entry while the log is too large: what costs its maker nothing must cost the disk little. */
-  auditRefusalCharsMax: count().default(1024),
-  /** Refusals of one session recorded one by one in a minute, and as many sessions; a flood of them would push its maker's deeds out. */
-  auditRefusalsPerMinute: count().default(300),
-  /** The same for a principal, so that opening session after session does not get around the bound of one. */
-  auditRefusalsPerMinutePrincipal: count().default(1200),
-  /** Entries between two signed checkpoints; a signature costs as much as ten entries. */
-  auditCheckpointEntries: count().default(1000),
-  /** From an entry to the checkpoint that signs it, at the latest; the file of checkpoints grows by 230 bytes each time. */
-  auditCheckpointMs: ms().default(1000),
-  /** Age at which audit entries are dropped: 90 days. */
-  auditRetentionMs: ms().default(90 * 86_400_000),
-  /** Size of the audit log, beyond which its oldest entries are dropped, so that calls can't fill the disk. */
-  auditBytesMax: bytes().default(1024 * MiB),
-  /** Age until which an entry is kept whatever the size, so that nobody can flood the record of a deed away before a person looks. */
-  auditMinAgeMs: z.int().min(0).default(86_400_000),
-  /** Entries in one answer to audit.query. */
-  auditQueryMax: count().default(1000),
-  /** Characters of inputs, effects and details in one such answer; each two may be an element, of which messageElementsMax are read. */
-  auditQueryCharsMax: count().default(128 * KiB),
-  /** Days for which costs are remembered; each has a row for each session that paid for something. */
-  costDaysKept: count().default(400),
-  /** How long results of detached calls, and the ids that were used, are kept after the end of the call. */
-  callsKeptMs: ms().default(3_600_000),
-  /** Calls kept on disk so, at about 300 bytes beside their results; whoever has most of them loses the oldest. */
-  callsKept: count().default(16_384),
-  /** Bytes of their results; an id whose result went still counts as used. */
-  callBytesKept: bytes().default(256 * MiB),
-  /** Output of one call that is kept on disk; what follows is left out, and its call goes on. */
-  resultLogBytesMax: bytes().default(64 * MiB),
-  /** Output of all calls on disk, so that calls can't fill it; the oldest goes first. */
-  resultLogTotalBytesMax: bytes().default(1024 * MiB),
-  /** How long the output of a call is kept after its end. */
-  resultLogKeptMs: ms().default(3_600_000),
-  /** Calls whose output is kept, each a file and about 500 bytes of memory. */
-  resultLogsMax: count().default(10_000),
-  /** Output in memory on its way to the disk, over all calls; on a disk that hangs, the logs end, not the calls. */
-  resultLogWaitingBytesMax: bytes().default(32 * MiB),
-  /** Bytes in one answer to results.read. */
-  resultPageBytesMax: bytes().default(MiB),
-  /** Longest that results.read waits for more output. */
-  resultWaitMs: ms().default(30_000),
-  /** Workspaces and tools of which something is kept; any folder of a workspace is one, and what was written longest ago goes first. */
-  toolStatesMax: count().default(1_000),
-  /** Bytes that are kept to undo one call; of a change that would take more nothing is kept, and its call can be undone in part, or not. */
-  journalCallBytesMax: bytes().default(64 * MiB),
-  /** Entries of a tree that are kept, or compared, to undo one change of it: 5 000 are read in about 0.3 s, which an abort can't interrupt. */
-  journalTreeEntriesMax: count().default(5_000),
-  /** Largest new content that is kept beside the old one, so that what was changed since can be merged. */
-  journalTextBytesMax: bytes().default(256 * KiB),
-  /** Bytes that are kept to undo calls, over all of them; the oldest go first. */
-  journalBytesMax: bytes().default(1024 * MiB),
-  /** Calls that can be undone; each is a folder, a row and the paths that it changed. */
-  journalCallsMax: count().default(10_000),
-  /** How long a call can be undone: 7 days. */
-  journalKeptMs: ms().default(7 * 86_400_000),
-  /** Paths that one call may have changed for its undo to be asked about; each is judged by every rule. */
-  journalPathsMax: count().default(4_096),
-  /** Lines of each text that is merged; the time that comparing takes grows with their square. */
-  mergeLinesMax: count().default(4_000),
-  /** How long running calls may go on after `shutdown` or a signal. */
-  shutdownGraceMs: z.int().min(0).default(5_000),
+  ...policyLimits,
+  ...storeLimits,
 });
 
 export type Limits = z.output<typeof limitsSchema>;

@@ -23,12 +23,37 @@ export const hostProgram: readonly string[] = [
   join(base, 'workers', `host${extension}`),
 ];
 
+/** Program and arguments of the egress proxy. */
+export const egressProgram: readonly string[] = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  join(base, 'workers', `egress${extension}`),
+];
+
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
 function neededPaths(): string[] {
-  const modules = ['zod', 'piscina', 'mime', '@lydell/node-pty', '@xterm/headless'].map((name) => {
-    const path = fileURLToPath(import.meta.resolve(name));
-    return path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length);
-  });
+  const loaded = [
+    'zod',
+    'piscina',
+    'mime',
+    'ajv',
+    'yaml',
+    'smol-toml',
+    'jsonc-parser',
+    '@lydell/node-pty',
+    '@xterm/headless',
+    '@vscode/ripgrep',
+    'vscode-jsonrpc/node',
+    '@ast-grep/napi',
+    '@ast-grep/lang-python',
+    '@ast-grep/lang-rust',
+    '@ast-grep/lang-go',
+    'typescript',
+  ];
+  const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
+  const modules = [...files, ...NATIVE.flatMap(nativeOf)].map((path) =>
+    path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length),
+  );
   const binary = ptyBinary();
   if (binary !== undefined) modules.push(binary);
   const code = [join(base, 'src'), join(base, 'workers'), join(packageDir, 'package.json')];
@@ -36,6 +61,22 @@ function neededPaths(): string[] {
   const unique = [...new Set(paths)];
   // Inside /usr it is there already, inside another one too.
   return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => path.startsWith(`${it}/`)));
+}
+
+/** Packages whose programs are in another one for each platform. */
+const NATIVE = [
+  { module: '@vscode/ripgrep', program: '@vscode/ripgrep', path: 'bin/rg' },
+  { module: 'typescript', program: '@typescript/typescript', path: 'package.json' },
+];
+
+/** The program's package; none where it was not installed, and the tools that need it say so. */
+function nativeOf({ module, program, path }: (typeof NATIVE)[number]): string[] {
+  try {
+    const { resolve } = createRequire(import.meta.resolve(module));
+    return [resolve(`${program}-${process.platform}-${process.arch}/${path}`)];
+  } catch {
+    return []; // MODULE_NOT_FOUND
+  }
 }
 
 /** The folder of node-pty's binary, which some installers put elsewhere; undefined where there is none for this machine. */

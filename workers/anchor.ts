@@ -214,7 +214,7 @@ export function toAccessError(error: unknown, path: string): ToolError {
     case 'ENXIO':
       return new ToolError('UNSUPPORTED', `\`${path}\` is not a regular file`);
     case 'EROFS':
-      return new ToolError('SANDBOX_DENIED', `\`${path}\` is read-only in this sandbox`);
+      return new ToolError('SANDBOX_DENIED', `\`${path}\` is read-only in this sandbox`, { details: { path } });
     case 'ENAMETOOLONG':
       return new ToolError(
         'INPUT_INVALID',
@@ -233,6 +233,7 @@ export function toAccessError(error: unknown, path: string): ToolError {
       });
     case 'EXDEV':
     case 'ESTALE':
+    case 'EINVAL': // No link any more.
       return new ToolError('CONFLICT', `\`${path}\` changed while it was used`);
     default:
       return new ToolError('INTERNAL', `\`${path}\` could not be used (${codeOf(error) ?? 'unknown error'})`, {

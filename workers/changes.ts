@@ -220,7 +220,7 @@ export function toChangeError(error: unknown, path: string): unknown {
       return error;
     case 'EBUSY':
       // A mount stands there: the policy holds the name itself.
-      return new ToolError('SANDBOX_DENIED', `\`${path}\` is held in this sandbox`);
+      return new ToolError('SANDBOX_DENIED', `\`${path}\` is held in this sandbox`, { details: { path } });
     case 'EEXIST':
     case 'ENOTEMPTY':
       return exists(path);

@@ -17,7 +17,7 @@ export interface CommandsOptions {
 }
 
 export class Commands {
-  readonly used: Pick<JobUsage, 'cpuMs' | 'outputBytes' | 'peakBytes' | 'processes' | 'verdict'> = {
+  readonly used: Pick<JobUsage, 'cpuMs' | 'outputBytes' | 'peakBytes' | 'processes' | 'verdict' | 'denied'> = {
     cpuMs: 0,
     outputBytes: 0,
     verdict: 'ok',
@@ -29,7 +29,10 @@ export class Commands {
   }
 
   get enforcedBy(): string {
-    return this.#options.command ? 'pid namespace, timer, rlimits, watchdog' : 'worker thread, timer';
+    const { command } = this.#options;
+    if (!command) return 'worker thread, timer';
+    if (command.groups) return `${command.groups.enforcedBy}, pid namespace, timer, rlimits`;
+    return 'pid namespace, timer, rlimits, watchdog';
   }
 
   /** Runs one to its end. Throws SANDBOX_DENIED where none may run, the code of the limit that ended it, CANCELLED. */
@@ -59,11 +62,12 @@ export class Commands {
     return outcome;
   }
 
-  #count({ used, outputBytes }: CommandOutcome): void {
+  #count({ used, outputBytes, denied }: CommandOutcome): void {
     const all = this.used;
     all.cpuMs += used.cpuMs;
     all.outputBytes += outputBytes;
     if (used.peakBytes !== undefined) all.peakBytes = Math.max(all.peakBytes ?? 0, used.peakBytes);
+    if (denied.length > 0) all.denied = [...(all.denied ?? []), ...denied];
     if (used.processes !== undefined) all.processes = Math.max(all.processes ?? 0, used.processes);
   }
 

@@ -9,11 +9,13 @@ import type { Powers } from '../src/powers.ts';
 import { findProgram } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
 import { ancestorsOf, type Masks } from '../src/sandbox/masks.ts';
+import type { Symbols } from '../src/tools/symbols.ts';
 import type { Terminals } from '../src/tools/terminals.ts';
 import type {
   CheckedCommand,
   CheckedDirectory,
   CheckedFile,
+  CheckedSearch,
   CheckedTarget,
   CommandAsked,
   CommandResult,
@@ -25,14 +27,18 @@ import type {
   UndoRequest,
 } from '../src/tools/tool.ts';
 import type { Anchor } from './anchor.ts';
+import { withinTime } from './bounded.ts';
 import { type ChangeRecorder, Changes, NO_RECORDER } from './changes.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
 import { Journal, type JournalPlace } from './journal.ts';
 import { PathRules } from './path-rules.ts';
 import { Places } from './places.ts';
+import { Ripgrep } from './ripgrep.ts';
+import { searchAt } from './search.ts';
 import { toArgv } from './shells.ts';
 import { Spool } from './spool.ts';
+import { type LanguageServers, WorkspaceSymbols } from './symbols.ts';
 import { targetAt } from './targets.ts';
 import { TreeChanges } from './tree-changes.ts';
 import { removePassing, Undo, type UndoParts } from './undo.ts';
@@ -58,6 +64,7 @@ export interface ContextOptions {
   readonly identity?: Identity;
   /** What each of its commands may use; absent for jobs that run none. */
   readonly bounds?: CommandBounds;
+  readonly egressToken?: string;
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
@@ -65,6 +72,10 @@ export interface ContextOptions {
   /** Absent where the job is nobody's, or none may be. */
   readonly terminals?: Terminals;
   readonly signal: AbortSignal;
+  /** The thread's; one of its own when absent. */
+  readonly ripgrep?: Ripgrep;
+  /** The thread's. */
+  readonly servers?: LanguageServers;
   readonly onOutput?: CommandRequest['onOutput'];
 }
 
@@ -180,6 +191,26 @@ export class WorkerContext implements ToolContext {
     throw new ToolError('UNSUPPORTED', `\`${path}\` is not a directory`, { suggestion: 'Read it with file_read.' });
   }
 
+  search(path: string): CheckedSearch {
+    const { anchor, workspace, powers, ripgrep = new Ripgrep(this.limits, powers) } = this.#options;
+    anchor.assertInside(path);
+    const opened = this.#rules.open(path, () => anchor.open(path));
+    // ripgrep does not tell of all that it looked at.
+    this.#witnesses.giveUp();
+    return searchAt({ opened, path, workspace, rules: this.#rules, ripgrep, limits: this.limits, signal: this.signal });
+  }
+
+  get symbols(): Symbols {
+    const { workspace, servers, limits, signal } = this.#options;
+    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no language servers');
+    const search = () => this.search('.');
+    return new WorkspaceSymbols({ workspace, servers, limits, signal, search, open: (...of) => this.open(...of) });
+  }
+
+  bounded<T>(work: () => T): T {
+    return withinTime(work, this.limits.boundedWorkMs);
+  }
+
   target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
     return targetAt(this.#places.hold(path, { kinds: ['write'], createDirs }), {
       changes: this.#changes,
@@ -189,13 +220,14 @@ export class WorkerContext implements ToolContext {
   }
 
   command({ shell, args, ...request }: CommandAsked): CheckedCommand {
-    const { workspace, anchor, masks, bounds, signal, readOnly = false, onOutput } = this.#options;
+    const { workspace, anchor, masks, bounds, egressToken, signal, readOnly = false, onOutput } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      const rest = { workspace, masks, bounds, signal, readOnly, ...(onOutput && { onOutput }) };
+      const more = { ...(onOutput && { onOutput }), ...(egressToken !== undefined && { egressToken }) };
+      const rest = { workspace, masks, bounds, signal, readOnly, ...more };
       const argv = shell && toArgv(shell, request.command, args);
       return { ...request, ...rest, cwd, ...(argv && { argv }) } as unknown as CheckedCommand;
     } finally {

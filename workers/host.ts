@@ -1,4 +1,5 @@
 /** Entry of a tier host: perimeter, setup from the gateway, a Piscina pool, frames over fd 3 until they end. */
+import { fstatSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { extname } from 'node:path';
 import { BroadcastChannel } from 'node:worker_threads';
@@ -7,12 +8,22 @@ import { ToolError } from '../src/errors.ts';
 import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
+import { HOST_EGRESS_FD } from '../src/sandbox/bubblewrap.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { establishPerimeter } from './perimeter.ts';
 
 const GATEWAY_FD = 3;
 
-establishPerimeter(GATEWAY_FD);
+/** Only a host whose commands may connect was given that one. */
+function isSocket(fd: number): boolean {
+  try {
+    return fstatSync(fd).isSocket();
+  } catch {
+    return false; // EBADF.
+  }
+}
+
+establishPerimeter(isSocket(HOST_EGRESS_FD) ? HOST_EGRESS_FD : GATEWAY_FD);
 // New files get the modes that tools give them.
 process.umask(0o022);
 

@@ -7,6 +7,7 @@ import { ToolError, toToolError } from '../src/errors.ts';
 import type { HostOutput, HostSetup, Job, JobResult, JobReturn } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
 import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/command.ts';
+import { CommandGroups } from '../src/sandbox/command-group.ts';
 import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
@@ -15,14 +16,20 @@ import type { Preview, Tool } from '../src/tools/tool.ts';
 import { undoTool } from '../src/tools/undo.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
+import { withRefusal } from './denials.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { OutputWindow } from './output-window.ts';
+import { Ripgrep } from './ripgrep.ts';
 import { Spool } from './spool.ts';
+import { LanguageServers } from './symbols.ts';
 import { TerminalSet } from './terminals.ts';
 
 const setup = workerData as HostSetup;
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
+const ripgrep = new Ripgrep(setup.limits, powers);
+/** They live in the host's own sandbox; one that runs commands has tools of another kind. */
+const servers = setup.tier === 'read_only' ? new LanguageServers(setup.limits, powers) : undefined;
 const command = setup.command && prepare(setup.command);
 const terminals =
   command &&
@@ -82,7 +89,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     // The only catch-all on this side: what a tool did not mean to throw is INTERNAL to the caller and whole in the log.
     const error = toToolError(thrown);
     if (error.code === 'INTERNAL') console.error(error.cause ?? error);
-    return { ok: false, error: error.toWire(), usage: usage() };
+    return { ok: false, error: error.toWire(), usage: withRefusal(usage(), error) };
   }
 }
 
@@ -129,13 +136,15 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     masks: job.masks ?? NO_MASKS,
     ...(job.preImages && { preImages: job.preImages }),
     ...(job.bounds && { bounds: job.bounds }),
+    ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
     ...(job.state !== undefined && { state: job.state }),
     ...(job.readOnly && { readOnly: true }),
     ...(job.journal && { journal: job.journal }),
     ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,
-    signal,
+    ...{ signal, ripgrep },
+    ...(servers && { servers }),
     ...(command && { command }),
     ...(job.keeper && terminals && { terminals: terminals.of(job.keeper, { masks: job.masks ?? NO_MASKS, signal }) }),
     ...(onOutput && { onOutput }),
@@ -154,7 +163,8 @@ function prepare({ filter, ...sandbox }: NonNullable<HostSetup['command']>): Com
       ...(countsTasksByNamespace(release()) && { threadsPerProcess: limits.commandThreadsMax }),
     };
     const watchdog = new Watchdog(limits, powers);
-    return { ...sandbox, filterFile: `/proc/self/fd/${fd}`, limits, rlimits, watchdog };
+    const groups = setup.groups && new CommandGroups(setup.groups, limits, powers);
+    return { ...sandbox, ...(groups && { groups }), filterFile: `/proc/self/fd/${fd}`, limits, rlimits, watchdog };
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -79,8 +79,9 @@ async function probe(
   const workspaces = config?.workspaces ?? [ownFolder(tmpdir())];
   try {
     const { arch, platform } = process;
-    return (await createSandbox({ runtime, stateDir, workspaces, limits, arch, platform, version }, powers))
-      .confinement;
+    const machine = { arch, platform, version, ...(config?.cgroup && { cgroup: config.cgroup }) };
+    await using sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, ...machine }, powers);
+    return sandbox.confinement;
   } finally {
     for (const it of [stateDir, ...(config ? [] : workspaces)]) rmSync(it, { recursive: true });
   }

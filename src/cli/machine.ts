@@ -93,7 +93,7 @@ function readCgroup(): MachineFacts['cgroup'] {
   const group = isV2 && own !== undefined ? join(CGROUP_ROOT, own) : undefined;
   return {
     v2: isV2,
-    v1: ['memory', 'pids', 'cpu'].filter((it) => v1.includes(it) && isWritable(join(CGROUP_ROOT, it))),
+    v1: ['memory', 'pids', 'cpuacct'].filter((it) => v1.includes(it) && isWritable(join(CGROUP_ROOT, it))),
     ...(group !== undefined &&
       isWritable(group) && { delegated: readIf(join(group, 'cgroup.controllers'))?.split(' ').filter(Boolean) ?? [] }),
   };
@@ -183,7 +183,7 @@ function judgeCgroup({ cgroup, isRoot }: MachineFacts): Finding {
   const { delegated, v1, v2 } = cgroup;
   if (delegated?.includes('memory') && delegated.includes('pids'))
     return { id, status: 'ok', found: `v2, delegated: ${delegated.join(' ')}` };
-  if (v1.includes('memory') && v1.includes('pids')) return { id, status: 'ok', found: `v1, writable: ${v1.join(' ')}` };
+  if (v1.length === 3) return { id, status: 'ok', found: `v1, writable: ${v1.join(' ')}` };
   const fix = isRoot
     ? 'Start the daemon in a group of its own with the memory and pids controllers.'
     : 'Delegate=yes in the unit of the daemon, or: systemd-run --user --scope -p Delegate=yes ringfence serve';

@@ -39,6 +39,8 @@ export function exitCodeOf(result: ToolResult): number {
   return category === 'CANCELLED' ? EXIT.INTERRUPTED : EXIT.FAILED;
 }
 
+const DENIALS_SHOWN = 5;
+
 /** A result for people: the text where there is one, else JSON; how it went on stderr. */
 export function printResult(result: ToolResult): void {
   const { metadata } = result;
@@ -48,12 +50,15 @@ export function printResult(result: ToolResult): void {
     `${metadata.durationMs} ms`,
     metadata.resources.verdict,
   ];
+  for (const { target, reason, suggestion } of metadata.denied?.slice(0, DENIALS_SHOWN) ?? [])
+    say(harmless(`refused: ${target}${reason ? `, ${reason}` : ''}. ${suggestion ?? ''}`));
+  for (const warning of metadata.warnings ?? []) say(harmless(warning));
   if (!result.success) {
     const { code, message, suggestion } = result.error;
     return say(`${code}: ${harmless(message)}${suggestion ? `\n  ${harmless(suggestion)}` : ''}`);
   }
   const data = result.data as Record<string, unknown>;
-  const text = data.content ?? data.stdout;
+  const text = data.content ?? data.stdout ?? data.diff ?? data.tree;
   if (typeof text === 'string' && process.stdout.isTTY) print(harmless(text));
   else if (typeof text === 'string')
     process.stdout.write(text); // Exactly, for whatever reads the pipe.

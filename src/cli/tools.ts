@@ -5,17 +5,23 @@ import { CliError, EXIT, print, printJson } from './output.ts';
 export interface ToolsFlags {
   readonly format?: 'ringfence' | 'mcp' | 'openai' | 'anthropic';
   readonly json?: boolean;
+  /** Which ones an API is told of: all that there are, or those that most work takes. */
+  readonly tools?: 'default' | 'all';
 }
 
 /** `ringfence tools [NAME]`. Gives the exit code. */
-export async function tools(name: string | undefined, { format, json }: ToolsFlags, caller: Caller): Promise<number> {
+export async function tools(
+  name: string | undefined,
+  { format, json, tools: which = name === undefined ? 'default' : 'all' }: ToolsFlags,
+  caller: Caller,
+): Promise<number> {
   await using client = await connect(caller);
   const infos = await client.tools();
   const wanted = name === undefined ? infos : infos.filter((it) => it.name === name || it.aliases.includes(name));
   if (name !== undefined && wanted.length === 0)
     throw new CliError(EXIT.FAILED, `there is no tool ${name}; there are: ${infos.map((it) => it.name).join(', ')}`);
   if (format !== undefined && format !== 'ringfence') {
-    const listed = (await client.request('tools.list', { format })) as { tools: { name?: string }[] };
+    const listed = (await client.request('tools.list', { format, tools: which })) as { tools: { name?: string }[] };
     printJson(listed.tools.filter((it) => wanted.some((info) => info.name === it.name)));
   } else if (json || format) printJson(name === undefined ? wanted : wanted[0]);
   else if (name === undefined)

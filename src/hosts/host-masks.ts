@@ -6,6 +6,7 @@ import { type ToolError, toToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
+import type { EgressLine } from './egress.ts';
 import type { PathView } from './job.ts';
 import { WorkspaceIndex } from './workspace-index.ts';
 
@@ -17,6 +18,8 @@ export interface Place {
   readonly view: PathView;
   /** Whether it is for tools that keep something between calls. */
   readonly keeps?: boolean;
+  /** The proxy of commands that may connect. */
+  readonly egress?: EgressLine;
 }
 
 /** What a host is started with. */

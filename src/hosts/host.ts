@@ -42,6 +42,8 @@ export interface HostOptions {
   /** Program and arguments of a host process, before confinement. */
   readonly program: readonly string[];
   readonly sandbox: Sandbox;
+  /** Of an execute host whose commands may connect: its way to the egress proxy. */
+  readonly egress?: Socket;
   readonly limits: Limits;
   readonly powers: Powers;
 }
@@ -85,13 +87,15 @@ export class Host {
 
   /** Starts the process. Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier. */
   constructor(options: HostOptions) {
-    const { sandbox, tier, workspace, program, powers, limits } = options;
+    const { sandbox, tier, workspace, program, powers, limits, egress } = options;
     this.#options = options;
     this.tier = tier;
     this.workspace = workspace;
     this.startedAt = powers.monotonicMs();
     this.idleSince = this.startedAt;
-    this.#child = sandbox.startHost(tier, workspace, program, ['ignore', 'ignore', 'pipe', 'pipe']);
+    if (egress?.destroyed) throw new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended before the command');
+    const stdio = ['ignore', 'ignore', 'pipe', 'pipe', ...(egress ? [egress] : [])] as const;
+    this.#child = sandbox.startHost(tier, workspace, program, [...stdio]);
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
     this.#child.stderr?.on('data', (chunk) => this.#hear(`${chunk}`));
     this.gone = new Promise((resolve) => {
@@ -105,7 +109,8 @@ export class Host {
     this.#line.on('close', () => this.kill());
     this.ready = this.#start();
     this.ready.catch(() => {}); // Whoever waits for it is told; nobody may.
-    this.#send({ setup: options.setup });
+    const groups = sandbox.commandPlaceOf(this.#child);
+    this.#send({ setup: { ...options.setup, ...(groups && { groups }) } });
   }
 
   /** As this process sees it, not as its own namespace does; the launcher's until the host is ready. */

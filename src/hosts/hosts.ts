@@ -1,11 +1,15 @@
 /** Which hosts there are: started on demand, warmed, reaped when idle, replaced when they die, never more than `hostsMax`. */
 import pidusage from 'pidusage';
 import type { Tier } from '../call.ts';
+import type { EgressReport } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
+import type { Egress } from './egress.ts';
+import { crashed, end, unlessAborted } from './ends.ts';
 import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
 import { HostMasks, type Place } from './host-masks.ts';
 import type { HostSetup, Identity, JobResult } from './job.ts';
@@ -29,6 +33,8 @@ export interface HostsOptions {
   readonly sandbox: Sandbox;
   /** Node and its arguments for a host process. */
   readonly program: readonly string[];
+  /** Without it, no command connects anywhere. */
+  readonly egress?: Egress;
   readonly limits: Limits;
   /** Whom commits are by. */
   readonly identity?: Identity;
@@ -40,14 +46,21 @@ export interface HostsOptions {
 export interface Ran {
   readonly result: JobResult;
   readonly pid: number;
+  /** What its command did with the network; `lost` where the proxy died under it, absent where it had none. */
+  readonly egress?: EgressReport | 'lost';
 }
 
-export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper'> {
+export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egressToken'> {
   /** Whose the call is, where the host keeps something between calls. */
   readonly keeper?: Keeper;
+  /** What its command may connect to, all layers together; absent for nothing. */
+  readonly network?: readonly NetworkLayer[];
   /** Targets that a person approved for this very call: rules that only ask about them do not hold for it. */
   readonly lifted?: readonly string[];
 }
+
+/** With its network's lease instead of what it is for. */
+type Leased = Omit<RunRequest, 'network'> & Pick<JobRequest, 'egressToken'>;
 
 export interface RunOptions extends HostRunOptions {
   /**
@@ -90,6 +103,7 @@ export function placesOf(tier: Tier, limits: Limits): number {
 /** `git status` else refreshes the index that it only reads. */
 const COMMAND_ENVIRONMENT = { ...BARE_ENVIRONMENT, TERM: 'dumb', GIT_OPTIONAL_LOCKS: '0' };
 
+const NEVER = new AbortController().signal;
 const REAP_EVERY_MS = 10_000;
 
 export class Hosts implements AsyncDisposable {
@@ -109,11 +123,17 @@ export class Hosts implements AsyncDisposable {
   }
 
   /** Starts the host of a place, so that its first call need not wait; failures show at that call. */
-  warm(place: Place): void {
-    const slot = this.#slot(place);
-    this.#hostOf(slot).catch((error: unknown) =>
+  warm(place: Place, network?: readonly NetworkLayer[]): void {
+    this.#warm(place, network).catch((error: unknown) =>
       this.#powers.log.warn({ tier: place.tier, error }, 'tier host not warmed'),
     );
+  }
+
+  async #warm(place: Place, network: readonly NetworkLayer[] | undefined): Promise<void> {
+    const { egress } = this.#options;
+    const start = (of: Place) => this.#hostOf(this.#slot(of)).then(() => ({}));
+    if (!network || !egress) await start(place);
+    else await egress.lend(network, NEVER, ({ line }) => start({ ...place, egress: line }));
   }
 
   /**
@@ -123,6 +143,15 @@ export class Hosts implements AsyncDisposable {
    * it never notice. Throws the signal's reason when that comes before the job could start.
    */
   async run(place: Place, request: RunRequest, options: RunOptions): Promise<Ran> {
+    const { network, ...job } = request;
+    const { egress } = this.#options;
+    if (!network || !egress) return this.#run(place, job, options);
+    return egress.lend(network, options.signal, ({ line, token }) =>
+      this.#run({ ...place, egress: line }, { ...job, egressToken: token }, options),
+    );
+  }
+
+  async #run(place: Place, request: Leased, options: RunOptions): Promise<Ran> {
     const slot = this.#slot(place);
     slot.runs += 1;
     try {
@@ -160,7 +189,8 @@ export class Hosts implements AsyncDisposable {
   }
 
   #slot(place: Place): Slot {
-    const key = [place.tier, place.workspace, place.view.key, place.keeps ? 'keeps' : ''].join('\0');
+    const { tier, workspace, view, keeps, egress } = place;
+    const key = [tier, workspace, view.key, keeps ? 'keeps' : '', egress?.id ?? ''].join('\0');
     const known = this.#slots.get(key);
     if (known) return known;
     const slot: Slot = {
@@ -181,14 +211,14 @@ export class Hosts implements AsyncDisposable {
     endStale(this.#slots.values());
   }
 
-  async #runTool(slot: Slot, { lifted: _, keeper: __, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+  async #runTool(slot: Slot, { lifted: _, keeper: __, ...request }: Leased, options: RunOptions): Promise<Ran> {
     const { end, pid } = await this.#runIn(slot, request, options);
     if ('result' in end) return { result: end.result, pid };
     if (slot.place.tier !== 'read_only' || options.signal.aborted || this.#closed) throw crashed(pid);
     return this.#runAlone(slot, request, options);
   }
 
-  async #runCommand(slot: Slot, { lifted = [], keeper, ...request }: RunRequest, options: RunOptions): Promise<Ran> {
+  async #runCommand(slot: Slot, { lifted = [], keeper, ...request }: Leased, options: RunOptions): Promise<Ran> {
     await unlessAborted(this.#readyHost(slot), options.signal);
     // Last, so that they are what the command meets.
     const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
@@ -267,10 +297,11 @@ export class Hosts implements AsyncDisposable {
   }
 
   #start(place: Place, masks: Masks): Host {
-    const { tier, workspace } = place;
+    const { tier, workspace, egress } = place;
     const { sandbox, program, limits } = this.#options;
     const host = new Host({
       ...{ tier, workspace, program, limits, powers: this.#powers },
+      ...(egress && { egress: egress.stream }),
       sandbox: { ...sandbox, startHost: (...args) => sandbox.startHost(args[0], args[1], args[2], args[3], masks) },
       setup: this.#setup(place),
     });
@@ -324,13 +355,9 @@ export class Hosts implements AsyncDisposable {
       const nowMs = this.#powers.monotonicMs();
       for (const [key, slot] of this.#slots) {
         const { host } = slot;
-        if (
-          slot.runs > 0 ||
-          slot.starting ||
-          (host?.kept ?? 0) > 0 ||
-          (host?.alive && nowMs - host.idleSince < hostIdleMs)
-        )
-          continue;
+        const isUseless = slot.place.egress?.stream.destroyed;
+        if (slot.runs > 0 || slot.starting || (host?.kept ?? 0) > 0) continue;
+        if (host?.alive && nowMs - host.idleSince < hostIdleMs && !isUseless) continue;
         this.#drop(slot);
         this.#slots.delete(key);
       }
@@ -369,32 +396,4 @@ export class Hosts implements AsyncDisposable {
       void end(host);
     }
   }
-}
-
-/** A bwrap that is killed while it builds its sandbox leaves an init behind that waits for ever, so it may come up first. */
-async function end(host: Host): Promise<void> {
-  await host.ready.catch(() => {}); // Then it is gone.
-  host.kill();
-  await host.gone;
-}
-
-/** Rejects with the signal's reason when that comes first; what is waited for goes on. */
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  promise.catch(() => {}); // Told below, unless the abort came first.
-  if (signal.aborted) throw signal.reason;
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort);
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
-}
-
-function crashed(pid: number): ToolError {
-  return new ToolError('HOST_CRASHED', 'the tier host of this call died under it', {
-    suggestion: 'What the call had already done is not undone; look before you try again.',
-    details: { hostPid: pid },
-  });
 }

@@ -1,8 +1,9 @@
 /** Plain data between the gateway and a tier host: what crosses fd 3, in frames of docs/protocol.md's codec. */
-import type { FileChange, Tier, Verdict } from '../call.ts';
+import type { Denial, FileChange, Tier, Verdict } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Rule } from '../policy/schema.ts';
+import type { CommandPlace } from '../sandbox/cgroup.ts';
 import type { Masks } from '../sandbox/masks.ts';
 
 /** One call for a worker. */
@@ -30,6 +31,8 @@ export interface Job {
   readonly journal?: { readonly folder: string; readonly key: string };
   /** Instead of a tool: calls that were cut off, by their names in the spool, are taken back. */
   readonly rollBack?: { readonly folder: string; readonly keys: readonly string[] };
+  /** By which the egress proxy knows its command, where that may connect. */
+  readonly egressToken?: string;
 }
 
 /** What a job says of its journal. */
@@ -76,6 +79,8 @@ export interface JobUsage {
   journal?: JournalReport;
   /** Whether it can be undone, as the journal's store took it. */
   undo?: JournalReport['undo'];
+  /** What its commands were kept from. */
+  denied?: Denial[];
   /** All that a job has read, where that is known. */
   witnesses?: Witness[];
 }
@@ -115,6 +120,8 @@ export interface HostSetup {
   readonly view: PathView;
   readonly limits: Limits;
   readonly command?: CommandSandbox;
+  /** Where its commands get control groups; absent where a watchdog looks at them. */
+  readonly groups?: CommandPlace;
   /** The person's, for execute hosts. */
   readonly identity?: Identity;
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */

@@ -80,9 +80,16 @@ function resourcesOf(usage: NonNullable<Call['usage']>): NonNullable<AuditEntry[
   };
 }
 
-function detailOf({ costUsd, redactions }: Call): Pick<AuditEntry, 'detail'> {
-  if (costUsd === undefined && redactions === undefined) return {};
-  return { detail: { ...(costUsd !== undefined && { costUsd }), ...(redactions !== undefined && { redactions }) } };
+function detailOf({ costUsd, redactions, denied, connected }: Call): Pick<AuditEntry, 'detail'> {
+  const detail = {
+    ...(costUsd !== undefined && { costUsd }),
+    ...(redactions !== undefined && { redactions }),
+    ...(connected && { connected }),
+    ...(denied && {
+      denied: denied.map(({ kind, target, rule, layer, count }) => ({ kind, target, rule, layer, count })),
+    }),
+  };
+  return Object.keys(detail).length === 0 ? {} : { detail };
 }
 
 function entryOf(call: Call, kind: AuditEntry['kind']): AuditEntry {

@@ -2,6 +2,7 @@
 import type { Tier } from '../call.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import { layersOf } from '../policy/decide.ts';
+import type { NetworkLayer } from '../policy/network.ts';
 import type { Policy, TierBound } from '../policy/schema.ts';
 import { type Call, checkedOf } from './stage.ts';
 
@@ -28,4 +29,12 @@ export function commandBoundsOf(policy: Policy, { commandMax, commandOutputBytes
     fileMb: of('fileMb', commandMax.fileMb),
     outputBytes: of('outputBytes', 2 * commandOutputBytes),
   };
+}
+
+/** What a command of a call may connect to: what every layer allows; undefined where one of them allows nothing. */
+export function networkOf(policy: Policy): NetworkLayer[] | undefined {
+  const said = layersOf(policy).map((it) => it.tiers.execute.network);
+  if (said.includes(undefined)) return undefined;
+  const lists = said.filter((it): it is NetworkLayer => it !== 'any');
+  return lists.length === 0 ? undefined : lists;
 }

@@ -1,5 +1,5 @@
 import { ToolError } from '../errors.ts';
-import type { Hosts, PathView, RunOptions } from '../hosts/hosts.ts';
+import type { Hosts, PathView, Ran, RunOptions } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import { decide } from '../policy/decide.ts';
@@ -8,7 +8,8 @@ import type { Powers } from '../powers.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
-import { commandBoundsOf, timeLimitOf } from './bounds.ts';
+import { commandBoundsOf, networkOf, timeLimitOf } from './bounds.ts';
+import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
@@ -76,11 +77,14 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
   const place = { tier: hostTier, workspace, view, ...(tool.keeps && { keeps: true }) };
   const isStale = () => call.policyNow().version !== policy.version;
+  // A terminal outlives the call whose policy said what it may connect to.
+  const network = tier === 'execute' && !tool.keeps ? networkOf(policy) : undefined;
   const job = {
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
     ...(hostTier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
+    ...(network && { network }),
     ...(tier === 'read_only' && { readOnly: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
@@ -99,14 +103,31 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
       call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
     },
   };
-  const { result, pid } = await runJournalled(call, { place, request: job, options }, parts).catch((error: unknown) => {
+  const ran = await runJournalled(call, { place, request: job, options }, parts).catch((error: unknown) => {
     // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
     throw signal.aborted ? signal.reason : error;
   });
+  const data = taken(ran, call);
+  const { result } = ran;
+  if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });
+  return data;
+}
+
+/** What came of it is the call's. Throws the error that it is. */
+function taken(ran: Ran, call: Call): unknown {
+  const { result, pid, egress } = ran;
   call.hostPid = pid;
   call.usage = result.usage;
-  if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });
-  return dataOf(result, call);
+  const denied = denialsOf(ran);
+  if (denied.length > 0) call.denied = denied;
+  if (egress && egress !== 'lost' && egress.connected.length > 0) call.connected = egress.connected;
+  const warnings = warningsOf(ran);
+  if (warnings.length > 0) call.warnings = [...(call.warnings ?? []), ...warnings];
+  try {
+    return dataOf(result, call);
+  } catch (error) {
+    throw withDenials(error as ToolError, denied);
+  }
 }
 
 /** A host that was taken over could send anything. Throws INTERNAL, STORE_FAILED. */

@@ -18,26 +18,25 @@ interface Waiter extends Wanted {
 export class LockTable {
   readonly #held = new Held();
   readonly #waiting = new Set<Waiter>();
+  /** What those want who wait. */
+  readonly #wished = new Held();
+  #wishes = 0;
 
+  /** Paths that are waited for, all together. */
   get waiting(): number {
-    return this.#waiting.size;
+    return this.#wishes;
   }
 
   /** Settles with a function to call when it is over. Rejects with the signal's reason. */
   async acquire(wanted: Wanted, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    const isFree = !this.#held.conflicts(wanted) && !this.#waitingConflicts(wanted);
+    const isFree = !this.#held.conflicts(wanted) && !this.#wished.conflicts(wanted);
     if (isFree) this.#held.add(wanted, 1);
     else await this.#wait(wanted, signal);
     return () => {
       this.#held.add(wanted, -1);
       this.#grant();
     };
-  }
-
-  #waitingConflicts(wanted: Wanted): boolean {
-    for (const waiter of this.#waiting) if (meet(waiter, wanted)) return true;
-    return false;
   }
 
   #wait(wanted: Wanted, signal: AbortSignal): Promise<void> {
@@ -50,14 +49,21 @@ export class LockTable {
         },
       };
       const leave = () => {
-        this.#waiting.delete(waiter);
+        this.#wish(waiter, -1);
         reject(signal.reason as Error);
         // Those behind it may have waited for it alone.
         this.#grant();
       };
       signal.addEventListener('abort', leave, { once: true });
-      this.#waiting.add(waiter);
+      this.#wish(waiter, 1);
     });
+  }
+
+  #wish(waiter: Waiter, change: 1 | -1): void {
+    if (change > 0) this.#waiting.add(waiter);
+    else this.#waiting.delete(waiter);
+    this.#wished.add(waiter, change);
+    this.#wishes += change * (waiter.reads.length + waiter.writes.length);
   }
 
   /** Lets begin who conflicts neither with who works nor with who came before and waits. */
@@ -70,7 +76,7 @@ export class LockTable {
         if (waiter.writes.includes('')) return;
         continue;
       }
-      this.#waiting.delete(waiter);
+      this.#wish(waiter, -1);
       this.#held.add(waiter, 1);
       waiter.go();
     }
@@ -133,14 +139,3 @@ function* upwards(path: string): Generator<string> {
     if (at === '') return;
   }
 }
-
-/** Whether two that want these can't work at once. */
-function meet(a: Wanted, b: Wanted): boolean {
-  const overlap = (these: readonly string[], those: readonly string[]) =>
-    these.some((one) => those.some((other) => isWithin(one, other) || isWithin(other, one)));
-  if (overlap(a.writes, b.writes)) return true;
-  return a.owner === b.owner && (overlap(a.writes, b.reads) || overlap(a.reads, b.writes));
-}
-
-const isWithin = (path: string, folder: string): boolean =>
-  folder === '' || path === folder || path.startsWith(`${folder}/`);

@@ -17,7 +17,7 @@ export const lock = (limits: Limits): Stage => {
     if (wanted.reads.length + wanted.writes.length === 0) return next(call);
     const table = tables.get(call.root) ?? new LockTable();
     tables.set(call.root, table);
-    if (table.waiting >= limits.lockWaitersMax) throw tooMany(table, limits);
+    if (table.waiting >= limits.lockWaitingPathsMax) throw tooMany(table, limits);
     const release = await table.acquire(wanted, call.controller.signal);
     try {
       return await next(call);
@@ -27,10 +27,10 @@ export const lock = (limits: Limits): Stage => {
   };
 };
 
-function tooMany({ waiting }: LockTable, { lockWaitersMax }: Limits): ToolError {
+function tooMany({ waiting }: LockTable, { lockWaitingPathsMax }: Limits): ToolError {
   return new ToolError(
     'QUEUE_FULL',
-    `${waiting} calls wait for others that change the same paths; at most ${lockWaitersMax} may`,
+    `${waiting} paths are waited for by calls that other calls hold up; at most ${lockWaitingPathsMax} may be`,
     { details: { retryAfterMs: 100 } },
   );
 }

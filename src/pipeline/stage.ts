@@ -1,5 +1,6 @@
 /** What passes through the pipeline: one call, whose facts each stage may read and add to. */
-import type { CallOptions, CallState, Decision, Effect, Tier, Verdict } from '../call.ts';
+import type { CallOptions, CallState, Decision, Denial, Effect, Tier, Verdict } from '../call.ts';
+import type { EgressReport } from '../egress/messages.ts';
 import type { JobUsage } from '../hosts/job.ts';
 import type { Decided } from '../policy/decide.ts';
 import type { Question } from '../policy/question.ts';
@@ -81,6 +82,10 @@ export interface Call {
   /** Whether its job was handed to a host: from then on it may have cost something. */
   started?: boolean;
   hostPid?: number;
+  /** What it was kept from while it ran. */
+  denied?: Denial[];
+  /** Where its command connected to. */
+  connected?: EgressReport['connected'];
   usage?: JobUsage;
   /** Names the log of its output, once there is some. */
   logRef?: string;

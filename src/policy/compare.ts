@@ -2,6 +2,7 @@
 import type { Decision } from '../call.ts';
 import { decide } from './decide.ts';
 import { type EffectsOf, toQuestion } from './examples.ts';
+import { showNetworkRule } from './network.ts';
 import type { Policy, Rule } from './schema.ts';
 
 /** One thing that only one of two policies says, or that they say differently; undefined where it is not said. */
@@ -43,8 +44,12 @@ const examplesOf = ({ examples }: Rule): readonly string[] => [
 
 function factsOf({ tiers, rules, rateLimits, approvals, environment }: Policy): Map<string, string> {
   const facts = new Map<string, string>();
-  for (const [tier, { id: _, reason: __, source: ___, approveDestructive, ...said }] of Object.entries(tiers)) {
+  for (const [tier, { id: _, reason: __, source: ___, approveDestructive, network, ...said }] of Object.entries(
+    tiers,
+  )) {
     for (const [key, value] of Object.entries(said)) facts.set(`tiers.${tier}.${key}`, `${value}`);
+    if (network)
+      facts.set(`tiers.${tier}.network`, network === 'any' ? 'any' : network.map(showNetworkRule).join(', '));
     if (approveDestructive) facts.set(`tiers.${tier}.approve`, 'destructive');
   }
   for (const { id, match, decision, code } of rules) {

@@ -2,6 +2,7 @@
 import { createHash, hash } from 'node:crypto';
 import { type Decision, TIERS, type Tier } from '../call.ts';
 import { defaultLimits } from '../limits.ts';
+import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { Positioned, ValuePath } from './position.ts';
 import {
@@ -99,6 +100,7 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
     if (value !== undefined) bounds[key] = value;
     if ((own[key] ?? 0) > most) widens([...path, key], `${own[key]} is more than ${most} (${before.source})`, needs);
   }
+  const network = networkOf({ parent, said, widens }, tier);
   const locks = own.locks ?? before.locks;
   if (own.locks && before.locks && LOCKS.indexOf(own.locks) < LOCKS.indexOf(before.locks))
     widens([...path, 'locks'], `${own.locks} locks less than ${before.locks} (${before.source})`, needs);
@@ -109,6 +111,7 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
     reason: own.reason ?? (unchanged ? before.reason : `the policy says ${decision}`),
     source: own.decision === undefined ? before.source : said.where.line([...path, 'decision']),
     ...(approve && { approveDestructive: approve }),
+    ...(network && { network }),
     ...bounds,
     ...(locks && { locks }),
   };
@@ -123,6 +126,25 @@ function daemonBound(tier: Tier, key: TierBound): number {
   if (key === 'timeoutMs') return callTimeoutMs[tier];
   if (key === 'outputBytes') return tier === 'execute' ? 2 * commandOutputBytes : resultBytesMax;
   return key in commandMax ? commandMax[key as keyof typeof commandMax] : Infinity;
+}
+
+/** A list stands for its parent's, and is narrower when every entry of it lies in one of those. */
+function networkOf(
+  { parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>,
+  tier: Tier,
+): TierRule['network'] {
+  const before = parent.tiers[tier].network;
+  const own = (said.data.tiers?.[tier] as TierSaid | undefined)?.network;
+  if (own === undefined) return before;
+  if (own === 'none') return undefined;
+  const rules = own.allow.map(parseNetworkEntry);
+  const allowed = before === 'any' ? undefined : (before ?? []);
+  for (const [index, rule] of rules.entries()) {
+    if (!allowed || allowed.some((it) => covers(it, rule))) continue;
+    const how = `${showNetworkRule(rule)} is not among what ${parent.name} lets commands connect to`;
+    widens(['tiers', tier, 'network', 'allow', index], how, `tiers.${tier}`);
+  }
+  return rules;
 }
 
 function approveOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>, tier: Tier) {
@@ -288,8 +310,9 @@ const sealed = (policy: Omit<Policy, 'version'>): Policy => ({ ...policy, versio
 /** Covers what one layer decides by and nothing else: not places, reasons, examples or what children may widen. */
 function versionOf({ tiers, rules, rateLimits, approvals, environment }: Omit<Policy, 'version'>): string {
   const perTier = TIERS.map((tier) => {
-    const { decision, approveDestructive, ...rest } = tiers[tier];
-    return [tier, decision, approveDestructive !== undefined, ...TIER_BOUNDS.map((key) => rest[key] ?? null)];
+    const { decision, approveDestructive, network, ...rest } = tiers[tier];
+    const hosts = network === undefined || network === 'any' ? [] : [network];
+    return [tier, decision, approveDestructive !== undefined, ...TIER_BOUNDS.map((key) => rest[key] ?? null), ...hosts];
   });
   const deciding = rules.map(({ id, match, decision, code }) => ({ id, match, decision, code: code ?? null }));
   const limits = rateLimits.map(({ source: _, ...it }) => it);
@@ -312,6 +335,7 @@ const sortKeys = (_: string, value: unknown): unknown =>
 export const NEUTRAL: Policy = rootPolicy('the policy in force', 'allow', {
   approvals: { timeoutMs: 86_400_000, headless: 'wait', rememberMaxMs: 28_800_000 },
   open: [],
+  network: 'any',
 });
 
 /** What `default` extends: nothing is allowed unless it says so, and it may open everything. */
@@ -320,12 +344,17 @@ export const ROOT: Policy = rootPolicy('nothing', 'deny', {
   open: ['tiers', 'rules', 'approvals', 'rateLimits', 'environment', 'secrets'],
 });
 
-function rootPolicy(name: string, decision: Decision, rest: Pick<Policy, 'approvals' | 'open'>): Policy {
+interface RootSaid extends Pick<Policy, 'approvals' | 'open'> {
+  readonly network?: 'any';
+}
+
+function rootPolicy(name: string, decision: Decision, { network, ...rest }: RootSaid): Policy {
   const tier = (it: Tier): TierRule => ({
     id: `tiers.${it}.decision`,
     decision,
     reason: 'the policy says nothing about it',
     source: name,
+    ...(network && it === 'execute' && { network }),
   });
   return sealed({ name, tiers: byTier(tier), rules: [], rateLimits: [], and: [], ...rest });
 }

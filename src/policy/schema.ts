@@ -4,6 +4,7 @@
  */
 import * as z from 'zod';
 import { type Decision, TIERS, type Tier } from '../call.ts';
+import { type NetworkEntry, type NetworkLayer, parseNetworkEntry } from './network.ts';
 
 const decision = z.enum(['allow', 'ask', 'deny']);
 const tierName = z.enum(TIERS);
@@ -123,8 +124,37 @@ const tier = z.strictObject({
     .optional()
     .describe('Soft limit a day: beyond it a person is asked.'),
   sandbox: z.literal('required', { error: 'only `required` is supported yet, and always in force' }).optional(),
-  network: z.literal('none', { error: 'only `none` is supported yet, and always in force' }).optional(),
+  network: z.literal('none', { error: 'only `none` is supported for this tier, and always in force' }).optional(),
 });
+
+const port = z.int().min(1).max(65_535);
+
+/** An entry that can't be read is told in the parser's words. */
+const networkEntry: z.ZodType<NetworkEntry> = z
+  .union([
+    text(300),
+    z.strictObject({
+      host: text(300),
+      port: z.union([oneOrMany(port), z.literal('*')]).optional(),
+      private: z.boolean().optional().describe('Whether the name may lead to this machine and its networks.'),
+    }),
+  ])
+  .superRefine((entry, context) => {
+    try {
+      parseNetworkEntry(entry);
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: (error as Error).message });
+    }
+  });
+
+const network = z
+  .union([
+    z.literal('none', { error: 'takes `none`, or `{ allow: [host, "*.domain:port", …] }`' }),
+    z.strictObject({ allow: z.array(networkEntry).min(1).max(256) }),
+  ])
+  .describe(
+    'What commands may connect to: none, or names (`*.example.org` is what lies below), addresses and blocks, with `:port` (80 and 443 when absent).',
+  );
 
 /** What a command locks; the strictest last. */
 export const LOCKS = ['none', 'paths', 'workspace'] as const;
@@ -132,6 +162,7 @@ export type Locks = (typeof LOCKS)[number];
 
 /** Commands are the only ones that are held to these. */
 const executeTier = tier.extend({
+  network: network.optional(),
   cpuMs: z.int().min(1).max(86_400_000).optional().describe('CPU time of a command, all its processes together.'),
   memoryMb: z
     .int()
@@ -239,6 +270,8 @@ export const TIER_BOUNDS = [
 export type TierBound = (typeof TIER_BOUNDS)[number];
 
 export interface TierRule extends RuleFacts, Partial<Readonly<Record<TierBound, number>>> {
+  /** What commands may connect to: nothing when absent, `any` where another layer is to say. Of the execute tier only. */
+  readonly network?: NetworkLayer | 'any';
   /** The question for destructive calls of an allowed tier, where the policy has one. */
   readonly approveDestructive?: RuleFacts;
   /** Of the execute tier. */

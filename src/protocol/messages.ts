@@ -44,6 +44,7 @@ export const params = {
       tier: z.enum(['read_only', 'write', 'execute', 'external_api']).optional(),
       category: z.string().max(64).optional(),
       format: z.enum(['ringfence', 'mcp', 'openai', 'anthropic']).default('ringfence'),
+      tools: z.enum(['default', 'all']).default('default'),
     })
     .prefault({}),
   'tools.call': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown(), options: callOptions }),

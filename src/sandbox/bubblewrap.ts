@@ -36,7 +36,9 @@ const SHM_BYTES = 32 * 1024 * 1024;
 export function toBwrapArgs(profile: Profile): string[] {
   const { shownId, seccompFd } = profile;
   return [
-    ...['--unshare-user', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
+    ...['--unshare-user', '--unshare-ipc', '--unshare-uts'],
+    // In a namespace of groups nothing can be moved to where it does not reach, as an execute host moves its commands.
+    ...(profile.nests ? [] : ['--unshare-cgroup-try']),
     ...(profile.proc === 'own' ? ['--unshare-pid'] : []),
     ...(profile.network === 'none' ? ['--unshare-net'] : []),
     ...(shownId === undefined ? [] : ['--uid', `${shownId}`, '--gid', `${shownId}`]),
@@ -150,12 +152,33 @@ export function hostProfile(tier: 'read_only' | 'write' | 'external_api', reques
   };
 }
 
+/** Of /etc, what names are looked up by. */
+const NAMES = ['/etc/resolv.conf', '/etc/hosts', '/etc/host.conf', '/etc/gai.conf'];
+
+/** The profile of the egress proxy: the network, and nothing else of the machine. */
+export function egressProfile({ runtime, shownId, tmpBytes }: Omit<ProfileRequest, 'workspace' | 'masks'>): Profile {
+  return {
+    mounts: [tmp(tmpBytes), ...NAMES.map((path): Mount => ({ kind: 'ro-try', path })), ...runtime.needed.map(readOnly)],
+    ...(shownId !== undefined && { shownId }),
+    nests: false,
+    proc: 'own',
+    network: 'host',
+    asInit: true,
+    seccompFd: EGRESS_LISTENERS_FD + 1,
+  };
+}
+
 /**
  * The profile of an execute host: what its commands may see, and the right to start sandboxes within. It has no masks of
  * its own: its commands would inherit them, those that are out of date and those that a person lifted for one call included.
  */
-export function executeHostProfile(request: ProfileRequest & { workspace: string }): Profile {
-  const base = hostProfile('write', { ...request, masks: NO_MASKS });
+export function executeHostProfile(
+  request: ProfileRequest & { workspace: string; groups?: readonly string[] },
+): Profile {
+  const host = hostProfile('write', { ...request, masks: NO_MASKS });
+  // Nothing of it is in the sandboxes of commands.
+  const groups = (request.groups ?? []).map((path): Mount => ({ kind: 'rw', path }));
+  const base = { ...host, mounts: [...host.mounts, ...groups] };
   // A covered /proc forbids fresh ones below it, and bubblewrap run by root covers parts of the one it mounts.
   const mounts = [...base.mounts, ...toolchainMounts(request)];
   return { ...base, mounts, nests: true, asInit: false, proc: request.shownId === undefined ? 'own' : 'bound' };
@@ -179,8 +202,15 @@ export function commandProfile(request: ProfileRequest & { workspace: string }):
 /** Descriptors that a host's and a command's bwrap inherits; 3 is the host's line to the gateway, a command's filter. */
 export const HOST_FRAMES_FD = 3;
 export const HOST_SECCOMP_FD = 4;
+/** Of an execute host whose commands may connect: its line to the egress proxy. Its seccomp program is the next one. */
+export const HOST_EGRESS_FD = 4;
+/** Of the egress proxy: where the listeners of commands come from. */
+export const EGRESS_LISTENERS_FD = 4;
 export const COMMAND_SECCOMP_FD = 3;
 export const COMMAND_STATUS_FD = 4;
+/** Of a command that may connect: its way to the egress proxy, which its first program closes, and that program. */
+export const COMMAND_EGRESS_FD = 5;
+export const COMMAND_LISTENER_FD = 6;
 
 /** Programs that we start with the person's rights, looked for in the system's own folders only: PATH may hold a workspace. */
 export function findProgram(name: string): string | undefined {

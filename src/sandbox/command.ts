@@ -2,17 +2,21 @@
  * One command in a sandbox of its own: started, fed, read to its bounds, ended. Runs in an execute host.
  * Everything that a command starts lives in its pid namespace and dies with it, `setsid` or not.
  */
-import type { ChildProcess } from 'node:child_process';
+import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
+import type { Denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
+import type { CommandGroup, CommandGroups } from './command-group.ts';
+import { Status } from './command-status.ts';
 import { HeadAndTail } from './head-and-tail.ts';
+import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
 import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
-import { firstChildOf } from './proc.ts';
+import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { COMPUTED, type Rlimits, toBashArgs } from './prologue.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
 
@@ -48,6 +52,8 @@ export interface CommandRequest {
    */
   readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
   readonly bounds: CommandBounds;
+  /** By which the egress proxy knows it; absent for a command that may not connect. */
+  readonly egressToken?: string;
   /** Its reason may be an `Aborted`. */
   readonly signal: AbortSignal;
 }
@@ -65,6 +71,8 @@ export interface CommandSetup {
   readonly rlimits: Rlimits;
   /** Of all commands of this process. */
   readonly watchdog: Watchdog;
+  /** Where the kernel counts and limits what a command uses, the watchdog need not. */
+  readonly groups?: CommandGroups;
 }
 
 export interface CommandOutcome {
@@ -78,6 +86,8 @@ export interface CommandOutcome {
   readonly durationMs: number;
   /** What its processes used, as far as it was seen; at least what was waited for. */
   readonly used: Seen;
+  /** What the kernel says that it was kept from. */
+  readonly denied: readonly Denial[];
   readonly outputBytes: number;
   readonly truncated: boolean;
   /** Why it was killed, if it was; `exceeded`: `used` says by what. */
@@ -92,17 +102,26 @@ export async function runCommand(
   setup: CommandSetup,
   powers: Powers,
 ): Promise<CommandOutcome> {
+  using group = setup.groups?.open(request.bounds);
   const { limits } = setup;
   const startedAt = powers.monotonicMs();
-  const child = start(request, setup, powers);
+  const child = start(request, setup, group, powers);
   const output = collect(child, request, limits);
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
 
   const kill = () => status.kill(child);
   let watch: Watch | undefined;
+  let network: NetworkEvidence | undefined;
+  let notAdmitted: Error | undefined;
+  group?.watch(kill);
   status.onInit = (init) => {
-    watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
+    network = openNetworkEvidence(init);
+    if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
+    group?.admit(init, child).catch((error: Error) => {
+      notAdmitted = error;
+      kill();
+    });
   };
   let grace: Timer | undefined;
   const stop = () => {
@@ -116,7 +135,7 @@ export async function runCommand(
   try {
     const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
     const failure = await ended(child);
-    const cpuMs = cpuSinceLastMs();
+    const cpuMs = group ? 0 : cpuSinceLastMs();
     output.release();
     await within(closed, limits.commandDrainMs, powers);
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
@@ -125,28 +144,36 @@ export async function runCommand(
     await within(status.ended, STATUS_WAIT_MS, powers);
     const { exitCode } = status;
     const signal = exitCode !== undefined && exitCode > 128 ? SIGNALS.get((exitCode - 128) as never) : undefined;
-    const used = usedOf(watch?.seen, { cpuMs, signal, bounds: request.bounds });
+    const used = usedOf((group ?? watch)?.seen, { cpuMs, signal, bounds: request.bounds });
     const overflowed = output.overflowed ? 'output' : undefined;
     const killed = request.signal.aborted ? 'aborted' : used.exceeded ? 'exceeded' : overflowed;
-    if (exitCode === undefined && killed === undefined) throw notBuilt(output.stderr.text());
+    if (exitCode === undefined && killed === undefined) throw notAdmitted ?? notBuilt(output.stderr.text());
     return {
       exitCode: killed ? undefined : exitCode,
       ...(signal !== undefined && { signal }),
-      stdout: request.captureBytes === undefined ? output.stdout.text() : '',
-      ...(request.captureBytes !== undefined && { captured: output.stdout.head() }),
-      stderr: output.stderr.text(),
+      ...toTold(output, request),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
-      outputBytes: output.stdout.bytesTotal + output.stderr.bytesTotal,
-      truncated: output.stdout.truncated || output.stderr.truncated,
+      denied: network?.denied() ?? [],
       ended: killed ?? 'exit',
     };
   } finally {
     request.signal.removeEventListener('abort', stop);
     grace?.cancel();
     watch?.[Symbol.dispose]();
+    network?.[Symbol.dispose]();
     for (const stream of child.stdio) stream?.destroy();
   }
+}
+
+function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
+  return {
+    stdout: captureBytes === undefined ? stdout.text() : '',
+    ...(captureBytes !== undefined && { captured: stdout.head() }),
+    stderr: stderr.text(),
+    outputBytes: stdout.bytesTotal + stderr.bytesTotal,
+    truncated: stdout.truncated || stderr.truncated,
+  };
 }
 
 /** The exceeded limit is the watchdog's to tell; a signal that only a limit sends tells of those that the kernel held. */
@@ -171,29 +198,51 @@ function usedOf(
  * None of the caller's variables (LD_PRELOAD …) reaches bwrap while it still has rights, nor bash before its limits are set:
  * `toBashArgs` holds them, but for those that bash must not be told by assignment.
  */
-export function toSandboxArgs(
-  request: CommandRequest,
-  setup: CommandSetup,
-  launcher: readonly string[] = [],
-): string[] {
+export function toSandboxArgs(request: CommandRequest, setup: CommandSetup, around: Around = {}): string[] {
+  const { launcher = [], egress = NO_EGRESS, hold = [] } = around;
   const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
-  const env = [...Object.entries(setup.environment), ...early].flatMap(([name, value]) => ['--setenv', name, value]);
+  const own = Object.entries({ ...setup.environment, ...egress.environment });
+  const env = [...own, ...early].flatMap(([name, value]) => ['--setenv', name, value]);
   return [
     ...setup.args,
+    ...egress.args,
     ...maskArgs(request, setup),
+    ...hold,
     ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
-    ...['--', ...launcher, '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
+    ...['--', ...egress.first, ...launcher, '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
   ];
 }
 
-function start(request: CommandRequest, setup: CommandSetup, powers: Powers): ChildProcess {
+/** What stands around a command. */
+export interface Around {
+  /** Programs that become bash. */
+  readonly launcher?: readonly string[];
+  readonly egress?: CommandEgress;
+  /** What bubblewrap is told of its group. */
+  readonly hold?: readonly string[];
+}
+
+function start(
+  request: CommandRequest,
+  setup: CommandSetup,
+  group: CommandGroup | undefined,
+  powers: Powers,
+): ChildProcess {
   const filter = openSync(setup.filterFile, 'r');
   try {
-    return powers.spawn(setup.bwrap, toSandboxArgs(request, setup), {
-      stdio: [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'],
+    const egress = egressOf(request.egressToken);
+    const before = [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'] as const;
+    const stdio = [...before, ...egress.stdio];
+    const args = toSandboxArgs(request, setup, { egress, hold: group?.holdArgs(stdio.length) ?? [] });
+    const options: SpawnOptions = {
+      stdio: [...stdio, ...(group?.holds ? ['pipe' as const] : [])],
       env: setup.environment,
       cwd: '/',
-    });
+    };
+    const spawn = () => powers.spawn(setup.bwrap, args, options);
+    const child = group ? group.spawn(spawn) : spawn();
+    egress.give(child);
+    return child;
   } finally {
     closeSync(filter);
   }
@@ -264,77 +313,6 @@ function feed(child: ChildProcess, stdin: string | undefined): void {
   if (stdin === undefined) return;
   // EPIPE: the command ended without reading all of it, as `head -1` does.
   (child.stdin as Writable).on('error', () => {}).end(stdin);
-}
-
-/** What bwrap says of its command: the pid of its init, then how it ended; nothing when it never began. */
-export class Status {
-  /** Settles when bwrap has nothing more to say. */
-  readonly ended: Promise<void>;
-  /** Called once, when the init is known. */
-  onInit: (init: number) => void = () => {};
-  #text = '';
-  #told = false;
-  #kill: (() => void) | undefined;
-
-  constructor(stream: Readable) {
-    this.ended = new Promise((resolve) => stream.once('close', () => resolve()));
-    stream
-      .on('error', () => {})
-      .on('data', (chunk) => {
-        this.#text += chunk;
-        const init = this.#init;
-        if (init === undefined) return;
-        if (!this.#told) this.onInit(init);
-        this.#told = true;
-        this.#kill?.();
-      });
-  }
-
-  /** The command itself, as this process sees it; undefined when there is none. */
-  get main(): number | undefined {
-    const init = this.#init;
-    return init === undefined || this.exitCode !== undefined ? undefined : firstChildOf(init);
-  }
-
-  get exitCode(): number | undefined {
-    return this.#number('exit-code');
-  }
-
-  /**
-   * Kills the init, and with it the whole pid namespace, then bwrap. While bwrap has not said which it is, waits for that:
-   * an init whose bwrap dies before it asked to die with it would go on alone.
-   */
-  kill(child: ChildProcess): void {
-    this.#kill = () => {
-      try {
-        process.kill(this.#init as number, 'SIGKILL');
-      } catch {
-        // ESRCH: it ended by itself.
-      }
-      child.kill('SIGKILL');
-    };
-    if (this.#init !== undefined && child.exitCode === null && child.signalCode === null) this.#kill();
-  }
-
-  /** Asks the command to end; false when there is none yet, or none any more. */
-  ask(): boolean {
-    const { main } = this;
-    if (main === undefined) return false;
-    try {
-      return process.kill(main, 'SIGTERM');
-    } catch {
-      return false; // ESRCH: it ended by itself.
-    }
-  }
-
-  get #init(): number | undefined {
-    return this.#number('child-pid');
-  }
-
-  #number(key: string): number | undefined {
-    const digits = new RegExp(`"${key}": (\\d+)`).exec(this.#text)?.[1];
-    return digits === undefined ? undefined : Number(digits);
-  }
 }
 
 function ended(child: ChildProcess): Promise<Error | undefined> {

@@ -17,6 +17,7 @@ import {
   type ProbeId,
   type ProbeOutcomes,
 } from './probes.ts';
+import { firstChildOf } from './proc.ts';
 import { assembleProgram, type Report, readReport, reportBytesOf, type Step } from './syscall-program.ts';
 
 export interface ProbeResult {
@@ -94,7 +95,7 @@ async function listen(child: ChildProcess, bytes: number): Promise<{ told: Told;
     child.stdout?.on('data', (chunk: Buffer) => {
       told.out = Buffer.concat([told.out, chunk]);
       if (told.out.length < bytes) return;
-      memoryLimited = hasMemoryLimit(child.pid as number);
+      memoryLimited = hasMemoryLimit(innermost(child.pid as number));
       resolve();
     });
     child.stdout?.once('close', resolve);
@@ -133,6 +134,12 @@ function endSurvivor(report: Report, { pidNamespace }: Aims): void {
 
 /** Bytes from which on cgroup v1 means no limit. */
 const UNLIMITED = 2 ** 62;
+
+/** The last of a chain of launchers. */
+function innermost(pid: number): number {
+  const child = firstChildOf(pid);
+  return child === undefined ? pid : innermost(child);
+}
 
 /** Whether a process is in another memory group than we are, and that one is limited. */
 function hasMemoryLimit(pid: number): boolean | undefined {

@@ -16,7 +16,7 @@ const PAGE_BYTES = 4096;
 
 /** Undefined when there is no such process any more. */
 export function statOf(pid: number): Stat | undefined {
-  const text = read(`/proc/${pid}/stat`);
+  const text = textOf(`/proc/${pid}/stat`);
   return text === undefined ? undefined : parseStat(text);
 }
 
@@ -40,26 +40,26 @@ export interface Memory {
 
 /** Zero when there is no such process any more. */
 export function statmOf(pid: number): Memory {
-  const [, resident = 0, shared = 0] = (read(`/proc/${pid}/statm`) ?? '').split(' ').map(Number);
+  const [, resident = 0, shared = 0] = (textOf(`/proc/${pid}/statm`) ?? '').split(' ').map(Number);
   return { privateBytes: (resident - shared) * PAGE_BYTES, sharedBytes: shared * PAGE_BYTES };
 }
 
 /** Memory that it shares with others and that no file holds, in bytes. */
 export function sharedMemoryOf(pid: number): number {
-  const kibibytes = /^RssShmem:\s*(\d+) kB$/m.exec(read(`/proc/${pid}/status`) ?? '')?.[1];
+  const kibibytes = /^RssShmem:\s*(\d+) kB$/m.exec(textOf(`/proc/${pid}/status`) ?? '')?.[1];
   return Number(kibibytes ?? 0) * 1024;
 }
 
 /** The oldest child of a process, which must have one thread; undefined when it has none. */
 export function firstChildOf(pid: number): number | undefined {
-  const first = (read(`/proc/${pid}/task/${pid}/children`) ?? '').split(' ')[0];
+  const first = (textOf(`/proc/${pid}/task/${pid}/children`) ?? '').split(' ')[0];
   return first ? Number(first) : undefined;
 }
 
 const buffer = Buffer.allocUnsafe(8192);
 
-/** Undefined when there is no such process any more. */
-function read(path: string): string | undefined {
+/** The first 8 KiB of a file that the kernel makes up; undefined when what it tells of is gone. */
+export function textOf(path: string): string | undefined {
   let fd: number;
   try {
     fd = openSync(path, 'r');

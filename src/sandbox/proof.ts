@@ -29,6 +29,8 @@ interface ProofRequest {
   /** Names of all that a launcher's environment has. */
   readonly variables: readonly string[];
   readonly limits: Limits;
+  /** Where the control groups are that it is tried in; absent where there are none. */
+  readonly groups?: object | undefined;
   /** A command's sandbox within an execute host's, and by itself. */
   readonly within: Trial;
   readonly without: Trial;
@@ -102,12 +104,12 @@ const SETTINGS = [
 ];
 
 /** Everything that a proof rests on: this boot, its kernel and settings, bubblewrap, who we are, and the very arguments. */
-function keyOf({ version, bwrap, within, without }: ProofRequest): string {
+function keyOf({ version, bwrap, groups, within, without }: ProofRequest): string {
   const { ino, size, ctimeMs } = statSync(bwrap);
   const parts = [
     ...[text('/proc/sys/kernel/random/boot_id'), release(), version, process.getuid?.(), process.getgid?.()],
     // Another bubblewrap of the same version is another one too.
-    ...[bwrap, ino, size, ctimeMs, SETTINGS.map(text), PROBE_IDS, within.launch, without.launch],
+    ...[bwrap, ino, size, ctimeMs, SETTINGS.map(text), PROBE_IDS, groups ?? null, within.launch, without.launch],
   ];
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }

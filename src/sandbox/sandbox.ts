@@ -3,8 +3,7 @@
  * Fails closed: a tier whose level was not proven is refused, never run weaker.
  */
 import type { ChildProcess, StdioOptions } from 'node:child_process';
-import { closeSync, openSync, statSync, writeFileSync } from 'node:fs';
-import { release } from 'node:os';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Tier } from '../call.ts';
 import { ToolError } from '../errors.ts';
@@ -13,6 +12,8 @@ import type { Powers } from '../powers.ts';
 import {
   COMMAND_SECCOMP_FD,
   commandProfile,
+  EGRESS_LISTENERS_FD,
+  egressProfile,
   executeHostProfile,
   findProgram,
   HOST_SECCOMP_FD,
@@ -20,7 +21,10 @@ import {
   type Runtime,
   toBwrapArgs,
 } from './bubblewrap.ts';
-import { boundsPidsByNamespace } from './kernel.ts';
+import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
+import { type CgroupVersion, foldersOf } from './cgroup-files.ts';
+import { inGroup } from './host-group.ts';
+import { dying, freshPidNamespace, identity, type Launch, rlimits, toLaunch } from './launch.ts';
 import { type Masks, NO_MASKS, onDisk } from './masks.ts';
 import { probeArgs } from './probe.ts';
 import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
@@ -33,7 +37,7 @@ export type Level = 'A' | 'B' | 'C' | 'none';
 export interface Confinement {
   readonly level: Level;
   readonly backend: 'bubblewrap' | 'none';
-  readonly cgroup: 'none';
+  readonly cgroup: CgroupVersion | 'none';
   /** What a better machine would have: `cgroup`, `root-workspace`, `execute-host`, or the id of a probe that did not hold. */
   readonly missing: readonly string[];
   /** Why the level is what it is and what would raise it, for people; empty at level B and better. */
@@ -44,20 +48,19 @@ export interface Confinement {
   readonly nests: boolean;
 }
 
-/** How the processes of one workspace are started. */
-export interface Launch {
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly uid?: number;
-  readonly gid?: number;
-}
-
-export interface Sandbox {
+export interface Sandbox extends AsyncDisposable {
   readonly confinement: Confinement;
   /** Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier, with the fix. */
   assertHolds(tier: Tier): void;
-  /** Starts `program` as the tier host; `stdio` is for descriptors 0 to 3. An execute host has no masks, its commands have. */
+  /**
+   * Starts `program` as the tier host; `stdio` is for descriptors 0 to 3, and to 4 where its commands may connect. An execute
+   * host has no masks, its commands have.
+   */
   startHost(tier: Tier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
+  /** Where an execute host that was started makes the control groups of its commands; undefined where there are none. */
+  commandPlaceOf(host: ChildProcess): CommandPlace | undefined;
+  /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
+  startEgress(program: readonly string[], stdio: Stdio): ChildProcess;
   /** bwrap's arguments for a command of this workspace, to which its masks are added; its seccomp program. */
   commandSandbox(workspace: string): CommandParts;
 }
@@ -70,15 +73,15 @@ export interface CommandParts {
   readonly guarded: readonly string[];
 }
 
-/** Descriptors 0, 1, 2 and 3. */
+/** From descriptor 0 on. */
 export type Stdio = Extract<StdioOptions, readonly unknown[]>;
 
 /** Lowest level at which a tier runs, by default; docs/policy.md lets an operator lower it once policies can. */
 const LEVEL_NEEDED: Record<Tier, Level> = { read_only: 'B', write: 'B', execute: 'B', external_api: 'B' };
 const RANK: Record<Level, number> = { none: 0, C: 1, B: 2, A: 3 };
 
-/** Uid shown inside when the real one is 0 and the workspace is root's. */
-const SHOWN_ID = 1000;
+/** It writes nothing. */
+const EGRESS_TMP_BYTES = 1024 * 1024;
 
 /** The whole environment of a host or a launcher: nothing of the daemon's own. */
 export const BARE_ENVIRONMENT: Readonly<Record<string, string>> = {
@@ -101,6 +104,8 @@ export interface SandboxOptions {
   readonly platform: string;
   /** Of Ringfence: another one proves anew. */
   readonly version: string;
+  /** The only version of control groups to be used, or none; the best one when absent. */
+  readonly cgroup?: CgroupVersion | 'none';
 }
 
 /** Tries the machine's confinement once and remembers what it gave. */
@@ -110,22 +115,35 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     return unavailable(whyNot(options.platform, options.arch));
   }
   const launcher = createLauncher(bwrap, options, powers);
-  const confinement = await tryOut(launcher, options, powers);
+  const { confinement, cgroups } = await tryAll(launcher, options, powers);
+  const places = new WeakMap<ChildProcess, CommandPlace>();
   return {
     confinement,
     assertHolds: (tier) => assertHolds(confinement, tier),
     startHost(tier, workspace, program, stdio, masks = NO_MASKS) {
       assertHolds(confinement, tier);
       const { host, nesting } = launcher.filters;
-      const launch = launcher.host({ tier, workspace, masks, program, nests: confinement.nests });
-      return launcher.start(launch, stdio, [tier === 'execute' ? nesting : host]);
+      return inGroup(cgroups, { runsCommands: tier === 'execute', ...identity(workspace) }, (group) => {
+        const { nests } = confinement;
+        const seccompFd = stdio.length;
+        const launch = launcher.host({ tier, workspace, masks, program, nests, seccompFd, ...(group && { group }) });
+        const child = launcher.start(launch, stdio, [tier === 'execute' ? nesting : host]);
+        if (group?.commands) places.set(child, group.commands);
+        return child;
+      });
     },
+    startEgress(program, stdio) {
+      assertHolds(confinement, 'execute');
+      return launcher.start(launcher.egress(program), stdio, [launcher.filters.command]);
+    },
+    commandPlaceOf: (host) => places.get(host),
     commandSandbox: (workspace) => ({
       bwrap,
       args: launcher.commandArgs(workspace),
       filter: launcher.commandFilter,
       guarded: options.runtime.guarded,
     }),
+    [Symbol.asyncDispose]: async () => cgroups?.[Symbol.asyncDispose](),
   };
 }
 
@@ -136,6 +154,9 @@ interface HostRequest {
   readonly masks: Masks;
   /** Whether a sandbox within a sandbox works here. */
   readonly nests: boolean;
+  readonly group?: HostGroup;
+  /** Descriptor of its filter. */
+  readonly seccompFd: number;
 }
 
 /** Starts confined processes, whether or not the confinement was proven. */
@@ -145,6 +166,7 @@ interface Launcher {
   readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
   readonly commandFilter: Uint8Array;
   host(request: HostRequest): Launch;
+  egress(program: readonly string[]): Launch;
   commandArgs(workspace: string, seccompFd?: number): string[];
   /** `filters` become the descriptors after those of `stdio`. */
   start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
@@ -156,7 +178,8 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
   const commandFilter = seccompFilter({ arch, sockets: ['inet'] });
   const filters = {
     host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
-    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: [], allowNamespaces: true })),
+    // Commands are held to their host's filter as well as to their own.
+    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: ['inet'], allowNamespaces: true })),
     command: toFile('seccomp-command.bpf', commandFilter),
   };
   function toFile(name: string, program: Buffer): string {
@@ -178,18 +201,26 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
     bwrap,
     filters,
     commandFilter,
-    host({ tier, workspace, program, masks, nests }) {
+    host({ tier, workspace, program, masks, nests, seccompFd, group }) {
       const { shownId: _, ...ids } = identity(workspace);
-      if (tier === 'execute' && !nests) return { ...toLaunch([...rlimits(limits), ...dying(), ...program]), ...ids };
+      const who = { ...ids, ...(group && { group }) };
+      if (tier === 'execute' && !nests) return toLaunch([...rlimits(limits), ...dying(), ...program], who);
+      const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
       // No other host holds it, and no command.
       const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
-      const asked = { ...request(workspace), masks: onDisk(masks, workspace), ...(spool !== undefined && { spool }) };
+      const ofHost = { masks: onDisk(masks, workspace), groups, ...(spool !== undefined && { spool }) };
+      const asked = { ...request(workspace), ...ofHost };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
-      return {
-        ...toLaunch([...rlimits(limits), ...ownProc, bwrap, ...toBwrapArgs(profile), '--', ...program]),
-        ...ids,
-      };
+      const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
+      return toLaunch([...rlimits(limits), ...ownProc, ...ownBwrap], who);
+    },
+    egress(program) {
+      const { shownId, ...ids } = identity(stateDir);
+      const profile = egressProfile({ runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) });
+      const variables = { NODE_CHANNEL_FD: EGRESS_LISTENERS_FD, UV_THREADPOOL_SIZE: limits.egressThreads };
+      const env = Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
+      return toLaunch([...rlimits(limits), bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], ids);
     },
     commandArgs: (workspace, seccompFd = COMMAND_SECCOMP_FD) =>
       toBwrapArgs({ ...commandProfile(request(workspace)), seccompFd }),
@@ -205,70 +236,84 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
   };
 }
 
+/** Tried with control groups, where there are any; they are used only where a command was seen to be limited by one. */
+async function tryAll(
+  launcher: Launcher,
+  options: SandboxOptions,
+  powers: Powers,
+): Promise<{ confinement: Confinement; cgroups?: Cgroups }> {
+  const { stateDir, limits, cgroup: force } = options;
+  const cgroups = openCgroups({ stateDir, limits, ...(force && { force }) }, powers);
+  if (!cgroups) return { confinement: await tryOut(launcher, undefined, options, powers) };
+  const confinement = await tryOut(launcher, cgroups, options, powers);
+  if (confinement.level === 'A') return { confinement, cgroups };
+  await cgroups[Symbol.asyncDispose]();
+  // What did not hold may be the group alone.
+  return { confinement: await tryOut(launcher, undefined, options, powers) };
+}
+
 /** Probes the very profile that commands get, within an execute host's and without; the better one counts. */
-async function tryOut(launcher: Launcher, options: SandboxOptions, powers: Powers): Promise<Confinement> {
+async function tryOut(
+  launcher: Launcher,
+  cgroups: Cgroups | undefined,
+  options: SandboxOptions,
+  powers: Powers,
+): Promise<Confinement> {
   const workspace = options.workspaces[0] as string;
   const nestedFd = HOST_SECCOMP_FD + 1;
   const { filters, bwrap } = launcher;
-  const program = [bwrap, ...launcher.commandArgs(workspace, nestedFd), ...probeArgs(nestedFd + 1)];
-  const nested = launcher.host({ tier: 'execute', workspace, program, masks: NO_MASKS, nests: true });
-  const args = [...launcher.commandArgs(workspace), ...probeArgs(COMMAND_SECCOMP_FD + 1)];
-  const direct = { ...nested, command: bwrap, args };
+  const who = identity(workspace);
+  const nested = (group?: HostGroup) => {
+    const command = [bwrap, ...launcher.commandArgs(workspace, nestedFd), ...probeArgs(nestedFd + 1)];
+    const program = [...trialArgs(group), ...command];
+    return launcher.host({
+      tier: 'execute',
+      workspace,
+      program,
+      masks: NO_MASKS,
+      nests: true,
+      seccompFd: HOST_SECCOMP_FD,
+      ...(group && { group }),
+    });
+  };
+  const direct = (group?: HostGroup) => {
+    const command = [bwrap, ...launcher.commandArgs(workspace), ...probeArgs(COMMAND_SECCOMP_FD + 1)];
+    return toLaunch([...trialArgs(group), ...command], { ...who, ...(group && { group }) });
+  };
   const pipes = ['pipe', 'pipe', 'pipe'] as const;
   const filter = Buffer.from(launcher.commandFilter).toString('base64');
+  const start = (launchIn: typeof nested, stdio: Stdio, files: string[]) =>
+    inGroup(cgroups, { runsCommands: true, ...who }, (group) => launcher.start(launchIn(group), stdio, files));
   const { within, without } = await prove(
     {
       ...options,
       bwrap,
       // bubblewrap tells what it starts, another bubblewrap included, where it stands.
       variables: [...Object.keys(BARE_ENVIRONMENT), 'PWD'],
+      groups: cgroups?.base,
       within: {
-        launch: { ...nested, filter },
-        start: (file) => launcher.start(nested, [...pipes, 'ignore'], [filters.nesting, filters.command, file]),
+        launch: { ...nested(), filter },
+        start: (file) => start(nested, [...pipes, 'ignore'], [filters.nesting, filters.command, file]),
       },
       without: {
-        launch: { ...direct, filter },
-        start: (file) => launcher.start(direct, [...pipes], [filters.command, file]),
+        launch: { ...direct(), filter },
+        start: (file) => start(direct, [...pipes], [filters.command, file]),
       },
     },
     powers,
   );
   const best = within.ok ? within : without;
-  const rootOwned = identity(workspace).shownId !== undefined;
-  const missing = ['cgroup', ...(rootOwned ? ['root-workspace'] : []), ...(within.ok ? [] : ['execute-host'])];
-  const base = { backend: 'bubblewrap', cgroup: 'none', nests: within.ok, probes: best.probes } as const;
-  if (best.ok) return { ...base, level: 'B', missing, advice: '' };
+  const isLimited = cgroups !== undefined && best.probes.memory === 'ok';
+  const rootOwned = who.shownId !== undefined;
+  const missing = [
+    ...(isLimited ? [] : ['cgroup']),
+    ...(rootOwned ? ['root-workspace'] : []),
+    ...(within.ok ? [] : ['execute-host']),
+  ];
+  const cgroup = isLimited ? cgroups.version : 'none';
+  const base = { backend: 'bubblewrap', cgroup, nests: within.ok, probes: best.probes } as const;
+  if (best.ok) return { ...base, level: isLimited ? 'A' : 'B', missing, advice: '' };
   return { ...base, level: 'none', missing: [...missing, ...notHeld(best.probes)], advice: best.reason };
-}
-
-/** The launcher of a host gets no more rights than the workspace's owner has, unless that is root. */
-function identity(workspace: string): { uid?: number; gid?: number; shownId?: number } {
-  if (process.getuid?.() !== 0) return {};
-  const { uid, gid } = statSync(workspace);
-  return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };
-}
-
-const toLaunch = ([command, ...args]: readonly string[]): Launch => ({ command: command as string, args });
-
-/** Prefix that bounds what bubblewrap can't: open files, core dumps, locked memory; inherited by all that a host starts. */
-function rlimits({ openFilesMax }: Limits): string[] {
-  const prlimit = findProgram('prlimit');
-  const bounds = [`--nofile=${openFilesMax}:${openFilesMax}`, '--core=0:0', '--memlock=65536:65536'];
-  return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
-}
-
-/** Prefix after which a process dies with the daemon's thread that started it, where bubblewrap doesn't see to that. */
-function dying(): string[] {
-  const setpriv = findProgram('setpriv');
-  return setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--'];
-}
-
-/** Prefix that starts a pid namespace with an uncovered /proc; only the real root has to, and can. */
-function freshPidNamespace({ hostTasksMax }: Limits): string[] {
-  const fresh = [...dying(), 'unshare', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child=KILL', '--'];
-  if (!boundsPidsByNamespace(release())) return fresh;
-  // RLIMIT_NPROC, which bounds commands elsewhere, is nothing to root: a fork bomb would be faster than the watchdog.
-  return [...fresh, 'sh', '-c', 'echo "$0" >/proc/sys/kernel/pid_max; exec "$@"', `${hostTasksMax}`];
 }
 
 function assertHolds({ level, advice, missing }: Confinement, tier: Tier): void {
@@ -303,6 +348,9 @@ function unavailable(advice: string): Sandbox {
     confinement,
     assertHolds: refuse,
     startHost: (tier) => refuse(tier),
+    commandPlaceOf: () => undefined,
+    startEgress: () => refuse('execute'),
     commandSandbox: () => refuse('execute'),
+    [Symbol.asyncDispose]: async () => {},
   };
 }

@@ -30,13 +30,22 @@ export interface Report {
 }
 
 const TEXT_BASE = 0x400000;
-const DATA_BASE = 0x10000000;
+export const DATA_BASE = 0x10000000;
 const PAGE = 4096;
 const ELF_HEADER_BYTES = 64;
 const PROGRAM_HEADER_BYTES = 56;
 const HEADERS_BYTES = ELF_HEADER_BYTES + 2 * PROGRAM_HEADER_BYTES;
 
 const SYS = { read: 0, write: 1, fork: 57, exit: 60 } as const;
+
+/** The instructions of a call all of whose arguments are numbers. */
+export const callOf = (call: number, ...args: number[]): Buffer =>
+  Buffer.concat([
+    ...args.flatMap((arg, i) => [Buffer.from(REGISTERS[i]?.immediate ?? []), u64(arg)]),
+    Buffer.from(RAX_IMMEDIATE),
+    u64(call),
+    Buffer.from(SYSCALL),
+  ]);
 
 /** Opcodes that load a register from the eight bytes that follow, and from an absolute address, in the order of arguments. */
 const REGISTERS = [
@@ -129,16 +138,20 @@ export function assembleProgram(steps: readonly Step[]): Buffer {
     { as: '', call: SYS.read, args: [0, DATA_BASE, 1] },
     { as: '', call: SYS.exit, args: [0] },
   ];
-  const code = Buffer.concat([...steps, ...last].map((it) => assembleStep(it, layout)));
+  return toElf(Buffer.concat([...steps, ...last].map((it) => assembleStep(it, layout))), layout.data);
+}
+
+/** A file of code, which starts with its first instruction, and of data, which lies at DATA_BASE. */
+export function toElf(code: Buffer, data: Buffer): Buffer {
   const textBytes = HEADERS_BYTES + code.length;
   const dataOffset = Math.ceil(textBytes / PAGE) * PAGE;
   return Buffer.concat([
     elfHeader(),
     programHeader({ flags: 5, offset: 0, address: TEXT_BASE, bytes: textBytes }),
-    programHeader({ flags: 6, offset: dataOffset, address: DATA_BASE, bytes: layout.data.length }),
+    programHeader({ flags: 6, offset: dataOffset, address: DATA_BASE, bytes: data.length }),
     code,
     Buffer.alloc(dataOffset - textBytes),
-    layout.data,
+    data,
   ]);
 }
 

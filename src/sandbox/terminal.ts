@@ -2,7 +2,7 @@
  * One terminal: a program in a sandbox of its own, as command.ts builds it, with a pseudoterminal for its standard streams.
  * Runs in an execute host that holds nothing else, since our ends of all of them are open there.
  */
-import type { ChildProcess } from 'node:child_process';
+import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { closeSync, openSync, statSync } from 'node:fs';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
@@ -10,7 +10,9 @@ import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { COMMAND_STATUS_FD, findProgram } from './bubblewrap.ts';
-import { type CommandRequest, type CommandSetup, Status, toSandboxArgs } from './command.ts';
+import { type CommandRequest, type CommandSetup, toSandboxArgs } from './command.ts';
+import type { CommandGroup } from './command-group.ts';
+import { Status } from './command-status.ts';
 import { openPty, type Pty, type Size } from './pty.ts';
 import { type Excerpt, TerminalLog } from './terminal-log.ts';
 import { foregroundOf, type Tty, waiterOf } from './tty-wait.ts';
@@ -33,8 +35,9 @@ export interface TerminalRequest extends CommandRequest {
   readonly size: Size;
 }
 
-/** Closes what this process has open for other terminals before anything of the caller's runs. */
-const CLOSING = `for it in /proc/self/fd/*; do n=\${it##*/}; if ((n > ${COMMAND_STATUS_FD})); then eval "exec $n>&-"; fi; done; exec "$@"`;
+/** Closes what this process has open for other terminals before anything of the caller's runs: all above `last`. */
+const closing = (last: number): string =>
+  `for it in /proc/self/fd/*; do n=\${it##*/}; if ((n > ${last})); then eval "exec $n>&-"; fi; done; exec "$@"`;
 
 /** From one look at whether it waits for input to the next; what holds in two is told. */
 const LOOK_MS = 20;
@@ -58,6 +61,7 @@ export class Terminal {
   readonly #status: Status;
   readonly #screen: Screen;
   #watch: Watch | undefined;
+  readonly #group: CommandGroup | undefined;
   #ended: TerminalEnd | undefined;
   #killedFor: TerminalEnd | undefined;
   /** Who waited for input when it was given some last: that it still does says nothing new. */
@@ -73,16 +77,25 @@ export class Terminal {
     this.#size = request.size;
     this.startedAt = powers.monotonicMs();
     this.log = new TerminalLog(setup.limits.terminalLogBytes);
-    const args = toArgs(request, setup);
+    const group = setup.groups?.open(request.bounds);
+    this.#group = group;
     const pty = openPty(request.size);
     this.#pty = pty;
-    this.#child = start(args, setup, { pty, powers });
+    try {
+      this.#child = start(toArgs(request, setup, group), setup, { pty, powers, group });
+    } catch (error) {
+      group?.[Symbol.dispose]();
+      throw error;
+    }
     const { dev, ino } = statSync(pty.path);
     this.#tty = { dev, ino };
     this.#status = new Status(this.#child.stdio[COMMAND_STATUS_FD] as Readable);
+    group?.watch(() => this.#kill(group.seen.exceeded?.kind ?? 'memory'));
     this.#status.onInit = (init) => {
       const onExceeded = () => this.#kill(this.#watch?.seen.exceeded?.kind ?? 'memory');
-      this.#watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded });
+      if (!group) this.#watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded });
+      // One that could not be let in its group is not to run without.
+      group?.admit(init, this.#child).catch(() => this.#kill('memory'));
     };
     screen.onReply = (text) => {
       if (this.#pty.stream.writableLength < REPLY_BYTES_MAX) this.#pty.stream.write(text);
@@ -223,9 +236,10 @@ export class Terminal {
     stream.resume();
     await Promise.race([drained, this.#pause(this.#limits.commandDrainMs)]);
     await Promise.race([this.#status.ended, this.#pause(PATIENCE_MS)]);
-    const exceeded = this.#watch?.seen.exceeded?.kind;
+    const exceeded = (this.#group ?? this.#watch)?.seen.exceeded?.kind;
     this.#ended = this.#killedFor ?? exceeded ?? 'exit';
     this.#watch?.[Symbol.dispose]();
+    this.#group?.[Symbol.dispose]();
     stream.destroy();
     this.#tell();
   }
@@ -282,7 +296,7 @@ const REPLY_BYTES_MAX = 4096;
  * bwrap's arguments. In a session of its own, whose terminal it is: bubblewrap's `--new-session` would leave it without one,
  * and without either the program would be in the session of this host. Throws SANDBOX_UNAVAILABLE.
  */
-function toArgs(request: CommandRequest, setup: CommandSetup): string[] {
+function toArgs(request: CommandRequest, setup: CommandSetup, group: CommandGroup | undefined): string[] {
   const setsid = findProgram('setsid');
   if (setsid === undefined)
     throw new ToolError('SANDBOX_UNAVAILABLE', 'terminals need the program setsid, of util-linux');
@@ -291,21 +305,36 @@ function toArgs(request: CommandRequest, setup: CommandSetup): string[] {
     args: setup.args.filter((it) => it !== '--new-session'),
     environment: { ...setup.environment, TERM: 'xterm-256color' },
   };
-  return toSandboxArgs(request, inside, [setsid, '--ctty']);
+  return toSandboxArgs(request, inside, {
+    launcher: [setsid, '--ctty'],
+    hold: group?.holdArgs(COMMAND_STATUS_FD + 1) ?? [],
+  });
 }
 
 function start(
   args: readonly string[],
   setup: CommandSetup,
-  { pty, powers }: { pty: Pty; powers: Powers },
+  { pty, powers, group }: { pty: Pty; powers: Powers; group: CommandGroup | undefined },
 ): ChildProcess {
   const filter = openSync(setup.filterFile, 'r');
   try {
-    return powers.spawn('/bin/bash', ['--norc', '--noprofile', '-c', CLOSING, 'bash', setup.bwrap, ...args], {
-      stdio: [pty.slave, pty.slave, pty.slave, filter, 'pipe'],
+    const hold = group?.holds ? (['pipe'] as const) : [];
+    const options: SpawnOptions = {
+      stdio: [pty.slave, pty.slave, pty.slave, filter, 'pipe', ...hold],
       env: setup.environment,
       cwd: '/',
-    });
+    };
+    const words = [
+      '--norc',
+      '--noprofile',
+      '-c',
+      closing(COMMAND_STATUS_FD + hold.length),
+      'bash',
+      setup.bwrap,
+      ...args,
+    ];
+    const spawn = () => powers.spawn('/bin/bash', words, options);
+    return group ? group.spawn(spawn) : spawn();
   } catch (error) {
     pty.stream.destroy();
     throw error;

@@ -13,7 +13,7 @@ export interface Exceeded {
   /** In the unit of the error's details: bytes, milliseconds, or a number. */
   readonly limit: number;
   readonly used: number;
-  readonly enforcedBy: 'watchdog' | 'rlimit';
+  readonly enforcedBy: 'watchdog' | 'rlimit' | 'cgroup v1' | 'cgroup v2';
 }
 
 /** What was seen of one command; nothing where it was over before the first look. */

@@ -15,6 +15,7 @@ export interface Kept {
   readonly dropped: number;
 }
 
+const OUTPUT = 'call.output';
 /** Of a notice in memory, beside its strings and bytes. */
 const NOTICE_BYTES = 256;
 
@@ -23,6 +24,8 @@ export class Outbox {
   #peer: Peer | undefined;
   #waiting: Notice[] = [];
   #bytes = 0;
+  /** Pieces of output among what waits. */
+  #outputs = 0;
   #dropped = 0;
   /** Whether what comes waits although somebody is connected: the answer to his hello goes first. */
   #holding = false;
@@ -52,7 +55,7 @@ export class Outbox {
     while (this.#peer && !this.#peer.closed && !this.#peer.congested) {
       const notice = this.#waiting.shift();
       if (!notice) return;
-      this.#bytes -= notice.bytes;
+      this.#forget(notice);
       this.#peer.notify(notice.method, notice.params);
     }
   }
@@ -79,14 +82,20 @@ export class Outbox {
     const notice = { method, params: own, bytes: NOTICE_BYTES + roughBytes(own) };
     this.#waiting.push(notice);
     this.#bytes += notice.bytes;
+    if (method === OUTPUT) this.#outputs += 1;
     while (this.#bytes > this.#bytesMax) this.#dropOne();
   }
 
   #dropOne(): void {
-    const output = this.#waiting.findIndex(({ method }) => method === 'call.output');
-    const [dropped] = this.#waiting.splice(Math.max(0, output), 1);
-    this.#bytes -= dropped?.bytes ?? this.#bytes;
+    // Most often there is none, or it is among the first: a flood must not be looked through for each of it.
+    const at = this.#outputs > 0 ? this.#waiting.findIndex(({ method }) => method === OUTPUT) : 0;
+    for (const dropped of this.#waiting.splice(at, 1)) this.#forget(dropped);
     this.#dropped += 1;
+  }
+
+  #forget({ method, bytes }: Notice): void {
+    this.#bytes -= bytes;
+    if (method === OUTPUT) this.#outputs -= 1;
   }
 }
 

@@ -1,7 +1,16 @@
 /** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result, or CONFLICT. */
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import type { CallOptions, CallRecord, CallState, CallStatus, ResultMetadata, ToolResult, Verdict } from '../call.ts';
+import type {
+  CallOptions,
+  CallRecord,
+  CallState,
+  CallStatus,
+  Denial,
+  ResultMetadata,
+  ToolResult,
+  Verdict,
+} from '../call.ts';
 import { type Code, ToolError, toToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
@@ -292,6 +301,7 @@ export class Session {
         truncated: { bytesTotal: usage.truncatedBytes, ...(call.logRef !== undefined && { ref: call.logRef }) },
       }),
       ...(usage?.filesChanged && { filesChanged: usage.filesChanged }),
+      ...(call.denied && { denied: redactValue(call.denied) as Denial[] }),
       undo: usage?.undo ?? 'none',
       resources: {
         cpuMs: round(usage?.cpuMs ?? 0),

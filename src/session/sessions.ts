@@ -79,6 +79,8 @@ export class Sessions {
       delete before.link;
       before.peer.notify('session.closing', { reason: 'another connection has resumed this session' });
       before.peer.close();
+      // One that does not read would hold its place.
+      this.#parts.powers.after(this.#parts.limits.helloTimeoutMs, () => before.channel.destroy());
     }
     link.waiting?.cancel();
     link.waiting = undefined;

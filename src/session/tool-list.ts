@@ -1,5 +1,6 @@
 /** The tools of a session, as far as some call of them could be allowed. */
 import { couldAllow, decideTool } from '../policy/decide.ts';
+import type { Policy } from '../policy/schema.ts';
 import type { Params } from '../protocol/messages.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
 import type { Session } from './session.ts';
@@ -11,14 +12,21 @@ export function toolNames({ options, policy: policyNow }: Session): string[] {
     .map((it) => it.name);
 }
 
+/** Whether a policy speaks of this very tool, under `tools`. */
+const isNamedBy = ({ rules, and }: Policy, name: string): boolean =>
+  [rules, ...and.map((it) => it.rules)].flat().some(({ id }) => id === `tools.${name}.decision`);
+
 /** The answer to `tools.list`. */
 export function toolList(
   { options, policy: policyNow }: Session,
-  { tier, category, format }: Params<'tools.list'>,
+  { tier, category, format, tools }: Params<'tools.list'>,
 ): object {
   const policy = policyNow();
+  // Whoever asks for a part of them, or for what no model reads, gets all of that.
+  const isWhole = tools === 'all' || format === 'ringfence' || tier !== undefined || category !== undefined;
   const infos = toolsOf(options.toolset)
     .filter((it) => couldAllow(policy, it))
+    .filter((it) => isWhole || !it.isExtra || isNamedBy(policy, it.name))
     .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
     .map((it) => toToolInfo(it, decideTool(policy, it)));
   return { tools: infos.map((it) => toFormat(it, format)) };

@@ -145,15 +145,16 @@ export class CallStore implements Disposable {
     );
   }
 
-  /** Detached calls of a principal, and those of a session, the oldest first; without results. */
+  /** Detached calls of a principal, and those of a session, the oldest first, as many as a session remembers; without results. */
   list(principal: string, sessionId: string): StoredCall[] {
     const rows = this.#database
       .prepare(
         `SELECT session_id, call_id, principal, tool, digest, detached, intended, created_ms, ended_ms, status, cut
-          FROM calls WHERE (detached = 1 AND principal = ?) OR session_id = ? ORDER BY created_ms`,
+          FROM calls WHERE (detached = 1 AND principal = ?) OR session_id = ?
+          ORDER BY created_ms DESC, rowid DESC LIMIT ?`,
       )
-      .all(principal, sessionId) as Row[];
-    return rows.flatMap((it) => toCall(it) ?? []);
+      .all(principal, sessionId, this.#limits.sessionCallsKept) as Row[];
+    return rows.reverse().flatMap((it) => toCall(it) ?? []);
   }
 
   /** A session that may be come back to. Throws STORE_FAILED. */

@@ -103,7 +103,7 @@ export function toFormat(info: ToolInfo, format: 'ringfence' | 'mcp' | 'openai' 
     case 'ringfence':
       return info;
     case 'mcp':
-      return { name, title, description, inputSchema: toPortable(inputSchema), annotations: { title, ...annotations } };
+      return { name, title, description, inputSchema: toPortable(inputSchema), annotations };
     case 'openai':
       return { type: 'function', name, description, ...openAiParameters(inputSchema) };
     case 'anthropic':

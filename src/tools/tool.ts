@@ -6,6 +6,7 @@ import * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
 
 declare const checked: unique symbol;
@@ -102,6 +103,50 @@ export interface CheckedCommand {
   readonly [checked]: 'command';
 }
 
+/** Which files a search goes through. Hidden ones, and what .gitignore, .ignore and .rgignore leave out, are not among them. */
+export interface SearchScope {
+  /** Glob that files must match: with a `/` against the path from where the search begins, else against the name. A segment that begins with a dot finds hidden files too. */
+  readonly include?: string | undefined;
+  /** Globs of files and directories that are left out. */
+  readonly exclude?: readonly string[] | undefined;
+  /** Ending of the name, without the dot. */
+  readonly extension?: string | undefined;
+}
+
+/** A search for lines by a regular expression of Rust's syntax, or by a plain text. */
+export interface ContentQuery extends SearchScope {
+  readonly pattern: string;
+  readonly literal: boolean;
+  readonly caseSensitive: boolean;
+}
+
+export interface FoundLine {
+  /** Relative to the workspace root. */
+  file: string;
+  line: number;
+  /** Of the first match, counted from 1 in characters. */
+  column: number;
+  /** The line, cut around the match with `…` where it is long. */
+  text: string;
+  before?: string[];
+  after?: string[];
+}
+
+/** A directory or file below the workspace root, opened to be gone through by ripgrep. Paths it gives are relative to the workspace root. */
+export interface CheckedSearch extends Disposable {
+  readonly [checked]: 'search';
+  /** All files, in no order; `take` returns false when it has enough. Throws INPUT_INVALID, MEMORY_LIMIT. */
+  files(scope: SearchScope, take: (path: string) => boolean): Promise<void>;
+  /** Matches by file, in no order. Throws as `files` does. */
+  counts(query: ContentQuery, take: (path: string, matches: number) => boolean): Promise<void>;
+  /** Lines that match, by file and line; which ones are left out beyond `maxResults` is chance. Throws as `files` does. */
+  lines(
+    query: ContentQuery & { readonly contextLines: number; readonly maxResults: number },
+  ): Promise<{ matches: FoundLine[]; filesSearched: number; truncated: boolean }>;
+  /** Size and time of a path that it gave; undefined when it is gone. */
+  stat(path: string): { size: number; modifiedMs: number } | undefined;
+}
+
 export interface CommandResult {
   /** Start and end of the stream; what is left out between them is named in the text. */
   stdout: string;
@@ -171,6 +216,12 @@ export interface ToolContext {
   open(path: string, declared?: string): CheckedFile;
   /** Opens a directory to list it. Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED. */
   openDirectory(path: string): CheckedDirectory;
+  /** Opens a directory, or one file, to search it. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED, FILE_LIMIT. */
+  search(path: string): CheckedSearch;
+  /** What its sources declare and refer to. */
+  readonly symbols: Symbols;
+  /** Runs `work`, which is synchronous, unless it takes longer than `boundedWorkMs`: then it is ended wherever it is. Throws CPU_LIMIT. */
+  bounded<T>(work: () => T): T;
   /** Holds the place of a file to write. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
   target(path: string, options: { createDirs: boolean }): CheckedTarget;
   readonly changes: FileChanges;
@@ -264,6 +315,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly idempotent?: boolean;
   readonly cacheable?: boolean;
   readonly retry?: Retry;
+  /** Left out of the lists that models get, which are to stay short, unless all are asked for or a policy names it. */
+  readonly isExtra?: boolean;
   /** Tools that it usually follows: in a batch, calls of it begin after those before them. */
   readonly dependencies?: readonly string[];
   /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */

@@ -13,6 +13,7 @@ test('its code is read-only to the write host and to commands, and can not be mo
   for (const folder of ['src', 'dist', 'workers', 'bin', 'node_modules']) {
     const result = await client.call('file_write', { path: `${folder}/planted.js`, content: '' });
     expect(result).toMatchObject({ success: false, error: { code: 'SANDBOX_DENIED' } });
+    expect(result.metadata.denied).toMatchObject([{ kind: 'write', layer: 'sandbox' }]);
     const command = `touch ${folder}/planted; mv ${folder} ${folder}-2`;
     const { stderr } = await dataOf(client.call('terminal_execute', { command }));
     expect(stderr).toMatch(/Read-only file system[\s\S]*mv: cannot move/);

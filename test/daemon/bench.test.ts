@@ -22,6 +22,7 @@ test.each([
   ['stages', /^back-test of 10000 calls, [1-9]\d* decided differently: \d+ ms$/m],
   ['decide', /^file call, 500 rules +p50 [\d.]+ µs/m],
   ['audit', /^verify, entries a second +\d+$/m],
+  ['search', /^file_glob, \*\*\/\*\.ts +p50 [\d.]+ ms .* ratio [\d.]+$/m],
   ['git', /^git_status \/ bare git and a command +[\d.]+$/m],
   ['orchestration', /^cache hit +p50 [\d.]+ ms$/m],
   ['undo', /^undo of one file by a client, 500 files +p50 [\d.]+ ms$/m],

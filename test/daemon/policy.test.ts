@@ -322,3 +322,16 @@ describe('a file that changes', () => {
 test('the policy of this file is one that the loader takes', () => {
   expect(parsePolicy(POLICY, 'p.yaml').rules.map((it) => it.id)).toContain('no-vault');
 });
+
+test('models are told of the extra tools where a policy names them, or all are asked for', async () => {
+  const policy = 'tiers:\n  execute: { decision: allow }\ntools:\n  file_copy: { decision: allow }\n';
+  await using daemon = await startDaemon({ policy });
+  await using client = await daemon.connect();
+  const names = async (params: object) =>
+    ((await client.request('tools.list', params)) as { tools: { name: string }[] }).tools.map((it) => it.name);
+  const told = await names({ format: 'mcp' });
+  expect(told).toEqual(expect.arrayContaining(['file_copy', 'file_edit']));
+  expect(told).not.toContain('file_search');
+  for (const params of [{ format: 'mcp', tools: 'all' }, { format: 'mcp', category: 'search' }, {}])
+    expect(await names(params)).toContain('file_search');
+});

@@ -37,28 +37,38 @@ const resumeOf = ({ id: sessionId, secret }: Session) => ({ resume: { sessionId,
 const commandOf = (command: string, options: object) => ({ tool: 'terminal_execute', input: { command }, options });
 const sessions = async (of: Client) => ((await of.request('status', {})) as { sessions: number }).sessions;
 
-/** Opens a session that waits, begins a command in it, and drops the connection once that runs. */
+const approvers = async () => ((await operator.request('status', {})) as { approvers: number }).approvers;
+
+/** Opens a session that waits, begins a command in it, and drops the connection once that runs; settles when the daemon knows. */
 async function dropped(command: string, options: object, more: object = {}): Promise<Session> {
   const raw = new RawPeer(daemon.socket);
   const session = sessionOf(await raw.hello(hello({ resumeMs: 20_000, ...more })));
+  // Whether one is there who listens shows whether the daemon has seen him go.
+  if ('role' in more) await raw.request('events.subscribe', { topics: ['approvals'] });
   raw.send({ id: 'call', method: 'tools.call', params: commandOf(command, { progress: true, ...options }) });
   await raw.answer((it) => it.method === 'call.output');
   raw.socket.destroy();
   await raw.closed;
+  if ('role' in more) await until(async () => (await approvers()) === 0);
   return session;
 }
 
 test('a call goes on without its connection, and what it tells meanwhile comes to the one that resumes, in order', async () => {
-  const session = await dropped('echo one; until [ -e go1 ]; do sleep 0.01; done; echo two; echo x >>once', {
-    callId: 'a',
-  });
+  const asOperator = { role: 'operator', token: daemon.token('operator') };
+  const session = await dropped(
+    'echo one; until [ -e go1 ]; do sleep 0.01; done; echo two; echo x >>once',
+    {
+      callId: 'a',
+    },
+    asOperator,
+  );
   writeFileSync(join(daemon.workspace, 'go1'), '');
   await until(async () => {
     const { state } = (await operator.request('calls.get', { callId: 'a' })) as { state: { status: string } };
     return state.status === 'done';
   });
   const raw = new RawPeer(daemon.socket);
-  const again = sessionOf(await raw.hello(hello({ resumeMs: 20_000, ...resumeOf(session) })));
+  const again = sessionOf(await raw.hello(hello({ resumeMs: 20_000, ...asOperator, ...resumeOf(session) })));
   expect(again).toMatchObject({ id: session.id, secret: session.secret, resumed: { dropped: 0 } });
   await raw.answer(
     (it) => it.method === 'call.update' && (it.params as { state: { status: string } }).state.status === 'done',
@@ -81,16 +91,18 @@ test('a call goes on without its connection, and what it tells meanwhile comes t
 });
 
 test('more output than is kept leaves out the oldest pieces, says so, and is read from the log', async () => {
+  const asOperator = { role: 'operator', token: daemon.token('operator') };
   const session = await dropped(
     'echo one; until [ -e go2 ]; do sleep 0.01; done; for i in {1..400}; do printf "%01000d" $i; done',
     { callId: 'b' },
+    asOperator,
   );
   writeFileSync(join(daemon.workspace, 'go2'), '');
   await until(
     async () => ((await operator.request('calls.get', { callId: 'b' })) as { result?: unknown }).result !== undefined,
   );
   const raw = new RawPeer(daemon.socket);
-  const { resumed } = sessionOf(await raw.hello(hello({ ...resumeOf(session) })));
+  const { resumed } = sessionOf(await raw.hello(hello({ ...asOperator, ...resumeOf(session) })));
   expect(resumed?.dropped).toBeGreaterThan(0);
   await raw.answer(
     (it) => it.method === 'call.update' && (it.params as { state: { status: string } }).state.status === 'done',
@@ -244,6 +256,7 @@ describe('the client', () => {
       seen.push(it.kind === 'state' ? it.state.status : Buffer.from(it.data).toString());
       if (seen.at(-1) !== 'one\n') continue;
       way.cut();
+      await client.request('status', {}); // Answered by the next connection.
       writeFileSync(join(daemon.workspace, 'go4'), '');
     }
     expect(await dataOf(running)).toMatchObject({ stdout: 'one\ntwo\n' });

@@ -1,4 +1,7 @@
-/** Commands that take more than they may: each ends at its limit with a verdict, and nobody beside it notices. */
+/**
+ * Commands that take more than they may: each ends at its limit with a verdict, and nobody beside it notices. Without
+ * control groups: the watchdog and rlimits hold them. cgroup.test.ts has the others.
+ */
 import { chownSync, statSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +19,7 @@ const POLICY = `tiers:
 let daemon: TestDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY });
+  daemon = await startDaemon({ policy: POLICY, config: { cgroup: 'none' } });
   client = await daemon.connect();
   await dataOf(run('true'));
 });
@@ -74,7 +77,7 @@ test.runIf(isBounded).each(BOMBS)(
 test.runIf(process.getuid?.() === 0)(
   'a bomb of another uid than root never has more than the kernel lets it',
   async () => {
-    await using other = await startDaemon({ policy: POLICY });
+    await using other = await startDaemon({ policy: POLICY, config: { cgroup: 'none' } });
     chownSync(other.workspace, 12_345, 12_345);
     await using own = await other.connect();
     const [uid, threads] = (await dataOf(own.call('terminal_execute', { command: 'id -u; ulimit -Hu' }))).stdout.split(

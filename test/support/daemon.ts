@@ -35,7 +35,7 @@ export interface TestDaemon extends AsyncDisposable {
   readonly socket: string;
   readonly workspace: string;
   readonly listeners: string[];
-  readonly confinement: { level: string; missing: string[] };
+  readonly confinement: { level: string; cgroup: 'v1' | 'v2' | 'none'; missing: string[] };
   readonly token: (role: 'agent' | 'operator') => string;
   /** Log lines so far. */
   readonly log: () => string;
@@ -56,6 +56,8 @@ export interface DaemonOptions {
   readonly workspace?: string;
   /** Whom the daemon, its state directory and its workspace belong to; whoever runs the tests by default. Takes root. */
   readonly owner?: { readonly uid: number; readonly gid: number };
+  /** Program and arguments that become the daemon. */
+  readonly launcher?: readonly string[];
 }
 
 export function temporaryDir(prefix: string): string {
@@ -75,7 +77,8 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   const { owner } = options;
   if (owner) for (const it of [stateDir, workspace, policy, config]) chownSync(it, owner.uid, owner.gid);
   const args = ['--tell-ready', '--state', stateDir, '--socket', socket, '--workspace', workspace, '--policy', policy];
-  const child = spawn(node, [ringfenced, ...args, ...(options.args ?? [])], {
+  const [program = '', ...words] = [...(options.launcher ?? []), node, ringfenced, ...args, ...(options.args ?? [])];
+  const child = spawn(program, words, {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
     env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent', RINGFENCE_CONFIG: config, ...options.env },
     ...owner,
@@ -131,7 +134,7 @@ export function processesWith(text: string): number[] {
 }
 
 /** Waits until `condition` holds, looking often. Throws after `withinMs`. */
-export async function until(condition: () => boolean | Promise<boolean>, withinMs = 5000): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`not so within ${withinMs} ms: ${condition.toString()}`);

@@ -17,6 +17,7 @@ export default defineTool({
     'Copy a file, or a directory with all that is in it, with permissions; symbolic links are copied as links. The copy is seen ' +
     'when it is whole. What stands at destPath is kept unless overwrite: true, and then only files are replaced. ' +
     'A tree that holds secrets or protected files is refused as a whole. At most 128 MB.',
+  isExtra: true,
   version: '1.0.0',
   category: 'filesystem',
   tier: 'write',

@@ -48,6 +48,7 @@ export default defineTool({
     'Find and replace text in all files that a glob selects: all of them are changed, or none. Preview first. Hidden files and what ' +
     '.gitignore leaves out are only taken where pattern or include names them without wildcards. Binary files and files that may ' +
     'not be read are left alone and told in skipped.',
+  isExtra: true,
   version: '1.0.0',
   category: 'filesystem',
   tier: 'write',

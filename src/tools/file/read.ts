@@ -1,9 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
-import { type CheckedFile, defineTool, workspacePath } from '../tool.ts';
-
-/** How far into a file a NUL byte marks it as binary; git looks as far. */
-const BINARY_PROBE_BYTES = 8000;
+import { toText } from '../file-text.ts';
+import { defineTool, workspacePath } from '../tool.ts';
 
 /** Loaded once a thread, by the first call: the gateway has no use for it, and a later call need not wait for a promise. */
 let mime: typeof import('mime/lite').default | undefined;
@@ -81,26 +79,6 @@ export default defineTool({
     return { content, lines, truncated: last < Math.min(endLine ?? Infinity, lines), ...about };
   },
 });
-
-function toText(file: CheckedFile, bytes: Buffer, encoding: 'utf-8' | 'ascii' | 'latin1'): string {
-  const binary = (why: string) =>
-    new ToolError('UNSUPPORTED', `\`${file.path}\` is not ${encoding} text: ${why}`, {
-      suggestion: 'Read it with encoding base64.',
-    });
-  if (bytes.subarray(0, BINARY_PROBE_BYTES).includes(0)) throw binary('it holds NUL bytes');
-  if (encoding === 'latin1') return bytes.toString('latin1');
-  if (encoding === 'ascii') {
-    const high = bytes.findIndex((byte) => byte > 127);
-    if (high >= 0) throw binary(`byte ${high} is 0x${bytes[high]?.toString(16)}`);
-    return bytes.toString('latin1');
-  }
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    // The one failure is a byte sequence that UTF-8 doesn't have.
-    throw binary('it holds bytes that UTF-8 does not have');
-  }
-}
 
 /** Lines `first` to `last` of `text` with their endings, and how many lines there are; a final newline begins no line. */
 function cutLines(text: string, first: number, last: number): { content: string; lines: number } {

@@ -30,7 +30,7 @@ export default defineTool({
   name: 'terminal_execute',
   title: 'Run a command',
   summary:
-    'Run a bash command line in a sandbox of its own: the workspace is writable, nothing else of the machine is, and there is no network. ' +
+    'Run a bash command line in a sandbox of its own: the workspace is writable, nothing else of the machine is, and the network only as far as the policy lists hosts. ' +
     'Returns stdout, stderr and the exit code (a non-zero one is not an error). Output is cut to its start and end; everything started is gone afterwards.',
   version: '1.0.0',
   category: 'development',

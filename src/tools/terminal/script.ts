@@ -33,6 +33,7 @@ export default defineTool({
   summary:
     'Run a script of several lines by bash, sh or zsh, in a sandbox as terminal_execute has it. Values that come from elsewhere go in args ("$1"), never into the text. ' +
     'Standard input is empty. Returns stdout, stderr and the exit code (a non-zero one is not an error).',
+  isExtra: true,
   version: '1.0.0',
   category: 'development',
   tier: 'execute',

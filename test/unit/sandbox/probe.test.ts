@@ -12,6 +12,7 @@ import { ownPidNamespace, type ProbeResult, probeArgs, probeProgram, readProbe }
 import { PROBE_IDS, type ProbeId } from '../../../src/sandbox/probes.ts';
 import { createSandbox } from '../../../src/sandbox/sandbox.ts';
 import { seccompFilter } from '../../../src/sandbox/seccomp.ts';
+import { groupsOf } from '../../support/cgroup.ts';
 import { processesWith, temporaryDir, until } from '../../support/daemon.ts';
 
 const powers = systemPowers();
@@ -207,16 +208,30 @@ test.each([
   }
 });
 
-test('the whole sandbox, tried out here, holds level B', async () => {
-  const { confinement } = await createSandbox(optionsOf('linux', 'x64'), powers);
-  expect(confinement).toMatchObject({ level: 'B', backend: 'bubblewrap', nests: true, advice: '' });
+test('the whole sandbox, tried out here, holds level B without control groups, and says what is missing', async () => {
+  const { confinement } = await createSandbox({ ...optionsOf('linux', 'x64'), cgroup: 'none' }, powers);
+  expect(confinement).toMatchObject({ level: 'B', backend: 'bubblewrap', nests: true, advice: '', cgroup: 'none' });
+  expect(confinement.missing).toContain('cgroup');
+  expect(confinement.probes.memory).toBe('leaks');
+});
+
+test.skipIf(!canLimit)('with them it holds level A, and nothing of them is left', async () => {
+  {
+    await using sandbox = await createSandbox({ ...optionsOf('linux', 'x64'), cgroup: 'v1' }, powers);
+    const { confinement } = sandbox;
+    expect(confinement).toMatchObject({ level: 'A', nests: true, advice: '', cgroup: 'v1' });
+    expect(confinement.missing).not.toContain('cgroup');
+    expect(confinement.probes.memory).toBe('ok');
+  }
+  expect(groupsOf(process.pid)).toEqual([]);
 });
 
 describe('what was proven', () => {
   const start = async (version: string) => {
     const lines: { cached?: string[] }[] = [];
     const log = { ...silentLog, info: (fields: object) => void lines.push(fields) };
-    const { confinement } = await createSandbox({ ...optionsOf('linux', 'x64'), version }, systemPowers(log));
+    await using sandbox = await createSandbox({ ...optionsOf('linux', 'x64'), version }, systemPowers(log));
+    const { confinement } = sandbox;
     return { confinement, cached: lines.find((it) => it.cached)?.cached };
   };
 

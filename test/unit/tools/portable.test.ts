@@ -113,3 +113,10 @@ describe('nulls', () => {
     expect(withoutNulls(input, schema)).toEqual(input);
   });
 });
+
+test('what a model is told of by default stays within 25 tools and 24 KB in every format', () => {
+  const listed = tools.filter((it) => !it.isExtra);
+  expect(listed.length).toBeLessThanOrEqual(25);
+  for (const format of ['mcp', 'openai', 'anthropic'] as const)
+    expect(JSON.stringify(listed.map((it) => toFormat(toToolInfo(it, 'allow'), format))).length).toBeLessThan(24_000);
+});

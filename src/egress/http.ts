@@ -1,0 +1,134 @@
+/**
+ * The proxy's HTTP: CONNECT, and requests whose target is a whole URL. Node's parser reads both sides; what it understood
+ * is written anew, so that no two readers of one message can differ. Connections are closed after one answer.
+ */
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Limits } from '../limits.ts';
+import { type Destination, toHostName } from '../policy/network.ts';
+import { type Guard, Refused, showDestination } from './guard.ts';
+import { relay } from './relay.ts';
+
+/** What a connection belongs to. */
+export interface Client {
+  readonly guard: Guard;
+  /** Called when its request is there. */
+  readonly onParsed: () => void;
+}
+
+/** A server that listens nowhere: it is given its connections, each known to `clientOf`. */
+export function createHttp(clientOf: (socket: Socket) => Client | undefined, limits: Limits): Server {
+  const server = createServer({ maxHeaderSize: limits.egressHeaderBytesMax, keepAlive: false });
+  server.on('request', (incoming, response) => {
+    const client = clientOf(incoming.socket);
+    client?.onParsed();
+    // What a server sends may be nothing that Node writes.
+    if (client) forward(incoming, response, { guard: client.guard, limits }).catch(() => response.destroy());
+  });
+  server.on('connect', (incoming, socket: Socket, head: Buffer) => {
+    const client = clientOf(socket);
+    client?.onParsed();
+    if (client) tunnel(incoming, { socket, head, guard: client.guard }).catch(() => socket.destroy());
+  });
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
+    if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
+    else socket.destroy();
+  });
+  return server;
+}
+
+async function tunnel(
+  { url = '' }: IncomingMessage,
+  { socket, head, guard }: { socket: Socket; head: Buffer; guard: Guard },
+): Promise<void> {
+  socket.on('error', () => {}); // ECONNRESET, EPIPE: its command is gone, and the relay sees it close.
+  const to = destinationOf(url, 443);
+  if (!to) return void socket.end(toRaw(400, `${url.slice(0, 80)} is no host:port`));
+  try {
+    const upstream = await guard.connect(to);
+    if (socket.destroyed) return void upstream.destroy();
+    socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
+    upstream.write(head);
+    relay(socket, upstream);
+  } catch (error) {
+    socket.end(toRaw(statusOf(error), explain(error, to)));
+  }
+}
+
+async function forward(
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  { guard, limits }: { guard: Guard; limits: Limits },
+): Promise<void> {
+  response.shouldKeepAlive = false;
+  incoming.on('error', () => {}); // Its command is gone; the response closes.
+  const refuse = (status: number, text: string) => {
+    if (response.headersSent) response.destroy();
+    else response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(`${text}\n`);
+  };
+  const url = URL.parse(incoming.url ?? '');
+  const to = url?.protocol === 'http:' ? destinationOf(url.host, 80) : undefined;
+  if (!url || !to) return refuse(400, 'this is a proxy: it takes CONNECT, and http:// URLs');
+  let upstream: Socket;
+  try {
+    upstream = await guard.connect(to);
+  } catch (error) {
+    return refuse(statusOf(error), explain(error, to));
+  }
+  if (response.destroyed) return void upstream.destroy();
+  const outgoing = request({
+    createConnection: () => upstream,
+    method: incoming.method ?? 'GET',
+    path: `${url.pathname}${url.search}`,
+    // Of the URL, not of the header: the server must not answer for a host that was not judged.
+    headers: { ...endToEnd(incoming.headersDistinct), host: url.host, connection: 'close' },
+    setHost: false,
+    maxHeaderSize: limits.egressHeaderBytesMax,
+  });
+  outgoing.on('response', (answer) => {
+    const status = answer.statusCode ?? 0;
+    if (status < 200 || status > 599) return void outgoing.destroy(new Error('an answer without a meaning'));
+    response.writeHead(status, { ...endToEnd(answer.headersDistinct), connection: 'close' });
+    return answer.on('error', () => response.destroy()).pipe(response);
+  });
+  outgoing.on('error', () => refuse(502, `${showDestination(to)} broke off`));
+  response.on('close', () => outgoing.destroy());
+  incoming.pipe(outgoing);
+}
+
+const HOP_BY_HOP = [
+  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'],
+  ...['transfer-encoding', 'upgrade', 'host'],
+];
+
+/** Headers that are meant for the other end, those that `Connection` names left out. */
+function endToEnd(headers: NodeJS.Dict<string[]>): Record<string, string[]> {
+  const named = (headers.connection ?? []).flatMap((it) => it.toLowerCase().split(',')).map((it) => it.trim());
+  const isOurs = (name: string) => HOP_BY_HOP.includes(name) || named.includes(name);
+  const kept = Object.entries(headers).filter(([name, value]) => !isOurs(name) && value !== undefined);
+  return Object.fromEntries(kept) as Record<string, string[]>;
+}
+
+function destinationOf(authority: string, defaultPort: number): Destination | undefined {
+  const [, name = '', digits] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(authority) ?? [];
+  const host = toHostName(name);
+  const port = digits === undefined ? defaultPort : Number(digits);
+  return host === undefined || port < 1 || port > 65_535 ? undefined : { host, port };
+}
+
+const statusOf = (error: unknown): number => (error instanceof Refused ? 403 : 502);
+
+function explain(error: unknown, to: Destination): string {
+  const why = (error as Error).message;
+  if (!(error instanceof Refused)) return `Ringfence could not connect: ${why}`;
+  const advice = 'Ask for it to be added to tiers.execute.network.allow of the policy.';
+  return `Ringfence does not let this command connect to ${showDestination(to)}: ${why}. ${advice}`;
+}
+
+function toRaw(status: number, text: string): string {
+  const reason = { 400: 'Bad Request', 403: 'Forbidden' }[status] ?? 'Bad Gateway';
+  const body = `${text}\n`;
+  const head = `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
+  return `HTTP/1.1 ${status} ${reason}\r\n${head}\r\n\r\n${body}`;
+}

@@ -1,0 +1,95 @@
+/** SOCKS5 (RFC 1928): CONNECT only, without authentication; the command is known by its listener. */
+import type { Socket } from 'node:net';
+import { type Destination, toHostName } from '../policy/network.ts';
+import { type Guard, Refused } from './guard.ts';
+import { relay } from './relay.ts';
+
+export const SOCKS_VERSION = 5;
+
+const NO_AUTHENTICATION = 0;
+const NO_METHOD = 0xff;
+const CONNECT = 1;
+const TYPE = { ipv4: 1, name: 3, ipv6: 4 } as const;
+const REPLY = { ok: 0, failed: 1, refused: 2, unreachable: 4, command: 7, addressType: 8 } as const;
+
+/** Serves one connection, whose first byte was seen to be SOCKS_VERSION. `onParsed` is called when its request is there. */
+export async function serveSocks(socket: Socket, guard: Guard, onParsed: () => void): Promise<void> {
+  const bytes = new Bytes(socket);
+  const [, count = 0] = await bytes.take(2);
+  const methods = await bytes.take(count);
+  if (!methods.includes(NO_AUTHENTICATION)) return void socket.end(Buffer.from([SOCKS_VERSION, NO_METHOD]));
+  socket.write(Buffer.from([SOCKS_VERSION, NO_AUTHENTICATION]));
+  const [version, command, , type = 0] = await bytes.take(4);
+  if (version !== SOCKS_VERSION || command !== CONNECT) return reply(socket, REPLY.command);
+  const host = await hostOf(bytes, type);
+  const port = (await bytes.take(2)).readUInt16BE();
+  onParsed();
+  if (host === undefined || port === 0) return reply(socket, REPLY.addressType);
+  await tunnel(socket, guard, { bytes, to: { host, port } });
+}
+
+async function tunnel(socket: Socket, guard: Guard, { bytes, to }: { bytes: Bytes; to: Destination }): Promise<void> {
+  try {
+    const upstream = await guard.connect(to);
+    if (socket.destroyed) return void upstream.destroy();
+    socket.write(answer(REPLY.ok));
+    bytes.release();
+    relay(socket, upstream);
+  } catch (error) {
+    reply(socket, error instanceof Refused ? REPLY.refused : REPLY.unreachable);
+  }
+}
+
+async function hostOf(bytes: Bytes, type: number): Promise<string | undefined> {
+  switch (type) {
+    case TYPE.ipv4:
+      return toHostName([...(await bytes.take(4))].join('.'));
+    case TYPE.ipv6:
+      return toHostName((await bytes.take(16)).toString('hex').replace(/(.{4})(?!$)/g, '$1:'));
+    case TYPE.name: {
+      const [length = 0] = await bytes.take(1);
+      return toHostName((await bytes.take(length)).toString('latin1'));
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** No address of ours is told. */
+const answer = (code: number): Buffer => Buffer.from([SOCKS_VERSION, code, 0, TYPE.ipv4, 0, 0, 0, 0, 0, 0]);
+const reply = (socket: Socket, code: number): void => void socket.end(answer(code));
+
+/** Bytes of a socket, as many as are asked for at a time. Rejects when it ends before. */
+class Bytes {
+  readonly #socket: Socket;
+  #waiting: { count: number; resolve: (bytes: Buffer) => void; reject: (error: Error) => void } | undefined;
+  readonly #read = () => this.#serve();
+  readonly #end = () => this.#waiting?.reject(new Error('it ended in the middle of its request'));
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on('readable', this.#read).once('end', this.#end).once('close', this.#end);
+  }
+
+  take(count: number): Promise<Buffer> {
+    if (count === 0) return Promise.resolve(Buffer.alloc(0));
+    return new Promise((resolve, reject) => {
+      this.#waiting = { count, resolve, reject };
+      this.#serve();
+    });
+  }
+
+  /** The rest is the socket's own again. */
+  release(): void {
+    this.#socket.off('readable', this.#read);
+  }
+
+  #serve(): void {
+    if (!this.#waiting) return;
+    const bytes = this.#socket.read(this.#waiting.count) as Buffer | null;
+    if (bytes === null || bytes.length < this.#waiting.count) return;
+    const { resolve } = this.#waiting;
+    this.#waiting = undefined;
+    resolve(bytes);
+  }
+}

@@ -1,0 +1,256 @@
+/**
+ * The egress proxy as the gateway sees it: one confined process, started for the first command that may connect, ended when
+ * no command needed it for a while, started again when it died. What it says is believed only as far as its shape goes.
+ */
+import type { ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
+import * as z from 'zod';
+import type { EgressReport, ToProxy } from '../egress/messages.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { NetworkLayer } from '../policy/network.ts';
+import type { Powers, Timer } from '../powers.ts';
+import { decode } from '../protocol/codec.ts';
+import { FrameReader, toFrame } from '../protocol/frame.ts';
+import { EGRESS_LISTENERS_FD, HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+
+/** The way from execute hosts to one proxy process. Another process has another one. */
+export interface EgressLine {
+  readonly id: number;
+  readonly stream: Socket;
+}
+
+/** What one command may do with the proxy. */
+interface Lease {
+  /** By which the proxy knows the command. */
+  readonly token: string;
+  readonly line: EgressLine;
+}
+
+export interface EgressOptions {
+  readonly sandbox: Pick<Sandbox, 'startEgress'>;
+  /** Node and its arguments for the proxy's process. */
+  readonly program: readonly string[];
+  readonly limits: Limits;
+}
+
+export class Egress implements AsyncDisposable {
+  readonly #options: EgressOptions;
+  readonly #powers: Powers;
+  #process: EgressProcess | undefined;
+  #nextId = 1;
+  #leases = 0;
+  #reap: Timer | undefined;
+  #closed = false;
+
+  constructor(options: EgressOptions, powers: Powers) {
+    this.#options = options;
+    this.#powers = powers;
+  }
+
+  /**
+   * Lets a command connect to what all layers allow while `run` runs, and adds what it did with that. Throws what `run`
+   * throws, SANDBOX_UNAVAILABLE, QUEUE_FULL, the signal's reason.
+   */
+  async lend<T extends object>(
+    layers: readonly NetworkLayer[],
+    signal: AbortSignal,
+    run: (lease: Lease) => Promise<T>,
+  ): Promise<T & { egress: EgressReport | 'lost' }> {
+    const { egressCommandsMax } = this.#options.limits;
+    if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
+    if (this.#leases >= egressCommandsMax)
+      throw new ToolError('QUEUE_FULL', `${egressCommandsMax} commands with a network run already`);
+    this.#leases += 1;
+    this.#reap?.cancel();
+    try {
+      const proxy = this.#current();
+      await proxy.ready;
+      signal.throwIfAborted();
+      const token = this.#powers.secret();
+      await proxy.ask({ open: { token, layers } }, token);
+      let egress: EgressReport | undefined;
+      let ran: T;
+      try {
+        ran = await run({ token, line: proxy.line });
+      } finally {
+        egress = await close(proxy, token);
+      }
+      return { ...ran, egress: egress ?? 'lost' };
+    } finally {
+      this.#release();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    this.#reap?.cancel();
+    await this.#process?.end();
+  }
+
+  #current(): EgressProcess {
+    if (!this.#process?.alive) this.#process = new EgressProcess(this.#nextId++, this.#options, this.#powers);
+    return this.#process;
+  }
+
+  #release(): void {
+    this.#leases -= 1;
+    if (this.#leases > 0 || this.#closed) return;
+    this.#reap = this.#powers.after(this.#options.limits.hostIdleMs, () => void this.#process?.end());
+  }
+}
+
+/** Ends the command's connections; undefined when the proxy died meanwhile. */
+async function close(proxy: EgressProcess, token: string): Promise<EgressReport | undefined> {
+  try {
+    return (await proxy.ask({ close: { token } }, token)) as EgressReport;
+  } catch {
+    return undefined; // SANDBOX_UNAVAILABLE: it died, and the log says so.
+  }
+}
+
+const count = z.int().min(1);
+const target = z.string().max(300);
+const fromProxy = z.union([
+  z.strictObject({ ready: z.literal(true) }),
+  z.strictObject({ opened: z.string() }),
+  z.strictObject({
+    closed: z.strictObject({
+      token: z.string(),
+      report: z.strictObject({
+        listened: z.boolean(),
+        connected: z.array(z.strictObject({ target, count })),
+        denied: z.array(
+          z.strictObject({
+            target,
+            layer: z.enum(['policy', 'sandbox', 'limit']),
+            reason: z.string().max(1024),
+            count,
+          }),
+        ),
+      }),
+    }),
+  }),
+]);
+
+/** One process of the proxy, from its start to its end. */
+class EgressProcess {
+  /** Settles when it takes commands; rejects with SANDBOX_UNAVAILABLE when it never will. */
+  readonly ready: Promise<void>;
+  readonly line: EgressLine;
+  readonly #options: EgressOptions;
+  readonly #powers: Powers;
+  readonly #child: ChildProcess;
+  readonly #gone: Promise<void>;
+  /** By token: what is asked of it one after the other. */
+  readonly #asked = new Map<string, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
+  #alive = true;
+  #stderr = '';
+
+  constructor(id: number, options: EgressOptions, powers: Powers) {
+    this.#options = options;
+    this.#powers = powers;
+    const { limits, sandbox, program } = options;
+    const [node = '', ...args] = program;
+    const bounded = [node, `--max-old-space-size=${limits.egressHeapMb}`, ...args];
+    this.#child = sandbox.startEgress(bounded, ['ignore', 'ignore', 'pipe', 'pipe', 'pipe']);
+    // Execute hosts get this end; all that comes back is Node's own word that a descriptor came.
+    const stream = this.#child.stdio[EGRESS_LISTENERS_FD] as Socket;
+    this.line = { id, stream: stream.on('error', () => {}).resume() };
+    this.#child.stderr?.on('data', (chunk) => this.#hear(`${chunk}`));
+    this.#gone = new Promise<void>((resolve) => {
+      this.#child.once('exit', () => resolve());
+      this.#child.once('error', () => resolve());
+    }).then(() => {
+      if (this.#alive) powers.log.warn({ pid: this.#child.pid }, 'egress proxy died');
+      this.#end();
+    });
+    this.#frames
+      .on('data', this.#receiver(limits))
+      .on('error', () => this.#kill())
+      .on('close', () => this.#kill());
+    this.ready = this.#ask(READY, limits.hostStartMs, { setup: { limits } }).then(
+      () => powers.log.info({ pid: this.#child.pid }, 'egress proxy ready'),
+      () => {
+        const complaint = this.#stderr.trim().split('\n').at(-1) || 'it said nothing';
+        throw new ToolError('SANDBOX_UNAVAILABLE', `the egress proxy could not be started: ${complaint}`);
+      },
+    );
+    this.ready.catch(() => {}); // Whoever waits for it is told; nobody may.
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /** Its answer about a token. Throws SANDBOX_UNAVAILABLE when it dies instead, as it does when it takes too long. */
+  ask(message: ToProxy, token: string): Promise<unknown> {
+    return this.#ask(token, this.#options.limits.egressAnswerMs, message);
+  }
+
+  async end(): Promise<void> {
+    // A bwrap that is killed while it builds its sandbox leaves an init behind.
+    await this.ready.catch(() => {}); // Then it is gone.
+    this.#kill();
+    await this.#gone;
+  }
+
+  get #frames(): Socket {
+    return this.#child.stdio[HOST_FRAMES_FD] as Socket;
+  }
+
+  async #ask(key: string, withinMs: number, message: ToProxy): Promise<unknown> {
+    if (!this.#alive) throw gone();
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#asked.set(key, { resolve, reject });
+    const timer = this.#powers.after(withinMs, () => this.#kill());
+    this.#frames.write(toFrame(message, this.#options.limits.frameBytesMax));
+    return promise.finally(() => {
+      timer.cancel();
+      this.#asked.delete(key);
+    });
+  }
+
+  #receiver(limits: Limits): (chunk: Buffer) => void {
+    const reader = new FrameReader(limits.frameBytesMax);
+    return (chunk) => {
+      try {
+        for (const payload of reader.push(chunk)) this.#take(fromProxy.parse(decode(payload, limits)));
+      } catch (error) {
+        this.#powers.log.error({ error }, 'the egress proxy sent what it should not; it is ended');
+        this.#kill();
+      }
+    };
+  }
+
+  #take(message: z.output<typeof fromProxy>): void {
+    if ('ready' in message) this.#asked.get(READY)?.resolve(undefined);
+    else if ('opened' in message) this.#asked.get(message.opened)?.resolve(undefined);
+    else this.#asked.get(message.closed.token)?.resolve(message.closed.report);
+  }
+
+  #hear(text: string): void {
+    this.#stderr = (this.#stderr + text).slice(-STDERR_CHARS_KEPT);
+    this.#powers.log.warn({ stderr: text.slice(0, STDERR_CHARS_KEPT) }, 'egress proxy complains');
+  }
+
+  #kill(): void {
+    this.#child.kill('SIGKILL');
+    this.#end();
+  }
+
+  #end(): void {
+    if (!this.#alive) return;
+    this.#alive = false;
+    this.#frames.destroy();
+    this.line.stream.destroy();
+    for (const { reject } of [...this.#asked.values()]) reject(gone());
+  }
+}
+
+/** No token: those are in hexadecimal. */
+const READY = 'ready';
+const STDERR_CHARS_KEPT = 4096;
+
+const gone = (): ToolError => new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended under it');

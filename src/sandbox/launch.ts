@@ -1,0 +1,63 @@
+/** How a confined process is started: as whom, within which bounds, in which group. */
+import { statSync } from 'node:fs';
+import { release } from 'node:os';
+import type { Limits } from '../limits.ts';
+import { findProgram } from './bubblewrap.ts';
+import type { HostGroup } from './cgroup.ts';
+import { boundsPidsByNamespace } from './kernel.ts';
+
+/** How the processes of one workspace are started. */
+export interface Launch {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+/** Uid shown inside when the real one is 0 and the workspace is root's. */
+const SHOWN_ID = 1000;
+
+/** The launcher of a host gets no more rights than the workspace's owner has, unless that is root. */
+export function identity(workspace: string): { uid?: number; gid?: number; shownId?: number } {
+  if (process.getuid?.() !== 0) return {};
+  const { uid, gid } = statSync(workspace);
+  return uid === 0 ? { shownId: SHOWN_ID } : { uid, gid };
+}
+
+/** It enters its control group as who we are, before it is anybody else, and never runs outside of it. */
+export function toLaunch(
+  program: readonly string[],
+  { uid, gid, group }: ReturnType<typeof identity> & { group?: HostGroup },
+): Launch {
+  const ids = uid === undefined || gid === undefined ? undefined : { uid, gid };
+  if (!group) {
+    const [command, ...args] = program;
+    return { command: command as string, args, ...ids };
+  }
+  const files = group.join;
+  const enter = files.map((_, i) => `echo 0 >"$${i + 1}"`);
+  const script = [...enter, `shift ${files.length}`, 'exec "$@"'].join(' && ');
+  const become = ids ? ['setpriv', '--reuid', `${ids.uid}`, '--regid', `${ids.gid}`, '--clear-groups', '--'] : [];
+  return { command: '/bin/sh', args: ['-c', script, 'sh', ...files, ...become, ...program] };
+}
+
+/** Prefix that bounds what bubblewrap can't: open files, core dumps, locked memory; inherited by all that a host starts. */
+export function rlimits({ openFilesMax }: Limits): string[] {
+  const prlimit = findProgram('prlimit');
+  const bounds = [`--nofile=${openFilesMax}:${openFilesMax}`, '--core=0:0', '--memlock=65536:65536'];
+  return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
+}
+
+/** Prefix after which a process dies with the daemon's thread that started it, where bubblewrap doesn't see to that. */
+export function dying(): string[] {
+  const setpriv = findProgram('setpriv');
+  return setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--'];
+}
+
+/** Prefix that starts a pid namespace with an uncovered /proc; only the real root has to, and can. */
+export function freshPidNamespace({ hostTasksMax }: Limits): string[] {
+  const fresh = [...dying(), 'unshare', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child=KILL', '--'];
+  if (!boundsPidsByNamespace(release())) return fresh;
+  // RLIMIT_NPROC, which bounds commands elsewhere, is nothing to root: a fork bomb would be faster than the watchdog.
+  return [...fresh, 'sh', '-c', 'echo "$0" >/proc/sys/kernel/pid_max; exec "$@"', `${hostTasksMax}`];
+}

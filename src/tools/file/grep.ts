@@ -1,0 +1,89 @@
+import * as z from 'zod';
+import { glob } from '../glob-parameter.ts';
+import { defineTool, workspacePath } from '../tool.ts';
+
+const input = z.strictObject({
+  pattern: z
+    .string()
+    .min(1)
+    .max(4096)
+    .describe("Regular expression in Rust's syntax, matched within one line; a plain text with literal."),
+  path: workspacePath('File or directory to search, relative to the workspace root.').default('.'),
+  include: glob('Glob of the files to search, as in file_glob: *.ts, src/**, {*.js,*.ts}.').optional(),
+  exclude: glob('Glob of files and directories to leave out.').optional(),
+  caseSensitive: z.boolean().default(false).describe('Whether upper and lower case differ.'),
+  contextLines: z.int().min(0).max(50).default(0).describe('Lines shown before and after each match.'),
+  literal: z.boolean().default(false).describe('Whether pattern is a plain text.'),
+  maxResults: z.int().min(1).max(5000).default(200).describe('Most lines returned.'),
+});
+
+const { pattern, path, include, caseSensitive, contextLines, maxResults } = input.shape;
+
+/** With its context on or off, as some agents know it. */
+const searchCode = z.strictObject({
+  ...{ pattern, path, caseSensitive, maxResults },
+  filePattern: include,
+  includeContext: z.boolean().default(false).describe('Whether lines around matches are shown.'),
+  contextLines: contextLines.unwrap().default(2).describe('Lines shown before and after, with includeContext.'),
+});
+
+const grep = input.extend({
+  recursive: z.literal(true).default(true).describe('Directories are always searched with what is in them.'),
+});
+
+export default defineTool({
+  name: 'file_grep',
+  title: 'Search file contents',
+  summary:
+    'Find lines of workspace files that match a regular expression, with file, line and column. Leaves out what .gitignore does, ' +
+    'hidden, binary and secret files and those over 10 MB. Not case-sensitive unless told. Lines are cut at 500 characters.',
+  version: '1.0.0',
+  category: 'search',
+  tier: 'read_only',
+  idempotent: true,
+  cacheable: true,
+  effects: ({ path: target }) => [{ kind: 'read', target }],
+  input,
+  output: z.strictObject({
+    matches: z.array(
+      z.strictObject({
+        file: z.string().describe('Relative to the workspace root.'),
+        line: z.int().positive(),
+        column: z
+          .int()
+          .positive()
+          .describe('Of the first match, counted from 1 in characters; in a line over 1 MB in bytes.'),
+        text: z.string().describe('The line; a long one is cut around the match, with … where it was.'),
+        before: z.array(z.string()).optional(),
+        after: z.array(z.string()).optional(),
+      }),
+    ),
+    count: z.int().nonnegative().describe('Lines returned.'),
+    filesSearched: z.int().nonnegative().describe('Files looked into; where truncated, those with a match returned.'),
+    truncated: z.boolean().describe('Whether there were more; which ones are returned is then chance.'),
+  }),
+  examples: [
+    {
+      input: { pattern: 'SECOND' },
+      output: { matches: [{ file: 'notes.txt', line: 2, column: 1, text: 'second line' }], count: 1, truncated: false },
+    },
+    { input: { pattern: 'TOKEN', path: '.env' }, error: 'SENSITIVE_FILE' },
+    { input: { pattern: '(' }, error: 'INPUT_INVALID' },
+    { input: { pattern: 'root', path: '/etc' }, error: 'ACCESS_DENIED' },
+  ],
+  aliases: [
+    { name: 'grep', input: grep, toInput: ({ recursive: _, ...rest }) => input.parse(rest) },
+    {
+      name: 'search_code',
+      input: searchCode,
+      toInput: ({ filePattern, includeContext, contextLines: lines, ...rest }) =>
+        input.parse({ ...rest, include: filePattern, contextLines: includeContext ? (lines ?? 2) : 0 }),
+    },
+  ],
+
+  async run({ path: target, exclude, ...query }, ctx) {
+    using search = ctx.search(target);
+    const found = await search.lines({ ...query, exclude: exclude === undefined ? [] : [exclude] });
+    return { ...found, count: found.matches.length };
+  },
+});

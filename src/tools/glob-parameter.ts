@@ -1,0 +1,4 @@
+import * as z from 'zod';
+
+/** A glob parameter. `* ? [a-z] {a,b} **`; one without a `/` is matched against names. */
+export const glob = (description: string) => z.string().min(1).max(1024).describe(description);

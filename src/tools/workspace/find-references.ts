@@ -1,0 +1,85 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { SYMBOL_TYPES } from '../symbols.ts';
+import { defineTool, workspacePath } from '../tool.ts';
+
+const input = z.strictObject({
+  symbol: z
+    .string()
+    .trim()
+    .min(1)
+    .max(256)
+    .regex(/^[\p{L}\p{N}_$#]+$/u, 'must be one bare name, as save; which one is meant is said by file and line')
+    .describe('The bare name, without its class or module.'),
+  file: workspacePath('A file in which it is named, relative to the workspace root; which one is meant.').optional(),
+  line: z.int().positive().optional().describe('Line of file in which it is named, from 1.'),
+  maxResults: z.int().min(1).max(2000).default(200).describe('Most references returned.'),
+});
+
+export default defineTool({
+  name: 'workspace_find_references',
+  title: 'Find references',
+  summary:
+    'Find all that refers to a symbol, its declarations included. TypeScript and JavaScript by their language server; Python, Rust ' +
+    'and Go by name alone. Without file and line all symbols of that name are followed; definitions says which ones those are.',
+  version: '1.0.0',
+  category: 'code_analysis',
+  tier: 'read_only',
+  idempotent: true,
+  cacheable: true,
+  effects: ({ file }) => [
+    { kind: 'read', target: '.' },
+    ...(file === undefined ? [] : [{ kind: 'read' as const, target: file }]),
+  ],
+  input,
+  output: z.strictObject({
+    references: z.array(
+      z.strictObject({
+        file: z.string().describe('Relative to the workspace root.'),
+        line: z.int().positive(),
+        column: z.int().positive().describe('From 1, in characters.'),
+        context: z.string().describe('The line, cut around the name at 200 characters.'),
+      }),
+    ),
+    totalReferences: z.int().nonnegative(),
+    definitions: z
+      .array(
+        z.strictObject({
+          ...{ name: z.string(), type: z.enum(SYMBOL_TYPES), file: z.string() },
+          ...{ line: z.int().positive(), preview: z.string() },
+        }),
+      )
+      .describe('What was followed, where no file was said; more than one where several symbols are called so.'),
+    precision: z
+      .enum(['semantic', 'syntactic', 'mixed'])
+      .describe('Semantic: this very symbol. Syntactic: all that is called so.'),
+    truncated: z.boolean().describe('Whether there may be more.'),
+    skipped: z.array(z.string()).optional().describe('Files that could not be parsed.'),
+  }),
+  examples: [
+    {
+      input: { symbol: 'greet' },
+      output: {
+        references: [
+          { file: 'lib/hello.ts', line: 1, column: 17, context: "export function greet() { return 'hello'; }" },
+          { file: 'lib/main.ts', line: 1, column: 10, context: "import { greet } from './hello.ts';" },
+          { file: 'lib/main.ts', line: 2, column: 1, context: 'greet();' },
+        ],
+        ...{ totalReferences: 3, precision: 'semantic', truncated: false },
+      },
+    },
+    { input: { symbol: 'nobody' }, error: 'NOT_FOUND' },
+    { input: { symbol: 'TOKEN', file: '.env' }, error: 'SENSITIVE_FILE' },
+    { input: { symbol: 'root', file: '/etc/passwd' }, error: 'ACCESS_DENIED' },
+  ],
+  aliases: [{ name: 'find_references', input, toInput: (it) => input.parse(it) }],
+
+  async run(query, ctx) {
+    if (query.line !== undefined && query.file === undefined)
+      throw new ToolError('INPUT_INVALID', 'line is said without file', {
+        suggestion: 'Say the file of that line too.',
+      });
+    const { total, skipped, ...found } = await ctx.symbols.references(query);
+    return { ...found, totalReferences: total, ...(skipped.length > 0 && { skipped }) };
+  },
+});

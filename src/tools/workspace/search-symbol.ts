@@ -1,0 +1,67 @@
+import * as z from 'zod';
+import { SYMBOL_TYPES } from '../symbols.ts';
+import { defineTool } from '../tool.ts';
+
+const symbol = z.strictObject({
+  name: z.string(),
+  type: z.enum(SYMBOL_TYPES),
+  file: z.string().describe('Relative to the workspace root.'),
+  line: z.int().positive(),
+  preview: z.string().describe('The line, cut at 200 characters.'),
+});
+
+export default defineTool({
+  name: 'workspace_search_symbol',
+  title: 'Search symbols',
+  summary:
+    'Find where functions, classes, types and variables are declared, by name or a part of it. TypeScript and JavaScript by their ' +
+    'language server; Python, Rust and Go by their syntax. Leaves out what .gitignore does. Not case-sensitive; exact names come first.',
+  version: '1.0.0',
+  category: 'code_analysis',
+  tier: 'read_only',
+  idempotent: true,
+  cacheable: true,
+  effects: () => [{ kind: 'read', target: '.' }],
+  input: z.strictObject({
+    query: z
+      .string()
+      .trim()
+      .min(1)
+      .max(256)
+      .regex(/^[^\s\p{Cc}]+$/u, 'must be a name, without spaces')
+      .describe('A name or a part of one.'),
+    type: z
+      .enum([...SYMBOL_TYPES, 'any'])
+      .default('any')
+      .describe('Methods are functions, enums types, fields variables.'),
+    maxResults: z.int().min(1).max(500).default(50).describe('Most symbols returned.'),
+  }),
+  output: z.strictObject({
+    symbols: z.array(symbol),
+    totalResults: z.int().nonnegative(),
+    precision: z.enum(['semantic', 'syntactic', 'mixed']).describe('Syntactic where a parser alone said it.'),
+    truncated: z.boolean().describe('Whether there may be more.'),
+    skipped: z.array(z.string()).optional().describe('Files that could not be parsed.'),
+  }),
+  examples: [
+    {
+      input: { query: 'greet' },
+      output: {
+        symbols: [
+          {
+            ...{ name: 'greet', type: 'function', file: 'lib/hello.ts', line: 1 },
+            preview: "export function greet() { return 'hello'; }",
+          },
+        ],
+        ...{ totalResults: 1, precision: 'semantic', truncated: false },
+      },
+    },
+    { input: { query: 'no such' }, error: 'INPUT_INVALID' },
+  ],
+  aliases: [],
+
+  async run({ type, ...query }, ctx) {
+    const { total, skipped, ...found } = await ctx.symbols.find({ ...query, ...(type !== 'any' && { type }) });
+    return { ...found, totalResults: total, ...(skipped.length > 0 && { skipped }) };
+  },
+});

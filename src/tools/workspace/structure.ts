@@ -1,0 +1,146 @@
+import * as z from 'zod';
+import { glob } from '../glob-parameter.ts';
+import { defineTool, workspacePath } from '../tool.ts';
+
+const input = z.strictObject({
+  path: workspacePath('Directory, relative to the workspace root.').default('.'),
+  maxDepth: z.int().min(1).max(50).default(5).describe('Levels shown; what lies deeper is counted.'),
+  exclude: z.array(glob('A glob.')).max(50).default([]).describe('Globs of files and directories to leave out.'),
+});
+
+/** Files between two looks at the abort signal; about 10 ms of work. */
+const FILES_PER_BREATH = 2000;
+/** Files of one directory that are shown before the rest is only counted: one of ten thousand must not fill the tree. */
+const FILES_SHOWN = 40;
+
+export default defineTool({
+  name: 'workspace_structure',
+  title: 'Show the project tree',
+  summary:
+    'Show the directories and files of the workspace as a tree with counts, to get to know a project. Leaves out what .gitignore does, ' +
+    'hidden files, symbolic links and directories without files. At most 1 000 lines; truncated says whether something was only counted.',
+  version: '1.0.0',
+  category: 'filesystem',
+  tier: 'read_only',
+  idempotent: true,
+  cacheable: true,
+  effects: ({ path }) => [{ kind: 'read', target: path }],
+  input,
+  output: z.strictObject({
+    tree: z.string().describe('A line for each directory, with the files in and below it, and for each file.'),
+    files: z.int().nonnegative(),
+    directories: z.int().nonnegative().describe('Below path, as far as files are in them.'),
+    totalSize: z.int().nonnegative().describe('Bytes of the files.'),
+    truncated: z.boolean(),
+  }),
+  examples: [
+    {
+      input: {},
+      output: {
+        tree: './ (2 files)\n├── docs/ (1 file)\n│   └── guide.md\n└── notes.txt\n',
+        ...{ files: 2, directories: 1, totalSize: 42, truncated: false },
+      },
+    },
+    { input: { path: '../' }, error: 'ACCESS_DENIED' },
+    { input: { path: 'notes.txt' }, error: 'UNSUPPORTED' },
+  ],
+  aliases: [],
+
+  async run({ path, maxDepth, exclude }, ctx) {
+    using search = ctx.search(path);
+    const base = path
+      .split('/')
+      .filter((it) => it !== '' && it !== '.')
+      .join('/');
+    const paths: string[] = [];
+    const root = new Directory();
+    let isFull = false;
+    await search.files({ exclude }, (it) => {
+      isFull = paths.length >= ctx.limits.searchPathsMax;
+      if (isFull) return false;
+      paths.push(it);
+      root.add(base === '' ? it : it.slice(base.length + 1));
+      return true;
+    });
+    let totalSize = 0;
+    for (const [at, it] of paths.entries()) {
+      if (at % FILES_PER_BREATH === 0) await ctx.breathe();
+      totalSize += search.stat(it)?.size ?? 0;
+    }
+    const drawing = new Drawing(maxDepth, ctx.limits.treeLinesMax);
+    const tree = drawing.draw(`${base === '' ? '.' : base}/`, root);
+    return { tree, files: root.files, directories: root.descendants, totalSize, truncated: isFull || drawing.cut };
+  },
+});
+
+class Directory {
+  readonly directories = new Map<string, Directory>();
+  readonly names: string[] = [];
+  /** In it and below. */
+  files = 0;
+  descendants = 0;
+
+  /** Adds a file; gives the directories that were made for it. */
+  add(path: string): number {
+    this.files += 1;
+    const slash = path.indexOf('/');
+    if (slash < 0) {
+      this.names.push(path);
+      return 0;
+    }
+    const name = path.slice(0, slash);
+    const known = this.directories.get(name);
+    const child = known ?? new Directory();
+    this.directories.set(name, child);
+    const made = child.add(path.slice(slash + 1)) + (known ? 0 : 1);
+    this.descendants += made;
+    return made;
+  }
+}
+
+class Drawing {
+  cut = false;
+  readonly #maxDepth: number;
+  readonly #linesMax: number;
+  readonly #lines: string[] = [];
+
+  constructor(maxDepth: number, linesMax: number) {
+    this.#maxDepth = maxDepth;
+    this.#linesMax = linesMax;
+  }
+
+  draw(name: string, root: Directory): string {
+    this.#lines.push(`${name} (${counted(root.files)})`);
+    this.#below(root, '', 1);
+    return `${this.#lines.join('\n')}\n`;
+  }
+
+  #below(directory: Directory, indent: string, depth: number): void {
+    if (depth > this.#maxDepth) {
+      this.cut = true;
+      return;
+    }
+    const directories = [...directory.directories].sort(([a], [b]) => (a < b ? -1 : 1));
+    const names = directory.names.sort().slice(0, FILES_SHOWN);
+    const left = directory.names.length - names.length;
+    const entries: [text: string, child?: Directory][] = [
+      ...directories.map(([name, it]): [string, Directory] => [`${shown(name)}/ (${counted(it.files)})`, it]),
+      ...names.map((name): [string] => [shown(name)]),
+      ...(left > 0 ? [[`… ${left} more`] as [string]] : []),
+    ];
+    this.cut ||= left > 0;
+    for (const [at, [text, child]] of entries.entries()) {
+      if (this.#lines.length >= this.#linesMax) {
+        this.cut = true;
+        return;
+      }
+      const isLast = at === entries.length - 1;
+      this.#lines.push(`${indent}${isLast ? '└── ' : '├── '}${text}`);
+      if (child) this.#below(child, `${indent}${isLast ? '    ' : '│   '}`, depth + 1);
+    }
+  }
+}
+
+const counted = (files: number): string => `${files} ${files === 1 ? 'file' : 'files'}`;
+/** A name may hold a line break, and would draw a tree of its own. */
+const shown = (name: string): string => name.replace(/[\p{Cc}\u2028\u2029]/gu, '�');

@@ -1,0 +1,203 @@
+/** Commands and the network, with a real daemon: what is listed is reached by every client, nothing else is by any way. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { ALLOW_COMMANDS, dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+
+let server: Server;
+let port: number;
+let daemon: TestDaemon;
+let client: Client;
+const seen: string[] = [];
+
+beforeAll(async () => {
+  server = createServer((incoming, response) => {
+    seen.push(`${incoming.url}`);
+    response.end('served\n');
+  });
+  await new Promise<void>((done) => void server.listen(0, '127.0.0.1', done));
+  port = (server.address() as AddressInfo).port;
+  daemon = await startDaemon({ policy: policyOf(`127.0.0.1:${port}`, 'listed.test') });
+  client = await daemon.connect();
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+  server.close();
+});
+
+const policyOf = (...hosts: string[]) =>
+  `tiers:\n  execute: { decision: allow, network: { allow: ${JSON.stringify(hosts)} } }\n`;
+/** Its own loopback is nobody's proxy; here the machine's is meant. */
+const env = { NO_PROXY: '', no_proxy: '' };
+const run = (command: string, options: object = {}, by = client) =>
+  by.call('terminal_execute', { command, env, ...options });
+const url = () => `http://127.0.0.1:${port}`;
+
+/** Processes of the proxy of one daemon, launchers included. */
+function proxiesOf({ pid: daemonPid }: TestDaemon): number[] {
+  const parentOf = (pid: number): number => {
+    try {
+      return Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? 0);
+    } catch {
+      return 0; // It ended while we looked.
+    }
+  };
+  const isOwn = (pid: number): boolean => pid > 1 && (pid === daemonPid || isOwn(parentOf(pid)));
+  return processesWith('workers/egress').filter(isOwn);
+}
+
+const CLIENTS: [string, () => string][] = [
+  ['curl by plain HTTP', () => `curl -sS ${url()}/plain`],
+  ['curl by CONNECT', () => `curl -sS -p ${url()}/connect`],
+  ['curl by SOCKS5', () => `curl -sS --proxy $ALL_PROXY ${url()}/socks`],
+  ['git', () => `git ls-remote ${url()}/repository 2>/dev/null || echo served`],
+];
+test.each(CLIENTS)('%s reaches what is listed', async (_, command) => {
+  const before = seen.length;
+  const result = await run(command());
+  expect(await dataOf(Promise.resolve(result))).toMatchObject({ stdout: 'served\n', stderr: '' });
+  expect(seen.length).toBeGreaterThan(before);
+  expect(result.metadata).not.toHaveProperty('denied');
+});
+
+test('what is not listed is told to the command, in the result and in the record', async () => {
+  const result = await run('curl -sS http://evil.test/; curl -sS --proxy $ALL_PROXY http://evil.test:81/');
+  const said = await dataOf(Promise.resolve(result));
+  expect(said).toMatchObject({
+    stdout: expect.stringContaining('does not let this command connect to evil.test:80'),
+    exitCode: 97,
+  });
+  const rest = { kind: 'connect', rule: 'tiers.execute.network', layer: 'policy', count: 1 };
+  const denied = ['evil.test:80', 'evil.test:81'].map((target) => ({ ...rest, target }));
+  expect(result.metadata.denied).toMatchObject(denied);
+  expect(result.metadata.denied?.[0]?.suggestion).toContain('Ask for `evil.test:80` in tiers.execute.network.allow');
+  await run(`curl -sS ${url()}/`);
+  await using operator = await daemon.connect({ role: 'operator' });
+  const { entries } = (await operator.request('audit.query', { kind: 'outcome', order: 'newest', limit: 2 })) as {
+    entries: { detail?: object }[];
+  };
+  expect(entries.map((it) => it.detail)).toMatchObject([
+    { connected: [{ target: `127.0.0.1:${port}`, count: 1 }] },
+    { denied: denied.map(({ kind, target, rule, layer }) => ({ kind, target, rule, layer })) },
+  ]);
+});
+
+test('a call that fails tells what it could not connect to', async () => {
+  const result = await run('curl -sS http://evil.test/; sleep 60', { timeout: 1500 });
+  expect(result).toMatchObject({
+    error: { code: 'TIMEOUT', details: { denied: [{ host: 'evil.test', port: 80, rule: 'tiers.execute.network' }] } },
+  });
+});
+
+const WAYS: [string, string][] = [
+  ['the proxy left out', 'curl -sS --noproxy "*" http://192.0.2.1/'],
+  ['IPv6', 'curl -sS --noproxy "*" "http://[2001:db8::1]/"'],
+  [
+    'a datagram',
+    `perl -MSocket -e 'socket S,AF_INET,SOCK_DGRAM,0;send(S,"x",0,sockaddr_in(53,inet_aton("192.0.2.1"))) or exit 1'`,
+  ],
+];
+test.each(WAYS)('there is no way out but the proxy: %s', async (_, command) => {
+  const result = await run(command);
+  expect((await dataOf<{ exitCode: number }>(Promise.resolve(result))).exitCode).not.toBe(0);
+  expect(result.metadata.denied).toMatchObject([{ kind: 'connect', layer: 'sandbox', target: 'network' }]);
+});
+
+test.each([
+  '2130706433',
+  '0x7f.1',
+  '0177.0.0.1',
+  '[::ffff:127.0.0.1]',
+  '[::1]',
+  '0.0.0.0',
+  '169.254.169.254',
+  'localhost',
+])("the machine's own %s is refused unless it is named", async (host) => {
+  const before = seen.length;
+  const { port: other } = { port: port === 65_535 ? 1 : port + 1 };
+  const result = await run(`curl -gsS -o /dev/null -w '%{http_code}' http://${host}:${other}/`);
+  expect(await dataOf(Promise.resolve(result))).toMatchObject({ stdout: '403' });
+  expect(result.metadata.denied).toHaveLength(1);
+  expect(seen).toHaveLength(before);
+});
+
+test('nothing of the proxy is left in the sandbox, and no other command is reached', async () => {
+  const look = `for fd in /proc/$$/fd/* /proc/1/fd/*; do [ \${fd##*/} -gt 2 ] && readlink $fd; done | grep -c socket; ls -A /dev/shm; env | grep -c TOKEN`;
+  expect(await dataOf(run(look))).toMatchObject({ stdout: '0\n0\n' });
+  const listen = `perl -MIO::Socket::INET -e '$|=1; $s=IO::Socket::INET->new(Listen=>1,LocalAddr=>"127.0.0.1:5555") or die $@; print "up\\n"; $SIG{ALRM}=sub{exit 0}; alarm 2; $s->accept and print "reached\\n"'`;
+  const connect = `perl -MIO::Socket::INET -e 'for (1..50) { IO::Socket::INET->new("127.0.0.1:5555") and print "reached"; select undef,undef,undef,.02 }'`;
+  const [listening, connecting] = await Promise.all([dataOf(run(listen)), dataOf(run(connect))]);
+  expect(listening).toMatchObject({ stdout: 'up\n', stderr: '', exitCode: 0 });
+  expect(connecting).toMatchObject({ stdout: '' });
+});
+
+test('thousands of connections leave the proxy to others', async () => {
+  const flood = `perl -MIO::Socket::INET -e '$SIG{ALRM}=sub{exit}; alarm 3; for (1..3000) { push @s, IO::Socket::INET->new("127.0.0.1:3128"); shift @s if @s > 500 }'`;
+  const flooding = run(flood, { timeout: 20_000 });
+  for (let i = 0; i < 5; i++) expect(await dataOf(run(`curl -sS ${url()}/`))).toMatchObject({ stdout: 'served\n' });
+  expect((await flooding).metadata.denied).toMatchObject([{ layer: 'limit', target: 'connections' }]);
+});
+
+test('a proxy that was killed under a command is missed by that one only', async () => {
+  const before = proxiesOf(daemon);
+  expect(before.length).toBeGreaterThan(0);
+  const under = run('sleep 1; curl -sS http://listed.test/');
+  await until(() => processesWith('sleep 1').length > 0);
+  for (const pid of before) process.kill(pid, 'SIGKILL');
+  expect((await under).metadata.warnings).toEqual([expect.stringContaining('the egress proxy ended')]);
+  expect(await dataOf(run(`curl -sS ${url()}/`))).toMatchObject({ stdout: 'served\n' });
+  expect(proxiesOf(daemon).filter((it) => before.includes(it))).toEqual([]);
+});
+
+describe('policies', () => {
+  test('of a workspace narrow, and sessions do not share what they may', async () => {
+    const none = join(daemon.workspace, 'none');
+    const other = join(daemon.workspace, 'other');
+    for (const [folder, network] of [
+      [none, 'none'],
+      [other, '{ allow: [other.test] }'],
+    ] as const) {
+      mkdirSync(join(folder, '.ringfence'), { recursive: true });
+      writeFileSync(join(folder, '.ringfence/policy.yaml'), `tiers: { execute: { network: ${network} } }\n`);
+    }
+    await using withNone = await daemon.connect({ workspace: none });
+    await using withOther = await daemon.connect({ workspace: other });
+    const fetch = `curl -sS -o /dev/null -w '%{http_code}' ${url()}/`;
+    const [all, nothing, little] = await Promise.all([run(fetch), run(fetch, {}, withNone), run(fetch, {}, withOther)]);
+    expect(await dataOf(Promise.resolve(all))).toMatchObject({ stdout: '200' });
+    expect(await dataOf(Promise.resolve(nothing))).toMatchObject({ stdout: '000' });
+    expect(await dataOf(Promise.resolve(little))).toMatchObject({ stdout: '403' });
+    expect(little.metadata.denied).toMatchObject([{ target: `127.0.0.1:${port}` }]);
+  });
+
+  test('that say nothing give no network, start no proxy, and tell of attempts', async () => {
+    await using without = await startDaemon({ policy: ALLOW_COMMANDS });
+    await using session = await without.connect();
+    expect(await dataOf(run('env | grep -ci proxy', { env: {} }, session))).toMatchObject({ stdout: '0\n' });
+    const result = await run('curl -sS http://192.0.2.1/; curl -sS http://example.com/', { env: {} }, session);
+    expect(result.metadata.denied).toMatchObject([
+      { kind: 'connect', layer: 'sandbox', rule: 'tiers.execute.network', target: 'network' },
+      { kind: 'connect', layer: 'sandbox', rule: 'tiers.execute.network', target: 'resolver' },
+    ]);
+    expect(result.metadata.denied?.[0]?.suggestion).toContain('tiers.execute.network.allow');
+    expect(proxiesOf(without)).toEqual([]);
+    expect((await run('true', {}, session)).metadata).not.toHaveProperty('denied');
+  });
+});
+
+test('the proxy dies with its daemon', async () => {
+  const other = await startDaemon({ policy: policyOf('example.com') });
+  const session = await other.connect();
+  await dataOf(run('true', {}, session));
+  const own = proxiesOf(other);
+  expect(own.length).toBeGreaterThan(0);
+  process.kill(other.pid, 'SIGKILL');
+  await other.ended;
+  await until(() => processesWith('workers/egress').every((pid) => !own.includes(pid)));
+  await session[Symbol.asyncDispose]();
+  await other[Symbol.asyncDispose]();
+});

@@ -1,0 +1,56 @@
+/** Tools of the read_only host, run in this process on a workspace of its own. */
+import { defaultLimits, type Limits } from '../../src/limits.ts';
+import type { Rule } from '../../src/policy/schema.ts';
+import { systemPowers } from '../../src/powers.ts';
+import { NO_MASKS } from '../../src/sandbox/masks.ts';
+import { builtinTools } from '../../src/tools/builtin.ts';
+import type { Tool } from '../../src/tools/tool.ts';
+import { Anchor } from '../../workers/anchor.ts';
+import { WorkerContext } from '../../workers/context.ts';
+import { Ripgrep } from '../../workers/ripgrep.ts';
+import { LanguageServers } from '../../workers/symbols.ts';
+
+export interface ToolRunOptions {
+  /** Absolute, without links. */
+  readonly workspace: string;
+  readonly rules?: readonly Rule[];
+  readonly limits?: Partial<Limits>;
+  readonly signal?: AbortSignal;
+}
+
+/** Runs tools as a host does, without its mounts: what is refused is refused by the tools alone. */
+export function toolRunner({
+  workspace,
+  rules = [],
+  limits: some,
+  signal = new AbortController().signal,
+}: ToolRunOptions) {
+  const limits = { ...defaultLimits, ...some };
+  const powers = systemPowers();
+  const anchor = new Anchor(workspace, limits);
+  const view = { key: rules.length === 0 ? '' : 'rules', rules, home: '/nonexistent' };
+  const ripgrep = new Ripgrep(limits, powers);
+  const servers = new LanguageServers(limits, powers);
+  const contextOf = (own: AbortSignal) =>
+    new WorkerContext({ workspace, anchor, view, masks: NO_MASKS, limits, powers, signal: own, ripgrep, servers });
+  return {
+    servers,
+    /** The tool's data, as its own schema lets it out. */
+    async run<D = Record<string, never>>(
+      name: keyof typeof builtinTools,
+      input: Record<string, unknown>,
+      own = signal,
+    ): Promise<D> {
+      const tool = builtinTools[name] as unknown as Tool;
+      const data = await tool.run(tool.input.parse(input) as never, contextOf(own));
+      return tool.output.parse(data) as D;
+    },
+  };
+}
+
+/** A pattern, with a mark to know it by, over a text that together take ripgrep minutes: too many states to remember, and no text to look for first. */
+export const slow = (mark: string) => `(?P<${mark}>a)[ab]{100}[^ab\\s]`;
+export const SLOW_TEXT = Array.from(
+  { length: 1000 },
+  () => `${Array.from({ length: 2000 }, () => (Math.random() < 0.5 ? 'a' : 'b')).join('')}\n`,
+).join('');

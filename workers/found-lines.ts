@@ -1,0 +1,97 @@
+/** The lines that a search found, as a caller gets them: bounded, cut, with what stands around them. */
+import { isUtf8 } from 'node:buffer';
+import type { Limits } from '../src/limits.ts';
+import type { FoundLine } from '../src/tools/tool.ts';
+import type { LineRecord } from './match-records.ts';
+
+/** What a line costs the message that tells it, beside its text, and a match beside its line. */
+const LINE_BYTES = 64;
+const MATCH_BYTES = 1024;
+/** Characters shown before a match in a line that is cut. */
+const BEFORE_MATCH = 100;
+
+export class FoundLines {
+  readonly #options: { readonly contextLines: number; readonly maxResults: number; readonly limits: Limits };
+  readonly #done: FoundLine[] = [];
+  #files = new Set<string>();
+  /** Of the file that is being told: files come one after the other. */
+  #matches: FoundLine[] = [];
+  #lines = new Map<number, string>();
+  #bytes = 0;
+  #searches: number | undefined;
+  #truncated = false;
+
+  constructor(options: { contextLines: number; maxResults: number; limits: Limits }) {
+    this.#options = options;
+  }
+
+  /** False when there is room for no more. */
+  add(file: string, record: LineRecord): boolean {
+    const { limits, maxResults } = this.#options;
+    const isMatch = record.type === 'match';
+    if (isMatch && this.#done.length + this.#matches.length >= maxResults) return this.#full();
+    const shown = showLine(record, limits.searchLineChars);
+    this.#bytes += Buffer.byteLength(shown.text) + LINE_BYTES + (isMatch ? MATCH_BYTES : 0);
+    if (this.#bytes > limits.searchResultBytes) return this.#full();
+    this.#lines.set(record.line, shown.text);
+    if (isMatch) this.#matches.push({ file, line: record.line, ...shown });
+    return true;
+  }
+
+  /** The end of a file; of a binary one, in which something was found before its first NUL, nothing is told. */
+  end(file: string, binary: boolean): boolean {
+    if (!binary && this.#matches.length > 0) {
+      this.#files.add(file);
+      for (const match of this.#matches) this.#done.push({ ...match, ...this.#around(match.line) });
+    }
+    this.#matches = [];
+    this.#lines = new Map();
+    return true;
+  }
+
+  searched(files: number): boolean {
+    this.#searches = files;
+    return true;
+  }
+
+  result(): { matches: FoundLine[]; filesSearched: number; truncated: boolean } {
+    // What was being told when there was no more room.
+    const last = this.#matches[0];
+    if (last) this.end(last.file, false);
+    const matches = this.#done.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : a.line - b.line));
+    return { matches, filesSearched: this.#searches ?? this.#files.size, truncated: this.#truncated };
+  }
+
+  #full(): false {
+    this.#truncated = true;
+    return false;
+  }
+
+  #around(line: number): Pick<FoundLine, 'before' | 'after'> {
+    const { contextLines } = this.#options;
+    if (contextLines === 0) return {};
+    const texts = (from: number) =>
+      Array.from({ length: contextLines }, (_, at) => this.#lines.get(from + at)).filter((it) => it !== undefined);
+    return { before: texts(line - contextLines), after: texts(line + 1) };
+  }
+}
+
+/** The line without its ending; where it is long, what stands around the match. Characters are code points. */
+function showLine({ text, start, cut }: LineRecord, charsMax: number): { column: number; text: string } {
+  // In a line that was not read to its match, bytes are all that is known.
+  const columnOf = (bytes: number) => (bytes <= text.length ? lengthOf(text.subarray(0, bytes)) : bytes) + 1;
+  const column = columnOf(start);
+  const whole = text.toString().replace(/\r?\n$/, '');
+  if (whole.length <= charsMax) return { column, text: cut ? `${whole}…` : whole };
+  const points = Array.from(whole);
+  const from = column - 1 > charsMax - BEFORE_MATCH && start <= text.length ? column - 1 - BEFORE_MATCH : 0;
+  const window = points.slice(from, from + charsMax).join('');
+  const isEnd = from + charsMax >= points.length && !cut;
+  return { column, text: `${from > 0 ? '…' : ''}${window}${isEnd ? '' : '…'}` };
+}
+
+/** Code points; bytes that are not UTF-8 count as the signs that stand for them. */
+function lengthOf(bytes: Buffer): number {
+  const text = bytes.toString();
+  return isUtf8(bytes) && text.length === bytes.length ? text.length : Array.from(text).length;
+}

@@ -1,0 +1,36 @@
+import { isUtf8 } from 'node:buffer';
+
+/** Longest record; a path has at most 4 KiB. */
+const RECORD_BYTES_MAX = 64 * 1024;
+
+/**
+ * Records of ripgrep's `--null`: a path and NUL, and with two fields a number and a newline after it. Paths that are not
+ * UTF-8 are left out: no call could name them.
+ */
+export class NulFields {
+  readonly #fields: 1 | 2;
+  readonly #take: (fields: readonly string[]) => boolean;
+  #rest: Buffer<ArrayBufferLike> = Buffer.alloc(0);
+
+  constructor(fields: 1 | 2, take: (fields: readonly string[]) => boolean) {
+    this.#fields = fields;
+    this.#take = take;
+  }
+
+  /** False when `take` had enough. */
+  push(chunk: Buffer): boolean {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    let from = 0;
+    for (;;) {
+      const nul = bytes.indexOf(0, from);
+      const end = nul < 0 || this.#fields === 1 ? nul : bytes.indexOf(10, nul);
+      if (end < 0) break;
+      const path = bytes.subarray(from, nul);
+      const fields = [path.toString(), ...(end > nul ? [bytes.toString('latin1', nul + 1, end)] : [])];
+      from = end + 1;
+      if (isUtf8(path) && !this.#take(fields)) return false;
+    }
+    this.#rest = Buffer.from(bytes.subarray(from, from + RECORD_BYTES_MAX));
+    return true;
+  }
+}

@@ -1,0 +1,60 @@
+/** Sources parsed in a child that may be killed: a file that ends it, or that it never comes to the end of, costs that file. */
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ToolError } from '../src/errors.ts';
+import type { Limits } from '../src/limits.ts';
+import type { Powers, Timer } from '../src/powers.ts';
+import { LanguageProcess, Unanswered } from './language-process.ts';
+import type { Parsed, ParseRequest } from './syntax-process.ts';
+import { Turns } from './turns.ts';
+
+export class SyntaxParser implements Disposable {
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #turns = new Turns();
+  #process: LanguageProcess | undefined;
+  #idle: Timer | undefined;
+
+  constructor(limits: Limits, powers: Powers) {
+    this.#limits = limits;
+    this.#powers = powers;
+  }
+
+  /** What `request` asks of a text; undefined where the parser did not survive it, or was not done in time. */
+  parse(request: ParseRequest, signal: AbortSignal): Promise<Parsed | undefined> {
+    return this.#turns.take(signal, async () => {
+      this.#idle?.cancel();
+      const outOfTime = new AbortController();
+      const timer = this.#powers.after(this.#limits.symbolParseMs, () => outOfTime.abort());
+      try {
+        const process = this.#started();
+        return await process.request<Parsed>('parse', request, AbortSignal.any([signal, outOfTime.signal]));
+      } catch (error) {
+        signal.throwIfAborted();
+        if (outOfTime.signal.aborted || error instanceof ToolError || error instanceof Unanswered) return undefined;
+        throw error;
+      } finally {
+        timer.cancel();
+        this.#idle = this.#powers.after(this.#limits.symbolsIdleMs, () => this[Symbol.dispose]());
+      }
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#idle?.cancel();
+    this.#process?.kill();
+    this.#process = undefined;
+  }
+
+  #started(): LanguageProcess {
+    if (this.#process?.alive) return this.#process;
+    const { symbolParserMemoryBytes: memoryBytes, symbolAnswerBytes: answerBytesMax } = this.#limits;
+    const entry = fileURLToPath(new URL(`./syntax-process${extname(import.meta.url)}`, import.meta.url));
+    this.#process = new LanguageProcess({
+      ...{ name: 'the parser', program: process.execPath, env: {} },
+      args: ['--disable-warning=ExperimentalWarning', '--max-old-space-size=128', entry],
+      ...{ memoryBytes, answerBytesMax, powers: this.#powers },
+    });
+    return this.#process;
+  }
+}

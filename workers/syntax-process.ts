@@ -1,0 +1,148 @@
+/**
+ * The child in which sources are parsed: text in, names and places out. Parsers end their process on some inputs and never
+ * come back on others, so that nothing else may run here. It opens no file but its own code.
+ */
+import { createRequire } from 'node:module';
+import { type NapiConfig, parse, registerDynamicLanguage, type SgNode } from '@ast-grep/napi';
+import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
+import type { SymbolType } from '../src/tools/symbols.ts';
+import { establishPerimeter } from './perimeter.ts';
+import type { ParsedLanguage } from './source-languages.ts';
+
+/** From 0; characters in UTF-16 units. */
+interface Name {
+  readonly name: string;
+  readonly line: number;
+  readonly character: number;
+}
+export interface ParsedSymbol extends Name {
+  readonly type: SymbolType;
+}
+export interface ParseRequest {
+  readonly language: ParsedLanguage;
+  readonly text: string;
+  /** Only symbols and identifiers of this name; all symbols when absent. */
+  readonly name?: string;
+  readonly resultsMax: number;
+}
+export interface Parsed {
+  readonly symbols: ParsedSymbol[];
+  /** Identifiers called `name`; none without one. */
+  readonly uses: Name[];
+}
+
+/** Nodes that declare something, and those that name something. */
+interface Declarations {
+  readonly types: Readonly<Record<string, SymbolType>>;
+  readonly identifiers: readonly string[];
+}
+
+const LANGUAGES: Readonly<Record<ParsedLanguage, Declarations>> = {
+  python: {
+    types: {
+      function_definition: 'function',
+      class_definition: 'class',
+      assignment: 'variable',
+      type_alias_statement: 'type',
+    },
+    identifiers: ['identifier'],
+  },
+  rust: {
+    types: {
+      ...{ function_item: 'function', function_signature_item: 'function', macro_definition: 'function' },
+      ...{ struct_item: 'class', union_item: 'class', trait_item: 'interface', enum_item: 'type', type_item: 'type' },
+      ...{ const_item: 'variable', static_item: 'variable', mod_item: 'module' },
+      ...{ enum_variant: 'variable', field_declaration: 'variable', associated_type: 'type' },
+    },
+    identifiers: ['identifier', 'type_identifier', 'field_identifier', 'shorthand_field_identifier'],
+  },
+  go: {
+    types: {
+      ...{ function_declaration: 'function', method_declaration: 'function', method_elem: 'function' },
+      ...{ type_spec: 'type', type_alias: 'type', const_spec: 'variable', var_spec: 'variable' },
+      field_declaration: 'variable',
+    },
+    identifiers: ['identifier', 'type_identifier', 'field_identifier', 'package_identifier'],
+  },
+};
+
+establishPerimeter(2);
+const require = createRequire(import.meta.url);
+registerDynamicLanguage({
+  python: require('@ast-grep/lang-python'),
+  rust: require('@ast-grep/lang-rust'),
+  go: require('@ast-grep/lang-go'),
+});
+
+const connection = createMessageConnection(
+  new StreamMessageReader(process.stdin),
+  new StreamMessageWriter(process.stdout),
+);
+connection.onRequest('parse', answer);
+connection.listen();
+
+function answer({ language, text, name, resultsMax }: ParseRequest): Parsed {
+  const { types, identifiers } = LANGUAGES[language];
+  const root = parse(language, text).root();
+  const any = (kinds: readonly string[]): NapiConfig => ({ rule: { any: kinds.map((kind) => ({ kind })) } });
+  const isMeant = (node: SgNode) => name === undefined || node.text() === name;
+  const symbols: ParsedSymbol[] = [];
+  for (const node of root.findAll(any(Object.keys(types).filter((it) => isKind(language, it))))) {
+    if (symbols.length >= resultsMax) break;
+    for (const it of namesOf(node).filter(isMeant)) symbols.push({ ...toName(it), type: typeOf(node, types) });
+  }
+  const uses: Name[] = [];
+  if (name !== undefined)
+    for (const node of root.findAll(any(identifiers.filter((it) => isKind(language, it))))) {
+      if (uses.length >= resultsMax) break;
+      if (isMeant(node)) uses.push(toName(node));
+    }
+  return { symbols, uses };
+}
+
+/** Rules may only name kinds that the grammar at hand has; versions differ. */
+const known = new Map<string, boolean>();
+function isKind(language: ParsedLanguage, kind: string): boolean {
+  const key = `${language} ${kind}`;
+  let is = known.get(key);
+  if (is === undefined) {
+    try {
+      parse(language, '').root().find({ rule: { kind } });
+      is = true;
+    } catch {
+      is = false; // Not a kind of this grammar.
+    }
+    known.set(key, is);
+  }
+  return is;
+}
+
+function namesOf(node: SgNode): SgNode[] {
+  if (node.kind() === 'assignment') return isOuter(node) ? named(node.field('left')) : [];
+  return node.fieldChildren('name').filter((it) => it.isNamed());
+}
+
+/** Of `a, b = …` both. */
+function named(left: SgNode | null): SgNode[] {
+  if (left?.kind() === 'identifier') return [left];
+  return left?.kind() === 'pattern_list' ? left.children().filter((it) => it.kind() === 'identifier') : [];
+}
+
+/** Whether a Python assignment makes a name of a module or a class; those of functions are nobody else's. */
+function isOuter(node: SgNode): boolean {
+  const holder = node.parent()?.parent();
+  return holder?.kind() === 'module' || holder?.parent()?.kind() === 'class_definition';
+}
+
+/** A Go type by what it is made of. */
+function typeOf(node: SgNode, types: Readonly<Record<string, SymbolType>>): SymbolType {
+  const made = node.kind() === 'type_spec' ? node.field('type')?.kind() : undefined;
+  if (made === 'struct_type') return 'class';
+  if (made === 'interface_type') return 'interface';
+  return types[`${node.kind()}`] as SymbolType;
+}
+
+function toName(node: SgNode): Name {
+  const { line, column } = node.range().start;
+  return { name: node.text(), line, character: column };
+}
