@@ -94,7 +94,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
-    ...{ durable: new DurableCalls(records.callStore, limits), undoJournal: records.undoJournal, undoTool: internalUndo },
+    durable: new DurableCalls(records.callStore, limits),
     batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
     confinement: toShown(confinement),
     probes: confinement.probes,
@@ -158,7 +158,8 @@ interface Announced {
 }
 
 /** What the gateway needs of the records. */
-const recording = ({ auditLog, approvals }: Records) => ({
+const recording = ({ auditLog, approvals, undoJournal }: Records) => ({
+  ...{ undoJournal, undoTool: internalUndo },
   auditStatus: () => auditLog.status,
   approvalsPending: () => approvals.pendingCount,
   recordSession: (session: Session) => auditLog.append(sessionEntry(session)),
