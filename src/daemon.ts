@@ -8,7 +8,7 @@ import { Hosts } from './hosts/hosts.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
-import { networkOf } from './pipeline/bounds.ts';
+import { heapOf, networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
@@ -94,15 +94,14 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
-    durable: new DurableCalls(records.callStore, limits),
-    batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
+    ...recording(records, { limits, powers }),
+    undoTool: internalUndo,
     confinement: toShown(confinement),
     probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies, toolset }),
     hostStatus: () => hosts.status(),
     cacheStatus: () => cache.status,
-    ...recording(records),
     listeners: () => listeners.map((it) => it.address),
     sessionEnded: (session) => {
       hosts.endSession(session.options.id);
@@ -158,8 +157,13 @@ interface Announced {
 }
 
 /** What the gateway needs of the records. */
-const recording = ({ auditLog, approvals, undoJournal }: Records) => ({
-  ...{ undoJournal, undoTool: internalUndo },
+const recording = (
+  { auditLog, approvals, callStore, undoJournal }: Records,
+  { limits, powers }: { limits: Limits; powers: Powers },
+) => ({
+  undoJournal,
+  durable: new DurableCalls(callStore, limits),
+  batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(auditLog, tool) }),
   auditStatus: () => auditLog.status,
   approvalsPending: () => approvals.pendingCount,
   recordSession: (session: Session) => auditLog.append(sessionEntry(session)),
@@ -222,7 +226,10 @@ function warm(
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
-      hosts.warm({ tier, workspace, view }, tier === 'execute' ? networkOf(policy) : undefined);
+      hosts.warm(
+        { tier, workspace, view, ...heapOf(policy, tier) },
+        tier === 'execute' ? networkOf(policy) : undefined,
+      );
 }
 
 function sessionEntry({ options, policy }: Session): AuditEntry {

@@ -189,8 +189,8 @@ export class Hosts implements AsyncDisposable {
   }
 
   #slot(place: Place): Slot {
-    const { tier, workspace, view, keeps, egress } = place;
-    const key = [tier, workspace, view.key, keeps ? 'keeps' : '', egress?.id ?? ''].join('\0');
+    const { tier, workspace, view, keeps, egress, heapMb } = place;
+    const key = [tier, workspace, view.key, keeps ? 'keeps' : '', egress?.id ?? '', heapMb].join('\0');
     const known = this.#slots.get(key);
     if (known) return known;
     const slot: Slot = {
@@ -317,8 +317,9 @@ export class Hosts implements AsyncDisposable {
     return host;
   }
 
-  #setup({ tier, workspace, view }: Place): HostSetup {
-    const { sandbox, limits, identity } = this.#options;
+  #setup({ tier, workspace, view, heapMb = Infinity }: Place): HostSetup {
+    const { sandbox, identity, limits: given } = this.#options;
+    const limits = { ...given, threadHeapMb: Math.min(given.threadHeapMb, heapMb) };
     const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
     if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {

@@ -25,14 +25,16 @@ export interface Job {
   readonly masks?: Masks;
   /** What a command of it may use; for execute hosts. */
   readonly bounds?: CommandBounds;
+  /** CPU time that it may take of its thread, where a policy says so; for other hosts than execute. */
+  readonly cpuMs?: number;
   /** Whose it is, for tools that keep something between calls, and how many things this host may then keep. */
   readonly keeper?: { readonly session: string; readonly keptMax: number };
+  /** By which the egress proxy knows its command, where that may connect. */
+  readonly egressToken?: string;
   /** Where it keeps what it changes: the spool of the workspace, which its host holds, and its own name there. */
   readonly journal?: { readonly folder: string; readonly key: string };
   /** Instead of a tool: calls that were cut off, by their names in the spool, are taken back. */
   readonly rollBack?: { readonly folder: string; readonly keys: readonly string[] };
-  /** By which the egress proxy knows its command, where that may connect. */
-  readonly egressToken?: string;
 }
 
 /** What a job says of its journal. */
@@ -75,12 +77,12 @@ export interface JobUsage {
   /** What it really cost, where the tool knows. */
   costUsd?: number;
   filesChanged?: FileChange[];
+  /** What its commands were kept from. */
+  denied?: Denial[];
   /** As the host says. */
   journal?: JournalReport;
   /** Whether it can be undone, as the journal's store took it. */
   undo?: JournalReport['undo'];
-  /** What its commands were kept from. */
-  denied?: Denial[];
   /** All that a job has read, where that is known. */
   witnesses?: Witness[];
 }

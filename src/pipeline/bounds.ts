@@ -19,16 +19,33 @@ export function timeLimitOf(call: Call, limits: Limits): number {
   return Math.min(most, leastOf(call.policy, { tier, key: 'timeoutMs', most: limits.callTimeoutMs[tier] }));
 }
 
-/** What a command of a call may use. */
-export function commandBoundsOf(policy: Policy, { commandMax, commandOutputBytes }: Limits): CommandBounds {
+/** What a command of a call may use; of a tool of another tier that runs programs, what that one says, too. */
+export function commandBoundsOf(
+  policy: Policy,
+  { commandMax, commandOutputBytes }: Limits,
+  tier: Tier = 'execute',
+): CommandBounds {
+  const own = (key: 'cpuMs' | 'memoryMb', most: number) => leastOf(policy, { tier, key, most: of(key, most) });
   const of = (key: TierBound, most: number) => leastOf(policy, { tier: 'execute', key, most });
   return {
-    cpuMs: of('cpuMs', commandMax.cpuMs),
-    memoryMb: of('memoryMb', commandMax.memoryMb),
+    cpuMs: own('cpuMs', commandMax.cpuMs),
+    memoryMb: own('memoryMb', commandMax.memoryMb),
     processes: of('processes', commandMax.processes),
     fileMb: of('fileMb', commandMax.fileMb),
     outputBytes: of('outputBytes', 2 * commandOutputBytes),
   };
+}
+
+/** CPU time that a tool may take of its thread, where a layer of the policy says so; commands have bounds of their own. */
+export function threadCpuOf(policy: Policy, tier: Tier): { cpuMs?: number } {
+  const cpuMs = leastOf(policy, { tier, key: 'cpuMs', most: Infinity });
+  return tier === 'execute' || cpuMs === Infinity ? {} : { cpuMs };
+}
+
+/** The heap of that thread, which is one of its host: another heap is another host. */
+export function heapOf(policy: Policy, tier: Tier): { heapMb?: number } {
+  const heapMb = leastOf(policy, { tier, key: 'memoryMb', most: Infinity });
+  return tier === 'execute' || heapMb === Infinity ? {} : { heapMb };
 }
 
 /** What a command of a call may connect to: what every layer allows; undefined where one of them allows nothing. */

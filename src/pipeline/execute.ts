@@ -8,7 +8,7 @@ import type { Powers } from '../powers.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
-import { commandBoundsOf, networkOf, timeLimitOf } from './bounds.ts';
+import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
@@ -29,17 +29,24 @@ export interface ExecuteParts {
 export const execute =
   (parts: ExecuteParts): Handler =>
   async (call) => {
-    const { limits, powers } = parts;
     if (call.options.preview) return shownPreviewOf(call, parts);
-    const checked = checkedOf(call);
-    const timeoutMs = timeLimitOf(call, limits);
-    const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checked, timeoutMs)));
-    try {
-      return await run(call, parts);
-    } finally {
-      timer.cancel();
-    }
+    return inTime(call, parts, () => run(call, parts));
   };
+
+/** Aborts the call when its time is over. */
+async function inTime<T>(
+  call: Call,
+  { limits, powers }: Pick<ExecuteParts, 'limits' | 'powers'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  const timeoutMs = timeLimitOf(call, limits);
+  const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checkedOf(call), timeoutMs)));
+  try {
+    return await work();
+  } finally {
+    timer.cancel();
+  }
+}
 
 /** Under the policy of the moment it starts; begins anew when that changes while its host is made ready. */
 async function run(call: Call, parts: ExecuteParts): Promise<unknown> {
@@ -75,7 +82,9 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const { principal, sessionId, workspace, root } = call;
   const hostTier = hostTierOf(tool, tier);
   const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
-  const place = { tier: hostTier, workspace, view, ...(tool.keeps && { keeps: true }) };
+  const isCommand = hostTier === 'execute';
+  const heap = isCommand ? {} : heapOf(policy, tier);
+  const place = { tier: hostTier, workspace, view, ...heap, ...(tool.keeps && { keeps: true }) };
   const isStale = () => call.policyNow().version !== policy.version;
   // A terminal outlives the call whose policy said what it may connect to.
   const network = tier === 'execute' && !tool.keeps ? networkOf(policy) : undefined;
@@ -83,7 +92,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
-    ...(hostTier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
+    ...(isCommand ? { bounds: commandBoundsOf(policy, parts.limits, tier) } : threadCpuOf(policy, tier)),
     ...(network && { network }),
     ...(tier === 'read_only' && { readOnly: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
@@ -162,14 +171,21 @@ async function shownPreviewOf(call: Call, parts: ExecuteParts): Promise<Preview>
   return reading.decision === 'allow' ? { ...hashes, diff } : hashes;
 }
 
-/** What the call would do, found out by a host that can change nothing. Throws UNSUPPORTED for tools that can't tell. */
-export async function previewOf(call: Call, { hosts, viewOf }: ExecuteParts): Promise<Preview> {
-  const { tool, input } = checkedOf(call);
+/** What the call would do, found out by a host that can change nothing, in its time. Throws UNSUPPORTED for tools that can't tell. */
+export async function previewOf(call: Call, { hosts, viewOf, limits, powers }: ExecuteParts): Promise<Preview> {
+  const { tool, tier, input } = checkedOf(call);
   if (!tool.preview)
     throw new ToolError('UNSUPPORTED', `\`${tool.name}\` can't tell what it would do without doing it`);
-  const place = { tier: 'read_only', workspace: call.workspace, view: viewOf(call) } as const;
-  const job = { tool: tool.name, input, preview: true };
-  const { result } = await hosts.run(place, job, { signal: call.controller.signal });
+  const { policy, workspace, controller } = call;
+  const place = { tier: 'read_only', workspace, view: viewOf(call), ...heapOf(policy, tier) } as const;
+  const job = { tool: tool.name, input, preview: true, ...threadCpuOf(policy, tier) };
+  const { signal } = controller;
+  const { result } = await inTime(call, { limits, powers }, () => hosts.run(place, job, { signal })).catch(
+    (error: unknown) => {
+      throw signal.aborted ? signal.reason : error;
+    },
+  );
+  call.usage = result.usage;
   return dataOf(result, call) as Preview;
 }
 

@@ -122,9 +122,12 @@ type TierSaid = NonNullable<NonNullable<PolicyFile['tiers']>['execute']>;
 
 /** What holds where no policy says anything: to say more would promise what the daemon does not give. */
 function daemonBound(tier: Tier, key: TierBound): number {
-  const { callTimeoutMs, commandMax, commandOutputBytes, resultBytesMax } = defaultLimits;
+  const { callTimeoutMs, commandMax, commandOutputBytes, resultBytesMax, threadHeapMb } = defaultLimits;
   if (key === 'timeoutMs') return callTimeoutMs[tier];
   if (key === 'outputBytes') return tier === 'execute' ? 2 * commandOutputBytes : resultBytesMax;
+  // A thread can't use more of its clock than passes.
+  if (key === 'cpuMs' && tier !== 'execute') return callTimeoutMs[tier];
+  if (key === 'memoryMb' && tier !== 'execute') return threadHeapMb;
   return key in commandMax ? commandMax[key as keyof typeof commandMax] : Infinity;
 }
 

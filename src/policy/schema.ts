@@ -127,6 +127,17 @@ const tier = z.strictObject({
   network: z.literal('none', { error: 'only `none` is supported for this tier, and always in force' }).optional(),
 });
 
+/** What tools do themselves, in a worker thread of their host. */
+const toolTier = tier.extend({
+  cpuMs: z.int().min(1).max(86_400_000).optional().describe('CPU time of a call: of the thread that it runs in.'),
+  memoryMb: z
+    .int()
+    .min(64)
+    .max(1_048_576)
+    .optional()
+    .describe('JavaScript heap of the thread that a call runs in, in MiB.'),
+});
+
 const port = z.int().min(1).max(65_535);
 
 /** An entry that can't be read is told in the parser's words. */
@@ -201,8 +212,8 @@ export const policyFile = z.strictObject({
   open: z.array(openName).max(64).optional().describe('What policies that extend this one may widen.'),
   tiers: z
     .strictObject({
-      read_only: tier.optional(),
-      write: tier.optional(),
+      read_only: toolTier.optional(),
+      write: toolTier.optional(),
       execute: executeTier.optional(),
       external_api: tier.optional(),
     })
@@ -254,7 +265,7 @@ export interface Rule extends RuleFacts {
   };
 }
 
-/** Bounds of a tier, which a child may lower; the last four are of the execute tier only. */
+/** Bounds of a tier, which a child may lower; `processes` and `fileMb` are of the execute tier only, `cpuMs` and `memoryMb` not of external_api. */
 export const TIER_BOUNDS = [
   'timeoutMs',
   'outputBytes',

@@ -208,8 +208,8 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
       const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
       // No other host holds it, and no command.
       const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
-      const ofHost = { masks: onDisk(masks, workspace), groups, ...(spool !== undefined && { spool }) };
-      const asked = { ...request(workspace), ...ofHost };
+      const more = { groups, ...(spool !== undefined && { spool }) };
+      const asked = { ...request(workspace), masks: onDisk(masks, workspace), ...more };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];

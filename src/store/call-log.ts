@@ -62,7 +62,7 @@ const START: Place = { seq: 0, offset: 0, at: 0 };
 const MARK_EVERY_BYTES = 256 * 1024;
 /** What waits for longer, or is more, is written. Whoever brings more than that waits for it. */
 const WRITE_AFTER_MS = 100;
-const WRITE_BYTES = 128 * 1024;
+const WRITE_BYTES = 256 * 1024;
 const ROOM_BYTES_MIN = 1024;
 const ENTRIES_MAX = 1000;
 
