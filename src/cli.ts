@@ -14,6 +14,7 @@ import { serve } from './cli/serve.ts';
 import { status } from './cli/status.ts';
 import { stop } from './cli/stop.ts';
 import { tools } from './cli/tools.ts';
+import { undo } from './cli/undo.ts';
 import { type Client, RemoteError } from './client.ts';
 import { ConfigError, findPlaces } from './config.ts';
 import { RPC_CODES } from './errors.ts';
@@ -87,6 +88,12 @@ verb('result <callId>', 'what came of a call, detached ones for an hour')
   .option('--wait', 'until it has ended')
   .option('--json', 'print exactly the result')
   .action(ending(async (id, flags) => asOperator(flags, (client) => result(id, flags, client))));
+
+verb('undo <callId>', 'take back what a call did to files')
+  .option('--workspace <dir>', 'the folder that the call was made in (default: this one)')
+  .option('--force', 'also where files were changed since')
+  .option('--json', 'print JSON')
+  .action(ending(async (id, flags) => undo(id, flags, callerOf({ ...flags, autostart: false }))));
 
 verb('batch <file>', 'run the calls of a JSON file (`-` for standard input), each as soon as what it needs is there')
   .option('--workspace <dir>', 'the folder to work in (default: this one)')

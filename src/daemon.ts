@@ -9,7 +9,7 @@ import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
-import { networkOf } from './pipeline/bounds.ts';
+import { heapOf, networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
@@ -38,7 +38,7 @@ import { acquireLock } from './store/database.ts';
 import { pastDurationMs } from './store/past-durations.ts';
 import { ResultCache } from './store/result-cache.ts';
 import { ResultLog } from './store/result-log.ts';
-import { builtinToolset, effectsOfBuiltin, toolsOf } from './tools/registry.ts';
+import { builtinToolset, effectsOfBuiltin, internalUndo, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
 import { listenWebSocket } from './transport/websocket.ts';
@@ -72,7 +72,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const told = { policyChanged() {} };
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told })));
   const policies = createPolicies(config, () => source.current);
-  const sandbox = parts.use(await createSandbox(sandboxOptions(config), powers));
+  const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const { confinement } = sandbox;
   const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
@@ -96,15 +96,14 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const gateway = new Gateway({
     ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
-    durable: new DurableCalls(records.callStore, limits),
-    batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(records.auditLog, tool) }),
+    ...recording(records, { limits, powers }),
+    undoTool: internalUndo,
     confinement: toShown(confinement),
     probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies, toolset }),
     hostStatus: async () => [...(await hosts.status()), ...isolates.status()],
     cacheStatus: () => cache.status,
-    ...recording(records),
     listeners: () => listeners.map((it) => it.address),
     sessionEnded: sessionEnds({ hosts, isolates, oversight }),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
@@ -138,10 +137,14 @@ function createPolicies(config: Config, base: () => Policy): Policies {
   });
 }
 
-function sandboxOptions({ places, workspaces, toolchains, limits, cgroup }: Config): SandboxOptions {
+function sandboxOptions(
+  { places, workspaces, toolchains, limits, cgroup }: Config,
+  { undoJournal }: Records,
+): SandboxOptions {
+  const spoolOf = (workspace: string) => undoJournal.spoolOf(workspace);
   const { arch, platform } = process;
   const machine = { arch, platform, version, ...(cgroup && { cgroup }) };
-  return { runtime, stateDir: places.stateDir, workspaces, toolchains, limits, ...machine };
+  return { runtime, spoolOf, stateDir: places.stateDir, workspaces, toolchains, limits, ...machine };
 }
 
 interface Announced {
@@ -161,7 +164,13 @@ const sessionEnds =
   };
 
 /** What the gateway needs of the records. */
-const recording = ({ auditLog, approvals }: Records) => ({
+const recording = (
+  { auditLog, approvals, callStore, undoJournal }: Records,
+  { limits, powers }: { limits: Limits; powers: Powers },
+) => ({
+  undoJournal,
+  durable: new DurableCalls(callStore, limits),
+  batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(auditLog, tool) }),
   auditStatus: () => auditLog.status,
   approvalsPending: () => approvals.pendingCount,
   recordSession: (session: Session) => auditLog.append(sessionEntry(session)),
@@ -224,7 +233,10 @@ function warm(
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
-      hosts.warm({ tier, workspace, view }, tier === 'execute' ? networkOf(policy) : undefined);
+      hosts.warm(
+        { tier, workspace, view, ...heapOf(policy, tier) },
+        tier === 'execute' ? networkOf(policy) : undefined,
+      );
 }
 
 function sessionEntry({ options, policy }: Session): AuditEntry {

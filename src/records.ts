@@ -11,6 +11,7 @@ import { type AuditEntry, AuditLog } from './store/audit-log.ts';
 import { CallStore } from './store/call-store.ts';
 import { CostLedger } from './store/cost-ledger.ts';
 import { ToolStates } from './store/tool-states.ts';
+import { UndoJournal } from './store/undo-journal.ts';
 
 export interface RecordsOptions {
   readonly stateDir: string;
@@ -25,6 +26,7 @@ export interface Records extends Disposable {
   readonly ledger: CostLedger;
   readonly callStore: CallStore;
   readonly toolStates: ToolStates;
+  readonly undoJournal: UndoJournal;
   /** Plain data without secrets, by their form and by the names of their keys: for the log, and for people who decide. */
   redact<T>(value: T): T;
 }
@@ -52,8 +54,10 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const ledger = parts.use(new CostLedger(at('costs.db'), limits, powers));
   const callStore = parts.use(new CallStore(at('calls.db'), limits, powers));
   const toolStates = parts.use(new ToolStates(at('tools.db'), limits, powers));
+  const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers }));
   const whole = parts.move();
-  return { auditLog, approvals, ledger, callStore, toolStates, redact, [Symbol.dispose]: () => whole.dispose() };
+  const all = { auditLog, approvals, ledger, callStore, toolStates, undoJournal };
+  return { ...all, redact, [Symbol.dispose]: () => whole.dispose() };
 }
 
 /** What was put on record before it had an effect. */

@@ -46,6 +46,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/portable': '',
   'tools/declarations': 'tools/registry',
   'tools/nulls': '',
+  'tools/undo': 'tools/tool',
   'tools/registry': 'call pipeline policy tools',
   'tools/document': 'tools/replacing errors',
   'tools/nearest': '',

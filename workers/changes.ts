@@ -30,10 +30,16 @@ export interface Change {
   readonly at: Spot;
   /** Where it comes from, of `rename` and `copy`. */
   readonly from?: Spot;
+  /** What will stand there, made ready under this name beside it. */
+  readonly temporary?: string;
+  /** Where the old one is beside it until the change is whole. */
+  readonly aside?: string;
 }
 
 /** Told of each change before it is seen; what it throws keeps the change from being made. */
 export interface ChangeRecorder {
+  /** Told of each name under which something is about to be made ready beside `at`. */
+  preparing?(at: Spot, temporary: string): void;
   before(change: Change): void;
 }
 
@@ -41,7 +47,7 @@ export interface ChangeRecorder {
 export const NO_RECORDER: ChangeRecorder = { before: () => undefined };
 
 /** A name for what is being made ready, in the directory where it will stand. */
-export const temporaryName = (): string => `.ringfence-${randomBytes(8).toString('hex')}.tmp`;
+const temporaryName = (): string => `.ringfence-${randomBytes(8).toString('hex')}.tmp`;
 
 export interface Putting {
   readonly type: EntryType;
@@ -67,10 +73,22 @@ export class Changes {
     return this.#noted;
   }
 
+  /** A name under which what is to stand at `to` is made ready beside it. */
+  temporaryFor(to: Spot): string {
+    const name = temporaryName();
+    this.#recorder.preparing?.(to, name);
+    return name;
+  }
+
+  /** All of it was taken back. */
+  forget(): void {
+    this.#noted.length = 0;
+  }
+
   /** What was made ready beside `to` under a temporary name stands there in one step. */
   put(temporary: string, to: Spot, { type, overwrite, created, copyOf, assertSame }: Putting): void {
     const kind = created ? 'create' : 'modify';
-    this.#recorder.before({ type, at: to, ...(copyOf ? { kind: 'copy', from: copyOf } : { kind }) });
+    this.#recorder.before({ type, at: to, temporary, ...(copyOf ? { kind: 'copy', from: copyOf } : { kind }) });
     // Last, so that no more than the step itself stands between what was looked at and what is replaced.
     assertSame?.();
     settle(below(to.fd, temporary), to, { type, overwrite });
@@ -79,13 +97,15 @@ export class Changes {
 
   /** Several files, each made ready beside its place: all of them, or none. Hard links hold the old ones meanwhile. */
   putAll(files: readonly { temporary: string; to: Spot; assertSame: () => void }[]): void {
-    for (const { to } of files) this.#recorder.before({ kind: 'modify', type: 'file', at: to });
+    const asides = files.map(temporaryName);
+    for (const [index, { to, temporary }] of files.entries())
+      this.#recorder.before({ kind: 'modify', type: 'file', at: to, temporary, aside: asides[index] as string });
     const backups: { at: string; to: Spot }[] = [];
     try {
       // A crash in between leaves some new and some old: the recorder has them all by now.
-      for (const { temporary, to, assertSame } of files) {
+      for (const [index, { temporary, to, assertSame }] of files.entries()) {
         assertSame();
-        const at = below(to.fd, temporaryName());
+        const at = below(to.fd, asides[index] as string);
         attempt(to.path, () => fs.linkSync(below(to.fd, to.name), at));
         backups.push({ at, to });
         settle(below(to.fd, temporary), to, { type: 'file', overwrite: true });
@@ -127,8 +147,8 @@ export class Changes {
 
   /** A directory is gone in one step, under a temporary name beside it, which is left to the caller to remove. */
   setAside(at: Spot): string {
-    this.#recorder.before({ kind: 'delete', type: 'directory', at });
     const name = temporaryName();
+    this.#recorder.before({ kind: 'delete', type: 'directory', at, aside: name });
     attempt(at.path, () => fs.renameSync(below(at.fd, at.name), below(at.fd, name)));
     this.#note(at, 'directory', 'delete');
     return name;

@@ -23,20 +23,26 @@ import type {
   ProgramRequest,
   ProgramResult,
   ToolContext,
+  UndoOutcome,
+  UndoRequest,
 } from '../src/tools/tool.ts';
 import type { Anchor } from './anchor.ts';
 import { withinTime } from './bounded.ts';
 import { type ChangeRecorder, Changes, NO_RECORDER } from './changes.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
+import { Journal, type JournalPlace } from './journal.ts';
+import type { LanguageServers } from './language-servers.ts';
 import { PathRules } from './path-rules.ts';
 import { Places } from './places.ts';
 import { Ripgrep } from './ripgrep.ts';
 import { searchAt } from './search.ts';
 import { toArgv } from './shells.ts';
-import { type LanguageServers, WorkspaceSymbols } from './symbols.ts';
+import { Spool } from './spool.ts';
+import { WorkspaceSymbols } from './symbols.ts';
 import { targetAt } from './targets.ts';
 import { TreeChanges } from './tree-changes.ts';
+import { removePassing, Undo, type UndoParts } from './undo.ts';
 import { Witnesses } from './witnesses.ts';
 
 export interface ContextOptions {
@@ -48,8 +54,10 @@ export interface ContextOptions {
   readonly masks: Masks;
   /** All that its writes may replace, where a person approved them. */
   readonly preImages?: Job['preImages'];
-  /** Told of each change of a file before it is made; nobody when absent. */
+  /** Told of each change of a file before it is made, instead of the journal. */
   readonly recorder?: ChangeRecorder;
+  /** Where it is kept what each change replaces; nowhere when absent. */
+  readonly journal?: JournalPlace;
   readonly state?: unknown;
   /** Whether it may change nothing. */
   readonly readOnly?: boolean;
@@ -83,6 +91,8 @@ export class WorkerContext implements ToolContext {
   readonly #options: ContextOptions;
   readonly #rules: PathRules;
   readonly #changes: Changes;
+  readonly #trees: TreeChanges;
+  readonly #journal: Journal | undefined;
   readonly #places: Places;
   readonly #commands: Commands;
   readonly #witnesses: Witnesses;
@@ -93,14 +103,16 @@ export class WorkerContext implements ToolContext {
     this.#rules = new PathRules(options.view, options.workspace);
     this.signal = options.signal;
     this.limits = options.limits;
-    this.#changes = new Changes(options.recorder ?? NO_RECORDER);
+    this.#journal = options.journal && new Journal(options.journal, options.limits);
+    this.#changes = new Changes(options.recorder ?? this.#journal ?? NO_RECORDER);
     this.#places = new Places({
       ...{ anchor: options.anchor, rules: this.#rules, changes: this.#changes, readOnly: options.readOnly === true },
     });
-    this.changes = new TreeChanges({
+    this.#trees = new TreeChanges({
       ...{ places: this.#places, changes: this.#changes, limits: options.limits, breathe: () => this.breathe() },
       ...(options.preImages && { preImages: options.preImages }),
     });
+    this.changes = this.#trees;
     this.workspace = options.workspace;
     this.state = options.state;
     this.identity = options.identity ?? {};
@@ -119,6 +131,44 @@ export class WorkerContext implements ToolContext {
       ...(this.#changes.noted.length > 0 && { filesChanged: [...this.#changes.noted] }),
       ...(witnesses && { witnesses }),
     };
+  }
+
+  /** What the job kept for its undo, when it is over. */
+  endJournal(): JobUsage['journal'] {
+    using journal = this.#journal;
+    return journal?.end(this.#changes.noted);
+  }
+
+  async undo({ key, paths, force }: UndoRequest): Promise<UndoOutcome> {
+    const { journal } = this.#options;
+    if (!journal || !this.#journal) throw new ToolError('UNSUPPORTED', 'nothing is journalled here');
+    const entries = new Spool(journal.folder, key).entries().filter(({ entry: it }) => it.kind !== 'prepare');
+    const named = new Set(paths);
+    if (entries.length === 0 || !entries.every(({ entry: it }) => named.has(it.path) && named.has(it.from ?? it.path)))
+      throw new ToolError('CONFLICT', 'the journal of this call is not what it was');
+    try {
+      return await new Undo(this.#undoParts, { force }).run(entries);
+    } catch (error) {
+      // Without its own journal, and whatever was aborted: nothing may stay half.
+      const plain = new WorkerContext({ ...withoutJournal(this.#options), signal: new AbortController().signal });
+      if (this.#changes.noted.length > 0) await plain.rollBack(new Spool(journal.folder, journal.key));
+      this.#changes.forget();
+      throw error;
+    }
+  }
+
+  /** Takes back what a call did that was cut off, where nothing else was done to it since. */
+  async rollBack(spool: Spool): Promise<void> {
+    const entries = spool.entries();
+    // What is in conflict is left; what is not goes back all the same.
+    await removePassing(entries, this.#undoParts);
+    await new Undo(this.#undoParts, { force: false, skipsConflicts: true }).run(entries);
+    spool.remove();
+  }
+
+  get #undoParts(): UndoParts {
+    const parts = { places: this.#places, changes: this.#changes, trees: this.#trees, limits: this.limits };
+    return { ...parts, breathe: () => this.breathe() };
   }
 
   open(path: string, declared?: string): CheckedFile {
@@ -224,4 +274,8 @@ export class WorkerContext implements ToolContext {
     await setImmediate();
     this.signal.throwIfAborted();
   }
+}
+
+function withoutJournal({ journal: _, ...rest }: ContextOptions): ContextOptions {
+  return rest;
 }

@@ -10,7 +10,9 @@ import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
 import { HOST_EGRESS_FD } from '../src/sandbox/bubblewrap.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
+import { JobPlaces, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import { establishPerimeter } from './perimeter.ts';
+import { type OverTime, ThreadWatch } from './thread-clock.ts';
 
 const GATEWAY_FD = 3;
 
@@ -32,8 +34,17 @@ const threads = new BroadcastChannel(HOST_CHANNEL);
 /** The first frame. zod and the default limits are not loaded here: 12 MiB less in each host. */
 let setup: HostSetup | undefined;
 let pool: Piscina | undefined;
+let places: JobPlaces;
+let watch: ThreadWatch;
 
 interface Running {
+  readonly place: number;
+  /** Whether somebody wants it to end. */
+  aborted?: boolean;
+  /** Set when it used more CPU time than it may: then it is ended. */
+  over?: OverTime;
+  /** Whether a job beside it may be why its thread ended. */
+  hadMates?: boolean;
   /** Threads that heard of its abort. */
   readonly heard: Set<number>;
   /** Cancels what an abort has begun. */
@@ -85,9 +96,17 @@ function frameOf(message: FromHost): Buffer {
 function begin(given: HostSetup): void {
   setup = given;
   const { limits } = given;
+  // Those in the threads and those that wait for one.
+  places = new JobPlaces(2 * given.threads * given.jobsPerThread);
+  watch = new ThreadWatch({
+    places,
+    everyMs: limits.watchdogMs,
+    onOver: endOver,
+    onSharedOver: (it) => endThreads([it]),
+  });
   pool = new Piscina({
     filename: new URL(`./worker${extname(import.meta.url)}`, import.meta.url).href,
-    workerData: given,
+    workerData: { ...given, places: places.buffer } satisfies ThreadSetup,
     minThreads: 1,
     maxThreads: given.threads,
     concurrentTasksPerWorker: given.jobsPerThread,
@@ -118,17 +137,36 @@ function begin(given: HostSetup): void {
 }
 
 async function run(job: Job): Promise<void> {
-  running.set(job.id, { heard: new Set(), outputs: 0, onOutput() {}, stop() {} });
+  const place = places.take();
+  running.set(job.id, { place, heard: new Set(), outputs: 0, onOutput() {}, stop() {} });
+  watch.begin(job.id, place, job.cpuMs);
   try {
-    // Without Piscina's abort signal, which would give each job a thread of its own: half as many jobs a second.
-    const { result, outputs } = (await (pool as Piscina).run(job)) as JobReturn;
+    const { result, outputs } = await inThread({ job, place });
     await outputsCame(job.id, outputs);
-    send({ done: { id: job.id, result } });
+    send({ done: { id: job.id, result: heldTo(running.get(job.id)?.over, result) } });
   } catch (error) {
-    send({ done: { id: job.id, result: ended(error) } });
+    const { over } = running.get(job.id) as Running;
+    send({ done: { id: job.id, result: heldTo(over, ended(job.id, error)) } });
   } finally {
     running.get(job.id)?.stop();
     running.delete(job.id);
+    watch.end(job.id);
+    places.free(place);
+  }
+}
+
+/** Threads that may end before a job that waits for them; then its host is left. */
+const TRIES_MAX = 16;
+
+/** Once more where the thread ended before it had begun the job: another one kept it busy. Rejects when it ended under it. */
+async function inThread(placed: PlacedJob): Promise<JobReturn> {
+  for (let tries = 1; ; tries++) {
+    try {
+      // Without Piscina's abort signal, which would give each job a thread of its own: half as many jobs a second.
+      return (await (pool as Piscina).run(placed)) as JobReturn;
+    } catch (error) {
+      if (places.seatOf(placed.place) || running.get(placed.job.id)?.aborted || tries === TRIES_MAX) throw error;
+    }
   }
 }
 
@@ -143,10 +181,29 @@ function outputsCame(id: number, outputs: number): Promise<void> {
   });
 }
 
+/** What a job that was ended for its CPU time is told. What it did in time stands, also when it was over at that moment. */
+function heldTo(over: OverTime | undefined, result: JobResult): JobResult {
+  if (!over || result.ok) return result;
+  const cpu = new ToolError('CPU_LIMIT', `the tool took more than ${over.limit} ms of CPU time and was ended`, {
+    suggestion: 'Do less at once, or have the policy allow it more.',
+    details: { ...over, enforcedBy: 'thread clock' },
+  });
+  return {
+    ok: false,
+    error: cpu.toWire(),
+    usage: { ...result.usage, cpuMs: over.used, verdict: 'cpu', enforcedBy: 'thread clock' },
+  };
+}
+
 /** A thread that ended under its job: by its heap limit, or because a job in it had to be ended. */
-function ended(error: unknown): JobResult {
+function ended(id: number, error: unknown): JobResult {
   const usage = { cpuMs: 0, outputBytes: 0, enforcedBy: 'worker thread' };
-  if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
+  const job = running.get(id) as Running;
+  // The first one of a thread finds the others still in their places.
+  const mates = matesOf(job);
+  for (const mate of mates) mate.hadMates = true;
+  // Which of several filled it, nobody knows: each of them runs again alone.
+  if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY' && !job.hadMates && mates.length === 0) {
     const { threadHeapMb } = (setup as HostSetup).limits;
     const limit = threadHeapMb * 1024 * 1024;
     const message = `the tool needed more than ${threadHeapMb} MiB of memory`;
@@ -157,20 +214,54 @@ function ended(error: unknown): JobResult {
   return { ok: false, error: crash.toWire(), usage: { ...usage, verdict: 'crashed' } };
 }
 
+/** Other jobs that were begun in the thread of this one. */
+function matesOf(job: Running): Running[] {
+  const thread = places.seatOf(job.place)?.threadId;
+  return [...running.values()].filter((it) => it !== job && thread && places.seatOf(it.place)?.threadId === thread);
+}
+
 /**
- * The job is told. If it has not ended by then, the threads that did not even hear of it are: the one it keeps busy, and
- * idle ones, which nobody misses. One that heard and does not end is for the gateway, which ends this process.
+ * The job is told. If it has not ended by then, the thread that did not even hear of it is; where none had begun the job, all
+ * that are deaf: the one that keeps it waiting, and idle ones, which nobody misses. One that heard and does not end is for
+ * the gateway, which ends this process.
  */
 function abort({ id, graceMs }: Abort): void {
   const job = running.get(id);
   if (!job) return;
+  job.aborted = true;
   threads.postMessage({ abort: { id, graceMs } } satisfies ToThreads);
   // A thread that waits for commands is shared by many and never busy for long; a slow machine must not cost the others their lives.
   if (setup?.command) return;
   const timer = setTimeout(() => {
-    for (const thread of pool?.threads ?? []) if (!job.heard.has(thread.threadId)) void thread.terminate();
+    const own = places.seatOf(job.place)?.threadId;
+    const deaf = (pool?.threads ?? []).map((it) => it.threadId).filter((it) => !job.heard.has(it));
+    endThreads(own === undefined ? deaf : deaf.filter((it) => it === own));
   }, setup?.limits.abortGraceMs);
   job.stop = () => clearTimeout(timer);
+}
+
+/** The job is told, then its thread is ended, which is its own, then this process. */
+function endOver(id: number, over: OverTime): void {
+  const job = running.get(id);
+  if (!job || !setup) return;
+  job.over = over;
+  job.stop();
+  const { abortGraceMs, terminateGraceMs } = setup.limits;
+  threads.postMessage({ abort: { id, graceMs: 0 } } satisfies ToThreads);
+  const first = setTimeout(() => endThreads([places.seatOf(job.place)?.threadId]), abortGraceMs);
+  const last = setTimeout(() => {
+    const crash = ended(id, undefined);
+    gateway.write(frameOf({ done: { id, result: heldTo(over, crash) } }), () => process.kill(process.pid, 'SIGKILL'));
+    gateway.uncork();
+  }, abortGraceMs + terminateGraceMs);
+  job.stop = () => {
+    clearTimeout(first);
+    clearTimeout(last);
+  };
+}
+
+function endThreads(ids: readonly (number | undefined)[]): void {
+  for (const thread of pool?.threads ?? []) if (ids.includes(thread.threadId)) void thread.terminate();
 }
 
 function receive(message: ToHost): void {

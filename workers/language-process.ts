@@ -77,38 +77,28 @@ export class LanguageProcess implements Disposable {
    * Throws MEMORY_LIMIT, OUTPUT_LIMIT and HOST_CRASHED where it ends meanwhile, Unanswered for an error of its own, and the
    * signal's reason, at which it is killed: who does not want the answer can't make it stop otherwise.
    */
-  async request<T>(method: string, params: unknown, signal: AbortSignal): Promise<T> {
-    signal.throwIfAborted();
+  request<T>(method: string, params: unknown, signal: AbortSignal): Promise<T> {
     this.#bytes = 0;
-    const aborted = Promise.withResolvers<never>();
-    const abort = () => {
-      this.kill();
-      aborted.reject(signal.reason);
-    };
-    signal.addEventListener('abort', abort, { once: true });
-    // Unlike its pipes, a question keeps the thread alive until it is answered.
-    this.#child.ref();
-    try {
+    return this.#unlessAborted(signal, async (ended) => {
+      const answers = await import('vscode-jsonrpc/node');
       const connection = await this.#connection;
-      const ended = this.#ended.then((): never => {
-        throw this.#failure();
-      });
       const answer = connection.sendRequest<T>(method, params).catch((error: Error) => {
-        // A connection that broke is told by the child's end.
-        if (!this.#alive) return ended;
-        throw new Unanswered(error.message);
+        if (this.#alive && error instanceof answers.ResponseError) throw new Unanswered(error.message);
+        // A line that broke is worth nothing any more; why it did is told by the child's end.
+        this.kill();
+        return ended;
       });
-      return await Promise.race([answer, ended, aborted.promise]);
-    } finally {
-      this.#child.unref();
-      signal.removeEventListener('abort', abort);
-    }
+      return Promise.race([answer, ended]);
+    });
   }
 
-  async notify(method: string, params: unknown): Promise<void> {
-    const connection = await this.#connection;
-    // It may have ended; the next question says so.
-    await connection.sendNotification(method, params).catch(() => {});
+  /** Tells it something; whoever does not read what it is told is killed at the abort, as for a question. */
+  notify(method: string, params: unknown, signal: AbortSignal): Promise<void> {
+    return this.#unlessAborted(signal, async () => {
+      const connection = await this.#connection;
+      // It may have ended; the next question says so.
+      await connection.sendNotification(method, params).catch(() => {});
+    });
   }
 
   kill(): void {
@@ -118,6 +108,28 @@ export class LanguageProcess implements Disposable {
 
   [Symbol.dispose](): void {
     this.kill();
+  }
+
+  async #unlessAborted<T>(signal: AbortSignal, work: (ended: Promise<never>) => Promise<T>): Promise<T> {
+    const aborted = Promise.withResolvers<never>();
+    const abort = () => {
+      this.kill();
+      aborted.reject(signal.reason);
+    };
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    const ended = this.#ended.then((): never => {
+      throw this.#failure();
+    });
+    ended.catch(() => {}); // Not everybody waits for it.
+    // Unlike its pipes, a question keeps the thread alive until it is answered.
+    this.#child.ref();
+    try {
+      return await Promise.race([aborted.promise, work(ended)]);
+    } finally {
+      this.#child.unref();
+      signal.removeEventListener('abort', abort);
+    }
   }
 
   #count(bytes: number): void {

@@ -9,7 +9,13 @@ const SERVED: Readonly<Record<string, string>> = {
 /** As the parsers' registry calls them. */
 const PARSED: Readonly<Record<string, ParsedLanguage>> = { py: 'python', pyi: 'python', rs: 'rust', go: 'go' };
 
-export type ParsedLanguage = 'python' | 'rust' | 'go';
+/** Of files that the language server reads, for when it can't. */
+const INSTEAD: Readonly<Record<string, ParsedLanguage>> = {
+  ...{ ts: 'typescript', mts: 'typescript', cts: 'typescript', tsx: 'tsx' },
+  ...{ js: 'tsx', mjs: 'tsx', cjs: 'tsx', jsx: 'tsx' },
+};
+
+export type ParsedLanguage = 'python' | 'rust' | 'go' | 'typescript' | 'tsx';
 
 const endingOf = (path: string): string => path.slice(path.lastIndexOf('.') + 1);
 const rowOf = <T>(table: Readonly<Record<string, T>>, path: string): T | undefined =>
@@ -19,6 +25,8 @@ const rowOf = <T>(table: Readonly<Record<string, T>>, path: string): T | undefin
 export const servedLanguage = (path: string): string | undefined => rowOf(SERVED, path);
 /** The language of a file that is parsed; undefined for others. */
 export const parsedLanguage = (path: string): ParsedLanguage | undefined => rowOf(PARSED, path);
+/** What to parse a file of the language server's as. */
+export const parsedInstead = (path: string): ParsedLanguage | undefined => rowOf(INSTEAD, path);
 /** Whether a file says what belongs to a project of TypeScript's. */
 export const isProject = (path: string): boolean => /(^|\/)[tj]sconfig[^/]*\.json$/.test(path);
 /** Whether the language server's answers hang on a file. */

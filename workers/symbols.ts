@@ -4,43 +4,20 @@
  */
 import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
-import type { Powers } from '../src/powers.ts';
 import type {
+  Found,
   FoundReference,
   FoundSymbol,
-  Precision,
   ReferenceQuery,
   SymbolQuery,
   Symbols,
   SymbolType,
 } from '../src/tools/symbols.ts';
 import type { CheckedFile, CheckedSearch, ContentQuery } from '../src/tools/tool.ts';
-import { isServed, parsedLanguage, servedLanguage } from './source-languages.ts';
-import { SyntaxParser } from './syntax-parser.ts';
-import {
-  onePerProject,
-  type Place,
-  type ServedSymbol,
-  type Sources,
-  TypeScriptServer,
-  type Where,
-} from './typescript-server.ts';
-
-/** What understands languages, kept by a thread from one job to the next. */
-export class LanguageServers implements Disposable {
-  readonly typescript: TypeScriptServer;
-  readonly parser: SyntaxParser;
-
-  constructor(limits: Limits, powers: Powers) {
-    this.typescript = new TypeScriptServer(limits, powers);
-    this.parser = new SyntaxParser(limits, powers);
-  }
-
-  [Symbol.dispose](): void {
-    this.typescript[Symbol.dispose]();
-    this.parser[Symbol.dispose]();
-  }
-}
+import type { LanguageServers } from './language-servers.ts';
+import { isServed, type ParsedLanguage, parsedInstead, parsedLanguage, servedLanguage } from './source-languages.ts';
+import { SourceLines, showAround, wordsAt } from './source-lines.ts';
+import { onePerProject, type Place, type ServedSymbol, type Sources, type Where } from './typescript-server.ts';
 
 export interface WorkspaceSymbolsOptions {
   /** Absolute. */
@@ -59,36 +36,44 @@ interface Name extends Place {
   readonly type?: SymbolType;
 }
 
+interface Names {
+  readonly symbols: Name[];
+  readonly uses: Name[];
+  /** Names like the one that was looked for. */
+  readonly near?: string[];
+}
+
+const NOTHING: Names = { symbols: [], uses: [] };
+
 export class WorkspaceSymbols implements Symbols {
   readonly #options: WorkspaceSymbolsOptions;
-  readonly #lines = new Map<string, readonly string[]>();
   readonly #skipped = new Set<string>();
+  readonly #lines: SourceLines;
   #parserEnds = 0;
   #truncated = false;
+  #warning: string | undefined;
 
   constructor(options: WorkspaceSymbolsOptions) {
     this.#options = options;
+    this.#lines = new SourceLines((path) => this.#read(path) ?? '', options.signal);
   }
 
   async find({ query, type, maxResults }: SymbolQuery): ReturnType<Symbols['find']> {
-    const { servers, limits, signal } = this.#options;
     const sources = await this.#sources();
     const files = await this.#filesWith({ pattern: query, literal: true, caseSensitive: false }, sources);
-    const names: Name[] = [];
-    const where = await this.#whereDeclared(query, sources);
-    if (where.begin.length > 0) {
-      const found = await servers.typescript.symbols(query, where, signal);
-      if (!found.complete) this.#truncated = true;
-      names.push(...found.symbols.map((it) => ({ ...it, type: this.#typeOf(it, sources) })));
-    }
+    const served = await this.#orParsed(
+      () => this.#servedSymbols(query, sources),
+      () => this.#parseAll(files, parsedInstead),
+    );
+    const parsed = await this.#parseAll(files, parsedLanguage);
     const wanted = query.toLowerCase();
-    const parsed = await this.#parseAll(files, { resultsMax: limits.searchPathsMax });
-    names.push(...parsed.symbols.filter((it) => it.name.toLowerCase().includes(wanted)));
-    const matching = names
+    const isFuzzy = this.#warning === undefined;
+    const matching = [...served.symbols, ...parsed.symbols]
       .filter((it) => type === undefined || it.type === type)
+      .filter((it) => (isFuzzy && servedLanguage(it.path)) || it.name.toLowerCase().includes(wanted))
       .sort((a, b) => rankOf(a.name, query) - rankOf(b.name, query) || byPlace(a, b));
     return {
-      symbols: matching.slice(0, maxResults).map((it) => this.#shown(it, sources)),
+      symbols: await this.#shownAll(matching.slice(0, maxResults)),
       total: matching.length,
       ...this.#rest(matching, matching.length > maxResults),
     };
@@ -99,22 +84,49 @@ export class WorkspaceSymbols implements Symbols {
     const sources = await this.#sources();
     if (file !== undefined) this.#assertSource(file, sources);
     const files = await this.#filesWith({ pattern: symbol, literal: true, caseSensitive: true }, sources);
-    const named = file === undefined ? undefined : this.#placesIn(file, symbol, line, sources);
-    const isParsed = file === undefined || parsedLanguage(file) !== undefined;
-    const own = file === undefined ? files : files.filter((it) => parsedLanguage(it) === parsedLanguage(file));
-    const parsed = isParsed
-      ? await this.#parseAll(own, { name: symbol, resultsMax: limits.searchPathsMax })
-      : { symbols: [], uses: [] };
-    const served = await this.#servedReferences(symbol, named, files, sources);
-    const definitions = [...served.definitions, ...parsed.symbols].sort(byPlace);
-    const all = [...served.references, ...parsed.uses].sort(byPlace);
-    if (all.length === 0) throw this.#notFound(symbol, served.near);
+    const named = file === undefined ? undefined : await this.#placesIn(file, symbol, line);
+    const language = file === undefined ? undefined : parsedLanguage(file);
+    const served =
+      language === undefined
+        ? await this.#orParsed(
+            () => this.#servedReferences(symbol, named, files, sources),
+            () => this.#parseAll(files, parsedInstead, symbol),
+          )
+        : NOTHING;
+    const own = files.filter((it) => file === undefined || (language && parsedLanguage(it) === language));
+    const parsed = await this.#parseAll(own, parsedLanguage, symbol);
+    const uses = [...served.uses, ...parsed.uses].sort(byPlace);
+    if (uses.length === 0) throw notFound(symbol, file, served.near ?? []);
+    const references: FoundReference[] = [];
+    for (const it of uses.slice(0, maxResults)) references.push(await this.#reference(it));
+    const definitions = [...served.symbols, ...parsed.symbols].sort(byPlace).slice(0, limits.symbolDefinitionsMax);
     return {
-      references: all.slice(0, maxResults).map((it) => this.#reference(it, sources)),
-      definitions: definitions.slice(0, limits.symbolDefinitionsMax).map((it) => this.#shown(it, sources)),
-      total: all.length,
-      ...this.#rest(all, all.length > maxResults),
+      references,
+      definitions: await this.#shownAll(definitions),
+      total: uses.length,
+      ...this.#rest(uses, uses.length > maxResults),
     };
+  }
+
+  /** What the language server says; where it ends at it, what parsers say. */
+  async #orParsed(served: () => Promise<Names>, parsed: () => Promise<Names>): Promise<Names> {
+    try {
+      return await served();
+    } catch (error) {
+      const isItsEnd = error instanceof ToolError && ITS_ENDS.has(error.code);
+      if (!isItsEnd || this.#options.signal.aborted) throw error;
+      this.#warning = `${error.message}; names were found by their syntax alone`;
+      return parsed();
+    }
+  }
+
+  async #servedSymbols(query: string, sources: Sources): Promise<Names> {
+    const { servers, signal } = this.#options;
+    const where = await this.#whereDeclared(query, sources);
+    if (where.begin.length === 0) return NOTHING;
+    const { symbols, complete } = await servers.typescript.symbols(query, where, signal);
+    if (!complete) this.#truncated = true;
+    return { symbols: await this.#typed(symbols), uses: [] };
   }
 
   async #servedReferences(
@@ -122,22 +134,21 @@ export class WorkspaceSymbols implements Symbols {
     named: readonly Place[] | undefined,
     files: readonly string[],
     sources: Sources,
-  ): Promise<{ definitions: Name[]; references: Name[]; near: string[] }> {
+  ): Promise<Names> {
     const { servers, limits, signal } = this.#options;
     const doubtful = files.filter((it) => servedLanguage(it) !== undefined);
     const where = { sources, begin: [], doubtful };
-    const nothing = { definitions: [], references: [], near: [] };
-    if (doubtful.length === 0 || (named && named.length === 0)) return nothing;
-    const found = named ? undefined : await servers.typescript.symbols(symbol, where, signal);
-    const same = (found?.symbols ?? []).filter((it) => it.name === symbol);
-    const definitions = same.map((it) => ({ ...it, type: this.#typeOf(it, sources) }));
-    if (definitions.length > limits.symbolDefinitionsMax) this.#truncated = true;
-    const places = named ?? definitions.slice(0, limits.symbolDefinitionsMax);
-    const near = [...new Set((found?.symbols ?? []).map((it) => it.name))].slice(0, NEAR_SHOWN);
-    if (places.length === 0) return { ...nothing, near };
+    if (doubtful.length === 0 || named?.length === 0) return NOTHING;
+    const given = named ? [] : (await servers.typescript.symbols(symbol, where, signal)).symbols;
+    const same = given.filter((it) => it.name === symbol);
+    if (same.length > limits.symbolDefinitionsMax) this.#truncated = true;
+    const symbols = await this.#typed(same);
+    const places = named ?? symbols.slice(0, limits.symbolDefinitionsMax);
+    const near = [...new Set(given.map((it) => it.name))].slice(0, NEAR_SHOWN);
+    if (places.length === 0) return { ...NOTHING, near };
     const { places: all, complete } = await servers.typescript.references(places, where, signal);
     if (!complete) this.#truncated = true;
-    return { definitions, references: all.map((it) => ({ ...it, name: symbol })), near };
+    return { symbols, uses: all.map((it) => ({ ...it, name: symbol })), near };
   }
 
   /** All sources and project files that may be told of, with what changes when they do. */
@@ -155,7 +166,7 @@ export class WorkspaceSymbols implements Symbols {
       if (stat) stamps.set(path, `${stat.modifiedMs} ${stat.size}`);
       return true;
     });
-    return { workspace, stamps, read: (path) => this.#read(path, '.') };
+    return { workspace, stamps, read: (path) => this.#read(path) };
   }
 
   /**
@@ -182,41 +193,40 @@ export class WorkspaceSymbols implements Symbols {
     return found.sort();
   }
 
+  /** Names in those of `files` that are parsed as some language; only `name` if that is said. */
   async #parseAll(
     files: readonly string[],
-    { name, resultsMax }: { name?: string; resultsMax: number },
-  ): Promise<{ symbols: Name[]; uses: Name[] }> {
+    languageOf: (path: string) => ParsedLanguage | undefined,
+    name?: string,
+  ): Promise<Names> {
     const { limits, signal, servers } = this.#options;
-    const found = { symbols: [] as Name[], uses: [] as Name[] };
-    let parsed = 0;
-    for (const path of files) {
-      const language = parsedLanguage(path);
-      if (language === undefined) continue;
-      parsed += 1;
-      if (parsed > limits.symbolParsedMax || found.symbols.length + found.uses.length >= resultsMax) {
+    const found: Names = { symbols: [], uses: [] };
+    const sources = files.filter((it) => languageOf(it) !== undefined);
+    const resultsMax = limits.searchPathsMax;
+    for (const [at, path] of sources.entries()) {
+      if (at >= limits.symbolParsedMax || found.symbols.length + found.uses.length >= resultsMax) {
         this.#truncated = true;
         break;
       }
-      const text = this.#read(path, '.');
-      const answer =
-        text === undefined || text.length > limits.symbolSourceBytesMax
-          ? undefined
-          : await servers.parser.parse({ language, text, resultsMax, ...(name !== undefined && { name }) }, signal);
-      if (!answer) this.#skip(path, text);
+      const language = languageOf(path) as ParsedLanguage;
+      const text = this.#read(path);
+      const request = text !== undefined && { language, text, resultsMax, ...(name !== undefined && { name }) };
+      const answer = request ? await servers.parser.parse(request, signal) : undefined;
+      if (!answer) this.#skip(path, text !== undefined);
       else {
-        found.symbols.push(...answer.symbols.map((it) => ({ ...it, path })));
-        found.uses.push(...answer.uses.map((it) => ({ ...it, path })));
+        for (const it of answer.symbols) found.symbols.push({ ...it, path });
+        for (const it of answer.uses) found.uses.push({ ...it, path });
       }
     }
     return found;
   }
 
   /** Throws where too many files of this call ended their parsers. */
-  #skip(path: string, text: string | undefined): void {
-    const { symbolParserEndsMax, symbolSourceBytesMax } = this.#options.limits;
+  #skip(path: string, wasParsed: boolean): void {
+    const { symbolParserEndsMax } = this.#options.limits;
     this.#skipped.add(path);
     this.#truncated = true;
-    if (text === undefined || text.length > symbolSourceBytesMax) return;
+    if (!wasParsed) return;
     this.#parserEnds += 1;
     if (this.#parserEnds < symbolParserEndsMax) return;
     throw new ToolError('CPU_LIMIT', `${symbolParserEndsMax} files were more than their parsers take`, {
@@ -238,78 +248,99 @@ export class WorkspaceSymbols implements Symbols {
     });
   }
 
-  /** Where a file names it, on one line of it if that is said. Throws NOT_FOUND, INPUT_INVALID. */
-  #placesIn(file: string, symbol: string, line: number | undefined, sources: Sources): Place[] {
+  /** Where a file names it, on one line of it if that is said. Throws NOT_FOUND. */
+  async #placesIn(file: string, symbol: string, line: number | undefined): Promise<Place[]> {
     const path = plain(file);
-    const all = this.#linesOf(path, sources).flatMap((text, at) => {
-      const character = wordAt(text, symbol);
-      return character === undefined ? [] : [{ path, line: at, character }];
-    });
-    const lines = all.slice(0, NEAR_SHOWN).map((it) => it.line + 1);
+    const lines = await this.#lines.of(path);
+    const all = lines.flatMap((text, at) => wordsAt(text, symbol).map((character) => ({ path, line: at, character })));
     if (all.length === 0) throw new ToolError('NOT_FOUND', `\`${symbol}\` does not stand in \`${file}\``);
-    if (line === undefined) return all.slice(0, this.#options.limits.symbolDefinitionsMax);
-    const asked = all.filter((it) => it.line === line - 1);
-    if (asked.length > 0) return asked;
+    const asked = all.filter((it) => line === undefined || it.line === line - 1);
+    if (asked.length > 0) return asked.slice(0, this.#options.limits.symbolDefinitionsMax);
+    const shown = [...new Set(all.map((it) => it.line + 1))].slice(0, NEAR_SHOWN);
     throw new ToolError('NOT_FOUND', `\`${symbol}\` does not stand in line ${line} of \`${file}\``, {
-      suggestion: `It stands in line ${lines.join(', ')}.`,
+      suggestion: `It stands in line ${shown.join(', ')}.`,
     });
   }
 
-  #notFound(symbol: string, near: readonly string[]): ToolError {
-    const known = 'Symbols of TypeScript, JavaScript, Python, Rust and Go are known.';
-    const suggestion =
-      near.length > 0
-        ? `There are ${near.map((it) => `\`${it}\``).join(', ')}.`
-        : 'Parameters are found by file and line; texts by file_grep.';
-    return new ToolError('NOT_FOUND', `nothing in this workspace is called \`${symbol}\`. ${known}`, { suggestion });
-  }
-
-  #read(path: string, declared: string): string | undefined {
+  /** Undefined for what went, became a link, may not be read, or is too large. */
+  #read(path: string): string | undefined {
     try {
-      using file = this.#options.open(path, declared);
+      using file = this.#options.open(path, '.');
+      if (file.size > this.#options.limits.symbolSourceBytesMax) {
+        this.#skip(path, false);
+        return undefined;
+      }
       return file
         .bytes()
         .toString()
         .replace(/^\uFEFF/, '');
     } catch (error) {
-      if (error instanceof ToolError) return undefined; // It went, became a link, or is too large.
+      if (error instanceof ToolError) return undefined;
       throw error;
     }
   }
 
-  #linesOf(path: string, sources: Sources): readonly string[] {
-    let lines = this.#lines.get(path);
-    if (!lines) {
-      lines = (sources.read(path) ?? '').split(/\r\n|\n|\r/);
-      this.#lines.set(path, lines);
+  async #typed(symbols: readonly ServedSymbol[]): Promise<Name[]> {
+    const names: Name[] = [];
+    for (const { kind, ...it } of symbols.toSorted(byPlace)) {
+      // It calls type aliases classes.
+      const before = kind === CLASS_KIND ? ((await this.#lines.of(it.path))[it.line] ?? '') : '';
+      const isAlias = /\btype\s+$/.test(before.slice(0, it.character));
+      names.push({ ...it, type: isAlias ? 'type' : (TYPES[kind] ?? 'variable') });
     }
-    return lines;
+    return names;
   }
 
-  #typeOf({ kind, path, line, character }: ServedSymbol, sources: Sources): SymbolType {
-    if (kind !== CLASS_KIND) return TYPES[kind] ?? 'variable';
-    // It calls type aliases classes.
-    const before = (this.#linesOf(path, sources)[line] ?? '').slice(0, character);
-    return /\btype\s+$/.test(before) ? 'type' : 'class';
+  /** With their lines, in their own order; files are gone through one after the other. */
+  async #shownAll(names: readonly Name[]): Promise<FoundSymbol[]> {
+    const shown = new Map<Name, FoundSymbol>();
+    for (const it of names.toSorted(byPlace)) {
+      const line = (await this.#lines.of(it.path))[it.line] ?? '';
+      const preview = showAround(line, it.character, this.#options.limits.symbolLineChars);
+      shown.set(it, { name: it.name, type: it.type ?? 'variable', file: it.path, line: it.line + 1, preview });
+    }
+    return names.map((it) => shown.get(it) as FoundSymbol);
   }
 
-  #shown({ name, type = 'variable', path, line, character }: Name, sources: Sources): FoundSymbol {
-    const preview = cut(this.#linesOf(path, sources)[line] ?? '', character, this.#options.limits.symbolLineChars);
-    return { name, type, file: path, line: line + 1, preview };
+  async #reference({ path, line, character }: Name): Promise<FoundReference> {
+    const text = (await this.#lines.of(path))[line] ?? '';
+    const column = this.#lines.columnOf(text, character);
+    return {
+      file: path,
+      line: line + 1,
+      column,
+      context: showAround(text, character, this.#options.limits.symbolLineChars),
+    };
   }
 
-  #reference({ path, line, character }: Name, sources: Sources): FoundReference {
-    const text = this.#linesOf(path, sources)[line] ?? '';
-    const column = Array.from(text.slice(0, character)).length + 1;
-    return { file: path, line: line + 1, column, context: cut(text, character, this.#options.limits.symbolLineChars) };
-  }
-
-  #rest(names: readonly Name[], isCut: boolean): { precision: Precision; truncated: boolean; skipped: string[] } {
-    const parsed = names.filter((it) => parsedLanguage(it.path) !== undefined).length;
-    const precision = parsed === 0 ? 'semantic' : parsed === names.length ? 'syntactic' : 'mixed';
-    return { precision, truncated: this.#truncated || isCut, skipped: [...this.#skipped].slice(0, SKIPPED_SHOWN) };
+  #rest(names: readonly Name[], isCut: boolean): Found {
+    const isParsed = ({ path }: Name) => this.#warning !== undefined || parsedLanguage(path) !== undefined;
+    const parsed = names.filter(isParsed).length;
+    const none = this.#warning === undefined ? 'semantic' : 'syntactic';
+    const precision = parsed === 0 ? none : parsed === names.length ? 'syntactic' : 'mixed';
+    const skipped = [...this.#skipped].slice(0, SKIPPED_SHOWN);
+    return {
+      ...{ precision, truncated: this.#truncated || isCut, skipped },
+      ...(this.#warning !== undefined && { warning: this.#warning }),
+    };
   }
 }
+
+function notFound(symbol: string, file: string | undefined, near: readonly string[]): ToolError {
+  if (file !== undefined)
+    return new ToolError('NOT_FOUND', `what is called \`${symbol}\` in \`${file}\` is no symbol`, {
+      suggestion: 'Say the line too, or search for the text with file_grep.',
+    });
+  const known = 'Symbols of TypeScript, JavaScript, Python, Rust and Go are known.';
+  const suggestion =
+    near.length > 0
+      ? `There are ${near.map((it) => `\`${it}\``).join(', ')}.`
+      : 'Parameters are found by file and line; texts by file_grep.';
+  return new ToolError('NOT_FOUND', `nothing in this workspace is called \`${symbol}\`. ${known}`, { suggestion });
+}
+
+/** How a language server may end at what it was asked. */
+const ITS_ENDS: ReadonlySet<string> = new Set(['MEMORY_LIMIT', 'HOST_CRASHED', 'OUTPUT_LIMIT']);
 
 const NEAR_SHOWN = 5;
 const SKIPPED_SHOWN = 20;
@@ -317,7 +348,16 @@ const CLASS_KIND = 5;
 
 /** Kinds of the Language Server Protocol. */
 const TYPES: Readonly<Record<number, SymbolType>> = {
-  ...{ 2: 'module', 3: 'module', 4: 'module', 6: 'function', 9: 'function', 10: 'type', 11: 'interface' },
+  ...{
+    [CLASS_KIND]: 'class',
+    2: 'module',
+    3: 'module',
+    4: 'module',
+    6: 'function',
+    9: 'function',
+    10: 'type',
+    11: 'interface',
+  },
   ...{ 12: 'function', 26: 'type' },
 };
 
@@ -336,22 +376,4 @@ function rankOf(name: string, query: string): number {
   const [own, asked] = [name.toLowerCase(), query.toLowerCase()];
   if (own === asked) return 1;
   return own.startsWith(asked) ? 2 : own.includes(asked) ? 3 : 4;
-}
-
-/** Where a name first stands in a line as a word of its own, in UTF-16 units. */
-function wordAt(text: string, name: string): number | undefined {
-  const isPart = (it: string | undefined) => it !== undefined && /[\p{L}\p{N}_$]/u.test(it);
-  for (let at = text.indexOf(name); at >= 0; at = text.indexOf(name, at + name.length))
-    if (!isPart(text[at - 1]) && !isPart(text[at + name.length])) return at;
-  return undefined;
-}
-
-/** A line without its indentation; where it is long, what stands around `character`. */
-function cut(line: string, character: number, charsMax: number): string {
-  const text = line.trim();
-  if (text.length <= charsMax) return text;
-  const at = character - (line.length - line.trimStart().length);
-  const from = at > charsMax / 2 ? at - Math.floor(charsMax / 2) : 0;
-  const shown = text.slice(from, from + charsMax).toWellFormed();
-  return `${from > 0 ? '…' : ''}${shown}${from + charsMax < text.length ? '…' : ''}`;
 }

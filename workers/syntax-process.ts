@@ -3,7 +3,7 @@
  * come back on others, so that nothing else may run here. It opens no file but its own code.
  */
 import { createRequire } from 'node:module';
-import { type NapiConfig, parse, registerDynamicLanguage, type SgNode } from '@ast-grep/napi';
+import { Lang, type NapiConfig, parse, registerDynamicLanguage, type SgNode } from '@ast-grep/napi';
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import type { SymbolType } from '../src/tools/symbols.ts';
 import { establishPerimeter } from './perimeter.ts';
@@ -37,7 +37,23 @@ interface Declarations {
   readonly identifiers: readonly string[];
 }
 
+const TYPESCRIPT: Declarations = {
+  types: {
+    ...{ function_declaration: 'function', generator_function_declaration: 'function', function_signature: 'function' },
+    ...{ method_definition: 'function', method_signature: 'function', abstract_method_signature: 'function' },
+    ...{ class_declaration: 'class', abstract_class_declaration: 'class', interface_declaration: 'interface' },
+    ...{ type_alias_declaration: 'type', enum_declaration: 'type', internal_module: 'module', module: 'module' },
+    ...{ variable_declarator: 'variable', public_field_definition: 'variable', property_signature: 'variable' },
+  },
+  identifiers: [
+    ...['identifier', 'type_identifier', 'property_identifier', 'private_property_identifier'],
+    ...['shorthand_property_identifier', 'shorthand_property_identifier_pattern'],
+  ],
+};
+
 const LANGUAGES: Readonly<Record<ParsedLanguage, Declarations>> = {
+  typescript: TYPESCRIPT,
+  tsx: TYPESCRIPT,
   python: {
     types: {
       function_definition: 'function',
@@ -66,6 +82,9 @@ const LANGUAGES: Readonly<Record<ParsedLanguage, Declarations>> = {
   },
 };
 
+/** As the library calls those that it has built in. */
+const GRAMMARS: Partial<Record<ParsedLanguage, Lang>> = { typescript: Lang.TypeScript, tsx: Lang.Tsx };
+
 establishPerimeter(2);
 const require = createRequire(import.meta.url);
 registerDynamicLanguage({
@@ -83,7 +102,8 @@ connection.listen();
 
 function answer({ language, text, name, resultsMax }: ParseRequest): Parsed {
   const { types, identifiers } = LANGUAGES[language];
-  const root = parse(language, text).root();
+  const grammar = GRAMMARS[language] ?? language;
+  const root = parse(grammar, text).root();
   const any = (kinds: readonly string[]): NapiConfig => ({ rule: { any: kinds.map((kind) => ({ kind })) } });
   const isMeant = (node: SgNode) => name === undefined || node.text() === name;
   const symbols: ParsedSymbol[] = [];
@@ -107,7 +127,9 @@ function isKind(language: ParsedLanguage, kind: string): boolean {
   let is = known.get(key);
   if (is === undefined) {
     try {
-      parse(language, '').root().find({ rule: { kind } });
+      parse(GRAMMARS[language] ?? language, '')
+        .root()
+        .find({ rule: { kind } });
       is = true;
     } catch {
       is = false; // Not a kind of this grammar.

@@ -4,7 +4,7 @@ import { ToolError } from '../src/errors.ts';
 import type { Job } from '../src/hosts/job.ts';
 import type { CheckedTarget, EntryType } from '../src/tools/tool.ts';
 import { below, codeOf, outside, toAccessError } from './anchor.ts';
-import { type Changes, exists, type Spot, temporaryName, toChangeError, writeAll, writeNew } from './changes.ts';
+import { type Changes, exists, type Spot, toChangeError, writeAll, writeNew } from './changes.ts';
 import { hashOf, readAll } from './files.ts';
 import type { HeldSpot } from './places.ts';
 
@@ -114,7 +114,7 @@ export interface Replacing {
 export function replaceAt(spot: Spot, content: Uint8Array, options: Replacing, changes: Changes): boolean {
   const old = replaceable(spot, options.overwrite);
   const { overwrite, assertSame } = options;
-  const made = makeReady(spot, content, options.mode ?? modeAfter(old));
+  const made = makeReady(spot, { content, mode: options.mode ?? modeAfter(old) }, changes);
   try {
     changes.put(made.name, spot, { type: 'file', overwrite, created: !old, assertSame });
   } finally {
@@ -133,7 +133,8 @@ export interface FileContent {
 export function replaceAllAt(files: readonly FileContent[], changes: Changes): void {
   const made: { name: string; remove(): void }[] = [];
   try {
-    for (const { spot, content } of files) made.push(makeReady(spot, content, modeAfter(replaceable(spot, true))));
+    for (const { spot, content } of files)
+      made.push(makeReady(spot, { content, mode: modeAfter(replaceable(spot, true)) }, changes));
     changes.putAll(
       files.map(({ spot, assertSame }, at) => ({ temporary: made[at]?.name as string, to: spot, assertSame })),
     );
@@ -145,8 +146,13 @@ export function replaceAllAt(files: readonly FileContent[], changes: Changes): v
 const modeAfter = (old: fs.Stats | undefined): number => (old ? old.mode & 0o777 : MODE_OF_NEW);
 
 /** The new content on the disk beside its place; `remove` once it is no longer wanted there. */
-function makeReady({ fd, path }: Spot, content: Uint8Array, mode: number): { name: string; remove(): void } {
-  const name = temporaryName();
+function makeReady(
+  spot: Spot,
+  { content, mode }: { content: Uint8Array; mode: number },
+  changes: Changes,
+): { name: string; remove(): void } {
+  const { fd, path } = spot;
+  const name = changes.temporaryFor(spot);
   const remove = () => fs.rmSync(below(fd, name), { force: true });
   try {
     writeNew(below(fd, name), mode, (file) => writeAll(file, content));

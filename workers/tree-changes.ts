@@ -5,7 +5,7 @@ import type { Job } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import type { EntryType, FileChanges, FileUpdate } from '../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from './anchor.ts';
-import { type Changes, exists, type Spot, temporaryName, toChangeError } from './changes.ts';
+import { type Changes, exists, type Spot, toChangeError } from './changes.ts';
 import type { HeldSpot, Places } from './places.ts';
 import { assertApproved, assertHash, hashAt, replaceAllAt, replaceable, typeAt } from './targets.ts';
 import { copyTree, lookOver, removeTree, type TreeEntry, type TreeOptions } from './trees.ts';
@@ -102,7 +102,7 @@ export class TreeChanges implements FileChanges {
     const type = presentAt(from);
     using to = places.hold(destPath, { kinds: ['write'], createDirs: true });
     const found = assertMayStand(from, to, { type, overwrite });
-    const temporary = temporaryName();
+    const temporary = changes.temporaryFor(to);
     try {
       const copied = await this.#makeCopy(from, to, temporary);
       if (preImages) assertApproved(preImages, destPath, found ? await this.#stateAt(to) : null);
@@ -139,7 +139,7 @@ export class TreeChanges implements FileChanges {
     } catch (error) {
       if (codeOf(error) !== 'EXDEV') throw error;
     }
-    const temporary = temporaryName();
+    const temporary = changes.temporaryFor(to);
     try {
       await this.#makeCopy(from, to, temporary);
       const remove = () => removeTree(from.fd, from.name, this.#treeOptions(from.path));

@@ -63,6 +63,13 @@ const CREATED = 1;
 const CHANGED = 2;
 const DELETED = 3;
 
+/** One call, while it is this server's. */
+interface Turn {
+  readonly server: LanguageProcess;
+  readonly sources: Sources;
+  readonly signal: AbortSignal;
+}
+
 export class TypeScriptServer implements Disposable {
   readonly #limits: Limits;
   readonly #powers: Powers;
@@ -72,6 +79,8 @@ export class TypeScriptServer implements Disposable {
   /** Opened files with the stamp of what it has of them; those used last are last. */
   #open = new Map<string, string>();
   #idle: Timer | undefined;
+  /** Of the project that a new one could not even load. */
+  #tooMuch: { error: ToolError; stamps: ReadonlyMap<string, string>; untilMs: number } | undefined;
 
   constructor(limits: Limits, powers: Powers) {
     this.#limits = limits;
@@ -85,9 +94,9 @@ export class TypeScriptServer implements Disposable {
 
   /** Symbols that match `query`, the best first. */
   symbols(query: string, where: Where, signal: AbortSignal): Promise<{ symbols: ServedSymbol[]; complete: boolean }> {
-    return this.#turn(where.sources, signal, async (server) => {
-      const ask = () => server.request<GivenSymbol[] | null>('workspace/symbol', { query }, signal);
-      const { found, complete } = await this.#askAll(server, where, async () => {
+    return this.#turn(where.sources, signal, async (turn) => {
+      const ask = () => turn.server.request<GivenSymbol[] | null>('workspace/symbol', { query }, signal);
+      const { found, complete } = await this.#askAll(turn, where, async () => {
         const given = (await ask()) ?? [];
         return given.flatMap(({ name, kind, location }) => {
           const place = placeOf(location, where.sources);
@@ -105,14 +114,14 @@ export class TypeScriptServer implements Disposable {
     signal: AbortSignal,
   ): Promise<{ places: Place[]; complete: boolean }> {
     const { sources } = where;
-    return this.#turn(sources, signal, async (server) => {
+    return this.#turn(sources, signal, async (turn) => {
       const context = { includeDeclaration: true };
       const askAt = ({ path, line, character }: Place) => {
         const params = { textDocument: { uri: uriOf(path, sources) }, position: { line, character }, context };
-        return server.request<Location[] | null>('textDocument/references', params, signal).catch(orNothing);
+        return turn.server.request<Location[] | null>('textDocument/references', params, signal).catch(orNothing);
       };
       const begin = [...new Set(places.map((it) => it.path))];
-      const { found, complete } = await this.#askAll(server, { ...where, begin }, async () => {
+      const { found, complete } = await this.#askAll(turn, { ...where, begin }, async () => {
         const all = new Map<string, Place>();
         for (const asked of places)
           for (const it of (await askAt(asked)) ?? []) {
@@ -131,15 +140,37 @@ export class TypeScriptServer implements Disposable {
     this.#process = undefined;
   }
 
-  #turn<T>(sources: Sources, signal: AbortSignal, work: (server: LanguageProcess) => Promise<T>): Promise<T> {
+  #turn<T>(sources: Sources, signal: AbortSignal, work: (turn: Turn) => Promise<T>): Promise<T> {
     return this.#turns.take(signal, async () => {
       this.#idle?.cancel();
+      const isFresh = !this.#process?.alive;
+      this.#assertWorthwhile(sources);
       try {
-        return await work(await this.#synced(sources, signal));
+        const server = await this.#synced(sources, signal);
+        return await work({ server, sources, signal });
+      } catch (error) {
+        // It would take seconds, and end the same way.
+        if (isFresh && error instanceof ToolError && error.code === 'MEMORY_LIMIT')
+          this.#tooMuch = {
+            error,
+            stamps: sources.stamps,
+            untilMs: this.#powers.monotonicMs() + this.#limits.symbolsIdleMs,
+          };
+        throw error;
       } finally {
         this.#idle = this.#powers.after(this.#limits.symbolsIdleMs, () => this[Symbol.dispose]());
       }
     });
+  }
+
+  /** Throws what ended the last one, for a while, where nothing has changed since. */
+  #assertWorthwhile(sources: Sources): void {
+    const last = this.#tooMuch;
+    this.#tooMuch = undefined;
+    if (!last || last.untilMs < this.#powers.monotonicMs()) return;
+    if (changesBetween(last.stamps, sources).length > 0) return;
+    this.#tooMuch = last;
+    throw last.error;
   }
 
   /** The server, which now knows of all that changed since it was asked last. */
@@ -153,12 +184,12 @@ export class TypeScriptServer implements Disposable {
     const server = this.#process;
     const changes = changesBetween(this.#told, sources);
     this.#told = sources.stamps;
-    if (changes.length > 0) await server.notify('workspace/didChangeWatchedFiles', { changes });
+    if (changes.length > 0) await server.notify('workspace/didChangeWatchedFiles', { changes }, signal);
     for (const [path, stamp] of this.#open) {
       const now = sources.stamps.get(path);
       if (now === stamp) continue;
-      await this.#close(server, path, sources);
-      if (now !== undefined) await this.#openOne(server, path, sources);
+      await this.#close({ server, sources, signal }, path);
+      if (now !== undefined) await this.#openOne({ server, sources, signal }, path);
     }
     return server;
   }
@@ -177,9 +208,14 @@ export class TypeScriptServer implements Disposable {
     // With watches registered it leaves watching to us, and nothing is pushed.
     const capabilities = { workspace: { didChangeWatchedFiles: { dynamicRegistration: true } } };
     const initializationOptions = { disablePushDiagnostics: true };
-    await server.request('initialize', { processId: null, rootUri, capabilities, initializationOptions }, signal);
-    await server.notify('initialized', {});
-    return server;
+    try {
+      await server.request('initialize', { processId: null, rootUri, capabilities, initializationOptions }, signal);
+      await server.notify('initialized', {}, signal);
+      return server;
+    } catch (error) {
+      server.kill();
+      throw error;
+    }
   }
 
   /**
@@ -187,31 +223,31 @@ export class TypeScriptServer implements Disposable {
    * that it leaves out: those of which nothing was found are opened themselves, and it is asked again.
    */
   async #askAll<T extends Place>(
-    server: LanguageProcess,
+    turn: Turn,
     { begin, doubtful, sources }: Where,
     ask: () => Promise<T[]>,
   ): Promise<{ found: T[]; complete: boolean }> {
     const { symbolFilesOpenMax, symbolFilesDoubtedMax } = this.#limits;
     const first = [...new Set([...begin, ...onePerProject(doubtful, sources.stamps)])];
-    await this.#openAll(server, first.slice(0, symbolFilesOpenMax), sources);
+    await this.#openAll(turn, first.slice(0, symbolFilesOpenMax));
     const found = await ask();
     const known = new Set(found.map((it) => it.path));
     const { files, directories } = oneEach(doubtful.filter((it) => !known.has(it) && !this.#open.has(it)));
     const complete = first.length <= symbolFilesOpenMax && directories <= symbolFilesDoubtedMax;
     if (files.length === 0) return { found, complete };
-    await this.#openAll(server, files.slice(0, symbolFilesDoubtedMax), sources);
+    await this.#openAll(turn, files.slice(0, symbolFilesDoubtedMax));
     return { found: await ask(), complete };
   }
 
-  async #openAll(server: LanguageProcess, paths: readonly string[], sources: Sources): Promise<void> {
-    for (const path of paths) await this.#openOne(server, path, sources);
+  async #openAll(turn: Turn, paths: readonly string[]): Promise<void> {
+    for (const path of paths) await this.#openOne(turn, path);
     for (const path of this.#open.keys()) {
       if (this.#open.size <= this.#limits.symbolFilesOpenMax) break;
-      await this.#close(server, path, sources);
+      await this.#close(turn, path);
     }
   }
 
-  async #openOne(server: LanguageProcess, path: string, sources: Sources): Promise<void> {
+  async #openOne({ server, sources, signal }: Turn, path: string): Promise<void> {
     const stamp = sources.stamps.get(path);
     if (stamp === undefined) return;
     if (this.#open.delete(path)) {
@@ -222,13 +258,13 @@ export class TypeScriptServer implements Disposable {
     if (text === undefined) return;
     const languageId = servedLanguage(path) as string;
     const textDocument = { uri: uriOf(path, sources), languageId, version: 1, text };
-    await server.notify('textDocument/didOpen', { textDocument });
+    await server.notify('textDocument/didOpen', { textDocument }, signal);
     this.#open.set(path, stamp);
   }
 
-  async #close(server: LanguageProcess, path: string, sources: Sources): Promise<void> {
+  async #close({ server, sources, signal }: Turn, path: string): Promise<void> {
     this.#open.delete(path);
-    await server.notify('textDocument/didClose', { textDocument: { uri: uriOf(path, sources) } });
+    await server.notify('textDocument/didClose', { textDocument: { uri: uriOf(path, sources) } }, signal);
   }
 }
 
@@ -277,8 +313,14 @@ const uriOf = (path: string, { workspace }: Sources): string => pathToFileURL(jo
 
 /** Undefined for what lies outside, is ignored, or may not be told of. */
 function placeOf({ uri, range: { start } }: Location, { workspace, stamps }: Sources): Place | undefined {
-  if (!uri.startsWith('file:///')) return undefined;
-  const path = fileURLToPath(uri).slice(workspace === '/' ? 1 : workspace.length + 1);
+  let absolute: string;
+  try {
+    absolute = fileURLToPath(uri);
+  } catch {
+    return undefined; // Not a file, or one whose name is not UTF-8, which is not among ours either.
+  }
+  if (!absolute.startsWith(`${workspace}/`)) return undefined;
+  const path = absolute.slice(workspace.length + 1);
   return stamps.has(path) ? { path, line: start.line, character: start.character } : undefined;
 }
 

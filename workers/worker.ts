@@ -13,16 +13,23 @@ import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
+import { undoTool } from '../src/tools/undo.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
 import { withRefusal } from './denials.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
+import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-places.ts';
+import { LanguageServers } from './language-servers.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
-import { LanguageServers } from './symbols.ts';
+import { Spool } from './spool.ts';
 import { TerminalSet } from './terminals.ts';
+import { JobClock } from './thread-clock.ts';
 
-const setup = workerData as HostSetup;
+const setup = workerData as ThreadSetup;
+const places = new JobPlaces(setup.places);
+const taskId = ownTaskId();
+const clock = new JobClock();
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
@@ -53,29 +60,42 @@ host.onmessage = (event) => {
 };
 host.unref();
 
-export default async function run(job: Job): Promise<JobReturn> {
+export default async function run({ job, place }: PlacedJob): Promise<JobReturn> {
   let outputs = 0;
   const window = new OutputWindow(setup.limits.outputWindowBytes);
   const onOutput: CommandRequest['onOutput'] = (stream, data) => {
     outputs += 1;
-    parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput);
-    return window.sent(data.length);
+    const { length } = data;
+    // Moved, not copied: a piece's memory is its own.
+    parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput, [data.buffer as ArrayBuffer]);
+    return window.sent(length);
   };
   const controller = new AbortController();
+  places.enter(place, { taskId, begunMs: clock.begin(job.id) });
   running.set(job.id, { controller, window });
   try {
     return { result: await toResult(job, controller.signal, onOutput), outputs };
   } finally {
     running.delete(job.id);
+    clock.end(job.id);
+    places.leave(place);
   }
 }
 
 async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   const context = contextOf(job, signal, onOutput);
-  // Jobs that only wait share their thread, so that its clock is not theirs.
-  const usage = () => context.usage(setup.command ? 0 : cpuSinceLastMs());
+  // Commands are waited for, by many jobs in one thread: its clock says nothing of them.
+  const usage = () => {
+    const journal = context.endJournal();
+    const used = context.usage(setup.command ? 0 : clock.end(job.id));
+    if (job.cpuMs !== undefined) used.enforcedBy += ', thread clock';
+    return { ...used, ...(journal && { journal }) };
+  };
   try {
-    const tool = (builtinTools as Record<string, Tool>)[job.tool];
+    if (job.cpuMs !== undefined && taskId === 0)
+      throw new ToolError('SANDBOX_UNAVAILABLE', 'without /proc nothing can hold a call to its CPU time');
+    if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: usage() };
+    const tool = job.tool === undoTool.name ? (undoTool as unknown as Tool) : builtins[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
     return { ok: true, data, usage: usage(), ...(tool.state && { state: context.state }) };
@@ -92,14 +112,23 @@ async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Pr
   return tool.preview(job.input as never, context);
 }
 
-let accountedUs = 0;
+const builtins = builtinTools as Record<string, Tool>;
 
-/** CPU time of this thread since the job before: the job's own and what it cost to hand it over. */
-function cpuSinceLastMs(): number {
-  const { user, system } = process.threadCpuUsage();
-  const sinceUs = user + system - accountedUs;
-  accountedUs = user + system;
-  return sinceUs / 1000;
+/** Gives those that are taken back; of others the policy or the disk forbids it. */
+async function rollBack(
+  { folder, keys }: NonNullable<Job['rollBack']>,
+  context: WorkerContext,
+): Promise<{ done: string[] }> {
+  const done: string[] = [];
+  for (const key of keys) {
+    try {
+      await context.rollBack(new Spool(folder, key));
+      done.push(key);
+    } catch (error) {
+      console.error(error);
+    }
+  }
+  return { done };
 }
 
 function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): WorkerContext {
@@ -114,6 +143,7 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
     ...(job.state !== undefined && { state: job.state }),
     ...(job.readOnly && { readOnly: true }),
+    ...(job.journal && { journal: job.journal }),
     ...(setup.identity && { identity: setup.identity }),
     limits: setup.limits,
     powers,

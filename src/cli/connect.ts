@@ -29,6 +29,7 @@ export async function connect({ flags, env, cwd, role }: Caller): Promise<Client
     socket: places.socket,
     name: 'ringfence-cli',
     ...(role === undefined ? { workspace: flags.workspace ?? cwd } : { role, token: operatorToken(places) }),
+    ...(role !== undefined && flags.workspace !== undefined && { workspace: flags.workspace }),
   };
   try {
     return await createClient(options);

@@ -19,6 +19,7 @@ interface Status {
     restarts: number;
   }[];
   audit: { entries: number };
+  undo: { calls: number; bytes: number };
   listeners: string[];
   confinement: { level: string; missing: string[] };
 }
@@ -42,6 +43,7 @@ export async function status(flags: { json?: boolean }, caller: Caller): Promise
   print(
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
   );
+  print(`${it.undo.calls} calls can be undone (${Math.ceil(it.undo.bytes / MiB)} MiB kept for it)`);
   for (const host of it.hosts) {
     print(
       `host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`,

@@ -18,6 +18,8 @@ export interface Place {
   readonly view: PathView;
   /** Whether it is for tools that keep something between calls. */
   readonly keeps?: boolean;
+  /** JavaScript heap of its threads, in MiB, where a policy allows less than the daemon. */
+  readonly heapMb?: number;
   /** The proxy of commands that may connect. */
   readonly egress?: EgressLine;
 }

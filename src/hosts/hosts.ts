@@ -1,5 +1,4 @@
 /** Which hosts there are: started on demand, warmed, reaped when idle, replaced when they die, never more than `hostsMax`. */
-import pidusage from 'pidusage';
 import type { HostTier, Tier } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
@@ -14,6 +13,7 @@ import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest }
 import { HostMasks, type Place } from './host-masks.ts';
 import type { HostSetup, Identity, JobResult } from './job.ts';
 import { endSession, endStale, type Keeper, type Keeping, keptMax } from './keepers.ts';
+import { UsageLooks } from './usage-looks.ts';
 
 export type { Place } from './host-masks.ts';
 export type { PathView } from './job.ts';
@@ -110,6 +110,7 @@ export class Hosts implements AsyncDisposable {
   readonly #slots = new Map<string, Slot>();
   /** Hosts that take no new jobs: of one call only, or with masks that are out of date. */
   readonly #leaving = new Set<Host>();
+  readonly #usage: UsageLooks;
   readonly #masks: HostMasks;
   readonly #options: HostsOptions;
   readonly #powers: Powers;
@@ -119,6 +120,7 @@ export class Hosts implements AsyncDisposable {
     this.#options = options;
     this.#powers = powers;
     this.#masks = new HostMasks(options.limits, powers);
+    this.#usage = new UsageLooks(powers);
     this.#reapLater();
   }
 
@@ -164,10 +166,7 @@ export class Hosts implements AsyncDisposable {
 
   async status(): Promise<HostStatus[]> {
     const live = [...this.#slots.values()].flatMap((slot) => (slot.host?.alive ? [{ slot, host: slot.host }] : []));
-    const pids = live.map(({ host }) => host.pid);
-    // A host that ends meanwhile is left out by pidusage.
-    const usage: Record<number, { memory: number; ctime: number }> =
-      pids.length === 0 ? {} : await pidusage(pids).catch(() => ({}));
+    const usage = await this.#usage.of(live.map(({ host }) => host.pid));
     return live.map(({ slot, host }) => ({
       tier: slot.place.tier,
       workspace: slot.place.workspace,
@@ -189,8 +188,8 @@ export class Hosts implements AsyncDisposable {
   }
 
   #slot(place: Place): Slot {
-    const { tier, workspace, view, keeps, egress } = place;
-    const key = [tier, workspace, view.key, keeps ? 'keeps' : '', egress?.id ?? ''].join('\0');
+    const { tier, workspace, view, keeps, egress, heapMb } = place;
+    const key = [tier, workspace, view.key, keeps ? 'keeps' : '', egress?.id ?? '', heapMb].join('\0');
     const known = this.#slots.get(key);
     if (known) return known;
     const slot: Slot = {
@@ -317,8 +316,9 @@ export class Hosts implements AsyncDisposable {
     return host;
   }
 
-  #setup({ tier, workspace, view }: Place): HostSetup {
-    const { sandbox, limits, identity } = this.#options;
+  #setup({ tier, workspace, view, heapMb = Infinity }: Place): HostSetup {
+    const { sandbox, identity, limits: given } = this.#options;
+    const limits = { ...given, threadHeapMb: Math.min(given.threadHeapMb, heapMb) };
     const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
     if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
     return {

@@ -25,12 +25,18 @@ export interface Job {
   readonly masks?: Masks;
   /** What a command of it may use; for execute hosts. */
   readonly bounds?: CommandBounds;
+  /** CPU time that it may take of its thread, where a policy says so; for other hosts than execute. */
+  readonly cpuMs?: number;
   /** Whose it is, for tools that keep something between calls, and how many things this host may then keep. */
   readonly keeper?: { readonly session: string; readonly keptMax: number };
   /** By which the egress proxy knows its command, where that may connect. */
   readonly egressToken?: string;
   /** Of a program for an isolate host. */
   readonly isolate?: IsolateBounds;
+  /** Where it keeps what it changes: the spool of the workspace, which its host holds, and its own name there. */
+  readonly journal?: { readonly folder: string; readonly key: string };
+  /** Instead of a tool: calls that were cut off, by their names in the spool, are taken back. */
+  readonly rollBack?: { readonly folder: string; readonly keys: readonly string[] };
 }
 
 /** What a program in an isolate may use and call. */
@@ -59,6 +65,14 @@ export interface ChildAnswer {
   readonly call: number;
   readonly data?: unknown;
   readonly error?: WireError;
+}
+
+/** What a job says of its journal. */
+export interface JournalReport {
+  readonly undo: 'full' | 'partial' | 'none';
+  readonly bytes: number;
+  /** All that it changed, relative to the workspace, without links. */
+  readonly paths: readonly string[];
 }
 
 /** The rules on paths that a session's policy holds its hosts and commands to. Plain data. */
@@ -95,6 +109,10 @@ export interface JobUsage {
   filesChanged?: FileChange[];
   /** What its commands were kept from. */
   denied?: Denial[];
+  /** As the host says. */
+  journal?: JournalReport;
+  /** Whether it can be undone, as the journal's store took it. */
+  undo?: JournalReport['undo'];
   /** All that a job has read, where that is known. */
   witnesses?: Witness[];
 }
@@ -204,6 +222,21 @@ export function isWitnesses(it: unknown, max: number): it is Witness[] {
     it.every((one) => isRecord(one) && typeof one.path === 'string' && typeof one.mark === 'string')
   );
 }
+
+/** Whether what a host says of its journal is of the right shape. */
+export function isJournalReport(it: unknown, pathsMax: number): it is JournalReport {
+  return (
+    isRecord(it) &&
+    (it.undo === 'full' || it.undo === 'partial' || it.undo === 'none') &&
+    Number.isSafeInteger(it.bytes) &&
+    (it.bytes as number) >= 0 &&
+    Array.isArray(it.paths) &&
+    it.paths.length <= pathsMax &&
+    it.paths.every((path) => typeof path === 'string' && path !== '' && path.length <= PATH_CHARS_MAX)
+  );
+}
+
+const PATH_CHARS_MAX = 4096;
 
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
 

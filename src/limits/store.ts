@@ -55,6 +55,22 @@ export const storeLimits = {
   resultWaitMs: ms().default(30_000),
   /** Workspaces and tools of which something is kept; any folder of a workspace is one, and what was written longest ago goes first. */
   toolStatesMax: count().default(1_000),
+  /** Bytes that are kept to undo one call; of a change that would take more nothing is kept, and its call can be undone in part, or not. */
+  journalCallBytesMax: bytes().default(64 * MiB),
+  /** Entries of a tree that are kept, or compared, to undo one change of it: 5 000 are read in about 0.3 s, which an abort can't interrupt. */
+  journalTreeEntriesMax: count().default(5_000),
+  /** Largest new content that is kept beside the old one, so that what was changed since can be merged. */
+  journalTextBytesMax: bytes().default(256 * KiB),
+  /** Bytes that are kept to undo calls, over all of them; the oldest go first. */
+  journalBytesMax: bytes().default(1024 * MiB),
+  /** Calls that can be undone; each is a folder, a row and the paths that it changed. */
+  journalCallsMax: count().default(10_000),
+  /** How long a call can be undone: 7 days. */
+  journalKeptMs: ms().default(7 * 86_400_000),
+  /** Paths that one call may have changed for its undo to be asked about; each is judged by every rule. */
+  journalPathsMax: count().default(4_096),
+  /** Lines of each text that is merged; the time that comparing takes grows with their square. */
+  mergeLinesMax: count().default(4_000),
   /** How long running calls may go on after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
 };

@@ -3,12 +3,25 @@ import type { Tier } from '../call.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import { layersOf } from '../policy/decide.ts';
 import type { NetworkLayer } from '../policy/network.ts';
-import type { Policy, TierBound } from '../policy/schema.ts';
+import type { Policy, TierBound, ToolBounds } from '../policy/schema.ts';
+import type { Tool } from '../tools/tool.ts';
 import { type Call, checkedOf } from './stage.ts';
 
-/** Of the daemon's own bound and what the layers of a policy say of a tier. */
-export function leastOf(policy: Policy, { tier, key, most }: { tier: Tier; key: TierBound; most: number }): number {
-  const said = layersOf(policy).map((it) => it.tiers[tier][key]);
+interface Asked {
+  readonly tier: Tier;
+  readonly key: TierBound;
+  readonly most: number;
+  /** Where a policy may say something of it alone. */
+  readonly tool?: Pick<Tool, 'name' | 'aliases'>;
+}
+
+/** Of the daemon's own bound and what the layers of a policy say of a tier, and of the tool. */
+export function leastOf(policy: Policy, { tier, key, most, tool }: Asked): number {
+  const names = tool ? [tool.name, ...tool.aliases.map((it) => it.name)] : [];
+  const said = layersOf(policy).flatMap(({ tiers, toolBounds = {} }) => [
+    tiers[tier][key],
+    ...names.map((name) => (Object.hasOwn(toolBounds, name) ? toolBounds[name]?.[key as keyof ToolBounds] : undefined)),
+  ]);
   return Math.min(most, ...said.filter((it) => it !== undefined));
 }
 
@@ -16,19 +29,36 @@ export function leastOf(policy: Policy, { tier, key, most }: { tier: Tier; key: 
 export function timeLimitOf(call: Call, limits: Limits): number {
   const { tier, tool, input } = checkedOf(call);
   const most = tool.timeoutMs?.(input as never) ?? Infinity;
-  return Math.min(most, leastOf(call.policy, { tier, key: 'timeoutMs', most: limits.callTimeoutMs[tier] }));
+  return Math.min(most, leastOf(call.policy, { tier, tool, key: 'timeoutMs', most: limits.callTimeoutMs[tier] }));
 }
 
-/** What a command of a call may use. */
-export function commandBoundsOf(policy: Policy, { commandMax, commandOutputBytes }: Limits): CommandBounds {
+/** What a command of a call may use; of a tool of another tier that runs programs, what that one says, too. */
+export function commandBoundsOf(
+  policy: Policy,
+  { commandMax, commandOutputBytes }: Limits,
+  tier: Tier = 'execute',
+): CommandBounds {
+  const own = (key: 'cpuMs' | 'memoryMb', most: number) => leastOf(policy, { tier, key, most: of(key, most) });
   const of = (key: TierBound, most: number) => leastOf(policy, { tier: 'execute', key, most });
   return {
-    cpuMs: of('cpuMs', commandMax.cpuMs),
-    memoryMb: of('memoryMb', commandMax.memoryMb),
+    cpuMs: own('cpuMs', commandMax.cpuMs),
+    memoryMb: own('memoryMb', commandMax.memoryMb),
     processes: of('processes', commandMax.processes),
     fileMb: of('fileMb', commandMax.fileMb),
     outputBytes: of('outputBytes', 2 * commandOutputBytes),
   };
+}
+
+/** CPU time that a tool may take of its thread, where a layer of the policy says so; commands have bounds of their own. */
+export function threadCpuOf(policy: Policy, tier: Tier): { cpuMs?: number } {
+  const cpuMs = leastOf(policy, { tier, key: 'cpuMs', most: Infinity });
+  return tier === 'execute' || cpuMs === Infinity ? {} : { cpuMs };
+}
+
+/** The heap of that thread, which is one of its host: another heap is another host. */
+export function heapOf(policy: Policy, tier: Tier): { heapMb?: number } {
+  const heapMb = leastOf(policy, { tier, key: 'memoryMb', most: Infinity });
+  return tier === 'execute' || heapMb === Infinity ? {} : { heapMb };
 }
 
 /** What a command of a call may connect to: what every layer allows; undefined where one of them allows nothing. */

@@ -1,5 +1,5 @@
 import { ToolError } from '../errors.ts';
-import type { Hosts, PathView, Ran } from '../hosts/hosts.ts';
+import type { Hosts, PathView, Ran, RunOptions } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
@@ -7,9 +7,11 @@ import { decide } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import type { ToolStates } from '../store/tool-states.ts';
+import type { UndoJournal } from '../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
-import { commandBoundsOf, networkOf, timeLimitOf } from './bounds.ts';
+import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
+import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { runProgram } from './program.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
@@ -21,6 +23,7 @@ export interface ExecuteParts {
   readonly powers: Powers;
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
+  readonly undoJournal: UndoJournal;
   /** The rules on paths that a policy holds host and commands of a call to. */
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
@@ -29,17 +32,9 @@ export interface ExecuteParts {
 export const execute =
   (parts: ExecuteParts): Handler =>
   async (call) => {
-    const { limits, powers } = parts;
     if (call.options.preview) return shownPreviewOf(call, parts);
-    const checked = checkedOf(call);
-    if (checked.tool.isolated) return isolated(call, parts);
-    const timeoutMs = timeLimitOf(call, limits);
-    const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checked, timeoutMs)));
-    try {
-      return await run(call, parts);
-    } finally {
-      timer.cancel();
-    }
+    if (checkedOf(call).tool.isolated) return isolated(call, parts);
+    return inTime(call, parts, () => run(call, parts));
   };
 
 /** A program, in an isolate host; it is held to no rules on paths, since it sees none. */
@@ -53,6 +48,21 @@ async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
     },
   });
   return taken(ran, call);
+}
+
+/** Aborts the call when its time is over. */
+async function inTime<T>(
+  call: Call,
+  { limits, powers }: Pick<ExecuteParts, 'limits' | 'powers'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  const timeoutMs = timeLimitOf(call, limits);
+  const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checkedOf(call), timeoutMs)));
+  try {
+    return await work();
+  } finally {
+    timer.cancel();
+  }
 }
 
 /** Under the policy of the moment it starts; begins anew when that changes while its host is made ready. */
@@ -89,7 +99,9 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const { principal, sessionId, workspace, root } = call;
   const hostTier = hostTierOf(tool, tier);
   const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
-  const place = { tier: hostTier, workspace, view, ...(tool.keeps && { keeps: true }) };
+  const isCommand = hostTier === 'execute';
+  const heap = isCommand ? {} : heapOf(policy, tier);
+  const place = { tier: hostTier, workspace, view, ...heap, ...(tool.keeps && { keeps: true }) };
   const isStale = () => call.policyNow().version !== policy.version;
   // A terminal outlives the call whose policy said what it may connect to.
   const network = tier === 'execute' && !tool.keeps ? networkOf(policy) : undefined;
@@ -97,31 +109,30 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
-    ...(hostTier === 'execute' && { bounds: commandBoundsOf(policy, parts.limits) }),
+    ...(isCommand ? { bounds: commandBoundsOf(policy, parts.limits, tier) } : threadCpuOf(policy, tier)),
     ...(network && { network }),
     ...(tier === 'read_only' && { readOnly: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
     ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
   };
-  const ran = await parts.hosts
-    .run(place, job, {
-      signal,
-      onOutput: call.output,
-      beforeStart: async () => {
-        // The host was chosen by its rules on paths, and holds the call to no others.
-        if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
-        call.onStart?.();
-        await call.confirm?.();
-      },
-      onStarted: () => {
-        call.started = true;
-        call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
-      },
-    })
-    .catch((error: unknown) => {
-      // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
-      throw signal.aborted ? signal.reason : error;
-    });
+  const options: RunOptions = {
+    signal,
+    onOutput: call.output,
+    beforeStart: async () => {
+      // The host was chosen by its rules on paths, and holds the call to no others.
+      if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
+      call.onStart?.();
+      await call.confirm?.();
+    },
+    onStarted: () => {
+      call.started = true;
+      call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
+    },
+  };
+  const ran = await runJournalled(call, { place, request: job, options }, parts).catch((error: unknown) => {
+    // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
+    throw signal.aborted ? signal.reason : error;
+  });
   const data = taken(ran, call);
   const { result } = ran;
   if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });
@@ -177,14 +188,21 @@ async function shownPreviewOf(call: Call, parts: ExecuteParts): Promise<Preview>
   return reading.decision === 'allow' ? { ...hashes, diff } : hashes;
 }
 
-/** What the call would do, found out by a host that can change nothing. Throws UNSUPPORTED for tools that can't tell. */
-export async function previewOf(call: Call, { hosts, viewOf }: ExecuteParts): Promise<Preview> {
-  const { tool, input } = checkedOf(call);
+/** What the call would do, found out by a host that can change nothing, in its time. Throws UNSUPPORTED for tools that can't tell. */
+export async function previewOf(call: Call, { hosts, viewOf, limits, powers }: ExecuteParts): Promise<Preview> {
+  const { tool, tier, input } = checkedOf(call);
   if (!tool.preview)
     throw new ToolError('UNSUPPORTED', `\`${tool.name}\` can't tell what it would do without doing it`);
-  const place = { tier: 'read_only', workspace: call.workspace, view: viewOf(call) } as const;
-  const job = { tool: tool.name, input, preview: true };
-  const { result } = await hosts.run(place, job, { signal: call.controller.signal });
+  const { policy, workspace, controller } = call;
+  const place = { tier: 'read_only', workspace, view: viewOf(call), ...heapOf(policy, tier) } as const;
+  const job = { tool: tool.name, input, preview: true, ...threadCpuOf(policy, tier) };
+  const { signal } = controller;
+  const { result } = await inTime(call, { limits, powers }, () => hosts.run(place, job, { signal })).catch(
+    (error: unknown) => {
+      throw signal.aborted ? signal.reason : error;
+    },
+  );
+  call.usage = result.usage;
   return dataOf(result, call) as Preview;
 }
 

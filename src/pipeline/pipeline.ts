@@ -24,6 +24,7 @@ import { fingerprint } from '../policy/programs.ts';
 import type { Approvals } from '../store/approvals.ts';
 import type { CostLedger } from '../store/cost-ledger.ts';
 import type { ToolStates } from '../store/tool-states.ts';
+import type { UndoJournal } from '../store/undo-journal.ts';
 import { type ExecuteParts, execute, previewOf } from './execute.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { surroundingsOf } from './surroundings.ts';
@@ -35,6 +36,7 @@ export interface PipelineParts {
   readonly approvals: Approvals;
   readonly ledger: CostLedger;
   readonly toolStates: ToolStates;
+  readonly undoJournal: UndoJournal;
   readonly hosts: Hosts;
   readonly isolates: Isolates;
   readonly limits: Limits;

@@ -85,7 +85,7 @@ function redactError(thrown: unknown, onSecret: OnSecret): unknown {
 /** What a policy says of commands is of their output, which is cut to it where it is read. */
 function resultBytesMaxOf({ checked, policy }: Call, { resultBytesMax: most }: Limits): number {
   if (!checked || checked.tier === 'execute') return most;
-  return leastOf(policy, { tier: checked.tier, key: 'outputBytes', most });
+  return leastOf(policy, { tier: checked.tier, tool: checked.tool, key: 'outputBytes', most });
 }
 
 function assertSize(data: unknown, limit: number): number {

@@ -18,6 +18,7 @@ import {
   type TierBound,
   type TierRule,
 } from './schema.ts';
+import { composeToolBounds } from './tool-bounds.ts';
 
 const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };
 const isLessStrict = (a: Decision, b: Decision): boolean => STRICTNESS[a] < STRICTNESS[b];
@@ -59,6 +60,7 @@ export function compose(parent: Policy, said: Said): { policy: Policy; problems:
   };
   refuseDuplicates(it);
   const environment = composeEnvironment(it);
+  const toolBounds = composeToolBounds(parent.toolBounds, said.data.tools);
   const policy = sealed({
     name: said.name,
     tiers: byTier((tier) => composeTier(it, tier)),
@@ -66,6 +68,7 @@ export function compose(parent: Policy, said: Said): { policy: Policy; problems:
     rateLimits: composeRateLimits(it),
     approvals: composeApprovals(it),
     ...(environment && { environment }),
+    ...(toolBounds && { toolBounds }),
     open: composeOpen(it),
     and: [],
   });
@@ -122,9 +125,12 @@ type TierSaid = NonNullable<NonNullable<PolicyFile['tiers']>['execute']>;
 
 /** What holds where no policy says anything: to say more would promise what the daemon does not give. */
 function daemonBound(tier: Tier, key: TierBound): number {
-  const { callTimeoutMs, commandMax, commandOutputBytes, resultBytesMax } = defaultLimits;
+  const { callTimeoutMs, commandMax, commandOutputBytes, resultBytesMax, threadHeapMb } = defaultLimits;
   if (key === 'timeoutMs') return callTimeoutMs[tier];
   if (key === 'outputBytes') return tier === 'execute' ? 2 * commandOutputBytes : resultBytesMax;
+  // A thread can't use more of its clock than passes.
+  if (key === 'cpuMs' && tier !== 'execute') return callTimeoutMs[tier];
+  if (key === 'memoryMb' && tier !== 'execute') return threadHeapMb;
   return key in commandMax ? commandMax[key as keyof typeof commandMax] : Infinity;
 }
 
@@ -179,13 +185,15 @@ export function rulesOf(data: PolicyFile, where: Positioned): PlacedRule[] {
         }),
       ]
     : [];
-  const named = Object.entries(tools).map(([name, { decision }]) =>
-    placed(where, ['tools', name, 'decision'], {
-      id: `tools.${name}.decision`,
-      match: { tool: name },
-      decision,
-      reason: `The policy says ${decision} for this tool.`,
-    }),
+  const named = Object.entries(tools).flatMap(([name, { decision }]) =>
+    decision === undefined
+      ? []
+      : placed(where, ['tools', name, 'decision'], {
+          id: `tools.${name}.decision`,
+          match: { tool: name },
+          decision,
+          reason: `The policy says ${decision} for this tool.`,
+        }),
   );
   const rules = (data.rules ?? []).map(({ id, match, decision, reason, sensitive, examples }, index) =>
     placed(where, ['rules', index], {
@@ -308,15 +316,22 @@ function byTier(rule: (tier: Tier) => TierRule): Policy['tiers'] {
 const sealed = (policy: Omit<Policy, 'version'>): Policy => ({ ...policy, version: versionOf(policy) });
 
 /** Covers what one layer decides by and nothing else: not places, reasons, examples or what children may widen. */
-function versionOf({ tiers, rules, rateLimits, approvals, environment }: Omit<Policy, 'version'>): string {
+function versionOf({ tiers, rules, rateLimits, approvals, toolBounds, environment }: Omit<Policy, 'version'>): string {
   const perTier = TIERS.map((tier) => {
     const { decision, approveDestructive, network, ...rest } = tiers[tier];
     const hosts = network === undefined || network === 'any' ? [] : [network];
-    return [tier, decision, approveDestructive !== undefined, ...TIER_BOUNDS.map((key) => rest[key] ?? null), ...hosts];
+    return [
+      tier,
+      decision,
+      approveDestructive !== undefined,
+      ...TIER_BOUNDS.map((key) => rest[key] ?? null),
+      rest.locks ?? null,
+      ...hosts,
+    ];
   });
   const deciding = rules.map(({ id, match, decision, code }) => ({ id, match, decision, code: code ?? null }));
   const limits = rateLimits.map(({ source: _, ...it }) => it);
-  return hashOf([perTier, sortedById(deciding), limits, approvals, environment ?? null]);
+  return hashOf([perTier, sortedById(deciding), limits, approvals, toolBounds ?? null, environment ?? null]);
 }
 
 const sortedById = <T extends { id: string }>(items: readonly T[]): T[] =>

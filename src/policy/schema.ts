@@ -127,6 +127,17 @@ const tier = z.strictObject({
   network: z.literal('none', { error: 'only `none` is supported for this tier, and always in force' }).optional(),
 });
 
+/** What tools do themselves, in a worker thread of their host. */
+const toolTier = tier.extend({
+  cpuMs: z.int().min(1).max(86_400_000).optional().describe('CPU time of a call: of the thread that it runs in.'),
+  memoryMb: z
+    .int()
+    .min(64)
+    .max(1_048_576)
+    .optional()
+    .describe('JavaScript heap of the thread that a call runs in, in MiB.'),
+});
+
 const port = z.int().min(1).max(65_535);
 
 /** An entry that can't be read is told in the parser's words. */
@@ -190,7 +201,16 @@ const rateLimit = z.strictObject({
   per: z.enum(['session', 'principal', 'daemon']).default('principal').describe('Whose calls are counted together.'),
 });
 
-const tools = z.strictObject({ disable: z.array(glob).max(256).optional() }).catchall(z.strictObject({ decision }));
+/** What one tool may, and how much of it; bounds here only lower those of its tier. */
+const toolEntry = z
+  .strictObject({
+    decision: decision.optional(),
+    timeoutMs: tier.shape.timeoutMs,
+    outputBytes: tier.shape.outputBytes,
+  })
+  .refine((it) => Object.values(it).some((value) => value !== undefined), 'must say something of the tool');
+
+const tools = z.strictObject({ disable: z.array(glob).max(256).optional() }).catchall(toolEntry);
 
 /** Names of what a child may widen: `tiers`, `tiers.<tier>`, `rules` (adding allow rules), `rules.<id>`, `approvals`, `rateLimits`, `environment`, `secrets`. */
 const openName = text(80).regex(/^(tiers|rules)(\.[a-z0-9_-]+)?$|^(approvals|rateLimits|environment|secrets)$/);
@@ -201,8 +221,8 @@ export const policyFile = z.strictObject({
   open: z.array(openName).max(64).optional().describe('What policies that extend this one may widen.'),
   tiers: z
     .strictObject({
-      read_only: tier.optional(),
-      write: tier.optional(),
+      read_only: toolTier.optional(),
+      write: toolTier.optional(),
       execute: executeTier.optional(),
       external_api: tier.optional(),
     })
@@ -254,7 +274,7 @@ export interface Rule extends RuleFacts {
   };
 }
 
-/** Bounds of a tier, which a child may lower; the last four are of the execute tier only. */
+/** Bounds of a tier, which a child may lower; `processes` and `fileMb` are of the execute tier only, `cpuMs` and `memoryMb` not of external_api. */
 export const TIER_BOUNDS = [
   'timeoutMs',
   'outputBytes',
@@ -292,6 +312,9 @@ export interface ApprovalSettings {
   readonly rememberMaxMs: number;
 }
 
+/** In milliseconds, and bytes of a result. */
+export type ToolBounds = Partial<Readonly<Record<'timeoutMs' | 'outputBytes', number>>>;
+
 /** One policy, parents included. */
 export interface Policy {
   /** Built-in name, or the file's path. */
@@ -302,6 +325,8 @@ export interface Policy {
   readonly rules: readonly Rule[];
   readonly rateLimits: readonly RateLimit[];
   readonly approvals: ApprovalSettings;
+  /** Bounds of single tools, by the name or alias that the policy gives; below those of their tier. */
+  readonly toolBounds?: Readonly<Record<string, ToolBounds>>;
   /** Undefined: all. */
   readonly environment?: readonly string[];
   readonly open: readonly string[];

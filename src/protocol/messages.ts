@@ -72,6 +72,7 @@ export const params = {
       .default({}),
   }),
   'calls.cancel': z.strictObject({ callId: id() }),
+  'calls.undo': z.strictObject({ callId: id(), force: z.boolean().default(false) }),
   'calls.get': z.strictObject({ callId: id() }),
   'calls.list': z
     .strictObject({
@@ -132,7 +133,7 @@ export type Method = keyof typeof params;
 export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
 /** Methods of protocol 1 that a later version serves; an honest answer to who asks for them already. */
-export const METHODS_TO_COME: ReadonlySet<string> = new Set([...['calls.undo', 'providers.list']]);
+export const METHODS_TO_COME: ReadonlySet<string> = new Set(['providers.list']);
 
 /** Methods that only an operator may use; an agent is told no more than that. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([

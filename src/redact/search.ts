@@ -30,6 +30,8 @@ export class LiteralSearch {
   readonly #buckets: Entry[][] = [[]];
   /** All that a literal can begin with, whole ones not included. */
   readonly #beginnings = new Set<string>();
+  /** The first character of any of them, small and large: most ends of texts are done with at a look. */
+  readonly #firsts = new Set<number>();
   readonly #beginningCharsMax: number;
 
   constructor(rules: readonly Rule[]) {
@@ -39,6 +41,8 @@ export class LiteralSearch {
       for (let length = 1; length < entry.literal.length; length++)
         this.#beginnings.add(entry.literal.slice(0, length));
     }
+    for (const it of this.#beginnings)
+      for (const first of [it, it.toUpperCase()]) this.#firsts.add(first.charCodeAt(0));
     this.#beginningCharsMax = Math.max(...entries.map(({ literal }) => literal.length)) - 1;
   }
 
@@ -99,6 +103,7 @@ export class LiteralSearch {
   /** Where at the end of `text` a literal may have begun; its length if none has. */
   begun(text: string, from: number): number {
     for (let at = Math.max(from, text.length - this.#beginningCharsMax); at < text.length; at++) {
+      if (!this.#firsts.has(text.charCodeAt(at))) continue;
       const end = text.slice(at);
       if (this.#beginnings.has(end) || this.#beginnings.has(end.toLowerCase())) return at;
     }

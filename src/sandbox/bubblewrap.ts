@@ -117,6 +117,8 @@ export interface ProfileRequest {
   readonly tmpBytes: number;
   /** More folders that commands see, read-only; absolute. */
   readonly toolchains?: readonly string[];
+  /** Where a write host keeps what is needed to undo its calls; absolute, the workspace's own. */
+  readonly spool?: string;
   /** What a policy keeps from this host; nothing when absent. */
   readonly masks?: Masks;
 }
@@ -134,12 +136,13 @@ const toolchainMounts = ({ toolchains = [] }: ProfileRequest): Mount[] =>
 
 /** The profile of a tier host that runs tools in its own threads. */
 export function hostProfile(tier: Exclude<HostTier, 'execute'>, request: ProfileRequest): Profile {
-  const { workspace, runtime, shownId } = request;
+  const { workspace, runtime, shownId, spool } = request;
   const sees = workspace !== undefined && (tier === 'read_only' || tier === 'write');
   return {
     mounts: [
       tmp(tier === 'isolate' ? ISOLATE_TMP_BYTES : request.tmpBytes),
       ...(sees ? workspaceMounts(workspace, tier === 'write', request) : []),
+      ...(tier === 'write' && spool !== undefined ? [{ kind: 'rw', path: spool } as const] : []),
       // Last, so that a policy that hides Ringfence's own files does not keep its hosts from starting.
       ...runtime.needed.map(readOnly),
     ],

@@ -17,6 +17,7 @@ import { HeadAndTail } from './head-and-tail.ts';
 import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
 import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
+import { type OnPiece, OutputPieces } from './output-pieces.ts';
 import { COMPUTED, type Rlimits, toBashArgs } from './prologue.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
 
@@ -50,7 +51,7 @@ export interface CommandRequest {
    * Called with each chunk, up to what a log of it may hold. Where it gives a promise, nothing more is read before that
    * settles, so that the command waits in its write.
    */
-  readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
+  readonly onOutput?: OnPiece;
   readonly bounds: CommandBounds;
   /** By which the egress proxy knows it; absent for a command that may not connect. */
   readonly egressToken?: string;
@@ -138,6 +139,7 @@ export async function runCommand(
     const cpuMs = group ? 0 : cpuSinceLastMs();
     output.release();
     await within(closed, limits.commandDrainMs, powers);
+    output.flush();
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
 
     // bwrap's own word on how it went may come after 100 ms on a slow machine, and nobody else can hold that pipe.
@@ -263,6 +265,8 @@ interface Output {
   onOverflow: () => void;
   /** From now on all is read as it comes: the command is over, and its pipes hold little. More comes of what is being killed. */
   release(): void;
+  /** Gives what was read so far. */
+  flush(): void;
 }
 
 function collect(child: ChildProcess, request: CommandRequest, limits: Limits): Output {
@@ -274,6 +278,9 @@ function collect(child: ChildProcess, request: CommandRequest, limits: Limits): 
     stderr: new HeadAndTail(keptBytes),
     overflowed: false,
     onOverflow() {},
+    flush() {
+      pieces?.flush();
+    },
     release() {
       ahead = 2 * limits.outputWindowBytes;
       resume();
@@ -289,6 +296,7 @@ function collect(child: ChildProcess, request: CommandRequest, limits: Limits): 
     for (const stream of [child.stdout, child.stderr]) stream?.pause();
     void room.then(resume);
   };
+  const pieces = onOutput && new OutputPieces(onOutput, pauseUntil);
   const total = () => output.stdout.bytesTotal + output.stderr.bytesTotal;
   for (const stream of ['stdout', 'stderr'] as const) {
     const kept = output[stream];
@@ -297,8 +305,7 @@ function collect(child: ChildProcess, request: CommandRequest, limits: Limits): 
       .on('data', (chunk: Buffer) => {
         if (total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
           if (ahead !== undefined) ahead -= chunk.length;
-          const room = onOutput?.(stream, chunk);
-          if (room) pauseUntil(room);
+          pieces?.push(stream, chunk);
         }
         kept.push(chunk);
         if (output.overflowed || total() <= bytesMax) return;

@@ -5,6 +5,8 @@ export interface Stat {
   readonly parent: number;
   /** Its own and that of the children that it waited for. Ticks are 10 ms. */
   readonly cpuMs: number;
+  /** Its own only. */
+  readonly ownCpuMs: number;
   readonly threads: number;
   /** Ticks since boot, as text. */
   readonly startedAt: string;
@@ -14,8 +16,8 @@ export interface Stat {
 const TICK_MS = 10;
 const PAGE_BYTES = 4096;
 
-/** Undefined when there is no such process any more. */
-export function statOf(pid: number): Stat | undefined {
+/** Of a process, or of a thread as `self/task/<id>`; undefined when there is none any more. */
+export function statOf(pid: number | string): Stat | undefined {
   const text = textOf(`/proc/${pid}/stat`);
   return text === undefined ? undefined : parseStat(text);
 }
@@ -23,10 +25,12 @@ export function statOf(pid: number): Stat | undefined {
 /** A line of /proc/PID/stat. The name, which the process chose, may hold anything, so that the last bracket ends it. */
 export function parseStat(text: string): Stat {
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  const ticks = Number(fields[11]) + Number(fields[12]) + Number(fields[13]) + Number(fields[14]);
+  const own = Number(fields[11]) + Number(fields[12]);
+  const ticks = own + Number(fields[13]) + Number(fields[14]);
   return {
     parent: Number(fields[1]),
     cpuMs: ticks * TICK_MS,
+    ownCpuMs: own * TICK_MS,
     threads: Number(fields[17]),
     startedAt: fields[19] ?? '',
   };

@@ -103,6 +103,8 @@ export interface SandboxOptions {
   readonly workspaces: readonly string[];
   /** Folders outside of /usr that commands see, read-only. */
   readonly toolchains?: readonly string[];
+  /** Where write hosts of a workspace keep what is needed to undo their calls; nowhere when absent. */
+  spoolOf?(workspace: string): string | undefined;
   readonly limits: Limits;
   readonly arch: string;
   readonly platform: string;
@@ -210,7 +212,10 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
       const who = { ...ids, ...(group && { group }) };
       if (tier === 'execute' && !nests) return toLaunch([...rlimits(limits), ...dying(), ...program], who);
       const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
-      const asked = { ...request(workspace), masks: onDisk(masks, workspace), groups };
+      // No other host holds it, and no command.
+      const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
+      const more = { groups, ...(spool !== undefined && { spool }) };
+      const asked = { ...request(workspace), masks: onDisk(masks, workspace), ...more };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];

@@ -1,11 +1,19 @@
 /** Calls that a program makes: calls of its session like any other, with their own record, ended with the program. */
 import type { CallOptions, ToolResult } from '../call.ts';
 import type { ToolError } from '../errors.ts';
-import type { Call, ChildCall } from '../pipeline/stage.ts';
+import type { Call, ChildCall, Handler } from '../pipeline/stage.ts';
 import type { Session } from './session.ts';
 
+/** Gives each call its way to make others. */
+export const withChildCalls =
+  (run: Handler, session: () => Session): Handler =>
+  (call) => {
+    call.child = childCallsOf(session(), call);
+    return run(call);
+  };
+
 /** How calls are made for the program of `parent`. */
-export function childCallsOf(session: Session, parent: Pick<Call, 'id'>): ChildCall {
+function childCallsOf(session: Session, parent: Pick<Call, 'id'>): ChildCall {
   return async (tool, input, { signal, onState }): Promise<ToolResult> => {
     const callId = session.options.powers.uuid();
     const options: CallOptions = { callId, parentCallId: parent.id };

@@ -16,6 +16,7 @@ import type { Session } from './session.ts';
 import type { SessionRecords } from './session-records.ts';
 import type { Sessions } from './sessions.ts';
 import { toolList } from './tool-list.ts';
+import { type UndoParts, undoCall } from './undo.ts';
 
 /** What the daemon tells of itself. */
 export interface StatusParts {
@@ -32,7 +33,7 @@ export interface StatusParts {
   listeners(): string[];
 }
 
-export interface MethodParts extends StatusParts {
+export interface MethodParts extends StatusParts, UndoParts {
   readonly batches: Batches;
   readonly oversight: Oversight;
   readonly events: Events;
@@ -69,6 +70,8 @@ export function createMethods(parts: MethodParts): Methods {
       if (record) return record;
       throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
     },
+    'calls.undo': ({ session }, params) =>
+      undoCall(session, params, { ...parts, known: recordOf(params.callId, session, parts) }),
     'calls.list': ({ session }, params) => session.list(params, durable.list(session.options)),
     'results.read': ({ session }, params) =>
       results.read(session, params, (callId) => recordOf(callId, session, parts)),
@@ -121,6 +124,7 @@ async function statusFor({ options }: Session, parts: MethodParts): Promise<obje
     // An agent learns nothing of other workspaces.
     hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
     cache: parts.cacheStatus(),
+    undo: parts.undoJournal.status,
     audit: parts.auditStatus(),
     listeners: parts.listeners(),
     confinement: { ...confinement, probes },

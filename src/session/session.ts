@@ -13,11 +13,10 @@ import type {
 } from '../call.ts';
 import { type Code, ToolError, toToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Call, Handler, Toolset } from '../pipeline/stage.ts';
+import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
-import { childCallsOf } from './child-calls.ts';
 import { roughBytes } from './outbox.ts';
 
 export interface SessionOptions {
@@ -124,6 +123,19 @@ export class Session {
     if (earlier instanceof ToolError)
       return Promise.resolve(this.#toResult(call, powers.monotonicMs(), { error: earlier }));
     if (earlier) return earlier;
+    return this.#take(call, onState);
+  }
+
+  /** Runs a tool that no session has, under the same stages; never rejects. */
+  callInternal(named: NamedTool, input: unknown): Promise<ToolResult> {
+    const { name } = named.tool;
+    const call = this.#newCall(this.options.powers.uuid(), name, input, {});
+    return this.#take({ ...call, toolset: new Map([[name, named]]) });
+  }
+
+  #take(call: Call, onState?: (state: CallState) => void): Promise<ToolResult> {
+    const { powers } = this.options;
+    const { id } = call;
     const record: CallRecord = {
       callId: id,
       tool: redactText(call.name),
@@ -236,7 +248,6 @@ export class Session {
       congested,
       output: (stream, data) => onOutput(call, stream, data),
     };
-    call.child = childCallsOf(this, call);
     return call;
   }
 
@@ -291,7 +302,7 @@ export class Session {
       }),
       ...(usage?.filesChanged && { filesChanged: usage.filesChanged }),
       ...(call.denied && { denied: redactValue(call.denied) as Denial[] }),
-      undo: 'none',
+      undo: usage?.undo ?? 'none',
       resources: {
         cpuMs: round(usage?.cpuMs ?? 0),
         ...(usage?.peakBytes !== undefined && { peakBytes: usage.peakBytes }),

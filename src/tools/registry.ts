@@ -7,6 +7,7 @@ import { builtinTools } from './builtin.ts';
 import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toStrict } from './portable.ts';
 import { type Tool, tierOfCall } from './tool.ts';
+import { undoTool } from './undo.ts';
 
 /** All built-in tools by name and alias. */
 export function builtinToolset(): Toolset {
@@ -27,6 +28,13 @@ export function builtinToolset(): Toolset {
   }
   return names;
 }
+
+/** What `calls.undo` runs; in no toolset. */
+export const internalUndo: NamedTool = {
+  tool: undoTool as unknown as Tool,
+  parse: (input) => undoTool.input.parse(input),
+  parameters: [],
+};
 
 /** The tools themselves, in the order of their names, each once. */
 export const toolsOf = (toolset: Toolset): Tool[] => [...new Set([...toolset.values()].map(({ tool }) => tool))];
@@ -69,14 +77,24 @@ function inputSchemaOf(tool: Tool): object {
   return schema;
 }
 
+const outputSchemas = new WeakMap<Tool, object>();
+
+/** JSON Schema of its data. Made once. */
+function outputSchemaOf(tool: Tool): object {
+  const known = outputSchemas.get(tool);
+  if (known) return known;
+  const { $schema: _, ...schema } = z.toJSONSchema(tool.output, { io: 'output' });
+  outputSchemas.set(tool, schema);
+  return schema;
+}
+
 export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
   const { name, title, summary, category, tier, version, aliases } = tool;
   const readOnly = tier === 'read_only';
-  const { $schema: _, ...outputSchema } = z.toJSONSchema(tool.output, { io: 'output' });
   return {
     ...{ name, title, description: summary, category, tier, version },
     inputSchema: inputSchemaOf(tool),
-    outputSchema,
+    outputSchema: outputSchemaOf(tool),
     annotations: {
       readOnlyHint: readOnly,
       destructiveHint: !readOnly && tool.destructive === true,

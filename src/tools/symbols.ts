@@ -26,12 +26,15 @@ export interface FoundReference {
   context: string;
 }
 
-interface Found {
+/** What goes with every answer. */
+export interface Found {
   precision: Precision;
   /** Whether there were more, or not all files could be looked into. */
   truncated: boolean;
   /** Files that no answer could be had of: too large, or more than a parser takes. */
   skipped: string[];
+  /** Why sources were parsed that a language server is there for. */
+  warning?: string;
 }
 
 export interface SymbolQuery {
@@ -48,7 +51,7 @@ export interface ReferenceQuery {
   readonly maxResults: number;
 }
 
-/** Symbols of TypeScript, JavaScript, Python, Rust and Go. Both throw MEMORY_LIMIT, HOST_CRASHED and OUTPUT_LIMIT for a project that its language server can't take. */
+/** Symbols of TypeScript, JavaScript, Python, Rust and Go. What its language server can't take is parsed instead. */
 export interface Symbols {
   find(query: SymbolQuery): Promise<Found & { symbols: FoundSymbol[]; total: number }>;
   /** Throws NOT_FOUND, with names that are near, where nothing is called so. */

@@ -79,6 +79,25 @@ export interface FileChanges {
   copy(from: string, to: string, options: { overwrite: boolean }): Promise<number>;
 }
 
+/** A call to take back. */
+export interface UndoRequest {
+  /** Names what its journal kept. */
+  readonly key: string;
+  /** All that may be changed for it. */
+  readonly paths: readonly string[];
+  /** Whether what was changed since is lost, too. */
+  readonly force: boolean;
+}
+
+export interface UndoOutcome {
+  /** Paths that are as they were before the call. */
+  readonly restored: string[];
+  /** Paths that were changed since, or not kept; nothing is restored then, unless forced. */
+  readonly conflicts: string[];
+  /** Of those restored: where what was changed since is still there, too. */
+  readonly merged: string[];
+}
+
 /** A command line with its directory and environment, ready to run in a sandbox of its own. */
 export interface CheckedCommand {
   readonly [checked]: 'command';
@@ -206,6 +225,8 @@ export interface ToolContext {
   /** Holds the place of a file to write. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
   target(path: string, options: { createDirs: boolean }): CheckedTarget;
   readonly changes: FileChanges;
+  /** Takes a call back: all of it or nothing. Throws CONFLICT, ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED. */
+  undo(request: UndoRequest): Promise<UndoOutcome>;
   /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
   command(request: CommandAsked): CheckedCommand;
   /** Runs a command to its end; its output is streamed to the caller meanwhile. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */

@@ -7,8 +7,8 @@ import { builtinTools } from '../../src/tools/builtin.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { Anchor } from '../../workers/anchor.ts';
 import { WorkerContext } from '../../workers/context.ts';
+import { LanguageServers } from '../../workers/language-servers.ts';
 import { Ripgrep } from '../../workers/ripgrep.ts';
-import { LanguageServers } from '../../workers/symbols.ts';
 
 export interface ToolRunOptions {
   /** Absolute, without links. */

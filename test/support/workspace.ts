@@ -65,3 +65,13 @@ export function treeOf(path: string): Record<string, string> {
   }
   return tree;
 }
+
+/** The same with the permissions of files and directories. */
+export function treeWithModes(path: string): Record<string, string> {
+  const entries = Object.entries(treeOf(path)).map(([name, content]) => {
+    const stat = lstatSync(join(path, name));
+    const mode = stat.isSymbolicLink() ? '' : `${(stat.mode & 0o7777).toString(8)} `;
+    return [name, `${mode}${content}`];
+  });
+  return Object.fromEntries(entries);
+}

@@ -55,6 +55,7 @@ export default defineTool({
       .describe('Semantic: this very symbol. Syntactic: all that is called so.'),
     truncated: z.boolean().describe('Whether there may be more.'),
     skipped: z.array(z.string()).optional().describe('Files that could not be parsed.'),
+    warning: z.string().optional().describe('Why a language server was of no use.'),
   }),
   examples: [
     {

@@ -42,6 +42,7 @@ export default defineTool({
     precision: z.enum(['semantic', 'syntactic', 'mixed']).describe('Syntactic where a parser alone said it.'),
     truncated: z.boolean().describe('Whether there may be more.'),
     skipped: z.array(z.string()).optional().describe('Files that could not be parsed.'),
+    warning: z.string().optional().describe('Why a language server was of no use.'),
   }),
   examples: [
     {

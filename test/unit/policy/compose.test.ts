@@ -31,7 +31,7 @@ describe('what widens is refused at its place, and taken where the parent opens 
     parse(
       `open: [${open}]
 tiers:
-  write: { decision: ask, approve: [destructive], timeoutMs: 1000, costUsdPerDay: 1 }
+  write: { decision: ask, approve: [destructive], timeoutMs: 1000, cpuMs: 500, memoryMb: 128, costUsdPerDay: 1 }
   execute: { decision: deny, memoryMb: 64 }
 tools: { disable: [gone], git_commit: { decision: ask } }
 ${rule('kept', 'deny')}
@@ -49,6 +49,10 @@ environment: [PATH, "LC_*"]
     ['tiers: { write: { costUsdPerDay: 1.5 } }', '1:34: tiers.write.costUsdPerDay', 'tiers'],
     ['tiers: { execute: { memoryMb: 65 } }', '1:31: tiers.execute.memoryMb', 'tiers.execute'],
     ['tiers: { execute: { cpuMs: 120001 } }', '1:28: tiers.execute.cpuMs', 'tiers'],
+    ['tiers: { write: { cpuMs: 501 } }', '1:26: tiers.write.cpuMs', 'tiers.write'],
+    ['tiers: { write: { memoryMb: 129 } }', '1:29: tiers.write.memoryMb', 'tiers'],
+    ['tiers: { read_only: { cpuMs: 30001 } }', '1:30: tiers.read_only.cpuMs', 'tiers.read_only'],
+    ['tiers: { read_only: { memoryMb: 257 } }', '1:33: tiers.read_only.memoryMb', 'tiers'],
     ['tiers: { execute: { processes: 129 } }', '1:32: tiers.execute.processes', 'tiers.execute'],
     ['tiers: { execute: { outputBytes: 65537 } }', '1:34: tiers.execute.outputBytes', 'tiers.execute'],
     ['tiers: { read_only: { outputBytes: 14680065 } }', '1:36: tiers.read_only.outputBytes', 'tiers.read_only'],
@@ -75,6 +79,7 @@ environment: [PATH, "LC_*"]
   test.each([
     'tiers: { write: { decision: deny, timeoutMs: 1, costUsdPerDay: 0 }, read_only: { decision: ask, approve: [destructive] } }',
     'tiers: { execute: { memoryMb: 63, cpuMs: 1, processes: 128, fileMb: 1024, outputBytes: 65536 } }',
+    'tiers: { write: { cpuMs: 499, memoryMb: 64 }, read_only: { cpuMs: 30000, memoryMb: 256 } }',
     `tools: { disable: [other], git_commit: { decision: deny } }\n${rule('mine', 'deny')}`,
     rule('mine', 'ask', '{ tier: [read_only, write] }'),
     'rateLimits: [{ tool: [a, b], calls: 9, perMs: 1000 }, { tool: c, calls: 1, perMs: 1 }]',

@@ -42,10 +42,12 @@ test.each(['', '\n\n', '# only a comment\n', '---\n', 'null'])(
 describe('is refused whole, with the place of each problem:', () => {
   const cases: [string, RegExp][] = [
     ['network: {}', /^p\.yaml:2:1: network is not supported yet$/],
-    ...['undo: true', 'cpuMs: 1', 'memoryMb: 1', 'processes: 1', 'fileMb: 1'].map((it): [string, RegExp] => [
+    ...['undo: true', 'processes: 1', 'fileMb: 1'].map((it): [string, RegExp] => [
       `tiers: { read_only: { decision: allow, ${it} } }`,
       new RegExp(`^p\\.yaml:2:40: tiers\\.read_only\\.${it.split(':')[0]} is not supported yet$`),
     ]),
+    ['tiers: { external_api: { cpuMs: 1 } }', /^p\.yaml:2:26: tiers\.external_api\.cpuMs is not supported yet$/],
+    ['tiers: { write: { memoryMb: 63 } }', /^p\.yaml:2:29: tiers\.write\.memoryMb: /],
     ['tiers: { execute: { memoryMb: 0 } }', /^p\.yaml:2:31: tiers\.execute\.memoryMb: /],
     ['tiers: { write: { outputBytes: 1023 } }', /^p\.yaml:2:32: tiers\.write\.outputBytes: /],
     ['tiers: { execute: { sandbox: preferred } }', /^p\.yaml:2:30: tiers\.execute\.sandbox: only `required`/],

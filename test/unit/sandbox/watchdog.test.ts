@@ -37,7 +37,13 @@ describe('CPU time', () => {
 test('a process that names itself like a line of numbers changes none of them', () => {
   const rest = 'S 7 1 1 0 -1 4194304 100 0 0 0 3 2 1 4 20 0 5 0 9876 1000 10 0';
   for (const name of ['perl', 'a b', ') S 1 1', '(((']) {
-    expect(parseStat(`42 (${name}) ${rest}`)).toEqual({ parent: 7, cpuMs: 100, threads: 5, startedAt: '9876' });
+    expect(parseStat(`42 (${name}) ${rest}`)).toEqual({
+      parent: 7,
+      cpuMs: 100,
+      ownCpuMs: 50,
+      threads: 5,
+      startedAt: '9876',
+    });
   }
 });
 

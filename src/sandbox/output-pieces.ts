@@ -1,0 +1,49 @@
+/**
+ * What a command writes in one turn of the loop, put together: programs write a few KiB at a time, and each piece on its way
+ * costs a message, a frame and an entry. Nothing waits longer than the turn.
+ */
+
+/** As much as one read of a pipe gives at most. */
+const PIECE_BYTES_MAX = 64 * 1024;
+
+export type StreamName = 'stdout' | 'stderr';
+
+/** Takes a piece whose memory is its own; gives a promise where more had better wait. */
+export type OnPiece = (stream: StreamName, data: Uint8Array) => Promise<void> | undefined;
+
+export class OutputPieces {
+  readonly #onPiece: OnPiece;
+  readonly #onFull: (room: Promise<void>) => void;
+  #stream: StreamName = 'stdout';
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #turn: NodeJS.Immediate | undefined;
+
+  /** `onFull` is told of each promise that `onPiece` gives. */
+  constructor(onPiece: OnPiece, onFull: (room: Promise<void>) => void) {
+    this.#onPiece = onPiece;
+    this.#onFull = onFull;
+  }
+
+  push(stream: StreamName, chunk: Buffer): void {
+    if (stream !== this.#stream || this.#bytes + chunk.length > PIECE_BYTES_MAX) this.flush();
+    this.#stream = stream;
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    this.#turn ??= setImmediate(() => this.flush());
+  }
+
+  /** Gives what is there. */
+  flush(): void {
+    clearImmediate(this.#turn);
+    this.#turn = undefined;
+    if (this.#bytes === 0) return;
+    const piece = Buffer.allocUnsafeSlow(this.#bytes);
+    let at = 0;
+    for (const chunk of this.#chunks) at += chunk.copy(piece, at);
+    this.#chunks = [];
+    this.#bytes = 0;
+    const room = this.#onPiece(this.#stream, piece);
+    if (room) this.#onFull(room);
+  }
+}

@@ -1,0 +1,275 @@
+/**
+ * Which calls can be undone, and by whom; what they changed is kept by hosts, in a folder for each call, in a spool for each
+ * workspace. A host may write anything into its spool, so that nothing is read from there here.
+ */
+import { hash } from 'node:crypto';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { openDatabase } from './database.ts';
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, call_id TEXT NOT NULL, session_id TEXT NOT NULL,
+    principal TEXT NOT NULL, workspace TEXT NOT NULL, undo TEXT, paths TEXT NOT NULL, bytes INTEGER NOT NULL,
+    begun_ms INTEGER NOT NULL) STRICT;
+  CREATE INDEX IF NOT EXISTS calls_by_id ON calls (call_id);
+  CREATE INDEX IF NOT EXISTS calls_by_age ON calls (begun_ms);`;
+
+export type Undoable = 'full' | 'partial' | 'none';
+
+/** A call whose changes are kept. */
+export interface JournalledCall {
+  readonly key: string;
+  readonly callId: string;
+  readonly sessionId: string;
+  readonly principal: string;
+  readonly workspace: string;
+  /** Relative to the workspace. */
+  readonly paths: readonly string[];
+}
+
+export type Caller = Pick<JournalledCall, 'callId' | 'sessionId' | 'principal' | 'workspace'>;
+
+/** Who wants to undo something. */
+export interface Undoer {
+  readonly id: string;
+  readonly principal: string;
+  readonly role: 'agent' | 'operator';
+  readonly workspace: string;
+}
+
+/** What a host said of a call, its shape checked. */
+export interface Report {
+  readonly undo: Undoable;
+  readonly bytes: number;
+  readonly paths: readonly string[];
+}
+
+export interface UndoJournalOptions {
+  /** The daemon's state directory. */
+  readonly stateDir: string;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+export class UndoJournal implements Disposable {
+  readonly #options: UndoJournalOptions;
+  readonly #database: DatabaseSync;
+  readonly #statements: Statements;
+  readonly #folders = new Map<string, string | undefined>();
+  /** Begun by a daemon before this one, or under a host that died, and not over: by workspace. */
+  readonly #cutOff = new Map<string, Set<string>>();
+  readonly #working = new Map<string, Promise<string[]>>();
+  #calls = 0;
+  #bytes = 0;
+
+  /** Opens what there is; drops what is too old. No host may be running. */
+  constructor(options: UndoJournalOptions) {
+    this.#options = options;
+    this.#database = openDatabase(join(options.stateDir, 'undo.db'));
+    this.#database.exec(SCHEMA);
+    this.#statements = prepare(this.#database);
+    const rows = this.#database.prepare('SELECT key, workspace, bytes, undo FROM calls').all();
+    for (const { key, workspace, bytes, undo } of rows as { [name: string]: string }[]) {
+      this.#calls += 1;
+      this.#bytes += Number(bytes);
+      if (undo === null) this.cut(workspace as string, key as string);
+    }
+    this.#removeUnknown(new Set(rows.map((it) => it.key as string)));
+    this.#prune();
+  }
+
+  get status(): { calls: number; bytes: number } {
+    return { calls: this.#calls, bytes: this.#bytes };
+  }
+
+  /**
+   * The spool of a workspace, made when it is not there; undefined where no host could reach it: hosts of a daemon of root run
+   * as the workspace's owner, to whom the state directory is closed.
+   */
+  spoolOf(workspace: string): string | undefined {
+    if (!this.#folders.has(workspace)) this.#folders.set(workspace, this.#makeSpool(workspace));
+    return this.#folders.get(workspace);
+  }
+
+  /** What a call's folder is called. */
+  keyOf({ sessionId, callId }: Pick<Caller, 'sessionId' | 'callId'>): string {
+    return hash('sha256', `${sessionId}\0${callId}`);
+  }
+
+  /** A call is about to change files. Throws STORE_FAILED. */
+  begin(caller: Caller): void {
+    const { sessionId, callId, principal, workspace } = caller;
+    const row = [this.keyOf(caller), callId, sessionId, principal, workspace, this.#options.powers.now()];
+    const { changes } = attempt(() => this.#statements.begin.run(...row));
+    if (changes > 0) this.#calls += 1;
+    else attempt(() => this.#statements.reopen.run(this.keyOf(caller)));
+  }
+
+  /** It is over; nothing is kept where there is no report. Gives how far it can be undone. Throws STORE_FAILED. */
+  end(key: string, report: Report | undefined): Undoable {
+    const row = this.#row(key);
+    if (!row) return 'none';
+    if (!report || report.undo === 'none') {
+      this.drop(key);
+      return 'none';
+    }
+    const paths = JSON.stringify([...new Set([...row.paths, ...report.paths])]);
+    attempt(() => this.#statements.end.run(report.undo, paths, report.bytes, key));
+    this.#bytes += report.bytes - row.bytes;
+    this.#prune();
+    return report.undo;
+  }
+
+  /** A call ended in the middle; what it did is to be taken back before anything else is changed there. */
+  cut(workspace: string, key: string): void {
+    this.#cutOff.set(workspace, (this.#cutOff.get(workspace) ?? new Set()).add(key));
+  }
+
+  /** Calls of a workspace that were cut off. */
+  cutOff(workspace: string): string[] {
+    return [...(this.#cutOff.get(workspace) ?? [])];
+  }
+
+  /** Whoever comes while the work of a workspace goes on gets what that one gives. */
+  alone(workspace: string, work: () => Promise<string[]>): Promise<string[]> {
+    const known = this.#working.get(workspace);
+    if (known) return known;
+    const working = work().finally(() => this.#working.delete(workspace));
+    this.#working.set(workspace, working);
+    return working;
+  }
+
+  /** Nothing of it can be undone any more. Throws STORE_FAILED. */
+  drop(key: string): void {
+    const row = this.#row(key);
+    if (!row) return;
+    attempt(() => this.#statements.drop.run(key));
+    this.#cutOff.get(row.workspace)?.delete(key);
+    this.#calls -= 1;
+    this.#bytes -= row.bytes;
+    const spool = this.spoolOf(row.workspace);
+    if (spool !== undefined) this.#removeFolder(join(spool, key));
+  }
+
+  /**
+   * The call of that id that somebody may undo: their own session's; else the latest of their workspace, of their principal
+   * before those of others, which only an operator may undo. Undefined also for one that is not over.
+   */
+  find(callId: string, { id, principal, role, workspace }: Undoer): JournalledCall | undefined {
+    const own = this.#row(this.keyOf({ sessionId: id, callId }));
+    if (own?.isOver) return own;
+    const named = { callId, principal, workspace, anybody: role === 'operator' ? 1 : 0 };
+    const row = attempt(() => this.#statements.byId.get(named));
+    return row && toRow(row);
+  }
+
+  [Symbol.dispose](): void {
+    this.#database.close();
+  }
+
+  #row(key: string): Row | undefined {
+    const row = attempt(() => this.#statements.get.get(key));
+    return row && toRow(row);
+  }
+
+  /** By age, number and bytes, the oldest first; never one that goes on, or was cut off. */
+  #prune(): void {
+    const { journalKeptMs, journalCallsMax, journalBytesMax } = this.#options.limits;
+    const olderThanMs = this.#options.powers.now() - journalKeptMs;
+    for (;;) {
+      const oldest = attempt(() => this.#statements.oldest.get()) as { key: string; begun_ms: number } | undefined;
+      const isOver = this.#calls > journalCallsMax || this.#bytes > journalBytesMax;
+      if (!oldest || (!isOver && oldest.begun_ms >= olderThanMs)) return;
+      this.drop(oldest.key);
+    }
+  }
+
+  #makeSpool(workspace: string): string | undefined {
+    if (process.getuid?.() === 0 && fs.statSync(workspace).uid !== 0) return undefined;
+    const spool = join(this.#options.stateDir, 'journal', hash('sha256', workspace).slice(0, 32));
+    fs.mkdirSync(spool, { recursive: true, mode: 0o700 });
+    return spool;
+  }
+
+  /** Folders of no call, which a host made that was taken over, or that could not be removed. */
+  #removeUnknown(keys: ReadonlySet<string>): void {
+    const folder = join(this.#options.stateDir, 'journal');
+    if (!fs.existsSync(folder)) return;
+    for (const spool of fs.readdirSync(folder))
+      for (const name of fs.readdirSync(join(folder, spool)))
+        if (!keys.has(name)) this.#removeFolder(join(folder, spool, name));
+  }
+
+  /** Flat, name by name, nothing followed: a host that was taken over may have put links and folders there. */
+  #removeFolder(folder: string): void {
+    const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
+    try {
+      const fd = fs.openSync(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+      try {
+        for (const name of fs.readdirSync(`/proc/self/fd/${fd}`)) fs.unlinkSync(`/proc/self/fd/${fd}/${name}`);
+      } finally {
+        fs.closeSync(fd);
+      }
+      fs.rmdirSync(folder);
+    } catch (error) {
+      // ENOENT: its host removed it, or never made it.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+      this.#options.powers.log.warn({ error, folder }, 'a journal could not be removed');
+    }
+  }
+}
+
+interface Row extends JournalledCall {
+  readonly isOver: boolean;
+  readonly bytes: number;
+}
+
+function toRow(row: Record<string, unknown>): Row {
+  const {
+    key,
+    call_id: callId,
+    session_id: sessionId,
+    principal,
+    workspace,
+    paths,
+    bytes,
+  } = row as Record<string, string>;
+  const base = { key, callId, sessionId, principal, workspace } as Omit<JournalledCall, 'paths'>;
+  return { ...base, isOver: row.undo !== null, paths: JSON.parse(paths as string), bytes: Number(bytes) };
+}
+
+interface Statements {
+  readonly begin: StatementSync;
+  readonly reopen: StatementSync;
+  readonly end: StatementSync;
+  readonly drop: StatementSync;
+  readonly get: StatementSync;
+  readonly byId: StatementSync;
+  readonly oldest: StatementSync;
+}
+
+function prepare(database: DatabaseSync): Statements {
+  return {
+    begin: database.prepare("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?, ?, NULL, '[]', 0, ?)"),
+    reopen: database.prepare('UPDATE calls SET undo = NULL WHERE key = ?'),
+    end: database.prepare('UPDATE calls SET undo = ?, paths = ?, bytes = ? WHERE key = ?'),
+    drop: database.prepare('DELETE FROM calls WHERE key = ?'),
+    get: database.prepare('SELECT * FROM calls WHERE key = ?'),
+    byId: database.prepare(`SELECT * FROM calls WHERE call_id = :callId AND undo IS NOT NULL
+      AND (:anybody = 1 OR principal = :principal)
+      ORDER BY workspace = :workspace DESC, principal = :principal DESC, begun_ms DESC LIMIT 1`),
+    oldest: database.prepare('SELECT key, begun_ms FROM calls WHERE undo IS NOT NULL ORDER BY begun_ms LIMIT 1'),
+  };
+}
+
+function attempt<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    throw new ToolError('STORE_FAILED', 'what can be undone can not be read or written at the moment', { cause });
+  }
+}

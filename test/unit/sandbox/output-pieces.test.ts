@@ -1,0 +1,66 @@
+import { setImmediate } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { OutputPieces } from '../../../src/sandbox/output-pieces.ts';
+
+function pieces() {
+  const given: [string, string][] = [];
+  const it = new OutputPieces(
+    (stream, data) => void given.push([stream, Buffer.from(data).toString()]),
+    () => {},
+  );
+  const push = (stream: 'stdout' | 'stderr', text: string) => it.push(stream, Buffer.from(text));
+  return { given, push, it };
+}
+
+test('what comes in one turn is one piece, given in that turn', async () => {
+  const { given, push } = pieces();
+  for (const text of ['a', 'bc', 'd']) push('stdout', text);
+  expect(given).toEqual([]);
+  await setImmediate();
+  expect(given).toEqual([['stdout', 'abcd']]);
+  await setImmediate();
+  expect(given).toHaveLength(1);
+});
+
+test('the streams stay in the order in which they came', async () => {
+  const { given, push, it } = pieces();
+  push('stdout', 'a');
+  push('stderr', 'b');
+  push('stderr', 'c');
+  push('stdout', 'd');
+  it.flush();
+  expect(given).toEqual([
+    ['stdout', 'a'],
+    ['stderr', 'bc'],
+    ['stdout', 'd'],
+  ]);
+});
+
+test('no piece is larger than one read of a pipe, and none is lost', () => {
+  const { given, push, it } = pieces();
+  const texts = Array.from({ length: 50 }, (_, i) => String(i % 10).repeat(8192));
+  for (const text of texts) push('stdout', text);
+  it.flush();
+  expect(Math.max(...given.map(([, text]) => text.length))).toBe(65_536);
+  expect(given.map(([, text]) => text).join('')).toBe(texts.join(''));
+});
+
+test('a piece has memory of its own, and says when there is no room for more', () => {
+  const chunk = Buffer.from('abc');
+  const room = Promise.resolve();
+  const told: Promise<void>[] = [];
+  let own: Uint8Array | undefined;
+  const it = new OutputPieces(
+    (_, data) => {
+      own = data;
+      return room;
+    },
+    (full) => told.push(full),
+  );
+  it.push('stderr', chunk);
+  it.flush();
+  chunk.fill(0);
+  expect(Buffer.from(own ?? []).toString()).toBe('abc');
+  expect(own?.byteLength).toBe(own?.buffer.byteLength);
+  expect(told).toEqual([room]);
+});

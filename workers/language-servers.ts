@@ -1,0 +1,21 @@
+/** What understands languages, kept by a thread from one job to the next. */
+import type { Limits } from '../src/limits.ts';
+import type { Powers } from '../src/powers.ts';
+import { SyntaxParser } from './syntax-parser.ts';
+import { TypeScriptServer } from './typescript-server.ts';
+
+/** Nothing is started before it is asked. */
+export class LanguageServers implements Disposable {
+  readonly typescript: TypeScriptServer;
+  readonly parser: SyntaxParser;
+
+  constructor(limits: Limits, powers: Powers) {
+    this.typescript = new TypeScriptServer(limits, powers);
+    this.parser = new SyntaxParser(limits, powers);
+  }
+
+  [Symbol.dispose](): void {
+    this.typescript[Symbol.dispose]();
+    this.parser[Symbol.dispose]();
+  }
+}

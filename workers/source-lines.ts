@@ -1,0 +1,55 @@
+/** Lines of sources, as answers show them. */
+import { setImmediate } from 'node:timers/promises';
+
+const START = { character: 0, characters: 0 };
+
+/** Holds one file at a time: all of them may be large, and answers go file by file. */
+export class SourceLines {
+  readonly #read: (path: string) => string;
+  readonly #signal: AbortSignal;
+  #counted = { line: '', ...START };
+  #last: { readonly path: string; readonly lines: readonly string[] } | undefined;
+
+  constructor(read: (path: string) => string, signal: AbortSignal) {
+    this.#read = read;
+    this.#signal = signal;
+  }
+
+  /** Throws the signal's reason. */
+  async of(path: string): Promise<readonly string[]> {
+    if (this.#last?.path === path) return this.#last.lines;
+    await setImmediate();
+    this.#signal.throwIfAborted();
+    const lines = this.#read(path).split(/\r\n|\n|\r/);
+    this.#last = { path, lines };
+    return lines;
+  }
+
+  /** From 1, in characters; quick where places in one line are asked for in their order, of which a long line may have many. */
+  columnOf(line: string, character: number): number {
+    const from = this.#counted.line === line && this.#counted.character <= character ? this.#counted : START;
+    const characters = from.characters + Array.from(line.slice(from.character, character)).length;
+    this.#counted = { line, character, characters };
+    return characters + 1;
+  }
+}
+
+/** Where a name stands in a line as a word of its own, in UTF-16 units; not at the start of a text in quotes, which is no name. */
+export function wordsAt(text: string, name: string): number[] {
+  const isPart = (it: string | undefined) => it !== undefined && /[\p{L}\p{N}_$]/u.test(it);
+  const isQuote = (it: string | undefined) => it === "'" || it === '"' || it === '`';
+  const found: number[] = [];
+  for (let at = text.indexOf(name); at >= 0; at = text.indexOf(name, at + name.length))
+    if (!isPart(text[at - 1]) && !isQuote(text[at - 1]) && !isPart(text[at + name.length])) found.push(at);
+  return found;
+}
+
+/** A line without its indentation; where it is long, what stands around `character`. */
+export function showAround(line: string, character: number, charsMax: number): string {
+  const text = line.trim();
+  if (text.length <= charsMax) return text;
+  const at = character - (line.length - line.trimStart().length);
+  const from = at > charsMax / 2 ? at - Math.floor(charsMax / 2) : 0;
+  const shown = text.slice(from, from + charsMax).toWellFormed();
+  return `${from > 0 ? '…' : ''}${shown}${from + charsMax < text.length ? '…' : ''}`;
+}

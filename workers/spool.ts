@@ -1,0 +1,199 @@
+/**
+ * What one call keeps in the spool of its workspace, so that it can be undone: a folder with a file `journal`, in which each
+ * entry is a line of JSON and the bytes that it keeps behind it, and large files beside it. No sandbox but the write host's holds it.
+ */
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import * as z from 'zod';
+import { ToolError } from '../src/errors.ts';
+import { codeOf } from './anchor.ts';
+import { writeAll } from './changes.ts';
+
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
+const CHUNK_BYTES = 1024 * 1024;
+
+const blob = z.union([
+  /** In the bytes behind the line. */
+  z.strictObject({ at: z.int().min(0), bytes: z.int().min(0) }),
+  z.strictObject({ file: z.string().regex(/^large-\d+$/), bytes: z.int().min(0) }),
+]);
+const mode = z.int().min(0).max(0o777);
+const file = z.strictObject({
+  type: z.literal('file'),
+  mode,
+  bytes: z.int().min(0),
+  hash: z.string(),
+  blob: blob.optional(),
+});
+/** `target`: its bytes, a character each. */
+const symlink = z.strictObject({ type: z.literal('symlink'), target: z.string() });
+const leaf = z.discriminatedUnion('type', [file, symlink, z.strictObject({ type: z.literal('directory'), mode })]);
+const directory = z.strictObject({
+  type: z.literal('directory'),
+  mode,
+  hash: z.string(),
+  /** All that is in it, parents first; absent where it is not kept. */
+  entries: z.array(z.tuple([z.string(), leaf])).optional(),
+});
+const image = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('none') }),
+  z.strictObject({ type: z.literal('unknown') }),
+  file,
+  symlink,
+  directory,
+]);
+const temporary = z.string().regex(/^\.ringfence-[0-9a-f]{16}\.tmp$/);
+
+const entry = z.strictObject({
+  /** `prepare`: nothing is to be seen yet, but `passing`. */
+  kind: z.enum(['prepare', 'create', 'modify', 'delete', 'rename', 'copy', 'mkdir']),
+  /** Relative to the workspace, without links. */
+  path: z.string(),
+  /** What stood there. */
+  pre: image,
+  /** What stands there since. */
+  post: image,
+  /** Of a rename: where what stands there came from. */
+  from: z.string().optional(),
+  /** Names beside it that are there only while the change is made. */
+  passing: z.array(temporary).optional(),
+  /** Bytes behind the line. */
+  tail: z.int().min(0),
+});
+
+export type Blob = z.output<typeof blob>;
+export type Leaf = z.output<typeof leaf>;
+export type Image = z.output<typeof image>;
+export type Entry = Omit<z.output<typeof entry>, 'tail'>;
+/** Gives what was kept, a chunk at a time. */
+export type BlobReader = (blob: Blob) => Iterable<Uint8Array>;
+
+export interface KeptEntry {
+  readonly entry: Entry;
+  readonly read: BlobReader;
+}
+
+/** Name of a call's folder; the gateway makes it from session and call id. */
+const KEY = /^[0-9a-f]{64}$/;
+
+export class Spool implements Disposable {
+  readonly #folder: string;
+  #fd: number | undefined;
+  #large = 0;
+
+  /** Nothing is made before something is kept. */
+  constructor(spool: string, key: string) {
+    if (!KEY.test(key)) throw new Error(`not the key of a call: ${key}`);
+    this.#folder = join(spool, key);
+  }
+
+  /** Survives this process, if not a power cut. */
+  note(entry: Entry): void {
+    writeAll(this.#open(), Buffer.from(`${JSON.stringify({ ...entry, tail: 0 })}\n`));
+  }
+
+  /** On the disk when it returns. Where a crash cuts the line short, its change was never made. */
+  append(entry: Entry, blobs: readonly Uint8Array[]): void {
+    const tail = blobs.reduce((sum, it) => sum + it.length, 0);
+    const fd = this.#open();
+    writeAll(fd, Buffer.concat([Buffer.from(`${JSON.stringify({ ...entry, tail })}\n`), ...blobs]));
+    fs.fsyncSync(fd);
+  }
+
+  /** A copy of an opened file, without one where the file system can share its blocks. */
+  keepLarge(fd: number): { file: string; path: string } {
+    this.#open();
+    const name = `large-${this.#large++}`;
+    const path = join(this.#folder, name);
+    fs.copyFileSync(`/proc/self/fd/${fd}`, path, fs.constants.COPYFILE_FICLONE | fs.constants.COPYFILE_EXCL);
+    const copy = fs.openSync(path, O_RDONLY | O_NOFOLLOW);
+    try {
+      fs.fsyncSync(copy);
+    } finally {
+      fs.closeSync(copy);
+    }
+    return { file: name, path };
+  }
+
+  /** In the order in which they were made; none where there is no such call. Throws CONFLICT for what is none of ours. */
+  entries(): KeptEntry[] {
+    return this.#scan().found;
+  }
+
+  /** The whole entries, and where the last of them ends. */
+  #scan(): { found: KeptEntry[]; end: number } {
+    let bytes: Buffer;
+    try {
+      bytes = fs.readFileSync(join(this.#folder, 'journal'));
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return { found: [], end: 0 };
+      throw error;
+    }
+    const found: KeptEntry[] = [];
+    let at = 0;
+    while (at < bytes.length) {
+      const end = bytes.indexOf('\n', at);
+      if (end < 0) break;
+      const { tail, ...rest } = toEntry(bytes.toString('utf8', at, end));
+      if (end + 1 + tail > bytes.length) break;
+      found.push({ entry: rest, read: this.#reader(bytes.subarray(end + 1, end + 1 + tail)) });
+      at = end + 1 + tail;
+    }
+    return { found, end: at };
+  }
+
+  /** What it takes on the disk. */
+  get bytes(): number {
+    if (this.#fd === undefined) return 0;
+    return fs.readdirSync(this.#folder).reduce((sum, it) => sum + fs.lstatSync(join(this.#folder, it)).size, 0);
+  }
+
+  /** Nothing of the call is left to undo. */
+  remove(): void {
+    fs.rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#fd !== undefined) fs.closeSync(this.#fd);
+    this.#fd = undefined;
+  }
+
+  #open(): number {
+    if (this.#fd !== undefined) return this.#fd;
+    fs.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    // An attempt before this one may have left entries, and a crash the half of one.
+    const { end } = this.#scan();
+    this.#large = fs.readdirSync(this.#folder).length;
+    this.#fd = fs.openSync(join(this.#folder, 'journal'), O_CREAT | O_APPEND | O_NOFOLLOW | O_WRONLY, 0o600);
+    fs.ftruncateSync(this.#fd, end);
+    return this.#fd;
+  }
+
+  #reader(tail: Buffer): BlobReader {
+    const folder = this.#folder;
+    return function* (blob) {
+      if ('at' in blob) return yield tail.subarray(blob.at, blob.at + blob.bytes);
+      const fd = fs.openSync(join(folder, blob.file), O_RDONLY | O_NOFOLLOW);
+      try {
+        for (let left = blob.bytes; left > 0; ) {
+          const chunk = Buffer.allocUnsafe(Math.min(left, CHUNK_BYTES));
+          const got = fs.readSync(fd, chunk, 0, chunk.length, null);
+          if (got === 0) return;
+          yield chunk.subarray(0, got);
+          left -= got;
+        }
+      } finally {
+        fs.closeSync(fd);
+      }
+    };
+  }
+}
+
+function toEntry(line: string): z.output<typeof entry> {
+  try {
+    return entry.parse(JSON.parse(line));
+  } catch (cause) {
+    // ZodError, SyntaxError: somebody else wrote it.
+    throw new ToolError('CONFLICT', 'the journal of this call is not what it was', { cause });
+  }
+}
