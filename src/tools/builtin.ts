@@ -28,4 +28,33 @@ import workspaceFindReferences from './workspace/find-references.ts';
 import workspaceSearchSymbol from './workspace/search-symbol.ts';
 import workspaceStructure from './workspace/structure.ts';
 
-export const builtinTools = { code_run: codeRun, data_validate: dataValidate, file_copy: fileCopy, file_delete: fileDelete, file_edit: fileEdit, file_glob: fileGlob, file_grep: fileGrep, file_list: fileList, file_multi_edit: fileMultiEdit, file_read: fileRead, file_read_many: fileReadMany, file_rename: fileRename, file_search: fileSearch, file_write: fileWrite, git_branch: gitBranch, git_commit: gitCommit, git_diff: gitDiff, git_log: gitLog, git_show: gitShow, git_status: gitStatus, terminal_execute: terminalExecute, terminal_interactive: terminalInteractive, terminal_script: terminalScript, todo_read: todoRead, todo_write: todoWrite, workspace_find_references: workspaceFindReferences, workspace_search_symbol: workspaceSearchSymbol, workspace_structure: workspaceStructure } as const;
+export const builtinTools = {
+  code_run: codeRun,
+  data_validate: dataValidate,
+  file_copy: fileCopy,
+  file_delete: fileDelete,
+  file_edit: fileEdit,
+  file_glob: fileGlob,
+  file_grep: fileGrep,
+  file_list: fileList,
+  file_multi_edit: fileMultiEdit,
+  file_read: fileRead,
+  file_read_many: fileReadMany,
+  file_rename: fileRename,
+  file_search: fileSearch,
+  file_write: fileWrite,
+  git_branch: gitBranch,
+  git_commit: gitCommit,
+  git_diff: gitDiff,
+  git_log: gitLog,
+  git_show: gitShow,
+  git_status: gitStatus,
+  terminal_execute: terminalExecute,
+  terminal_interactive: terminalInteractive,
+  terminal_script: terminalScript,
+  todo_read: todoRead,
+  todo_write: todoWrite,
+  workspace_find_references: workspaceFindReferences,
+  workspace_search_symbol: workspaceSearchSymbol,
+  workspace_structure: workspaceStructure,
+} as const;

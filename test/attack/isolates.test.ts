@@ -1,5 +1,5 @@
 /** Programs that want out, or to hold up what is beside them: each ends in time, and nothing else notices. */
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/call.ts';
@@ -192,4 +192,26 @@ test('two sessions never share a process, and one session keeps its own', async 
   const [first, second] = [await pids(client), await pids(other)];
   expect(first).not.toBe(second);
   expect([await pids(client), await pids(other)]).toEqual([first, second]);
+});
+
+test('the hosts of a session end with it', async () => {
+  const other = await daemon.connect();
+  const pid = ((await other.call('code_run', { code: 'return 1' })) as ToolResult).metadata.hostPid as number;
+  expect(existsSync(`/proc/${pid}`)).toBe(true);
+  await other[Symbol.asyncDispose]();
+  await until(() => !existsSync(`/proc/${pid}`));
+});
+
+test('a host sees no workspace and has no way out of its namespace', async () => {
+  const { hostPid } = (await run('return 1')).metadata;
+  const mounts = readFileSync(`/proc/${hostPid}/mountinfo`, 'utf8');
+  expect(mounts).not.toContain(daemon.workspace);
+  expect(
+    readFileSync(`/proc/${hostPid}/net/dev`, 'utf8')
+      .trim()
+      .split('\n')
+      .slice(2)
+      .map((it) => it.trim().split(':')[0]),
+  ).toEqual(['lo']);
+  expect(readFileSync(`/proc/${hostPid}/status`, 'utf8')).toMatch(/^Seccomp:\s*2$/m);
 });
