@@ -24,6 +24,8 @@ setPriority(NICE);
 const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
 const CPU_LOOK_MS = 20;
 const MIB = 1024 * 1024;
+/** Of programs that do not say. */
+const DEFAULT_MEMORY_MB = 64;
 
 interface Program {
   readonly code: string;
@@ -63,9 +65,40 @@ function answer(id: number, result: JobResult): void {
   }
 }
 
+/** An isolate in which nothing ran but our own wrapper. */
+interface Fresh {
+  readonly memoryMb: number;
+  readonly isolate: ivm.Isolate;
+  readonly setUp: Promise<ivm.Reference<(...given: unknown[]) => unknown>>;
+}
+
+/** For the next program, made while nobody waits; most want as much memory as the one before. */
+let fresh: Fresh | undefined;
+
+function prepare(memoryMb: number): Fresh {
+  const isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: () => process.abort() });
+  const made = async () => {
+    const context = await isolate.createContext();
+    const wrapper = await isolate.compileScript(guestScript());
+    return wrapper.run(context, { reference: true });
+  };
+  const setUp = made();
+  setUp.catch(() => {}); // Told to the program that gets it.
+  return { memoryMb, isolate, setUp };
+}
+
+/** Each is given away once. */
+function takeFresh(memoryMb: number): Fresh {
+  const prepared = fresh;
+  fresh = undefined;
+  if (prepared?.memoryMb === memoryMb) return prepared;
+  prepared?.isolate.dispose();
+  return prepare(memoryMb);
+}
+
 async function run(job: Job): Promise<void> {
   const bounds = job.isolate as IsolateBounds;
-  const isolate = new ivm.Isolate({ memoryLimit: bounds.memoryMb, onCatastrophicError: () => process.abort() });
+  const { isolate, setUp } = takeFresh(bounds.memoryMb);
   const ended = Promise.withResolvers<never>();
   ended.promise.catch(() => {}); // Told by the race below.
   const messages = new IsolateMessages(limits as Limits, {
@@ -94,7 +127,10 @@ async function run(job: Job): Promise<void> {
   }, CPU_LOOK_MS);
   let result: JobResult;
   try {
-    const text = await Promise.race([evaluate(isolate, job.input as Program, bounds, messages), ended.promise]);
+    const text = await Promise.race([
+      evaluate({ isolate, setUp }, job.input as Program, bounds, messages),
+      ended.promise,
+    ]);
     result = outcomeOf(text, { logs: messages.logs, limit: bounds.resultBytes, cpuMs: cpuMs() });
   } catch (thrown) {
     result = failure(thrown, messages, bounds, cpuMs());
@@ -103,26 +139,26 @@ async function run(job: Job): Promise<void> {
     messages.close();
   }
   running = undefined;
-  if (!isolate.isDisposed) isolate.dispose();
   answer(job.id, result);
+  if (!isolate.isDisposed) isolate.dispose();
+  // After anything else this process is ended.
+  if (result.usage.verdict === 'ok') fresh = prepare(bounds.memoryMb);
 }
 
 /** The program's source goes in as a string, and one string comes out. */
 async function evaluate(
-  isolate: ivm.Isolate,
+  { isolate, setUp }: Pick<Fresh, 'isolate' | 'setUp'>,
   { code, input }: Program,
   { tools, resultBytes }: IsolateBounds,
   messages: IsolateMessages,
 ): Promise<unknown> {
-  const context = await isolate.createContext();
-  const wrapper = await isolate.compileScript(guestScript());
-  const setUp = await wrapper.run(context, { reference: true });
+  const begin = await setUp;
   const { codeLogsMax: logs, codeLogChars: logChars, codeTimersMax: timers } = limits as Limits;
   const bounds = JSON.stringify({ resultChars: resultBytes, logs, logChars, timers });
   const source = await withoutTypes(isolate, code);
   // A function without a way back: no reference to anything of ours is in there.
   const send = new ivm.Callback(messages.receive, { ignored: true });
-  const deliver = await setUp.apply(undefined, [send, JSON.stringify(tools), bounds], { result: { reference: true } });
+  const deliver = await begin.apply(undefined, [send, JSON.stringify(tools), bounds], { result: { reference: true } });
   const run = (...words: (string | undefined)[]) => {
     deliver.apply(undefined, words).catch(messages.fail);
   };
@@ -174,6 +210,7 @@ function receive(message: ToHost): void {
 
 function begin(given: HostSetup): void {
   limits = given.limits;
+  fresh = prepare(DEFAULT_MEMORY_MB);
   send({ ready: true });
 }
 
