@@ -22,6 +22,8 @@ export const limitsSchema = z.strictObject({
   writeBufferBytesMax: bytes().default(4 * MiB),
   /** Requests of one peer that may wait for an answer; further ones get OVERLOADED. */
   peerRequestsMax: count().default(1024),
+  /** Of these, those begun before others have their turn: an answer may take 10 ms to make, and a thousand requests come in one piece. */
+  peerRequestsPerTurn: count().default(8),
   /** Bytes of one peer's unanswered requests, so that many large ones can't fill the daemon. */
   peerRequestBytesMax: bytes().default(64 * MiB),
   /** The same over all connections, so that many of them can't. */
@@ -75,8 +77,10 @@ export const limitsSchema = z.strictObject({
   callRetriesMax: count().default(5),
   /** Calls of one batch; its plan is made at once, in the gateway: 1 000 cost 2 ms. */
   batchCallsMax: count().default(1000),
-  /** Calls that the calls of a batch may name in `dependsOn`, together. */
+  /** Calls that the calls of a batch may name in `dependsOn` and in references, together, however often; each costs 1 µs, at once, in the gateway. */
   batchEdgesMax: count().default(20_000),
+  /** How long a batch may go on beginning calls before others have their turn; one of 3 MB takes 10 ms. */
+  batchTurnMs: ms().default(10),
   /** Calls of a batch under way at once, whatever its caller asks for. */
   batchConcurrencyMax: count().default(64),
   /** Batches of one session at once; each holds results for its references. */

@@ -54,7 +54,7 @@ export function imageAt(spot: Spot, bounds: ImageBounds, keeper?: BlobKeeper): I
 const isUnreadable = (error: unknown): boolean =>
   error instanceof TooMuch ||
   (error instanceof ToolError && error.code === 'FILE_LIMIT') ||
-  ['EACCES', 'EPERM', 'ELOOP', 'ENOTDIR', 'ENXIO', 'ENOENT', 'EMFILE'].includes(codeOf(error) ?? '');
+  ['EACCES', 'EPERM', 'ELOOP', 'ENOTDIR', 'ENXIO', 'ENOENT', 'EMFILE', 'EINVAL'].includes(codeOf(error) ?? '');
 
 class Look {
   readonly #bounds: ImageBounds;

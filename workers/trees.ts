@@ -263,7 +263,8 @@ export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions): Pr
   try {
     await copy(from, to, '', 0);
   } catch (error) {
-    throw toAccessError(error, from.path);
+    // EINVAL: what was a link is none any more.
+    throw toAccessError(codeOf(error) === 'EINVAL' ? { code: 'ESTALE' } : error, from.path);
   }
   return pass.entries;
 }

@@ -42,7 +42,9 @@ export async function batch(file: string, flags: BatchFlags, caller: Caller): Pr
   over.abort();
   if (flags.json) printJson(result);
   else printBatch(result, calls);
+  if (asking.failure) throw asking.failure;
   if (interrupt.signal.aborted) return EXIT.INTERRUPTED;
+  if (asking.isUnanswered) return EXIT.DENIED;
   const failed = result.results.find((it) => !it.success);
   return failed ? exitCodeOf(failed) : EXIT.OK;
 }
@@ -80,21 +82,33 @@ function settingsOf({ failFast, concurrency, timeout }: BatchFlags): BatchSettin
   };
 }
 
-/** Asks, one after the other, about calls that wait for a person; gives calls the ids that their states are told by. */
+/** Asks, one after the other, about calls that wait for a person, and ends those that nobody is there for; makes calls tell their states. */
 function askWhoIsHere(
   client: Client,
   { caller, over, interrupt }: { caller: Caller; over: AbortSignal; interrupt: AbortController },
 ) {
   let last: Promise<unknown> = Promise.resolve();
-  client.onUpdate((_, state) => {
+  const asking: { isUnanswered: boolean; failure?: Error } = { isUnanswered: false };
+  client.onUpdate((callId, state) => {
     if (state.status !== 'blocked-on-user') return;
     const { approvalId } = state;
-    last = last.then(async () => {
-      // With nobody to answer, the rest may still be done; the call ends by its own limit.
-      if (!over.aborted && (await askPerson(approvalId, { caller, over })) === 'left') interrupt.abort();
+    const ask = async () => {
+      if (over.aborted) return;
+      const person = await askPerson(approvalId, { caller, over });
+      if (person === 'left') interrupt.abort();
+      if (person !== 'nobody') return;
+      // The rest may still be done; only what needs this call is not.
+      asking.isUnanswered = true;
+      await client.request('calls.cancel', { callId }).catch(() => {}); // The batch is over, and with it the connection.
+    };
+    last = last.then(ask).catch((error: Error) => {
+      asking.failure ??= error;
+      interrupt.abort();
     });
   });
-  return { named: (call: BatchCall): BatchCall => ({ ...call, options: { ...call.options, progress: true } }) };
+  return Object.assign(asking, {
+    named: (call: BatchCall): BatchCall => ({ ...call, options: { ...call.options, progress: true } }),
+  });
 }
 
 function toLine(result: ToolResult): string {

@@ -49,7 +49,7 @@ async function detach(client: Client, { tool, input, timeoutMs }: Detaching, fla
   });
   const { callId } = running;
   running.catch(() => {}); // We leave before it is over.
-  await running[Symbol.asyncIterator]().next();
+  await hasBegun(running);
   const { state, result } = await client.record(callId);
   if (result && !result.success) {
     if (flags.json) printJson(result);
@@ -62,6 +62,18 @@ async function detach(client: Client, { tool, input, timeoutMs }: Detaching, fla
   say(`${how}; its result: ringfence result ${callId}, its output: ringfence logs ${callId} --follow`);
   return EXIT.OK;
 }
+
+/** Settles when it is told whether the call runs, waits for a person or is refused; at the latest after DETACH_WAIT_MS, in a queue. */
+async function hasBegun(running: RunningCall<unknown>): Promise<void> {
+  const late = AbortSignal.timeout(DETACH_WAIT_MS);
+  const isLate = new Promise<void>((resolve) => late.addEventListener('abort', () => resolve()));
+  const begins = async () => {
+    for await (const it of running) if (it.kind === 'output' || it.state.status !== 'queued') return;
+  };
+  await Promise.race([begins(), isLate]);
+}
+
+const DETACH_WAIT_MS = 1000;
 
 interface Following {
   readonly flags: CallFlags;

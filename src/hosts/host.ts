@@ -60,6 +60,9 @@ interface Pending {
 /** Windows of output that a host may be ahead: its own, and what was in the pipes when the command ended. */
 const WINDOWS_AHEAD_MAX = 4;
 
+/** A frame with a piece of output: its room is taken once, and need not grow with it. */
+const PIECE_FRAME_BYTES = 128 * 1024;
+
 const STDERR_CHARS_KEPT = 4096;
 
 export class Host {
@@ -103,7 +106,7 @@ export class Host {
       this.#child.once('error', resolve);
     }).then(() => this.#end());
 
-    const reader = new FrameReader(limits.frameBytesMax);
+    const reader = new FrameReader(limits.frameBytesMax, PIECE_FRAME_BYTES);
     this.#line.on('data', (chunk: Buffer) => this.#receive(reader, chunk));
     this.#line.on('error', () => this.kill());
     this.#line.on('close', () => this.kill());

@@ -1,5 +1,4 @@
 /** Which hosts there are: started on demand, warmed, reaped when idle, replaced when they die, never more than `hostsMax`. */
-import pidusage from 'pidusage';
 import type { Tier } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
@@ -14,6 +13,7 @@ import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest }
 import { HostMasks, type Place } from './host-masks.ts';
 import type { HostSetup, Identity, JobResult } from './job.ts';
 import { endSession, endStale, type Keeper, type Keeping, keptMax } from './keepers.ts';
+import { UsageLooks } from './usage-looks.ts';
 
 export type { Place } from './host-masks.ts';
 export type { PathView } from './job.ts';
@@ -110,6 +110,7 @@ export class Hosts implements AsyncDisposable {
   readonly #slots = new Map<string, Slot>();
   /** Hosts that take no new jobs: of one call only, or with masks that are out of date. */
   readonly #leaving = new Set<Host>();
+  readonly #usage: UsageLooks;
   readonly #masks: HostMasks;
   readonly #options: HostsOptions;
   readonly #powers: Powers;
@@ -119,6 +120,7 @@ export class Hosts implements AsyncDisposable {
     this.#options = options;
     this.#powers = powers;
     this.#masks = new HostMasks(options.limits, powers);
+    this.#usage = new UsageLooks(powers);
     this.#reapLater();
   }
 
@@ -164,10 +166,7 @@ export class Hosts implements AsyncDisposable {
 
   async status(): Promise<HostStatus[]> {
     const live = [...this.#slots.values()].flatMap((slot) => (slot.host?.alive ? [{ slot, host: slot.host }] : []));
-    const pids = live.map(({ host }) => host.pid);
-    // A host that ends meanwhile is left out by pidusage.
-    const usage: Record<number, { memory: number; ctime: number }> =
-      pids.length === 0 ? {} : await pidusage(pids).catch(() => ({}));
+    const usage = await this.#usage.of(live.map(({ host }) => host.pid));
     return live.map(({ slot, host }) => ({
       tier: slot.place.tier,
       workspace: slot.place.workspace,

@@ -94,6 +94,7 @@ class Run {
   /** Why nothing more begins. */
   #refusal: ToolError | undefined;
   #active = 0;
+  #isPaused = false;
 
   constructor(
     calls: readonly BatchCall[],
@@ -143,13 +144,26 @@ class Run {
   }
 
   #pump(): void {
+    if (this.#isPaused) return;
+    const { powers, limits } = this.#parts;
     const { concurrency = Infinity } = this.#options;
-    const max = Math.min(concurrency, this.#parts.limits.batchConcurrencyMax);
+    const max = Math.min(concurrency, limits.batchConcurrencyMax);
+    const pauseAt = powers.monotonicMs() + limits.batchTurnMs;
     while (this.#ready.length > 0) {
+      if (powers.monotonicMs() > pauseAt) return this.#pause();
       if (this.#refusal) this.#skip(this.#ready.shift() as BatchCall, this.#refusal);
       else if (this.#active < max) this.#begin(this.#ready.shift() as BatchCall);
       else return;
     }
+  }
+
+  /** Large inputs take their time, and a batch begins as many at once as no client could send: others come between. */
+  #pause(): void {
+    this.#isPaused = true;
+    this.#parts.powers.after(0, () => {
+      this.#isPaused = false;
+      this.#pump();
+    });
   }
 
   #begin(call: BatchCall): void {

@@ -21,6 +21,7 @@ export class LockTable {
   /** What those want who wait. */
   readonly #wished = new Held();
   #wishes = 0;
+  #isGranting = false;
 
   /** Paths that are waited for, all together. */
   get waiting(): number {
@@ -35,7 +36,7 @@ export class LockTable {
     else await this.#wait(wanted, signal);
     return () => {
       this.#held.add(wanted, -1);
-      this.#grant();
+      this.#grantSoon();
     };
   }
 
@@ -52,7 +53,7 @@ export class LockTable {
         this.#wish(waiter, -1);
         reject(signal.reason as Error);
         // Those behind it may have waited for it alone.
-        this.#grant();
+        this.#grantSoon();
       };
       signal.addEventListener('abort', leave, { once: true });
       this.#wish(waiter, 1);
@@ -64,6 +65,16 @@ export class LockTable {
     else this.#waiting.delete(waiter);
     this.#wished.add(waiter, change);
     this.#wishes += change * (waiter.reads.length + waiter.writes.length);
+  }
+
+  /** Once for all that end at the same moment, as those of a session do. */
+  #grantSoon(): void {
+    if (this.#isGranting) return;
+    this.#isGranting = true;
+    queueMicrotask(() => {
+      this.#isGranting = false;
+      this.#grant();
+    });
   }
 
   /** Lets begin who conflicts neither with who works nor with who came before and waits. */

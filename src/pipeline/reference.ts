@@ -28,6 +28,21 @@ export function referencedIds(input: unknown): Set<string> {
   return ids;
 }
 
+/** How many references an input holds, escaped ones too, each of which costs a look; counted no further than `max` + 1. */
+export function countReferences(input: unknown, max: number): number {
+  let count = 0;
+  const look = (value: unknown): void => {
+    if (count > max) return;
+    if (typeof value === 'string') {
+      if (!value.includes('${')) return;
+      for (const _ of value.matchAll(REFERENCE)) if (++count > max) return;
+    } else if (Array.isArray(value)) value.forEach(look);
+    else if (isRecord(value)) Object.values(value).forEach(look);
+  };
+  look(input);
+  return count;
+}
+
 /**
  * The input with its references replaced: typed where a string is nothing else, as text inside a longer one. Throws
  * REFERENCE_UNRESOLVED for a path that is not there, INPUT_INVALID where the values together are too large.

@@ -28,13 +28,16 @@ export function encodeFrame(payload: Uint8Array, frameBytesMax: number): Buffer 
 /** Cuts the chunks of one stream into payloads. Holds about twice what has arrived of the one that is not whole yet. */
 export class FrameReader {
   readonly #frameBytesMax: number;
+  readonly #roomBytesMin: number;
   readonly #header = Buffer.alloc(HEADER_BYTES);
   #headerBytes = 0;
   #room: Buffer = NO_ROOM;
   #roomUsed = 0;
 
-  constructor(frameBytesMax: number) {
+  /** `roomBytesMin` is taken for a frame that comes in pieces before as much of it has come: more for who is known to send all. */
+  constructor(frameBytesMax: number, roomBytesMin = ROOM_BYTES_MIN) {
     this.#frameBytesMax = frameBytesMax;
+    this.#roomBytesMin = roomBytesMin;
   }
 
   /** Bytes held of a frame that is not whole yet, its header included. */
@@ -76,7 +79,7 @@ export class FrameReader {
   #keep(piece: Buffer, length: number): void {
     const needed = this.#roomUsed + piece.length;
     if (needed > this.#room.length) {
-      const room = Buffer.allocUnsafeSlow(Math.min(length, Math.max(2 * needed, ROOM_BYTES_MIN)));
+      const room = Buffer.allocUnsafeSlow(Math.min(length, Math.max(2 * needed, this.#roomBytesMin)));
       this.#room.copy(room, 0, 0, this.#roomUsed);
       this.#room = room;
     }

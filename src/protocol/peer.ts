@@ -74,6 +74,9 @@ export class Peer {
   readonly #budget: RequestBudget;
   #unansweredBytes = 0;
   #nextId = 1;
+  /** Requests that were read and wait for their turn. */
+  #inbox: Buffer[] = [];
+  #isTurnPlanned = false;
   #paused = false;
   #closed = false;
   #halfFrame: Timer | undefined;
@@ -85,7 +88,7 @@ export class Peer {
     this.#reader = new FrameReader(options.limits.frameBytesMax);
     channel.open({
       data: (bytes) => this.#receive(bytes),
-      drain: () => this.#mayRead(),
+      drain: () => this.#drained(),
       close: () => this.#end(),
     });
   }
@@ -135,15 +138,54 @@ export class Peer {
   #receive(bytes: Buffer): void {
     if (this.#closed) return;
     try {
-      if (this.#channel.framing === 'message') this.#take(bytes);
+      if (this.#channel.framing === 'message') this.#hear(bytes);
       else {
-        for (const payload of this.#reader.push(bytes)) this.#take(payload);
+        for (const payload of this.#reader.push(bytes)) this.#hear(payload);
         this.#watchHalfFrame();
       }
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
       this.#fail(error);
     }
+    this.#serveSome();
+  }
+
+  #hear(payload: Buffer): void {
+    if (this.#options.onRequest) this.#inbox.push(payload);
+    else this.#take(payload);
+  }
+
+  /**
+   * A few requests at a time: others have their turn between them, and the answers to a thousand that came in one piece are
+   * not made before the first is read.
+   */
+  #serveSome(): void {
+    if (this.#isTurnPlanned) return;
+    try {
+      for (let count = 0; count < this.#options.limits.peerRequestsPerTurn; count++) {
+        if (this.#closed || this.#inbox.length === 0 || this.congested) break;
+        this.#take(this.#inbox.shift() as Buffer);
+      }
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      this.#fail(error);
+    }
+    if (this.#closed) this.#inbox = [];
+    if (this.#inbox.length === 0) return this.#mayRead();
+    this.#pause();
+    // Of a congested one the next turn is when it has read.
+    if (this.congested) return;
+    this.#isTurnPlanned = true;
+    setImmediate(() => {
+      this.#isTurnPlanned = false;
+      this.#serveSome();
+    });
+  }
+
+  #pause(): void {
+    if (this.#paused) return;
+    this.#paused = true;
+    this.#channel.pause();
   }
 
   /** Answers with an error that has no request, and ends. */
@@ -240,17 +282,19 @@ export class Peer {
       const wire = this.#toRpcError(error, 'answer').toWire();
       this.#send({ id: message.id, error: wire });
     }
-    if (this.congested && !this.#paused) {
-      this.#paused = true;
-      this.#channel.pause();
-    }
+    if (this.congested) this.#pause();
+  }
+
+  #drained(): void {
+    if (!this.#paused) return;
+    this.#options.onDrain?.();
+    this.#serveSome();
   }
 
   #mayRead(): void {
-    if (!this.#paused) return;
+    if (!this.#paused || this.congested) return;
     this.#paused = false;
     this.#channel.resume();
-    this.#options.onDrain?.();
   }
 
   /** An answer to a request of ours; one that nobody waits for is a stranger's mistake. */

@@ -5,6 +5,7 @@ import type { Limits } from '../limits.ts';
 import { type BatchParts, runBatch } from '../pipeline/batch.ts';
 import { estimateBatch } from '../pipeline/batch-estimate.ts';
 import { type BatchPlan, planBatch } from '../pipeline/batch-plan.ts';
+import { countReferences } from '../pipeline/reference.ts';
 import type { Powers } from '../powers.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Outbox } from './outbox.ts';
@@ -119,6 +120,13 @@ function assertBounded(calls: Params<'tools.batch'>['calls'], { batchCallsMax, b
   if (calls.length > batchCallsMax)
     throw new RpcError('INVALID_PARAMS', `${calls.length} calls; a batch has at most ${batchCallsMax}`);
   const edges = calls.reduce((sum, { dependsOn = [] }) => sum + dependsOn.length, 0);
-  if (edges > batchEdgesMax)
-    throw new RpcError('INVALID_PARAMS', `${edges} names in dependsOn; a batch has at most ${batchEdgesMax}`);
+  const references = countReferences(
+    calls.map(({ input }) => input),
+    batchEdgesMax,
+  );
+  if (edges + references > batchEdgesMax)
+    throw new RpcError(
+      'INVALID_PARAMS',
+      `${edges} names in dependsOn and ${references > batchEdgesMax ? 'more than ' : ''}${Math.min(references, batchEdgesMax)} references; a batch has at most ${batchEdgesMax} of both`,
+    );
 }

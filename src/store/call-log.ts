@@ -81,9 +81,11 @@ export class CallLog {
   #state: CallState | undefined;
   #cut: Cut | undefined;
   /** Records not yet written: full rooms, then one that is being filled. */
-  #rooms: Buffer[] = [];
+  #rooms: { room: Buffer<ArrayBuffer>; used: number }[] = [];
   #room = Buffer.alloc(0);
   #roomUsed = 0;
+  /** One that was written, to be filled again: memory that is new each time costs more than what is done with it. */
+  #spare: Buffer<ArrayBuffer> | undefined;
   #file: FileHandle | undefined;
   #writing: Promise<void> | undefined;
   #later: { cancel(): void } | undefined;
@@ -144,6 +146,7 @@ export class CallLog {
     await this.flush();
     await this.#file?.close().catch(() => {}); // The last error of a disk that failed before.
     this.#file = undefined;
+    this.#spare = undefined;
   }
 
   /** Settles when what was appended so far is on disk, or can't be; never rejects. */
@@ -222,7 +225,7 @@ export class CallLog {
     if (this.#roomUsed + bytes > this.#room.length) {
       this.#takeRoom();
       const size = Math.min(WRITE_BYTES, Math.max(ROOM_BYTES_MIN, this.#waiting));
-      this.#room = Buffer.allocUnsafe(Math.max(size, bytes));
+      this.#room = this.#spareOf(bytes) ?? Buffer.allocUnsafe(Math.max(size, bytes));
     }
     this.#roomUsed = putRecord(this.#room, this.#roomUsed, kind, data);
     this.#taken = { ...this.#taken, at: this.#taken.at + bytes };
@@ -233,8 +236,15 @@ export class CallLog {
     return true;
   }
 
+  #spareOf(bytes: number): Buffer<ArrayBuffer> | undefined {
+    const spare = this.#spare;
+    if (!spare || spare.length < bytes) return undefined;
+    this.#spare = undefined;
+    return spare;
+  }
+
   #takeRoom(): void {
-    if (this.#roomUsed > 0) this.#rooms.push(this.#room.subarray(0, this.#roomUsed));
+    if (this.#roomUsed > 0) this.#rooms.push({ room: this.#room, used: this.#roomUsed });
     this.#room = Buffer.alloc(0);
     this.#roomUsed = 0;
   }
@@ -249,7 +259,10 @@ export class CallLog {
     const bytes = upTo.at - this.#stored.at;
     try {
       this.#file ??= await open(this.path, 'ax', 0o600);
-      for (const room of rooms) await this.#file.appendFile(room);
+      for (const { room, used } of rooms) {
+        await this.#file.appendFile(room.subarray(0, used));
+        if (room.length === WRITE_BYTES && !this.#state) this.#spare = room;
+      }
       this.#stored = upTo;
       this.#options.onWritten(bytes, 0);
     } catch (error) {

@@ -78,6 +78,7 @@ export class UndoJournal implements Disposable {
       this.#bytes += Number(bytes);
       if (undo === null) this.cut(workspace as string, key as string);
     }
+    this.#removeUnknown(new Set(rows.map((it) => it.key as string)));
     this.#prune();
   }
 
@@ -192,6 +193,15 @@ export class UndoJournal implements Disposable {
     const spool = join(this.#options.stateDir, 'journal', hash('sha256', workspace).slice(0, 32));
     fs.mkdirSync(spool, { recursive: true, mode: 0o700 });
     return spool;
+  }
+
+  /** Folders of no call, which a host made that was taken over, or that could not be removed. */
+  #removeUnknown(keys: ReadonlySet<string>): void {
+    const folder = join(this.#options.stateDir, 'journal');
+    if (!fs.existsSync(folder)) return;
+    for (const spool of fs.readdirSync(folder))
+      for (const name of fs.readdirSync(join(folder, spool)))
+        if (!keys.has(name)) this.#removeFolder(join(folder, spool, name));
   }
 
   /** Flat, name by name, nothing followed: a host that was taken over may have put links and folders there. */

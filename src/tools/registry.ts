@@ -77,14 +77,24 @@ function inputSchemaOf(tool: Tool): object {
   return schema;
 }
 
+const outputSchemas = new WeakMap<Tool, object>();
+
+/** JSON Schema of its data. Made once. */
+function outputSchemaOf(tool: Tool): object {
+  const known = outputSchemas.get(tool);
+  if (known) return known;
+  const { $schema: _, ...schema } = z.toJSONSchema(tool.output, { io: 'output' });
+  outputSchemas.set(tool, schema);
+  return schema;
+}
+
 export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
   const { name, title, summary, category, tier, version, aliases } = tool;
   const readOnly = tier === 'read_only';
-  const { $schema: _, ...outputSchema } = z.toJSONSchema(tool.output, { io: 'output' });
   return {
     ...{ name, title, description: summary, category, tier, version },
     inputSchema: inputSchemaOf(tool),
-    outputSchema,
+    outputSchema: outputSchemaOf(tool),
     annotations: {
       readOnlyHint: readOnly,
       destructiveHint: !readOnly && tool.destructive === true,

@@ -174,6 +174,8 @@ test.each(['.env', 'config/.env', 'deploy/server.pem', 'my secret\n"file".txt'])
     ] as const)
       told.push(await call(tool, tool === 'git_commit' ? input : { path, ...input }));
     expect(JSON.stringify(told)).not.toContain('GOLD');
+    expect(told[1]).toMatchObject({ success: true, data: { withheld: [`${path}/${name}`] } });
+    expect(told[3]).toMatchObject({ success: true, data: { files: 2 } });
     expect(told[6]).toMatchObject({ success: true, data: { withheld: [`${path}/${name}`] } });
     expect(told[7]).toMatchObject({ success: true, data: { files: 1, withheld: [`${path}/${name}`] } });
     for (const tool of ['git_diff', 'git_show', 'git_log', 'git_status'])

@@ -83,6 +83,17 @@ describe('a batch', () => {
     await expect(client.batch(calls)).rejects.toThrow('1001 calls; a batch has at most 1000');
   });
 
+  test.each([
+    ['references', '${a.success}'],
+    ['texts that look like references', '$${a.success}'],
+  ])('of more %s than the bound is refused before they are looked at', async (_, text) => {
+    const write = (content: string): BatchCall => ({ id: 'b', tool: 'file_write', input: { path: 'many', content } });
+    await expect(client.batch([read('a', 'one.txt'), write(text.repeat(1_000_000))])).rejects.toThrow(
+      '0 names in dependsOn and more than 20000 references; a batch has at most 20000 of both',
+    );
+    await expect(client.plan([read('a', 'one.txt'), write(text.repeat(20_001))])).rejects.toThrow('20000');
+  });
+
   test('tells each result as it comes', async () => {
     const told: string[] = [];
     await client.batch([run('slow', 'sleep 0.3'), read('quick', 'one.txt')], { onResult: (id) => told.push(id) });
@@ -180,6 +191,18 @@ describe('ringfence batch', () => {
     const { stdout, code } = await cli(['-', '--json'], calls);
     expect(JSON.parse(stdout)).toMatchObject({ success: false, metadata: { successCount: 1 } });
     expect(code).toBe(1);
+  });
+
+  test('ends a call that needs a yes when nobody is there to give it, does the rest, and exits 4', async () => {
+    const asks = { id: 'w', tool: 'file_write', input: { path: 'docs/asked.md', content: '' } };
+    const batch = JSON.stringify([asks, read('a', 'one.txt')]);
+    const { stdout, stderr, code } = await cli(['-', '--state', daemon.stateDir], batch);
+    expect(stderr).toContain('nobody is there');
+    expect(stdout).toMatch(/^w\tCANCELLED\t.*\na\tok\t/);
+    expect(code).toBe(4);
+    const lost = await cli(['-'], batch);
+    expect(lost).toMatchObject({ code: 3, stderr: expect.stringMatching(/no daemon has run with state directory/) });
+    expect(lost.stderr).not.toContain('    at ');
   });
 
   test('shows the plan', async () => {

@@ -206,17 +206,27 @@ test('one that waits for a person waits on without its connection, and runs when
   expect(existsSync(join(asking.workspace, 'answered'))).toBe(true);
 });
 
+async function cli({ stateDir, socket, workspace }: TestDaemon, args: readonly string[]) {
+  const flags = ['--state', stateDir, '--socket', socket];
+  const child = spawn(process.execPath, [ringfence, ...args, ...flags], {
+    cwd: workspace,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const code = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { code: await code, stdout, stderr };
+}
+
+test('ringfence call --detach says when the call waits for a person, and tells a failure as any other call', async () => {
+  await using asking = await startDaemon({ policy: WAIT });
+  const waits = await cli(asking, ['call', 'terminal_execute', 'command=id', '--detach']);
+  expect(waits).toMatchObject({ code: 0, stderr: expect.stringContaining('waits for approval') });
+  const refused = await cli(asking, ['call', 'terminal_execute', 'command=cat .env', '--detach']);
+  expect(refused).toMatchObject({ code: 4, stdout: '', stderr: expect.stringContaining('SENSITIVE_FILE') });
+}, 30_000);
+
 test('ringfence call --detach prints the id and returns; result and logs find it', async () => {
-  const run = async (...args: string[]) => {
-    const flags = ['--state', daemon.stateDir, '--socket', daemon.socket];
-    const child = spawn(process.execPath, [ringfence, ...args, ...flags], {
-      cwd: daemon.workspace,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const code = new Promise<number | null>((resolve) => child.once('exit', resolve));
-    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-    return { code: await code, stdout, stderr };
-  };
+  const run = (...args: string[]) => cli(daemon, args);
   const begun = await run(
     'call',
     'terminal_execute',

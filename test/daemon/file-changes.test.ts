@@ -30,6 +30,15 @@ test('a regular expression that would take for ever is ended by the time limit, 
   expect(await client.call('file_write', { path: 'after.txt', content: '' })).toMatchObject({ success: true });
 });
 
+test('a regular expression has a second for each file, whatever its call may take', async () => {
+  writeFileSync(at('hostile.txt'), `${'a'.repeat(60)}!`);
+  const input = { pattern: 'hostile.txt', find: '^(a+)+$', replace: 'b', regex: true };
+  expect(await client.call('file_multi_edit', input)).toMatchObject({
+    success: false,
+    error: { code: 'CPU_LIMIT', message: expect.stringContaining('hostile.txt') },
+  });
+});
+
 test('a file moves into a directory that is held in its place for what it holds, and the directory itself does not', async () => {
   mkdirSync(at('config'));
   writeFileSync(at('config/.env'), 'TOKEN=1');

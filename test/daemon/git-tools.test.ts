@@ -75,6 +75,18 @@ test('only what is named is committed, what else is staged stays so', async () =
   expect(repository.git('status', '--porcelain')).toBe('M  b\n');
 });
 
+test('a diff of the work tree leaves out a file that is hidden, changed or not, and shows the rest', async () => {
+  const repository = repositoryAt('beside');
+  repository.write('src/password.ts', 'one\n');
+  repository.write('a.txt', 'one\n');
+  repository.commit('first');
+  repository.write('a.txt', 'two\n');
+  const expected = { files: 1, additions: 1, deletions: 1, withheld: ['beside/src/password.ts'], truncated: false };
+  expect(await dataOf(call('git_diff', { path: 'beside' }))).toMatchObject(expected);
+  expect(await dataOf(call('git_diff', { path: 'beside', from: 'HEAD' }))).toMatchObject(expected);
+  expect(await dataOf(call('git_diff', { path: 'beside', staged: true }))).toMatchObject({ files: 0, withheld: [] });
+});
+
 test('a commit of all takes changes of known files, not what is new, and never what is hidden', async () => {
   const repository = repositoryAt('all');
   for (const it of ['a', 'b', '.env']) repository.write(it, 'one\n');

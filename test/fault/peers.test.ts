@@ -120,3 +120,20 @@ test('connections over the bound are not taken, and make room when they go', asy
     return came;
   });
 });
+
+test('many requests that come in one piece are answered no faster than they are read', async () => {
+  peer = new RawPeer(daemon.socket);
+  await peer.hello();
+  const input = { path: 'large.txt' };
+  await peer.request('tools.call', { tool: 'file_read', input, options: { callId: 'large' } });
+  await using other = await daemon.connect();
+  const before = rssMiB();
+  peer.socket.pause();
+  const ask = (id: number) => framed(encode({ id: `f${id}`, method: 'calls.get', params: { callId: 'large' } }));
+  peer.bytes(Buffer.concat(Array.from({ length: 300 }, (_, id) => ask(id))));
+  for (let count = 0; count < 20; count++) await other.request('calls.list', {});
+  // All of the answers have 300 MiB.
+  expect(rssMiB() - before).toBeLessThan(100);
+  peer.socket.resume();
+  expect(await peer.answer((it) => it.id === 'f299')).toMatchObject({ result: { callId: 'large' } });
+}, 30_000);

@@ -16,7 +16,8 @@ const SPIN = { path: 'held', pattern: 'long.txt', find: '^(a+)+$', replace: 'b',
 let daemon: TestDaemon;
 let client: Client;
 beforeAll(async () => {
-  daemon = await startDaemon({ policy: POLICY });
+  // So that the clock of the thread comes first, however busy the machine is.
+  daemon = await startDaemon({ policy: POLICY, limits: { boundedWorkMs: 20_000 } });
   client = await daemon.connect();
   mkdirSync(join(daemon.workspace, 'held'));
   writeFileSync(join(daemon.workspace, 'held/long.txt'), `${'a'.repeat(5000)}!\n`);
@@ -47,15 +48,14 @@ function readings(count: number) {
   });
 }
 
-test('a tool that spins is CPU_LIMIT soon after its limit, in its own host, which lives on', async () => {
-  const from = performance.now();
+test('a tool that spins is CPU_LIMIT soon after its limit by its own clock, and its host lives on', async () => {
   const spinning = await client.call('file_multi_edit', SPIN);
-  expect(performance.now() - from).toBeLessThan(400 + 50 + 200 + 200 + 1000);
   expect(spinning).toMatchObject(OVER(400));
   const used = spinning.success ? 0 : Number(spinning.error.details?.used);
   expect(used).toBeGreaterThan(400);
   expect(used).toBeLessThan(900);
   const next = await client.call('file_write', { path: 'next.txt', content: '' });
+  expect(next.metadata.hostPid).toBe(spinning.metadata.hostPid);
   expect(next).toMatchObject({ success: true });
 });
 
@@ -73,11 +73,12 @@ test('writes beside one that spins are answered within a second', async () => {
 
 test('previews that spin in threads of readers are CPU_LIMIT, and all readers are answered', async () => {
   const spinning = [1, 2].map(() => client.call('file_multi_edit', SPIN, { preview: true }));
+  const ended = Promise.all(spinning).then(() => performance.now());
   const reading = readings(24);
-  const from = performance.now();
   for (const read of await Promise.all(reading)) expect(read).toMatchObject({ success: true });
   // What waits for the thread waits for its end, and no host is started for it.
-  expect(performance.now() - from).toBeLessThan(400 + 50 + 200 + 200 + 1000);
+  const readAt = performance.now();
+  expect(readAt - (await ended)).toBeLessThan(1000);
   for (const spun of await Promise.all(spinning)) expect(spun).toMatchObject(OVER(400));
 });
 

@@ -131,7 +131,7 @@ async function findAll(wanted: Input, ctx: ToolContext): Promise<FoundAll> {
       continue;
     }
     filesSearched += 1;
-    const changed = change(file, found, { find, ctx });
+    const changed = change(file, found, { find, isExpression: wanted.regex, ctx });
     if (!changed) continue;
     bytes += changed.before.length + changed.content.length;
     if (files.push(changed) > maxFiles) throw tooMany('files hold what is to be found', maxFiles);
@@ -166,12 +166,14 @@ function readText(path: string, declared: string, ctx: ToolContext): TextFile | 
 
 interface Changing {
   readonly find: ReturnType<typeof compileReplacing>;
+  /** Whether it is the caller's regular expression, which may take for ever over a text. */
+  readonly isExpression: boolean;
   readonly ctx: ToolContext;
 }
 
-function change(path: string, { before, text }: TextFile, { find, ctx }: Changing): Found | undefined {
+function change(path: string, { before, text }: TextFile, { find, isExpression, ctx }: Changing): Found | undefined {
   const document = new Document(text, ctx.limits.fileBytesMax);
-  const ranges = find(document.flat);
+  const ranges = isExpression ? bounded(path, ctx, () => find(document.flat)) : find(document.flat);
   if (ranges.length === 0) return undefined;
   document.splice(ranges);
   const content = bytesOf(path, document.text, ctx.limits.fileBytesMax);
@@ -191,4 +193,17 @@ async function withDiffs(
     told.push({ path, replacements, ...(diff !== undefined && { diff }) });
   }
   return told;
+}
+
+/** A thread is shared: over one file an expression has its time, whatever its call may take. */
+function bounded<T>(path: string, ctx: ToolContext, work: () => T): T {
+  try {
+    return ctx.bounded(work);
+  } catch (error) {
+    if (!(error instanceof ToolError) || error.code !== 'CPU_LIMIT') throw error;
+    throw new ToolError('CPU_LIMIT', `looking through \`${path}\` ${error.message.replace(/^this /, '')}`, {
+      ...error.extras,
+      suggestion: 'Look for a part of the expression that repeats what repeats, such as (a+)+, or leave regex out.',
+    });
+  }
 }

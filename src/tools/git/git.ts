@@ -148,6 +148,11 @@ export function failure(stderr: string): ToolError {
       suggestion: 'Try again; if it stays so, ask the person to look for `.git/index.lock`.',
       details: { reason: 'locked' },
     });
+  if (/cannot hash /.test(stderr))
+    return new ToolError('ACCESS_DENIED', `git could not read a file that it knows: ${said}`, {
+      suggestion: 'Ask for one path that can be read.',
+      details: { reason: 'unreadable' },
+    });
   return new ToolError('UNSUPPORTED', `git could not do this: ${said}`, { details: { reason: 'git-failed' } });
 }
 

@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import type { ToolContext } from '../tool.ts';
 import { type ParsedDiff, parseDiff, shownSections } from './diff-output.ts';
-import type { Git } from './git.ts';
+import { failure, type Git } from './git.ts';
 import { refusedAmong } from './refused.ts';
 import { pathOf } from './repository.ts';
 
@@ -11,7 +11,9 @@ export const diffShape = {
   additions: z.int().nonnegative(),
   deletions: z.int().nonnegative(),
   files: z.int().nonnegative().describe('Files that differ, without those withheld.'),
-  withheld: z.array(z.string()).describe('Files that differ and whose content the policy does not let be read.'),
+  withheld: z
+    .array(z.string())
+    .describe('Files that differ, or may, and whose content the policy does not let be read.'),
   truncated: z.boolean().describe('Whether the diff is cut; ask for one path then.'),
 };
 
@@ -24,6 +26,11 @@ const OPTIONS = [
 ];
 
 const LISTS = ['-z', '--raw', '--numstat'];
+
+/** Names alone, for which git opens no file. */
+const NAMES = ['--raw', '-z', '--no-renames', '--no-ext-diff', '--no-relative', '--ignore-submodules=dirty'];
+/** A file of the work tree that is hidden from git, and looks changed to it. */
+const UNREADABLE = /^fatal: cannot hash /m;
 
 /** Names by which git is told to leave files out; what is more is left out afterwards all the same. */
 const EXCLUDED_MAX = 500;
@@ -46,25 +53,34 @@ export async function shownDiff(
   { args: [command = '', ...revisions], path, isRefused, start = () => 0 }: DiffRequest,
 ): Promise<{ shown: ShownDiff; output: Buffer }> {
   const { repository } = git;
+  const own = path === '' ? [] : [literal(path)];
   const run = async (excluded: readonly string[]) => {
-    const paths = [...(path === '' ? [] : [literal(path)]), ...excluded.map((it) => literal(it, 'exclude,'))];
-    const of = (options: readonly string[]) => git.run([command, ...OPTIONS, ...options, ...revisions, '--', ...paths]);
-    const { stdout, cut } = await of(LISTS);
+    const paths = [...own, ...excluded.map((it) => literal(it, 'exclude,'))];
+    const of = (options: readonly string[]) => git.try([command, ...OPTIONS, ...options, ...revisions, '--', ...paths]);
+    const lists = await of(LISTS);
+    const { stdout, cut } = lists;
     const parsed = parseDiff(stdout, start(stdout));
-    return { stdout, cut, parsed: parsed.combined ? { ...parsed, patch: (await of([])).stdout } : parsed };
+    if (!parsed.combined) return { ...lists, parsed };
+    const plain = await of([]);
+    return { ...plain, stdout, cut, parsed: { ...parsed, patch: plain.stdout } };
   };
-  let { stdout, cut, parsed } = await run([]);
   const judged = { repository, isRefused };
-  let refusedNow = await refusedAmong(parsed.names, ctx, judged);
+  let last = await run([]);
+  const isUnreadable = last.exitCode !== 0 && UNREADABLE.test(last.stderr);
+  const listed = isUnreadable ? await git.run([command, ...NAMES, ...revisions, '--', ...own]) : undefined;
+  const names = listed ? parseDiff(listed.stdout).names : last.parsed.names;
+  let refusedNow = await refusedAmong(names, ctx, judged);
   const refused = [...refusedNow];
+  const { stdout } = last;
   if (refused.length > 0 && refused.length <= EXCLUDED_MAX) {
-    const again = await run(refused);
-    ({ cut, parsed } = again);
-    refusedNow = new Set([...refused, ...(await refusedAmong(parsed.names, ctx, judged))]);
+    last = await run(refused);
+    refusedNow = new Set([...refused, ...(await refusedAmong(last.parsed.names, ctx, judged))]);
   }
-  const listed = new Set(parsed.names);
+  const { cut, parsed } = last;
+  if (last.exitCode !== 0 && !cut) throw failure(last.stderr);
+  const shown = new Set(parsed.names);
   // A section whose name stands in no list is one that the lists were too long for.
-  const isShown = (name: string) => (listed.has(name) ? !refusedNow.has(name) : !isRefused(pathOf(repository, name)));
+  const isShown = (name: string) => (shown.has(name) ? !refusedNow.has(name) : !isRefused(pathOf(repository, name)));
   const { files, truncated, diff } = cutDiff(parsed, (it) => !isShown(it), ctx);
   const { gitEntriesMax } = ctx.limits;
   const withheld = refused.map((it) => pathOf(repository, it)).slice(0, gitEntriesMax);

@@ -229,3 +229,29 @@ test('any order of any graph gives every call exactly one result, and none befor
     { numRuns: 100 },
   );
 });
+
+test('calls that take long to begin leave others their turn between them', async () => {
+  const powers = systemPowers();
+  let begun = 0;
+  const atTurns: number[] = [];
+  const turn = () => {
+    atTurns.push(begun);
+    if (begun < 10) setTimeout(turn, 0);
+  };
+  setTimeout(turn, 0);
+  const calls = Array.from({ length: 10 }, (_, at) => call(`c${at}`));
+  await runBatch(
+    calls,
+    { options: {}, signal: new AbortController().signal },
+    {
+      ...plain,
+      ...{ limits: defaultLimits, powers, onResult() {}, refuse: () => ({}) as ToolResult },
+      run() {
+        begun += 1;
+        for (const until = performance.now() + 20; performance.now() < until; );
+        return Promise.resolve({ success: true, metadata: {} } as ToolResult);
+      },
+    },
+  );
+  expect(atTurns.filter((it) => it > 0 && it < 10).length).toBeGreaterThan(4);
+});

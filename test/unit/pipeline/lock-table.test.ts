@@ -120,3 +120,20 @@ test('any calls, whenever they end, all get their turn, and leave the files as o
     { numRuns: 200 },
   );
 });
+
+test('a thousand who give up at once cost one look at those who wait', async () => {
+  const table = new LockTable();
+  const stop = new AbortController();
+  const release = await table.acquire(wanted('a', [], ['x']), endless);
+  const all = Array.from({ length: 1000 }, (_, at) => {
+    const paths = Array.from({ length: 20 }, (__, nth) => `deep/er/${at}/${nth}`);
+    return table.acquire(wanted('a', [], ['x', ...paths]), stop.signal).catch(() => 'left');
+  });
+  const startedAt = performance.now();
+  stop.abort(new Error('enough'));
+  expect(await Promise.all(all)).toEqual(all.map(() => 'left'));
+  // One look for each of them takes seconds.
+  expect(performance.now() - startedAt).toBeLessThan(500);
+  release();
+  expect(table.waiting).toBe(0);
+});

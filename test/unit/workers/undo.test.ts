@@ -123,6 +123,11 @@ test('any calls, taken back from the last to the first, leave every tree that wa
         const undone = await bench.undo(key);
         expect(undone.conflicts).toEqual([]);
         expect(bench.tree()).toEqual(before);
+        // The same was written again.
+        if (undone.restored.length === 0) {
+          expect(after).toEqual(before);
+          continue;
+        }
         expect((await bench.undo(undone.key)).conflicts).toEqual([]);
         expect(bench.tree()).toEqual(after);
         expect((await bench.undo(key)).conflicts).toEqual([]);

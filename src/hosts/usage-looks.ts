@@ -1,0 +1,26 @@
+/** What processes use, looked at once for all who ask within a moment: many who ask at once would hold up the daemon. */
+import pidusage from 'pidusage';
+import type { Powers } from '../powers.ts';
+
+export type Usage = Readonly<Record<number, { readonly memory: number; readonly ctime: number }>>;
+
+const MOMENT_MS = 100;
+
+export class UsageLooks {
+  readonly #powers: Powers;
+  #last: { readonly atMs: number; readonly pids: string; readonly usage: Promise<Usage> } | undefined;
+
+  constructor(powers: Powers) {
+    this.#powers = powers;
+  }
+
+  /** By pid: bytes and milliseconds of CPU time. A process that ended meanwhile is left out. */
+  of(pids: readonly number[]): Promise<Usage> {
+    const atMs = this.#powers.monotonicMs();
+    const names = pids.join();
+    if (this.#last?.pids === names && atMs - this.#last.atMs < MOMENT_MS) return this.#last.usage;
+    const usage: Promise<Usage> = pids.length === 0 ? Promise.resolve({}) : pidusage([...pids]).catch(() => ({}));
+    this.#last = { atMs, pids: names, usage };
+    return usage;
+  }
+}

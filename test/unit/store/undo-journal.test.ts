@@ -1,0 +1,94 @@
+/** Which calls can be undone, and by whom, across restarts; what a host left in its spool harms nobody. */
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { defaultLimits } from '../../../src/limits.ts';
+import { systemPowers } from '../../../src/powers.ts';
+import { UndoJournal } from '../../../src/store/undo-journal.ts';
+import { temporaryDir } from '../../support/daemon.ts';
+
+let stateDir: string;
+let workspace: string;
+beforeEach(() => {
+  stateDir = temporaryDir('state');
+  workspace = temporaryDir('ws');
+});
+afterEach(() => {
+  for (const it of [stateDir, workspace]) fs.rmSync(it, { recursive: true });
+});
+
+const open = (limits = {}, now = Date.now()) =>
+  new UndoJournal({ stateDir, limits: { ...defaultLimits, ...limits }, powers: { ...systemPowers(), now: () => now } });
+const caller = (callId: string, sessionId = 's', principal = 'p') => ({ callId, sessionId, principal, workspace });
+const undoer = (id: string, principal = 'p', role: 'agent' | 'operator' = 'agent') => ({
+  ...{ id, principal, role, workspace },
+});
+
+function keep(journal: UndoJournal, of: ReturnType<typeof caller>, bytes = 10): string {
+  const key = journal.keyOf(of);
+  journal.begin(of);
+  const folder = join(journal.spoolOf(workspace) as string, key);
+  fs.mkdirSync(folder);
+  fs.writeFileSync(join(folder, 'journal'), 'x'.repeat(bytes));
+  journal.end(key, { undo: 'full', bytes, paths: ['a'] });
+  return folder;
+}
+
+test('a call is found by its own session, its principal and operators, and by nobody else', () => {
+  using journal = open();
+  keep(journal, caller('c', 's1', 'p1'));
+  keep(journal, caller('c', 's2', 'p2'));
+  expect(journal.find('c', undoer('s1', 'p1'))?.sessionId).toBe('s1');
+  expect(journal.find('c', undoer('new', 'p1'))?.sessionId).toBe('s1');
+  expect(journal.find('c', undoer('new', 'p3'))).toBeUndefined();
+  expect(journal.find('c', undoer('new', 'p3', 'operator'))).toBeDefined();
+  expect(journal.find('c', undoer('new', 'p2', 'operator'))?.sessionId).toBe('s2');
+});
+
+test('a call that is not over is not found, and is known to the next daemon as cut off', () => {
+  const first = open();
+  first.begin(caller('c'));
+  expect(first.find('c', undoer('s'))).toBeUndefined();
+  expect(first.cutOff(workspace)).toEqual([]);
+  first[Symbol.dispose]();
+  using next = open();
+  expect(next.cutOff(workspace)).toEqual([next.keyOf(caller('c'))]);
+  next.drop(next.keyOf(caller('c')));
+  expect(next.cutOff(workspace)).toEqual([]);
+});
+
+test('what is too old, and what nobody knows of, is gone when a daemon starts', () => {
+  const first = open({}, 1_000);
+  const old = keep(first, caller('old'));
+  const unknown = join(first.spoolOf(workspace) as string, 'f'.repeat(64));
+  fs.mkdirSync(unknown);
+  first[Symbol.dispose]();
+  using next = open({ journalKeptMs: 1_000 }, 10_000);
+  expect([old, unknown].map((it) => fs.existsSync(it))).toEqual([false, false]);
+  expect(next.status).toEqual({ calls: 0, bytes: 0 });
+});
+
+test('what a host planted in its folder is removed without being followed, or left', () => {
+  using journal = open({ journalCallsMax: 1 });
+  const outside = temporaryDir('outside');
+  fs.writeFileSync(join(outside, 'precious'), '');
+  const first = keep(journal, caller('1'));
+  fs.symlinkSync(outside, join(first, 'link'));
+  fs.linkSync(join(outside, 'precious'), join(first, 'hard'));
+  const second = keep(journal, caller('2'));
+  expect(fs.existsSync(first)).toBe(false);
+  fs.rmSync(second, { recursive: true });
+  fs.symlinkSync(outside, second);
+  keep(journal, caller('3'));
+  expect(fs.readdirSync(outside)).toEqual(['precious']);
+  fs.rmSync(outside, { recursive: true });
+});
+
+test('one that works alone gives its answer to whoever comes meanwhile', async () => {
+  using journal = open();
+  let works = 0;
+  const work = async () => [`${++works}`];
+  const answers = await Promise.all([journal.alone(workspace, work), journal.alone(workspace, work)]);
+  expect(answers).toEqual([['1'], ['1']]);
+  expect(await journal.alone(workspace, work)).toEqual(['2']);
+});
