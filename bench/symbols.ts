@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { dataOf, startDaemon } from '../test/support/daemon.ts';
 
-const rounds = process.argv.includes('--small') ? 3 : 100;
+const rounds = process.argv.includes('--small') ? 3 : 30;
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 await using daemon = await startDaemon();

@@ -4,7 +4,7 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
-import type { MessageConnection } from 'vscode-jsonrpc/node';
+import type { ErrorCodes, MessageConnection } from 'vscode-jsonrpc/node';
 import { ToolError } from '../src/errors.ts';
 import type { Powers } from '../src/powers.ts';
 import { findProgram } from '../src/sandbox/bubblewrap.ts';
@@ -83,7 +83,8 @@ export class LanguageProcess implements Disposable {
       const answers = await import('vscode-jsonrpc/node');
       const connection = await this.#connection;
       const answer = connection.sendRequest<T>(method, params).catch((error: Error) => {
-        if (this.#alive && error instanceof answers.ResponseError) throw new Unanswered(error.message);
+        const isAnswer = error instanceof answers.ResponseError && !isOurOwn(error.code, answers.ErrorCodes);
+        if (this.#alive && isAnswer) throw new Unanswered(error.message);
         // A line that broke is worth nothing any more; why it did is told by the child's end.
         this.kill();
         return ended;
@@ -156,6 +157,10 @@ export class LanguageProcess implements Disposable {
     });
   }
 }
+
+/** Whether the library says it, for a message that never got there or back. */
+const isOurOwn = (code: number, codes: typeof ErrorCodes): boolean =>
+  code === codes.MessageWriteError || code === codes.PendingResponseRejected || code === codes.ConnectionInactive;
 
 /** Program and arguments: it dies with the thread that started it, and can't fill the memory. */
 function launchOf({ program, args, memoryBytes }: LanguageProcessOptions): string[] {
