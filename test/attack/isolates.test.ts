@@ -13,6 +13,8 @@ beforeAll(async () => {
   daemon = await startDaemon();
   client = await daemon.connect();
   writeFileSync(join(daemon.workspace, 'notes.txt'), 'one\n');
+  // What is measured is not the start of a host.
+  await dataOf(client.call('file_read', { path: 'notes.txt' }));
 });
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
