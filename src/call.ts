@@ -4,6 +4,8 @@ import { LAYERS, type WireError } from './errors.ts';
 
 export const TIERS = ['read_only', 'write', 'execute', 'external_api'] as const;
 export type Tier = (typeof TIERS)[number];
+/** What a host is confined for; isolates are of no tier of a policy, since they have no authority of their own. */
+export type HostTier = Tier | 'isolate';
 
 export type Decision = 'allow' | 'ask' | 'deny';
 
@@ -110,6 +112,8 @@ export interface CallOptions {
   detached?: boolean;
   /** How often it is tried again after failures that may pass, where nothing can happen twice. */
   retries?: number;
+  /** The program's that makes it; set by the daemon alone. */
+  parentCallId?: string;
 }
 
 export type CallState =

@@ -5,6 +5,7 @@ import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
 import { Hosts } from './hosts/hosts.ts';
+import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
@@ -20,7 +21,7 @@ import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts'
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
 import { createRecords, type Records } from './records.ts';
-import { egressProgram, hostProgram, runtime, version } from './runtime.ts';
+import { egressProgram, hostProgram, isolateProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
@@ -77,13 +78,14 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits, identity, environment }, powers));
+  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
   told.policyChanged = () => hosts.endStale();
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, limits, powers, permission, turns, cache },
+    ...{ ...records, hosts, isolates, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
     approvers: () => gateway.approvers,
   });
@@ -100,13 +102,10 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies, toolset }),
-    hostStatus: () => hosts.status(),
+    hostStatus: async () => [...(await hosts.status()), ...isolates.status()],
     cacheStatus: () => cache.status,
     listeners: () => listeners.map((it) => it.address),
-    sessionEnded: (session) => {
-      hosts.endSession(session.options.id);
-      oversight.sessionEnded(session);
-    },
+    sessionEnded: sessionEnds({ hosts, isolates, oversight }),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
@@ -155,6 +154,14 @@ interface Announced {
   /** Set when there are hosts. */
   readonly told: { policyChanged(): void };
 }
+
+/** Who is told of a session's end. */
+const sessionEnds =
+  ({ hosts, isolates, oversight }: { hosts: Hosts; isolates: Isolates; oversight: Oversight }) =>
+  (session: Session): void => {
+    for (const it of [hosts, isolates]) it.endSession(session.options.id);
+    oversight.sessionEnded(session);
+  };
 
 /** What the gateway needs of the records. */
 const recording = (

@@ -3,6 +3,7 @@
  * fails test/tidy.test.ts. Sizes are bytes, times milliseconds.
  */
 import * as z from 'zod';
+import { isolateLimits } from './limits/isolates.ts';
 import { policyLimits } from './limits/policies.ts';
 import { storeLimits } from './limits/store.ts';
 import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
@@ -345,6 +346,7 @@ export const limitsSchema = z.strictObject({
   commandFoldersMax: count().default(16),
 
   ...policyLimits,
+  ...isolateLimits,
   ...storeLimits,
 });
 

@@ -23,6 +23,14 @@ export const hostProgram: readonly string[] = [
   join(base, 'workers', `host${extension}`),
 ];
 
+/** Program and arguments of an isolate host. Node's own start-up snapshot and further isolates do not go together. */
+export const isolateProgram: readonly string[] = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  '--no-node-snapshot',
+  join(base, 'workers', `isolate${extension}`),
+];
+
 /** Program and arguments of the egress proxy. */
 export const egressProgram: readonly string[] = [
   process.execPath,
@@ -49,6 +57,7 @@ function neededPaths(): string[] {
     '@ast-grep/lang-rust',
     '@ast-grep/lang-go',
     'typescript',
+    'isolated-vm',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
   const modules = [...files, ...NATIVE.flatMap(nativeOf)].map((path) =>

@@ -269,7 +269,7 @@ function receive(message: ToHost): void {
   else if ('run' in message) void run(message.run);
   else if ('taken' in message) threads.postMessage({ taken: message.taken } satisfies ToThreads);
   else if ('endSession' in message) threads.postMessage({ endSession: message.endSession } satisfies ToThreads);
-  else abort(message.abort);
+  else if ('abort' in message) abort(message.abort);
 }
 
 /** Until the setup says more; the gateway, which sends it, bounds its own frames. */

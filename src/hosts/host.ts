@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
-import type { Tier } from '../call.ts';
+import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -14,6 +14,8 @@ import { FrameReader, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import {
+  type ChildAnswer,
+  type ChildAsk,
   type FromHost,
   type HostOutput,
   type HostSetup,
@@ -29,13 +31,15 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   /** Gives a promise where more had better wait: the host is told only when it settles. It never rejects. */
   readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
+  /** Answers a call that a program makes. It never rejects. */
+  readonly onAsk?: (ask: ChildAsk) => Promise<Omit<ChildAnswer, 'id' | 'call'>>;
 }
 
 /** How a job ended: with its result, or because its host did. */
 export type JobEnd = { readonly result: JobResult } | { readonly crashed: true };
 
 export interface HostOptions {
-  readonly tier: Tier;
+  readonly tier: HostTier;
   /** Absolute. */
   readonly workspace: string;
   readonly setup: HostSetup;
@@ -55,6 +59,9 @@ interface Pending {
   /** Bytes of output that came and are not dealt with, and those that are and the host was not told of. */
   untaken: number;
   untold: number;
+  /** Calls that its program has made, and those under way. */
+  asked: number;
+  asking: number;
 }
 
 /** Windows of output that a host may be ahead: its own, and what was in the pipes when the command ended. */
@@ -66,7 +73,7 @@ const PIECE_FRAME_BYTES = 128 * 1024;
 const STDERR_CHARS_KEPT = 4096;
 
 export class Host {
-  readonly tier: Tier;
+  readonly tier: HostTier;
   readonly workspace: string;
   readonly startedAt: number;
   /** Settles when it takes jobs; rejects with SANDBOX_UNAVAILABLE when it never will. */
@@ -147,7 +154,7 @@ export class Host {
         this.idleSince = this.#options.powers.monotonicMs();
         resolve(how);
       };
-      this.#pending.set(id, { options, end, untaken: 0, untold: 0 });
+      this.#pending.set(id, { options, end, untaken: 0, untold: 0, asked: 0, asking: 0 });
       options.signal.addEventListener('abort', abort);
       this.#send({ run: { id, ...request } });
       if (options.signal.aborted) abort();
@@ -186,7 +193,8 @@ export class Host {
       );
     }
     this.#pid = leafOf(this.#child.pid ?? 0);
-    if (tier === 'execute') prefer(this.#pid);
+    if (tier === 'execute') prefer(this.#pid, -10);
+    if (tier === 'isolate') prefer(this.#pid, 5);
   }
 
   #abort(id: number): void {
@@ -198,7 +206,7 @@ export class Host {
     // The host's own two steps come first; this is for one that can't take them.
     const ownSteps = limits.abortGraceMs + limits.terminateGraceMs;
     const patienceMs = this.tier === 'execute' ? graceMs + limits.commandAbortMs : ownSteps + limits.abortGraceMs;
-    pending.kill = powers.after(patienceMs, () => this.kill());
+    pending.kill = powers.after(this.tier === 'isolate' ? limits.isolateGraceMs : patienceMs, () => this.kill());
   }
 
   #send(message: ToHost): void {
@@ -239,6 +247,7 @@ export class Host {
 
   #take(message: FromHost): void {
     if ('ready' in message) this.#onReady();
+    else if ('ask' in message) this.#takeAsk(message.ask);
     else if ('done' in message) this.#pending.get(message.done.id)?.end(toEnd(message.done.result));
     else if ('kept' in message) {
       this.kept = message.kept;
@@ -256,6 +265,23 @@ export class Host {
     const taken = pending.options.onOutput?.(stream, data);
     if (taken) void taken.then(() => this.#taken(id, pending, data.length));
     else this.#taken(id, pending, data.length);
+  }
+
+  /** Throws where the host asks for more than a program may: it was taken over. */
+  #takeAsk(ask: ChildAsk): void {
+    const { id, call } = ask;
+    const pending = this.#pending.get(id);
+    if (!pending) return;
+    const { codeCallsMax, codeConcurrencyMax } = this.#options.limits;
+    const { onAsk } = pending.options;
+    if (!onAsk || pending.asked >= codeCallsMax || pending.asking >= codeConcurrencyMax)
+      throw new Error('more calls than a program may make');
+    pending.asked += 1;
+    pending.asking += 1;
+    void onAsk(ask).then((answer) => {
+      pending.asking -= 1;
+      if (this.#pending.has(id)) this.#send({ answer: { id, call, ...answer } });
+    });
   }
 
   #taken(id: number, pending: Pending, bytes: number): void {
@@ -293,12 +319,12 @@ function toEnd(result: JobResult): JobEnd {
 }
 
 /**
- * Lets a session of processes run before others. Each session gets its share of the processors, so that a fork bomb that
- * makes thousands of them would keep its host from ending it. Only root may; for others RLIMIT_NPROC bounds it first.
+ * Lets a session of processes run before others, or behind them. Each session gets its share of the processors, so that a fork bomb that
+ * makes thousands of them would keep its host from ending it. Only root may go before; for others RLIMIT_NPROC bounds it first.
  */
-function prefer(pid: number): void {
+function prefer(pid: number, nice: number): void {
   try {
-    writeFileSync(`/proc/${pid}/autogroup`, '-10');
+    writeFileSync(`/proc/${pid}/autogroup`, `${nice}`);
   } catch {
     // EPERM; ENOENT on a kernel without autogroups; ESRCH.
   }

@@ -1,5 +1,5 @@
 /** Which hosts there are: started on demand, warmed, reaped when idle, replaced when they die, never more than `hostsMax`. */
-import type { Tier } from '../call.ts';
+import type { HostTier, Tier } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -19,7 +19,7 @@ export type { Place } from './host-masks.ts';
 export type { PathView } from './job.ts';
 
 export interface HostStatus {
-  tier: Tier;
+  tier: HostTier;
   workspace: string;
   pid: number;
   threads: number;

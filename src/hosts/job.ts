@@ -1,5 +1,5 @@
 /** Plain data between the gateway and a tier host: what crosses fd 3, in frames of docs/protocol.md's codec. */
-import type { Denial, FileChange, Tier, Verdict } from '../call.ts';
+import type { Denial, FileChange, HostTier, Verdict } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Rule } from '../policy/schema.ts';
@@ -31,10 +31,40 @@ export interface Job {
   readonly keeper?: { readonly session: string; readonly keptMax: number };
   /** By which the egress proxy knows its command, where that may connect. */
   readonly egressToken?: string;
+  /** Of a program for an isolate host. */
+  readonly isolate?: IsolateBounds;
   /** Where it keeps what it changes: the spool of the workspace, which its host holds, and its own name there. */
   readonly journal?: { readonly folder: string; readonly key: string };
   /** Instead of a tool: calls that were cut off, by their names in the spool, are taken back. */
   readonly rollBack?: { readonly folder: string; readonly keys: readonly string[] };
+}
+
+/** What a program in an isolate may use and call. */
+export interface IsolateBounds {
+  readonly memoryMb: number;
+  readonly cpuMs: number;
+  /** Its value as JSON. */
+  readonly resultBytes: number;
+  /** Names of the tools that it may call. */
+  readonly tools: readonly string[];
+}
+
+/** A call that a program makes. */
+export interface ChildAsk {
+  /** Of the job. */
+  readonly id: number;
+  /** Its number in the program. */
+  readonly call: number;
+  readonly tool: string;
+  readonly input: unknown;
+}
+
+/** What came of it: its data, or the error. */
+export interface ChildAnswer {
+  readonly id: number;
+  readonly call: number;
+  readonly data?: unknown;
+  readonly error?: WireError;
 }
 
 /** What a job says of its journal. */
@@ -116,7 +146,7 @@ export interface Identity {
 
 /** The first frame that a host gets: all that it may know. */
 export interface HostSetup {
-  readonly tier: Tier;
+  readonly tier: HostTier;
   /** Absolute; absent where the tier sees no workspace. */
   readonly workspace?: string;
   readonly view: PathView;
@@ -135,6 +165,7 @@ export type ToHost =
   | { readonly setup: HostSetup }
   | { readonly run: Job }
   | { readonly abort: Abort }
+  | { readonly answer: ChildAnswer }
   | { readonly taken: OutputTaken }
   /** Lets go of all that is kept for a session. */
   | { readonly endSession: string };
@@ -162,6 +193,7 @@ export type FromHost =
   | { readonly ready: true }
   | { readonly done: { readonly id: number; readonly result: JobResult } }
   | { readonly output: HostOutput }
+  | { readonly ask: ChildAsk }
   /** How many things it keeps between calls. */
   | { readonly kept: number };
 
@@ -171,10 +203,11 @@ export type FromHost =
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
-  const { ready, done, output, kept } = message;
+  const { ready, done, output, kept, ask } = message;
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
   if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };
+  if (isRecord(ask) && isAsk(ask)) return { ask };
   if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
     return { done: { id: done.id, result: done.result } };
   return undefined;
@@ -209,6 +242,9 @@ const isRecord = (value: unknown): value is Record<string, unknown> => typeof va
 
 const isOutput = (it: Record<string, unknown>): it is Record<string, unknown> & HostOutput =>
   typeof it.id === 'number' && (it.stream === 'stdout' || it.stream === 'stderr') && it.data instanceof Uint8Array;
+
+const isAsk = (it: Record<string, unknown>): it is Record<string, unknown> & ChildAsk =>
+  typeof it.id === 'number' && Number.isSafeInteger(it.call) && typeof it.tool === 'string';
 
 function isResult(it: unknown): it is JobResult {
   if (!isRecord(it) || !isRecord(it.usage) || typeof it.usage.cpuMs !== 'number') return false;

@@ -49,7 +49,7 @@ export const intent =
     if (mayChange(call)) {
       // A log that can't be written may hold up the daemon for a second at each attempt; it tries again by itself.
       if (!log.writable) throw unwritable();
-      log.append({ ...entryOf(call, 'intent'), input: call.rawInput });
+      log.append({ ...entryOf(call, 'intent'), input: call.rawInput, ...parentOf(call) });
       call.intended = true;
       log.flush();
     }
@@ -80,8 +80,14 @@ function resourcesOf(usage: NonNullable<Call['usage']>): NonNullable<AuditEntry[
   };
 }
 
-function detailOf({ costUsd, redactions, denied, connected }: Call): Pick<AuditEntry, 'detail'> {
+/** Of a call that a program makes. */
+const parentOf = ({ options: { parentCallId } }: Call): Pick<AuditEntry, 'detail'> =>
+  parentCallId === undefined ? {} : { detail: { parentCallId } };
+
+function detailOf({ costUsd, redactions, denied, connected, options }: Call): Pick<AuditEntry, 'detail'> {
+  const { parentCallId } = options;
   const detail = {
+    ...(parentCallId !== undefined && { parentCallId }),
     ...(costUsd !== undefined && { costUsd }),
     ...(redactions !== undefined && { redactions }),
     ...(connected && { connected }),

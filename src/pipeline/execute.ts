@@ -1,5 +1,6 @@
 import { ToolError } from '../errors.ts';
 import type { Hosts, PathView, Ran, RunOptions } from '../hosts/hosts.ts';
+import type { Isolates } from '../hosts/isolates.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import { decide } from '../policy/decide.ts';
@@ -12,9 +13,11 @@ import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
+import { runProgram } from './program.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
 
 export interface ExecuteParts {
+  readonly isolates: Isolates;
   readonly hosts: Hosts;
   readonly limits: Limits;
   readonly powers: Powers;
@@ -30,8 +33,22 @@ export const execute =
   (parts: ExecuteParts): Handler =>
   async (call) => {
     if (call.options.preview) return shownPreviewOf(call, parts);
+    if (checkedOf(call).tool.isolated) return isolated(call, parts);
     return inTime(call, parts, () => run(call, parts));
   };
+
+/** A program, in an isolate host; it is held to no rules on paths, since it sees none. */
+async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
+  const ran = await runProgram(call, parts, {
+    timeout: (limitMs) => timeout(checkedOf(call), limitMs),
+    beforeStart: async () => {
+      policyOfStart(call, parts);
+      call.onStart?.();
+      await call.confirm?.();
+    },
+  });
+  return taken(ran, call);
+}
 
 /** Aborts the call when its time is over. */
 async function inTime<T>(

@@ -1,5 +1,6 @@
 /** The order of the stages, in one place; docs/lifecycle.md draws it. */
 import type { Hosts } from '../hosts/hosts.ts';
+import type { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditLog } from '../store/audit-log.ts';
@@ -37,6 +38,7 @@ export interface PipelineParts {
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
   readonly hosts: Hosts;
+  readonly isolates: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;

@@ -1,9 +1,10 @@
+import type { Tier } from '../call.ts';
 import { placesOf } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import { hostTierOf } from '../tools/tool.ts';
-import type { FairQueue } from './fair-queue.ts';
-import { checkedOf, type Stage } from './stage.ts';
+import { hostTierOf, type Tool } from '../tools/tool.ts';
+import type { FairQueue, Place } from './fair-queue.ts';
+import { type Call, checkedOf, type Stage } from './stage.ts';
 
 /** Waits for a place at the tier host of the call's workspace. QUEUE_FULL when too many wait. */
 export const schedule =
@@ -15,11 +16,8 @@ export const schedule =
     const arrivedAt = powers.monotonicMs();
     const { signal } = call.controller;
     signal.throwIfAborted();
-    const places = placesOf(tier, limits);
     const leave = await queue.enter({
-      line: `${tier}\0${call.workspace}`,
-      places,
-      placesOfSession: tier === 'execute' ? limits.sessionCommandsMax : places,
+      ...placeOf(tool, tier, { call, limits }),
       session: call.sessionId,
       signal,
       congested: () => call.congested(),
@@ -31,3 +29,15 @@ export const schedule =
       leave();
     }
   };
+
+/** Programs have places of their own: they wait for calls, which must find theirs. */
+function placeOf(
+  { isolated }: Tool,
+  tier: Tier,
+  { call, limits }: { call: Call; limits: Limits },
+): Pick<Place, 'line' | 'places' | 'placesOfSession'> {
+  if (isolated) return { line: 'isolate', places: limits.isolatesMax, placesOfSession: limits.sessionIsolatesMax };
+  const places = placesOf(tier, limits);
+  const placesOfSession = tier === 'execute' ? limits.sessionCommandsMax : places;
+  return { line: `${tier}\0${call.workspace}`, places, placesOfSession };
+}

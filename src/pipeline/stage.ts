@@ -1,5 +1,5 @@
 /** What passes through the pipeline: one call, whose facts each stage may read and add to. */
-import type { CallOptions, CallState, Decision, Denial, Effect, Tier, Verdict } from '../call.ts';
+import type { CallOptions, CallState, Decision, Denial, Effect, Tier, ToolResult, Verdict } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
 import type { JobUsage } from '../hosts/job.ts';
 import type { Decided } from '../policy/decide.ts';
@@ -27,6 +27,13 @@ export interface Checked {
   readonly tier: Tier;
 }
 
+/** Makes a call for a program; never rejects. `signal` is aborted with the ToolError that it then ends with. */
+export type ChildCall = (
+  tool: string,
+  input: unknown,
+  control: { readonly signal: AbortSignal; onState(state: CallState): void },
+) => Promise<ToolResult>;
+
 export interface Call {
   readonly id: string;
   readonly sessionId: string;
@@ -51,6 +58,8 @@ export interface Call {
   /** Takes output while it comes; gives a promise where more had better wait until it settles, which never rejects. */
   output(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 
+  /** For programs. */
+  child?: ChildCall;
   /** Called before its job is sent, each time it is. Throws STORE_FAILED; then it does not run. */
   onStart?: () => void;
 

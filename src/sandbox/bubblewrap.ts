@@ -3,6 +3,7 @@
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
+import type { HostTier } from '../call.ts';
 import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 
 export type Mount =
@@ -30,6 +31,8 @@ export interface Profile {
   readonly seccompFd?: number;
 }
 
+/** It writes nothing. */
+const ISOLATE_TMP_BYTES = 1024 * 1024;
 const SHM_BYTES = 32 * 1024 * 1024;
 
 /** All of bwrap's arguments up to the program, without environment and directory. */
@@ -132,12 +135,12 @@ const toolchainMounts = ({ toolchains = [] }: ProfileRequest): Mount[] =>
   toolchains.filter((it) => !it.startsWith('/usr/')).map((path) => ({ kind: 'ro-try', path }));
 
 /** The profile of a tier host that runs tools in its own threads. */
-export function hostProfile(tier: 'read_only' | 'write' | 'external_api', request: ProfileRequest): Profile {
+export function hostProfile(tier: Exclude<HostTier, 'execute'>, request: ProfileRequest): Profile {
   const { workspace, runtime, shownId, spool } = request;
-  const sees = workspace !== undefined && tier !== 'external_api';
+  const sees = workspace !== undefined && (tier === 'read_only' || tier === 'write');
   return {
     mounts: [
-      tmp(request.tmpBytes),
+      tmp(tier === 'isolate' ? ISOLATE_TMP_BYTES : request.tmpBytes),
       ...(sees ? workspaceMounts(workspace, tier === 'write', request) : []),
       ...(tier === 'write' && spool !== undefined ? [{ kind: 'rw', path: spool } as const] : []),
       // Last, so that a policy that hides Ringfence's own files does not keep its hosts from starting.

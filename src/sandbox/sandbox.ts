@@ -5,7 +5,7 @@
 import type { ChildProcess, StdioOptions } from 'node:child_process';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Tier } from '../call.ts';
+import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -51,12 +51,12 @@ export interface Confinement {
 export interface Sandbox extends AsyncDisposable {
   readonly confinement: Confinement;
   /** Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier, with the fix. */
-  assertHolds(tier: Tier): void;
+  assertHolds(tier: HostTier): void;
   /**
    * Starts `program` as the tier host; `stdio` is for descriptors 0 to 3, and to 4 where its commands may connect. An execute
    * host has no masks, its commands have.
    */
-  startHost(tier: Tier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
+  startHost(tier: HostTier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
   /** Where an execute host that was started makes the control groups of its commands; undefined where there are none. */
   commandPlaceOf(host: ChildProcess): CommandPlace | undefined;
   /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
@@ -77,7 +77,13 @@ export interface CommandParts {
 export type Stdio = Extract<StdioOptions, readonly unknown[]>;
 
 /** Lowest level at which a tier runs, by default; docs/policy.md lets an operator lower it once policies can. */
-const LEVEL_NEEDED: Record<Tier, Level> = { read_only: 'B', write: 'B', execute: 'B', external_api: 'B' };
+const LEVEL_NEEDED: Record<HostTier, Level> = {
+  read_only: 'B',
+  write: 'B',
+  execute: 'B',
+  external_api: 'B',
+  isolate: 'B',
+};
 const RANK: Record<Level, number> = { none: 0, C: 1, B: 2, A: 3 };
 
 /** It writes nothing. */
@@ -148,7 +154,7 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
 }
 
 interface HostRequest {
-  readonly tier: Tier;
+  readonly tier: HostTier;
   readonly workspace: string;
   readonly program: readonly string[];
   readonly masks: Masks;
@@ -316,7 +322,7 @@ async function tryOut(
   return { ...base, level: 'none', missing: [...missing, ...notHeld(best.probes)], advice: best.reason };
 }
 
-function assertHolds({ level, advice, missing }: Confinement, tier: Tier): void {
+function assertHolds({ level, advice, missing }: Confinement, tier: HostTier): void {
   const needed = LEVEL_NEEDED[tier];
   if (RANK[level] >= RANK[needed]) return;
   throw new ToolError(
@@ -340,7 +346,7 @@ function unavailable(advice: string): Sandbox {
   const missing = ['bubblewrap', 'cgroup'];
   const probes = allProbes('unknown');
   const confinement: Confinement = { level, backend: 'none', cgroup: 'none', missing, advice, nests: false, probes };
-  const refuse = (tier: Tier): never => {
+  const refuse = (tier: HostTier): never => {
     assertHolds(confinement, tier);
     throw new ToolError('SANDBOX_UNAVAILABLE', 'there is no sandbox on this machine', { suggestion: advice });
   };

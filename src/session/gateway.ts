@@ -17,6 +17,7 @@ import type { AuditEntry } from '../store/audit-log.ts';
 import type { CallStore } from '../store/call-store.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Batches } from './batches.ts';
+import { withChildCalls } from './child-calls.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { authenticate, type Identify, type Identity, principalOf } from './identity.ts';
@@ -268,7 +269,7 @@ export class Gateway {
       ...{ id, secret, role, client, workspace, root, toolset, limits, powers },
       principal: identity.principal,
       policy: policies.of({ workspace, principal: identity.policy, hello: asked.policy }),
-      run: pipeline.run,
+      run: withChildCalls(pipeline.run, () => session),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
       congested: () => outbox.congested || session.isFull,
       onUpdate: (call, state) => this.#update(outbox, call, state),

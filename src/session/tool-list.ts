@@ -2,6 +2,7 @@
 import { couldAllow, decideTool } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Params } from '../protocol/messages.ts';
+import { declarationsOf } from '../tools/declarations.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
 import type { Session } from './session.ts';
 
@@ -16,6 +17,13 @@ export function toolNames({ options, policy: policyNow }: Session): string[] {
 const isNamedBy = ({ rules, and }: Policy, name: string): boolean =>
   [rules, ...and.map((it) => it.rules)].flat().some(({ id }) => id === `tools.${name}.decision`);
 
+/** What a program may call is told where the tool that runs programs is. */
+function withTools(description: string, { toolset, limits }: Session['options'], policy: Policy): string {
+  const callable = toolsOf(toolset).filter((it) => !it.isolated && couldAllow(policy, it));
+  const infos = callable.map((it) => toToolInfo(it, decideTool(policy, it)));
+  return `${description}\n${declarationsOf(infos, limits.codeDeclarationsChars)}`;
+}
+
 /** The answer to `tools.list`. */
 export function toolList(
   { options, policy: policyNow }: Session,
@@ -28,6 +36,9 @@ export function toolList(
     .filter((it) => couldAllow(policy, it))
     .filter((it) => isWhole || !it.isExtra || isNamedBy(policy, it.name))
     .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
-    .map((it) => toToolInfo(it, decideTool(policy, it)));
+    .map((it) => {
+      const info = toToolInfo(it, decideTool(policy, it));
+      return it.isolated ? { ...info, description: withTools(info.description, options, policy) } : info;
+    });
   return { tools: infos.map((it) => toFormat(it, format)) };
 }

@@ -1,4 +1,5 @@
 /** Written by `npm run gen` from the files of src/tools/<group>/; test/tidy.test.ts compares it with them. */
+import codeRun from './code/run.ts';
 import dataValidate from './data/validate.ts';
 import fileCopy from './file/copy.ts';
 import fileDelete from './file/delete.ts';
@@ -28,6 +29,7 @@ import workspaceSearchSymbol from './workspace/search-symbol.ts';
 import workspaceStructure from './workspace/structure.ts';
 
 export const builtinTools = {
+  code_run: codeRun,
   data_validate: dataValidate,
   file_copy: fileCopy,
   file_delete: fileDelete,

@@ -328,6 +328,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly state?: { readonly name: string; readonly schema: z.ZodType };
   /** The command line that a call runs, for tools that run one; policies judge it by its programs and paths. */
   commandOf?(input: z.output<I>): CommandLine | undefined;
+  /** Whether a call is a program of the caller's, which runs in an isolate host and has no authority but tool calls. Its `run` is never called. */
+  readonly isolated?: boolean;
   /** Whether it keeps something in its host from one call to the next: it gets a host that only such tools use. */
   readonly keeps?: boolean;
   /** What the call is expected to cost, in US dollars; reserved before it runs. */

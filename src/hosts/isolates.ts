@@ -1,0 +1,213 @@
+/** Isolate hosts: one program at a time in each, none shared by two sessions, one spare, ended when anything but the program went wrong. */
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+import { statmOf } from '../sandbox/proc.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { end, unlessAborted } from './ends.ts';
+import { Host, type JobEnd, type JobRequest } from './host.ts';
+import type { HostStatus, Ran, RunOptions } from './hosts.ts';
+
+export interface IsolatesOptions {
+  readonly sandbox: Sandbox;
+  /** Node and its arguments for an isolate host. */
+  readonly program: readonly string[];
+  readonly limits: Limits;
+}
+
+/** Whose program it is. The host has no workspace, but is started as its owner. */
+export interface Owner {
+  readonly session: string;
+  readonly workspace: string;
+}
+
+export interface ProgramRequest extends JobRequest {
+  readonly isolate: NonNullable<JobRequest['isolate']>;
+}
+
+interface Room {
+  readonly host: Host;
+  readonly workspace: string;
+  /** Whose it is, once a program ran in it. */
+  session?: string;
+  runs: number;
+  /** Whether a program has it. */
+  isHeld: boolean;
+}
+
+const MIB = 1024 * 1024;
+const REAP_EVERY_MS = 10_000;
+const NO_VIEW = { key: '', rules: [], home: '' };
+
+export class Isolates implements AsyncDisposable {
+  readonly #rooms = new Set<Room>();
+  readonly #ending = new Set<Promise<void>>();
+  readonly #options: IsolatesOptions;
+  readonly #powers: Powers;
+  #closed = false;
+
+  constructor(options: IsolatesOptions, powers: Powers) {
+    this.#options = options;
+    this.#powers = powers;
+    this.#reapLater();
+  }
+
+  /**
+   * Runs a program to its end. Throws SANDBOX_UNAVAILABLE when there can be no host, MEMORY_LIMIT or HOST_CRASHED when it ended
+   * under the program, QUEUE_FULL when all hosts are busy, and the signal's reason when that comes before the start.
+   */
+  async run(owner: Owner, request: ProgramRequest, options: RunOptions): Promise<Ran> {
+    const room = this.#take(owner);
+    const { host } = room;
+    let isClean = false;
+    try {
+      await unlessAborted(host.ready, options.signal);
+      await options.beforeStart?.();
+      const { end: how, peakBytes, isOver } = await this.#watched(host, request, options);
+      if ('crashed' in how) throw isOver ? overMemory(request.isolate.memoryMb, host.pid) : crashed(host.pid);
+      const { result } = how;
+      isClean = result.usage.verdict === 'ok' && !options.signal.aborted;
+      return { pid: host.pid, result: { ...result, usage: { ...result.usage, peakBytes } } };
+    } finally {
+      room.runs += 1;
+      room.isHeld = false;
+      if (!isClean || room.runs >= this.#options.limits.isolateRunsMax) this.#drop(room);
+      this.#spare(owner.workspace);
+    }
+  }
+
+  /** Ends the idle hosts of a session that is over; its programs were cancelled. */
+  endSession(session: string): void {
+    for (const room of this.#rooms) if (room.session === session && room.host.jobs === 0) this.#drop(room);
+  }
+
+  /** As the hosts of tiers tell of themselves. */
+  status(): HostStatus[] {
+    return [...this.#rooms].map(({ host, workspace }) => {
+      const { privateBytes, sharedBytes } = statmOf(host.pid);
+      const rssBytes = privateBytes + sharedBytes;
+      return {
+        tier: 'isolate',
+        workspace,
+        pid: host.pid,
+        threads: 1,
+        busy: host.jobs,
+        rssBytes,
+        cpuMs: 0,
+        restarts: 0,
+      };
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    for (const room of this.#rooms) this.#drop(room);
+    await Promise.all(this.#ending);
+  }
+
+  async #watched(
+    host: Host,
+    request: ProgramRequest,
+    options: RunOptions,
+  ): Promise<{ end: JobEnd; peakBytes: number; isOver: boolean }> {
+    const { isolateLookMs, isolateHeadroomMb } = this.#options.limits;
+    const before = memoryOf(host.pid);
+    const max = before + (request.isolate.memoryMb + isolateHeadroomMb) * MIB;
+    let [peakBytes, isOver] = [0, false];
+    let timer: Timer;
+    const look = () => {
+      const now = memoryOf(host.pid);
+      peakBytes = Math.max(peakBytes, now - before);
+      isOver ||= now > max;
+      if (isOver) host.kill();
+      else timer = this.#powers.after(isolateLookMs, look);
+    };
+    // Sent before it returns.
+    const running = host.run(request, options);
+    options.onStarted?.();
+    timer = this.#powers.after(isolateLookMs, look);
+    try {
+      return { end: await running, peakBytes, isOver };
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  /** One of this session's own, else a spare, else a new one; held before anything is awaited. */
+  #take({ session, workspace }: Owner): Room {
+    const free = [...this.#rooms].filter((it) => it.host.alive && !it.isHeld && it.workspace === workspace);
+    const own = free.find((it) => it.session === session) ?? free.find((it) => it.session === undefined);
+    const room = own ?? this.#start(workspace);
+    room.session = session;
+    room.isHeld = true;
+    return room;
+  }
+
+  /** So that the next session, or the next program after one that had to be killed, need not wait. */
+  #spare(workspace: string): void {
+    if (this.#closed || this.#rooms.size >= this.#options.limits.isolateHostsMax) return;
+    const has = [...this.#rooms].some((it) => it.host.alive && it.session === undefined && it.workspace === workspace);
+    if (has) return;
+    try {
+      this.#start(workspace);
+    } catch (error) {
+      this.#powers.log.warn({ error }, 'no spare isolate host');
+    }
+  }
+
+  #start(workspace: string): Room {
+    if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
+    const { sandbox, program, limits } = this.#options;
+    this.#makeRoom();
+    const host = new Host({
+      ...{ tier: 'isolate', workspace, program, sandbox, limits, powers: this.#powers },
+      setup: { tier: 'isolate', view: NO_VIEW, limits, threads: 1, jobsPerThread: 1 },
+    });
+    const room: Room = { host, workspace, runs: 0, isHeld: false };
+    this.#rooms.add(room);
+    void host.gone.then(() => this.#rooms.delete(room));
+    return room;
+  }
+
+  /** Ends the host that has been idle longest where there are as many as there may be. */
+  #makeRoom(): void {
+    if (this.#rooms.size < this.#options.limits.isolateHostsMax) return;
+    const [idlest] = [...this.#rooms].filter((it) => !it.isHeld).sort((a, b) => a.host.idleSince - b.host.idleSince);
+    if (!idlest)
+      throw new ToolError('QUEUE_FULL', `all ${this.#rooms.size} isolate hosts are busy`, {
+        details: { retryAfterMs: 100 },
+      });
+    this.#drop(idlest);
+  }
+
+  #drop(room: Room): void {
+    this.#rooms.delete(room);
+    const ended = end(room.host).finally(() => this.#ending.delete(ended));
+    this.#ending.add(ended);
+  }
+
+  #reapLater(): void {
+    this.#powers.after(REAP_EVERY_MS, () => {
+      if (this.#closed) return;
+      const before = this.#powers.monotonicMs() - this.#options.limits.hostIdleMs;
+      for (const room of this.#rooms) if (!room.isHeld && room.host.idleSince < before) this.#drop(room);
+      this.#reapLater();
+    });
+  }
+}
+
+const memoryOf = (pid: number): number => statmOf(pid).privateBytes;
+
+function overMemory(memoryMb: number, hostPid: number): ToolError {
+  return new ToolError('MEMORY_LIMIT', `the program needed more than ${memoryMb} MiB of memory`, {
+    suggestion: 'Work on less at a time.',
+    details: { limit: memoryMb * MIB, enforcedBy: 'watchdog', hostPid },
+  });
+}
+
+function crashed(hostPid: number): ToolError {
+  return new ToolError('HOST_CRASHED', 'the process that ran this program ended under it', {
+    suggestion: 'It may have made something that the engine can not hold. Calls that it had made are not undone.',
+    details: { hostPid },
+  });
+}

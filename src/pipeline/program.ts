@@ -1,0 +1,180 @@
+/** Runs a program of a caller's in an isolate host; what it calls goes through the whole pipeline as calls of the same session. */
+import type { CallState, ToolResult } from '../call.ts';
+import { ToolError, type WireError } from '../errors.ts';
+import type { Ran } from '../hosts/hosts.ts';
+import type { Isolates } from '../hosts/isolates.ts';
+import type { ChildAnswer, ChildAsk, IsolateBounds } from '../hosts/job.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+import { leastOf, timeLimitOf } from './bounds.ts';
+import { type Call, checkedOf } from './stage.ts';
+
+export interface ProgramParts {
+  readonly isolates: Isolates;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+/** What a tool that is `isolated` takes. */
+export interface ProgramInput {
+  readonly code: string;
+  readonly input?: unknown;
+  readonly tools?: readonly string[] | undefined;
+  readonly memoryMb?: number | undefined;
+}
+
+/** `beforeStart` has the last word. Throws what ended the program, and what `beforeStart` throws. */
+export async function runProgram(
+  call: Call,
+  { isolates, limits, powers }: ProgramParts,
+  { beforeStart, timeout }: { beforeStart: () => Promise<void>; timeout: (limitMs: number) => ToolError },
+): Promise<Ran> {
+  const { tool, input } = checkedOf(call);
+  const { code, input: value } = input as ProgramInput;
+  const { signal } = call.controller;
+  const limitMs = timeLimitOf(call, limits);
+  const clock = new Clock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
+    call.controller.abort(timeout(limitMs)),
+  );
+  // Ends what it called when it ends itself, whatever the reason.
+  const children = new AbortController();
+  const isolate = boundsOf(call, limits);
+  const job = { tool: tool.name, input: { code, ...(value !== undefined && { input: value }) }, isolate };
+  const { session, workspace } = { session: call.sessionId, workspace: call.workspace };
+  try {
+    return await isolates.run({ session, workspace }, job, {
+      signal,
+      beforeStart,
+      onAsk: (ask) => answerTo(ask, { call, isolate, limits, clock, signal: children.signal }),
+      onStarted: () => {
+        call.started = true;
+        clock.start();
+        call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
+      },
+    });
+  } catch (error) {
+    // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
+    throw signal.aborted ? signal.reason : error;
+  } finally {
+    clock.stop();
+    const by = signal.aborted ? (signal.reason as ToolError).message : 'the program that made this call ended';
+    children.abort(new ToolError('CANCELLED', by, { details: { by: 'program' } }));
+  }
+}
+
+/** Names that a program may call: what its caller says of what the session has; never another program. */
+function boundsOf(call: Call, limits: Limits): IsolateBounds {
+  const { tools: asked, memoryMb = DEFAULT_MEMORY_MB } = checkedOf(call).input as ProgramInput;
+  const callable = [...call.toolset].filter(([, { tool }]) => !tool.isolated).map(([name]) => name);
+  const unknown = asked?.filter((it) => !callable.includes(it)) ?? [];
+  if (unknown.length > 0)
+    throw new ToolError('TOOL_NOT_FOUND', `no tool ${unknown.slice(0, 8).join(', ')} that a program may call`);
+  const of = (key: 'cpuMs' | 'memoryMb' | 'outputBytes', most: number) =>
+    leastOf(call.policy, { tier: 'execute', key, most });
+  return {
+    tools: asked ?? callable,
+    memoryMb: Math.max(of('memoryMb', Math.min(memoryMb, limits.codeMemoryMb)), MEMORY_MB_MIN),
+    cpuMs: of('cpuMs', limits.codeCpuMs),
+    resultBytes: of('outputBytes', limits.codeResultBytes),
+  };
+}
+
+const DEFAULT_MEMORY_MB = 64;
+/** The engine starts with no less. */
+const MEMORY_MB_MIN = 8;
+
+/** Runs one call of a program; never rejects. */
+async function answerTo(
+  { tool, input }: ChildAsk,
+  {
+    call,
+    isolate,
+    limits,
+    clock,
+    signal,
+  }: { call: Call; isolate: IsolateBounds; limits: Limits; clock: Clock; signal: AbortSignal },
+): Promise<Omit<ChildAnswer, 'id' | 'call'>> {
+  // The host checks it too, and may lie.
+  if (!call.child || !isolate.tools.includes(tool))
+    return { error: new ToolError('TOOL_NOT_FOUND', `this program may not call ${tool.slice(0, 64)}`).toWire() };
+  let isPaused = false;
+  const onState = ({ status }: CallState) => {
+    const isBlocked = status === 'blocked-on-user';
+    if (isBlocked === isPaused) return;
+    isPaused = isBlocked;
+    clock.pause(isBlocked ? 1 : -1);
+  };
+  const result = await call.child(tool, input, { signal, onState });
+  if (isPaused) clock.pause(-1);
+  return toAnswer(result, limits);
+}
+
+function toAnswer(result: ToolResult, { codeAnswerBytes: limit }: Limits): { data: unknown } | { error: WireError } {
+  if (!result.success) return { error: result.error };
+  const used = sizeOf(result.data);
+  if (used <= limit) return { data: result.data };
+  const error = new ToolError('OUTPUT_LIMIT', `the result is about ${used} bytes; a program gets at most ${limit}`, {
+    suggestion: 'Ask for a part of it.',
+    details: { limit, used },
+  });
+  return { error: error.toWire() };
+}
+
+/** About what it takes as JSON. */
+function sizeOf(value: unknown): number {
+  if (typeof value === 'string') return value.length + 2;
+  if (typeof value !== 'object' || value === null) return 8;
+  return Object.entries(value).reduce((sum, [key, it]) => sum + key.length + 4 + sizeOf(it), 2);
+}
+
+/** The time of a program, which stands still while one of its calls waits for a person, up to a bound. */
+class Clock {
+  readonly #powers: Powers;
+  readonly #onEnd: () => void;
+  #leftMs: number;
+  #pauseLeftMs: number;
+  #sinceMs = 0;
+  #pauses = 0;
+  #timer: Timer | undefined;
+
+  constructor(ms: number, { powers, pausedMsMax }: { powers: Powers; pausedMsMax: number }, onEnd: () => void) {
+    this.#leftMs = ms;
+    this.#pauseLeftMs = pausedMsMax;
+    this.#powers = powers;
+    this.#onEnd = onEnd;
+  }
+
+  start(): void {
+    this.#sinceMs = this.#powers.monotonicMs();
+    this.#set();
+  }
+
+  /** By one more call that waits for a person, or one less. */
+  pause(change: 1 | -1): void {
+    if (!this.#timer) return;
+    this.#count();
+    this.#pauses += change;
+    this.#set();
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #count(): void {
+    const now = this.#powers.monotonicMs();
+    const passedMs = now - this.#sinceMs;
+    const pausedMs = this.#pauses > 0 ? Math.min(passedMs, this.#pauseLeftMs) : 0;
+    this.#pauseLeftMs -= pausedMs;
+    this.#leftMs -= passedMs - pausedMs;
+    this.#sinceMs = now;
+  }
+
+  #set(): void {
+    this.#timer?.cancel();
+    // What waits longer than that counts as the program's own time.
+    const ms = this.#pauses > 0 ? this.#pauseLeftMs + this.#leftMs : this.#leftMs;
+    this.#timer = this.#powers.after(Math.max(ms, 0), this.#onEnd);
+  }
+}

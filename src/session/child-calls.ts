@@ -1,0 +1,26 @@
+/** Calls that a program makes: calls of its session like any other, with their own record, ended with the program. */
+import type { CallOptions, ToolResult } from '../call.ts';
+import type { ToolError } from '../errors.ts';
+import type { Call, ChildCall, Handler } from '../pipeline/stage.ts';
+import type { Session } from './session.ts';
+
+/** Gives each call its way to make others. */
+export const withChildCalls =
+  (run: Handler, session: () => Session): Handler =>
+  (call) => {
+    call.child = childCallsOf(session(), call);
+    return run(call);
+  };
+
+/** How calls are made for the program of `parent`. */
+function childCallsOf(session: Session, parent: Pick<Call, 'id'>): ChildCall {
+  return async (tool, input, { signal, onState }): Promise<ToolResult> => {
+    const callId = session.options.powers.uuid();
+    const options: CallOptions = { callId, parentCallId: parent.id };
+    const cancel = () => session.abort(callId, signal.reason as ToolError);
+    const result = session.call(tool, input, options, onState);
+    signal.addEventListener('abort', cancel, { once: true });
+    if (signal.aborted) cancel();
+    return result.finally(() => signal.removeEventListener('abort', cancel));
+  };
+}

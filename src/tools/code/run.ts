@@ -1,0 +1,71 @@
+import * as z from 'zod';
+import { ToolError } from '../../errors.ts';
+import { defaultLimits } from '../../limits.ts';
+import { defineTool } from '../tool.ts';
+
+const { codeCharsMax, codeMemoryMb, codeLogsMax, callTimeoutMs } = defaultLimits;
+const DEFAULT_TIMEOUT_MS = 30_000;
+
+export default defineTool({
+  name: 'code_run',
+  title: 'Run a program over tools',
+  summary: [
+    'Run JavaScript or TypeScript that calls tools: one program instead of many calls, whose results it filters, joins and counts.',
+    'The code is the body of an async function: `await tools.file_read({ path: "a.txt" })` gives the data of that tool or throws an Error with `code`; `return` a JSON value.',
+    'It also has `input`, `console` and `setTimeout`, and nothing else: no files, network, require or import.',
+    'Each tool call is judged and recorded as if it were made alone; calls that are not awaited end with the program.',
+  ].join(' '),
+  version: '1.0.0',
+  category: 'development',
+  tier: 'execute',
+  isolated: true,
+  destructive: true,
+  isExtra: true,
+  // What it calls has effects, and is judged by them.
+  effects: () => [],
+  timeoutMs: ({ timeoutMs = DEFAULT_TIMEOUT_MS }) => timeoutMs,
+  input: z.strictObject({
+    code: z
+      .string()
+      .min(1)
+      .max(codeCharsMax)
+      .describe('Body of an async function; JavaScript, or TypeScript whose types are left out.'),
+    input: z.unknown().optional().describe('Any JSON value, as `input` in the program.'),
+    tools: z
+      .array(z.string().min(1).max(128))
+      .max(128)
+      .optional()
+      .describe('Names of the only tools that it may call; all of the session by default.'),
+    timeoutMs: z
+      .int()
+      .min(1)
+      .max(callTimeoutMs.execute)
+      .optional()
+      .describe(`Longest that it may run; ${DEFAULT_TIMEOUT_MS} by default. Waiting for a person does not count.`),
+    memoryMb: z.int().min(8).max(codeMemoryMb).optional().describe('Memory that it may take, in MiB; 64 by default.'),
+  }),
+  output: z.strictObject({
+    value: z.unknown().optional().describe('What it returned; absent for undefined.'),
+    logs: z
+      .array(z.strictObject({ level: z.enum(['log', 'info', 'warn', 'error']), text: z.string() }))
+      .max(codeLogsMax)
+      .describe('What it wrote to the console.'),
+  }),
+  examples: [
+    { input: { code: 'return 1 + 1' }, output: { value: 2, logs: [] } },
+    {
+      input: {
+        code: 'const read = await tools.file_read({ path: input }); console.log(read.content.length); return read.content.split("\\n").length',
+        input: 'notes.txt',
+      },
+      output: { value: 4 },
+    },
+    { input: { code: 'const n: number = 2; return n' }, output: { value: 2 } },
+    { input: { code: 'throw new Error("no")' }, error: 'CODE_ERROR' },
+  ],
+  aliases: [],
+
+  run() {
+    throw new ToolError('INTERNAL', 'programs run in isolate hosts only');
+  },
+});

@@ -1,0 +1,198 @@
+/** `code_run`: a program's value, console, input and bounds, and the calls that it makes. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { CallRecord } from '../../src/call.ts';
+import type { Client } from '../../src/client.ts';
+import { ALLOW_COMMANDS, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+
+const POLICY = `${ALLOW_COMMANDS}rules:
+  - { id: asked, match: { path: asked.txt }, decision: ask, reason: A person looks at it. }
+`;
+
+let daemon: TestDaemon;
+let client: Client;
+let operator: Client;
+
+beforeAll(async () => {
+  daemon = await startDaemon({ policy: POLICY });
+  client = await daemon.connect();
+  operator = await daemon.connect({ role: 'operator' });
+  writeFileSync(join(daemon.workspace, 'notes.txt'), 'one\ntwo\n');
+  writeFileSync(join(daemon.workspace, 'asked.txt'), 'three\n');
+  writeFileSync(join(daemon.workspace, '.env'), 'TOKEN=1\n');
+  writeFileSync(join(daemon.workspace, 'large.txt'), `${'x'.repeat(99)}\n`.repeat(50_000));
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await operator[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+const run = (code: string, more: object = {}, options: object = {}) =>
+  client.call('code_run', { code, ...more }, options) as ReturnType<Client['call']>;
+const given = async (code: string, more: object = {}) =>
+  ((await dataOf(run(code, more) as never)) as { value: unknown }).value;
+const codeOf = async (code: string, more: object = {}) => {
+  const result = await run(code, more);
+  return result.success ? 'none' : result.error.code;
+};
+
+describe('a program', () => {
+  test.each([
+    ['return 1 + 1', 2],
+    ['return await new Promise((go) => setTimeout(go, 20, "late"))', 'late'],
+    ['return { a: [1, null, "x"], b: undefined }', { a: [1, null, 'x'] }],
+    [
+      'const id = setTimeout(() => console.log("no"), 10); clearTimeout(id); await new Promise((go) => setTimeout(go, 30)); return 1',
+      1,
+    ],
+    ['interface A { n: number }\nconst a: A = { n: 3 };\nreturn a.n as number', 3],
+    ['', undefined],
+  ])('%j gives %j', async (code, value) => {
+    expect(await given(code === '' ? ';' : code)).toEqual(value);
+  });
+
+  test('has its input as it was sent, and finds nothing of another one', async () => {
+    const input = { a: ['é', 1.5, null, true] };
+    expect(await given('globalThis.left = 1; return input', { input })).toEqual(input);
+    expect(await given('return [typeof left, typeof input]')).toEqual(['undefined', 'undefined']);
+  });
+
+  test('logs in order, by level, up to the bounds', async () => {
+    const data = (await dataOf(
+      run('console.log("a", { b: 1 }); console.warn([2n, 1]); console.error(new TypeError("t"))') as never,
+    )) as { logs: unknown };
+    expect(data.logs).toEqual([
+      { level: 'log', text: 'a {"b":1}' },
+      { level: 'warn', text: '[what can not be shown]' },
+      { level: 'error', text: 'TypeError: t' },
+    ]);
+    const flood = (await dataOf(run('for (let i = 0; i < 1e5; i++) console.log("x".repeat(1000))') as never)) as {
+      logs: { text: string }[];
+    };
+    expect(flood.logs.length).toBeLessThanOrEqual(200);
+    expect(flood.logs.reduce((sum, it) => sum + it.text.length, 0)).toBeLessThanOrEqual(32 * 1024);
+  });
+
+  test.each([
+    ['const a = 1;\n  throw new TypeError("no")', { name: 'TypeError', message: 'no', line: 2, column: 9 }],
+    ['const f = () => {\n  null.x;\n};\nf()', { name: 'TypeError', line: 2, column: 8 }],
+    ['const a = 1;\nconst b = ;', { name: 'SyntaxError', line: 2, column: 11 }],
+    ['throw "text"', { name: 'Error', message: 'text' }],
+    ['await tools.nothing({})', { name: 'TypeError', line: 1 }],
+  ])('%j tells where it failed', async (code, details) => {
+    expect(await run(code)).toMatchObject({ success: false, error: { code: 'CODE_ERROR', details } });
+  });
+
+  test('keeps its logs when it fails', async () => {
+    const logs = [{ level: 'log', text: 'so far' }];
+    expect(await run('console.log("so far"); throw 1')).toMatchObject({ error: { details: { logs } } });
+  });
+
+  test.each([
+    ['while (true);', { timeoutMs: 300 }, 'TIMEOUT'],
+    ['await new Promise(() => {})', { timeoutMs: 300 }, 'TIMEOUT'],
+    ['const all = []; for (;;) all.push(new Array(1e4).fill(1.5))', { memoryMb: 16 }, 'MEMORY_LIMIT'],
+    ['return "x".repeat(2e6)', {}, 'OUTPUT_LIMIT'],
+    ['return 1', { tools: ['no_such'] }, 'TOOL_NOT_FOUND'],
+    ['return 1', { tools: ['code_run'] }, 'TOOL_NOT_FOUND'],
+  ])('%j with %j ends as %3$s', async (code, more, expected) => {
+    expect(await codeOf(code, more)).toBe(expected);
+  });
+
+  test('ends at its CPU limit, which the policy narrows', async () => {
+    await using strict = await startDaemon({ policy: 'tiers:\n  execute: { decision: ask, cpuMs: 200 }\n' });
+    await using other = await strict.connect();
+    const result = await other.call('code_run', { code: 'for (;;);' });
+    expect(result).toMatchObject({ success: false, error: { code: 'CPU_LIMIT', details: { limit: 200 } } });
+  });
+
+  test('ends with its cancellation', async () => {
+    const callId = 'to-cancel';
+    const running = run('for (;;);', {}, { callId });
+    await until(async () => (await client.record(callId)).state.status === 'in-progress');
+    await client.request('calls.cancel', { callId });
+    expect(await running).toMatchObject({ error: { code: 'CANCELLED' } });
+  });
+});
+
+const pendingNow = async () =>
+  ((await operator.request('approvals.list', {})) as { approvals: { approvalId: string }[] }).approvals;
+
+describe('calls of a program', () => {
+  test('give the data of their tools, many at once', async () => {
+    const code = `const all = await Promise.all(Array.from({ length: 100 }, () => tools.file_read({ path: 'notes.txt' })));
+      return all.reduce((sum, it) => sum + it.content.length, 0)`;
+    expect(await given(code)).toBe(800);
+  });
+
+  test('are recorded under the program that made them', async () => {
+    const callId = 'parent-1';
+    await run('await tools.file_write({ path: "made.txt", content: "x" })', {}, { callId });
+    const { entries } = (await operator.request('audit.query', { tool: 'file_write' })) as {
+      entries: { kind: string; detail?: object }[];
+    };
+    expect(entries.map((it) => [it.kind, it.detail])).toEqual(
+      expect.arrayContaining([
+        ['intent', { parentCallId: callId }],
+        ['outcome', { parentCallId: callId }],
+      ]),
+    );
+  });
+
+  test.each([
+    ['tools.file_read({ path: ".env" })', 'SENSITIVE_FILE'],
+    ['tools.file_read({ path: "../../etc/passwd" })', 'ACCESS_DENIED'],
+    ['tools.file_read({ no: 1 })', 'INPUT_INVALID'],
+    ['tools.file_read("text")', 'INPUT_INVALID'],
+    ['tools.file_read({ path: "x".repeat(2e6) })', 'INPUT_INVALID'],
+    ['tools.file_read({ path: "large.txt" })', 'OUTPUT_LIMIT'],
+  ])('%s throws an error with the code %s', async (call, code) => {
+    const program = `try { await ${call}; return "ok" } catch (error) { return [error.name, error.code, error instanceof Error] }`;
+    expect(await given(program)).toEqual(['ToolError', code, true]);
+  });
+
+  test('are of the tools that were named only, and never programs', async () => {
+    const code = 'return [Object.keys(tools), typeof tools.code_run]';
+    expect(await given(code, { tools: ['file_read'] })).toEqual([['file_read'], 'undefined']);
+    expect(await given('return typeof tools.code_run')).toBe('undefined');
+  });
+
+  test('are refused beyond their number', async () => {
+    const code = `let done = 0, refused = 0;
+      for (let i = 0; i < 1010; i++) try { await tools.todo_read({}); done++ } catch (error) { if (error.code === 'RATE_LIMITED') refused++ }
+      return [done, refused]`;
+    expect(await given(code)).toEqual([1000, 10]);
+  });
+
+  test('that wait for a person stop the clock of the program', async () => {
+    const running = run('return (await tools.file_read({ path: "asked.txt" })).content', { timeoutMs: 1500 });
+    const startedAt = performance.now();
+    await until(async () => (await pendingNow()).length === 1);
+    await until(() => performance.now() - startedAt > 2000);
+    const [pending] = await pendingNow();
+    await operator.request('approvals.resolve', { approvalId: pending?.approvalId, decision: 'approve' });
+    expect(await running).toMatchObject({ success: true, data: { value: 'three\n' } });
+  });
+
+  test('end with the program', async () => {
+    const callId = 'parent-2';
+    const running = run('await tools.terminal_execute({ command: "sleep 60" })', {}, { callId });
+    const child = async () =>
+      ((await client.request('calls.list', { tool: 'terminal_execute' })) as { calls: CallRecord[] }).calls.at(-1);
+    await until(async () => (await child())?.state.status === 'in-progress');
+    await client.request('calls.cancel', { callId });
+    expect(await running).toMatchObject({ error: { code: 'CANCELLED' } });
+    await until(async () => (await child())?.state.status === 'cancelled');
+  });
+});
+
+test('whoever asks for all tools is told what a program may call, with its types', async () => {
+  const { tools } = (await client.request('tools.list', { format: 'anthropic', tools: 'all' })) as {
+    tools: { name: string; description: string }[];
+  };
+  const { description } = tools.find(({ name }) => name === 'code_run') as { description: string };
+  expect(description).toContain('\nfile_read({path: string,');
+  expect(description).not.toContain('\ncode_run(');
+});

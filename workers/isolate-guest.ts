@@ -1,0 +1,164 @@
+/**
+ * What stands around a program in its isolate. It has no authority that the program must not have: whatever it hears or
+ * sends is checked in the host, so that a program which breaks it breaks only itself.
+ */
+
+/** To the host: an operation and strings. Nothing comes back this way. */
+type Send = (operation: string, a?: string, b?: string, c?: string) => void;
+
+/** From the host: a program to begin, or the answer to what was sent under a number. */
+type Deliver = (operation: 'run' | 'answer', a: string, b?: string) => void;
+
+export interface GuestBounds {
+  readonly resultChars: number;
+  readonly logs: number;
+  readonly logChars: number;
+  readonly timers: number;
+}
+
+/** Asks the host for something; resolves with its answer. */
+type Ask = (operation: string, a: string, b?: string) => Promise<string>;
+
+/** The script that gives `guest`: these functions refer to each other, and to nothing else. */
+export const guestScript = (): string =>
+  `'use strict';(() => {${[wordsOf, consoleOf, timersOf, toolsOf, guest].join('\n')}\nreturn guest;})()`;
+
+/** The words of an error, each as JSON on a line. Getters of what was thrown run here, within the time of the program. */
+function wordsOf(thrown: unknown, stringify: typeof JSON.stringify): string {
+  const textOf = (value: unknown): string => (typeof value === 'string' ? value : String(value)).slice(0, 4096);
+  let [name, message, stack, code] = ['Error', '', '', ''];
+  try {
+    if ((typeof thrown === 'object' && thrown !== null) || typeof thrown === 'function') {
+      const it = thrown as { name?: unknown; message?: unknown; stack?: unknown; code?: unknown };
+      if (it.name !== undefined) name = textOf(it.name);
+      message = textOf(it.message ?? '');
+      stack = textOf(it.stack ?? '');
+      if (typeof it.code === 'string') code = textOf(it.code);
+    } else message = textOf(thrown);
+  } catch {
+    // What it tells of itself is its own doing.
+  }
+  return `${stringify(name)}\n${stringify(message)}\n${stringify(stack)}\n${stringify(code)}`;
+}
+
+function consoleOf(send: Send, { logs, logChars }: GuestBounds, stringify: typeof JSON.stringify) {
+  let logged = 0;
+  let loggedChars = 0;
+  const show = (value: unknown): string => {
+    if (typeof value === 'string') return value;
+    try {
+      if (value instanceof Error) return `${value.name}: ${value.message}`;
+      return stringify(value) ?? String(value);
+    } catch {
+      return '[what can not be shown]'; // A cycle, a bigint, a getter that throws.
+    }
+  };
+  const log =
+    (level: string) =>
+    (...values: unknown[]): void => {
+      if (logged >= logs || loggedChars >= logChars) return;
+      let text = '';
+      for (let at = 0; at < values.length && text.length < logChars; at++)
+        text += (at > 0 ? ' ' : '') + show(values[at]);
+      const cut = text.slice(0, logChars - loggedChars);
+      logged += 1;
+      loggedChars += cut.length;
+      send('log', level, cut);
+    };
+  return { log: log('log'), info: log('info'), warn: log('warn'), error: log('error') };
+}
+
+function timersOf(ask: Ask, send: Send, { max, onError }: { max: number; onError: (thrown: unknown) => void }) {
+  let last = 0;
+  let waiting = 0;
+  const live: Record<number, boolean> = { __proto__: null } as never;
+  const setTimeout = (work: unknown, delayMs?: unknown, ...values: unknown[]): number => {
+    if (typeof work !== 'function') throw new TypeError('setTimeout takes a function');
+    if (waiting >= max) throw new RangeError(`at most ${max} timers may wait`);
+    const id = ++last;
+    live[id] = true;
+    waiting += 1;
+    void ask('sleep', `${id}`, `${Number(delayMs) || 0}`).then(() => {
+      if (!live[id]) return;
+      delete live[id];
+      waiting -= 1;
+      try {
+        (work as (...them: unknown[]) => unknown)(...values);
+      } catch (thrown) {
+        onError(thrown);
+      }
+    });
+    return id;
+  };
+  const clearTimeout = (id: unknown): void => {
+    if (typeof id !== 'number' || !live[id]) return;
+    delete live[id];
+    waiting -= 1;
+    send('wake', `${id}`);
+  };
+  return { setTimeout, clearTimeout };
+}
+
+function toolsOf(names: readonly string[], ask: Ask, { parse, stringify }: typeof JSON): Record<string, unknown> {
+  const call =
+    (name: string) =>
+    async (given: unknown = {}) => {
+      const answer = await ask('call', name, stringify(given));
+      const body: unknown = parse(answer.slice(1));
+      if (answer[0] === 'd') return body;
+      const { message, ...rest } = body as { message: string };
+      throw Object.assign(new Error(message), { name: 'ToolError', ...rest });
+    };
+  const tools: Record<string, unknown> = { __proto__: null } as never;
+  for (const name of names) tools[name] = call(name);
+  return Object.freeze(tools);
+}
+
+/**
+ * No object of the host is in here, only the function `send`. The end of a program is sent as `done`: `v` and its value as
+ * JSON, `u` for undefined, `l` and a size for a value that is too large, or `e` and the words of an error.
+ */
+function guest(send: Send, names: string, given: string): Deliver {
+  // Kept from what the program does to them.
+  const json = { parse: JSON.parse, stringify: JSON.stringify } as typeof JSON;
+  const { parse, stringify } = json;
+  const AsyncFunction = (async () => {}).constructor as new (...words: string[]) => (...values: unknown[]) => unknown;
+  const bounds = parse(given) as GuestBounds;
+  for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics', 'FinalizationRegistry', 'WeakRef'])
+    delete (globalThis as Record<string, unknown>)[name];
+
+  let last = 0;
+  const asked: Record<string, (answer: string) => void> = { __proto__: null } as never;
+  const ask: Ask = (operation, a, b) =>
+    new Promise((resolve) => {
+      const id = `${++last}`;
+      asked[id] = resolve;
+      send(operation, id, a, b);
+    });
+  const console = consoleOf(send, bounds, stringify);
+  const { setTimeout, clearTimeout } = timersOf(ask, send, { max: bounds.timers, onError: console.error });
+  const tools = toolsOf(parse(names) as string[], ask, json);
+
+  const run = async (source: string, input: string | undefined): Promise<string> => {
+    const program = new AsyncFunction('tools', 'input', 'console', 'setTimeout', 'clearTimeout', source);
+    const value = input === undefined ? undefined : (parse(input) as unknown);
+    const text: unknown = stringify(await program(tools, value, console, setTimeout, clearTimeout));
+    if (typeof text !== 'string') return 'u';
+    return text.length > bounds.resultChars ? `l${text.length}` : `v${text}`;
+  };
+  const start = async (source: string, input: string | undefined): Promise<void> => {
+    let end: string;
+    try {
+      end = await run(source, input);
+    } catch (thrown) {
+      end = `e${wordsOf(thrown, stringify)}`;
+    }
+    send('done', end);
+  };
+  return (operation, a, b) => {
+    if (operation === 'run') return void start(a, b);
+    const answered = asked[a];
+    delete asked[a];
+    answered?.(b ?? '');
+  };
+}

@@ -1,0 +1,160 @@
+/** All that a program can ask its host for: a log line, a timer, a call. Whatever it sends is a stranger's. */
+import { ToolError, type WireError } from '../src/errors.ts';
+import type { ChildAnswer } from '../src/hosts/job.ts';
+import type { Limits } from '../src/limits.ts';
+
+export interface LogLine {
+  readonly level: string;
+  readonly text: string;
+}
+
+export interface Asking {
+  /** Names that it may call. */
+  readonly tools: readonly string[];
+  /** Throws where the input fits no message. */
+  ask(call: number, tool: string, input: unknown): void;
+  /** Told of a program that is to be ended. */
+  abused(error: ToolError): void;
+}
+
+const LEVELS = new Set(['log', 'info', 'warn', 'error']);
+/** Inputs of calls that wait, as a multiple of the largest. */
+const WAITING_INPUTS = 8;
+
+interface Waiting {
+  readonly call: number;
+  /** Of the guest. */
+  readonly id: string;
+  readonly tool: string;
+  readonly json: string;
+}
+
+export class IsolateMessages {
+  readonly logs: LogLine[] = [];
+  readonly #limits: Limits;
+  readonly #asking: Asking;
+  readonly #end = Promise.withResolvers<string>();
+  readonly #timers = new Map<string, NodeJS.Timeout>();
+  readonly #waiting: Waiting[] = [];
+  /** Calls under way, by number: their ids of the guest. */
+  readonly #active = new Map<number, string>();
+  #deliver: (id: string, answer: string) => void = () => {};
+  #logChars = 0;
+  #calls = 0;
+  #refused = 0;
+  #inputChars = 0;
+
+  constructor(limits: Limits, asking: Asking) {
+    this.#limits = limits;
+    this.#asking = asking;
+    this.#end.promise.catch(() => {}); // Whoever waits for `done` is told.
+  }
+
+  /** The program's end, in the words of the guest. Rejects when its isolate failed. */
+  get done(): Promise<string> {
+    return this.#end.promise;
+  }
+
+  /** Says how answers reach the guest. */
+  connect(deliver: (id: string, answer: string) => void): void {
+    this.#deliver = deliver;
+  }
+
+  readonly fail = (error: unknown): void => this.#end.reject(error);
+
+  /** The one function that the isolate has of us. */
+  readonly receive = (operation: unknown, a: unknown, b: unknown, c: unknown): void => {
+    if (![operation, a].every((it) => typeof it === 'string')) return;
+    if (![b, c].every((it) => it === undefined || typeof it === 'string')) return;
+    const [first, second, third] = [a as string, (b ?? '') as string, (c ?? '') as string];
+    if (operation === 'log') this.#log(first, second);
+    else if (operation === 'sleep') this.#sleep(first, second, Number(third));
+    else if (operation === 'wake') this.#wake(first);
+    else if (operation === 'call') this.#call(first, second, third);
+    else if (operation === 'done') this.#end.resolve(first);
+  };
+
+  answered({ call, data, error }: ChildAnswer): void {
+    const id = this.#active.get(call);
+    if (id === undefined) return;
+    this.#active.delete(call);
+    this.#deliver(id, error ? toError(error) : `d${JSON.stringify(data ?? null)}`);
+    this.#pump();
+  }
+
+  close(): void {
+    this.#deliver = () => {};
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#timers.clear();
+    this.#waiting.length = 0;
+    this.#active.clear();
+  }
+
+  #log(level: string, text: string): void {
+    const { codeLogsMax, codeLogChars } = this.#limits;
+    if (this.logs.length >= codeLogsMax || this.#logChars >= codeLogChars || !LEVELS.has(level)) return;
+    const cut = text.slice(0, codeLogChars - this.#logChars).toWellFormed();
+    this.#logChars += cut.length;
+    this.logs.push({ level, text: cut });
+  }
+
+  #sleep(id: string, timer: string, delayMs: number): void {
+    if (this.#timers.size >= this.#limits.codeTimersMax || this.#timers.has(timer)) return;
+    const wake = () => {
+      this.#timers.delete(timer);
+      this.#deliver(id, '');
+    };
+    this.#timers.set(timer, setTimeout(wake, Math.min(Math.max(delayMs || 0, 0), TIMER_MS_MAX)));
+  }
+
+  #wake(timer: string): void {
+    clearTimeout(this.#timers.get(timer));
+    this.#timers.delete(timer);
+  }
+
+  #call(id: string, tool: string, json: string): void {
+    const { codeCallsMax, codeCallBytes } = this.#limits;
+    const refuse = (code: 'TOOL_NOT_FOUND' | 'INPUT_INVALID' | 'RATE_LIMITED' | 'QUEUE_FULL', message: string) =>
+      this.#deliver(id, toError(new ToolError(code, message).toWire()));
+    if (!this.#asking.tools.includes(tool))
+      return refuse('TOOL_NOT_FOUND', `there is no tool ${tool.slice(0, 64)} among those of this program`);
+    if (json.length > codeCallBytes)
+      return refuse('INPUT_INVALID', `an input of ${json.length} characters; at most ${codeCallBytes} may be`);
+    if (this.#calls >= codeCallsMax) {
+      // One that goes on asking would keep this process busy for nothing.
+      this.#refused += 1;
+      if (this.#refused > codeCallsMax) this.#asking.abused(tooManyCalls(codeCallsMax));
+      return refuse('RATE_LIMITED', `a program may make ${codeCallsMax} calls`);
+    }
+    if (this.#inputChars + json.length > WAITING_INPUTS * codeCallBytes)
+      return refuse('QUEUE_FULL', 'the inputs of the calls that wait are too large together; await some first');
+    this.#calls += 1;
+    this.#inputChars += json.length;
+    this.#waiting.push({ call: this.#calls, id, tool, json });
+    this.#pump();
+  }
+
+  #pump(): void {
+    while (this.#active.size < this.#limits.codeConcurrencyMax) {
+      const next = this.#waiting.shift();
+      if (!next) return;
+      const { call, id, tool, json } = next;
+      this.#inputChars -= json.length;
+      this.#active.set(call, id);
+      try {
+        this.#asking.ask(call, tool, JSON.parse(json));
+      } catch (thrown) {
+        const error = new ToolError('INPUT_INVALID', `the input fits no message: ${(thrown as Error).message}`);
+        this.answered({ id: 0, call, error: error.toWire() });
+      }
+    }
+  }
+}
+
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+const toError = ({ code, message, suggestion, details }: WireError): string =>
+  `e${JSON.stringify({ code, message, suggestion, details })}`;
+
+const tooManyCalls = (max: number) =>
+  new ToolError('CODE_ERROR', `the program went on calling after its ${max} calls were made`);

@@ -1,0 +1,118 @@
+/** Of a program: the source without its types, and what came of it. */
+import { stripTypeScriptTypes } from 'node:module';
+import type ivm from 'isolated-vm';
+import { ToolError } from '../src/errors.ts';
+import type { JobResult } from '../src/hosts/job.ts';
+import type { LogLine } from './isolate-messages.ts';
+
+/** Around a source that is only to be looked at: `await` and `return` stand in an async function. */
+const BEFORE = 'async()=>{';
+const AFTER = '\n}';
+
+/** The source as JavaScript, each character where it was. Compiled in the isolate, whose bounds hold for it; not run. Throws CODE_ERROR. */
+export async function withoutTypes(isolate: ivm.Isolate, source: string): Promise<string> {
+  const complaint = await syntaxErrorOf(isolate, source);
+  if (!complaint) return source;
+  let stripped: string;
+  try {
+    stripped = stripTypeScriptTypes(BEFORE + source + AFTER).slice(BEFORE.length, -AFTER.length);
+  } catch {
+    throw complaint; // ERR_INVALID_TYPESCRIPT_SYNTAX: neither.
+  }
+  const still = await syntaxErrorOf(isolate, stripped);
+  if (still) throw still;
+  return stripped;
+}
+
+async function syntaxErrorOf(isolate: ivm.Isolate, source: string): Promise<ToolError | undefined> {
+  try {
+    const script = await isolate.compileScript(`(${BEFORE}${source}${AFTER})`, { filename: 'program' });
+    script.release();
+    return undefined;
+  } catch (thrown) {
+    const { name, message } = thrown as Error;
+    if (name !== 'SyntaxError') throw thrown;
+    const place = /\s*\[program:(\d+):(\d+)\]$/.exec(message);
+    const line = Number(place?.[1] ?? 1);
+    const column = Number(place?.[2] ?? 1) - (line === 1 ? BEFORE.length + 1 : 0);
+    const text = place ? message.slice(0, place.index) : message;
+    return codeError({ name, message: text, line, column: Math.max(column, 1) });
+  }
+}
+
+interface Thrown {
+  readonly name: string;
+  readonly message: string;
+  readonly line?: number;
+  readonly column?: number;
+  /** Of the tool whose failure it is. */
+  readonly code?: string;
+}
+
+function codeError({ name, message, line, column, code }: Thrown): ToolError {
+  const where = line === undefined ? '' : ` (line ${line}, column ${column})`;
+  const flat = message.replaceAll(/\s+/g, ' ').slice(0, 500);
+  return new ToolError('CODE_ERROR', `the program threw ${name.slice(0, 64)}: ${flat}${where}`.toWellFormed(), {
+    suggestion: 'Mend the program; its line and column are in the details.',
+    details: {
+      name: name.slice(0, 64).toWellFormed(),
+      message: message.slice(0, 2000).toWellFormed(),
+      ...(line !== undefined && { line, column }),
+      ...(code && { code: code.slice(0, 64) }),
+    },
+  });
+}
+
+/** Lines that the engine puts before the body of a function that is made of a string. */
+const HEADER_LINES = 2;
+
+/** The innermost place in the program of a stack. */
+function placeIn(stack: string): { line: number; column: number } | undefined {
+  const at = /eval at guest[^\n]*<anonymous>:(\d+):(\d+)\)/.exec(stack) ?? /<anonymous>:(\d+):(\d+)/.exec(stack);
+  if (!at) return undefined;
+  const line = Number(at[1]) - HEADER_LINES;
+  return line >= 1 ? { line, column: Number(at[2]) } : undefined;
+}
+
+interface End {
+  readonly logs: readonly LogLine[];
+  /** Bytes of a value as JSON. */
+  readonly limit: number;
+  readonly cpuMs: number;
+}
+
+/** What the guest's one string means; anything may stand in it. Throws CODE_ERROR. */
+export function outcomeOf(text: unknown, { logs, limit, cpuMs }: End): JobResult {
+  if (typeof text !== 'string') throw new ToolError('CODE_ERROR', 'the program broke what gives back its value');
+  const body = text.slice(1);
+  const outputBytes = Buffer.byteLength(body);
+  const usage = { cpuMs, outputBytes, enforcedBy: 'isolate' } as const;
+  if (text[0] === 'e') throw codeError(thrownOf(body));
+  if (text[0] === 'l' || outputBytes > limit) {
+    const error = new ToolError('OUTPUT_LIMIT', `the value of the program is over ${limit} bytes as JSON`, {
+      suggestion: 'Return a part of it, or write it to a file.',
+      details: { limit, used: text[0] === 'l' ? Number(body) || limit : outputBytes, enforcedBy: 'isolate' },
+    });
+    return { ok: false, error: error.toWire(), usage: { ...usage, outputBytes: 0, verdict: 'output' } };
+  }
+  const value = text[0] === 'v' ? { value: parsed(body) } : {};
+  return { ok: true, data: { ...value, logs }, usage: { ...usage, verdict: 'ok' } };
+}
+
+function thrownOf(body: string): Thrown {
+  const [name = 'Error', message = '', stack = '', code = ''] = body.split('\n').map(wordOf);
+  return { name, message, code, ...placeIn(stack) };
+}
+
+function wordOf(json: string): string {
+  const word: unknown = parsed(json);
+  return typeof word === 'string' ? word : '';
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw new ToolError('CODE_ERROR', 'the program broke what gives back its value');
+  }
+}
