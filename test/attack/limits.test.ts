@@ -73,23 +73,28 @@ async function unharmed(arena: Arena, pid: number): Promise<void> {
 }
 
 eachIdentity({ policy: POLICY, limits: { commandOutputBytesMax: 16 * MiB } }, (arena) => {
-  test.each(FAULTS)('%s ends at its limit, nobody beside it waits, and nothing of it is left', async (_, fault) => {
-    const { attack, code, verdict, limit, enforcedBy } = fault;
-    const { result, stallMs, callMs, calls } = await beside(arena, () => arena.run(attack));
-    expect(result).toMatchObject({
-      success: false,
-      error: { code, category: 'RESOURCE', details: { limit, enforcedBy: expect.stringMatching(enforcedBy) } },
-      metadata: { resources: { verdict } },
-    });
-    const { used } = (result as unknown as { error: { details: { used: number } } }).error.details;
-    // Half as much again, or what a watchdog that looks every 50 ms can't have seen.
-    expect(used).toBeLessThanOrEqual(code === 'PROCESS_LIMIT' ? 200 : limit * 1.5 + (code === 'CPU_LIMIT' ? 300 : 0));
-    expect(calls).toBeGreaterThan(0);
-    expect(stallMs).toBeLessThan(STALL_MS);
-    expect(callMs).toBeLessThan(CALL_MS + machineLateMs());
-    await gone('marker-attack-');
-    await unharmed(arena, arena.daemon.pid);
-  });
+  // Once more where a busy machine held the daemon up: a stall of its own making comes each time.
+  test.each(FAULTS)(
+    '%s ends at its limit, nobody beside it waits, and nothing of it is left',
+    { retry: 2 },
+    async (_, fault) => {
+      const { attack, code, verdict, limit, enforcedBy } = fault;
+      const { result, stallMs, callMs, calls } = await beside(arena, () => arena.run(attack));
+      expect(result).toMatchObject({
+        success: false,
+        error: { code, category: 'RESOURCE', details: { limit, enforcedBy: expect.stringMatching(enforcedBy) } },
+        metadata: { resources: { verdict } },
+      });
+      const { used } = (result as unknown as { error: { details: { used: number } } }).error.details;
+      // Half as much again, or what a watchdog that looks every 50 ms can't have seen.
+      expect(used).toBeLessThanOrEqual(code === 'PROCESS_LIMIT' ? 200 : limit * 1.5 + (code === 'CPU_LIMIT' ? 300 : 0));
+      expect(calls).toBeGreaterThan(0);
+      expect(stallMs).toBeLessThan(STALL_MS);
+      expect(callMs).toBeLessThan(CALL_MS + machineLateMs());
+      await gone('marker-attack-');
+      await unharmed(arena, arena.daemon.pid);
+    },
+  );
 
   test.each(CONTROLS)('%s within its limits runs to its end', async (_, attack, output) => {
     expect(await arena.told(attack)).toBe(output);

@@ -90,7 +90,10 @@ describe.runIf(isUsable)('a command in a control group', () => {
     const running = run(
       `read -r a < /proc/self/stat; ${perl(mark, `${ESCAPED} sleep 60`)} & ${perl(mark, 'sleep 60')}`,
     );
-    await until(() => processesWith(mark).length === 2);
+    await Promise.race([
+      until(() => processesWith(mark).length === 2),
+      running.then((it) => Promise.reject(new Error(`it ended: ${JSON.stringify(it)}`))),
+    ]);
     const groups = processesWith(mark).map((pid) => ['memory', 'pids', 'cpuacct'].map((it) => groupOf(pid, it)));
     expect(groups[0]).toEqual(groups[1]);
     expect(groups[0]?.every((it) => /\/ringfence-.*\/host-\d+\/commands\/\d+$/.test(it))).toBe(true);
