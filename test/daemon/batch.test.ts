@@ -149,6 +149,14 @@ describe('a batch', () => {
     await Promise.all(all);
   });
 
+  test('begins a call after those before it that its tool usually follows, though it names none of them', async () => {
+    const write = { id: 'write', tool: 'write_file', input: { path: 'after.txt', content: '' } };
+    const calls = [read('before', 'one.txt'), write, read('later', 'one.txt')];
+    expect((await client.plan(calls)).levels).toEqual([['before', 'later'], ['write']]);
+    const failing = [read('gone', 'none.txt'), write];
+    expect(codes((await client.batch(failing)).results)).toEqual(['NOT_FOUND', 'ok']);
+  });
+
   test('plans its levels, its longest way and its time without running anything', async () => {
     const plan = await client.plan([run('a', 'touch planned'), read('b', 'one.txt', { dependsOn: ['a'] })]);
     expect(plan).toMatchObject({ levels: [['a'], ['b']], criticalPath: ['a', 'b'], maxParallelism: 1 });

@@ -64,6 +64,7 @@ export default defineTool({
     'Change parts of a text file: replace exact text, insert or delete lines; several operations are one atomic change. ' +
     'Text that is not there, or there more than once, is an error that shows the nearest lines. Line endings, BOM, final ' +
     'newline and permissions are kept; in files with CRLF, text with plain newlines is found too. UTF-8 only, at most 10 MB.',
+  dependencies: ['file_read'],
   version: '1.0.0',
   category: 'filesystem',
   tier: 'write',

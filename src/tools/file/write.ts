@@ -35,6 +35,7 @@ export default defineTool({
   summary:
     'Create a file of the workspace or replace its whole content, in one atomic step. Use ifHash to be sure that nothing ' +
     'you have not seen is overwritten, overwrite: false to only create. At most 10 MB; secrets and files that other programs trust (.git/hooks, .envrc …) are refused.',
+  dependencies: ['file_read'],
   version: '1.0.0',
   category: 'filesystem',
   tier: 'write',

@@ -18,6 +18,7 @@ export default defineTool({
   summary:
     'Commit changed files of a git repository: those named, new ones included, or all changes of files that git knows. ' +
     "By the repository's user.name and user.email, else by the person's. Hooks are not run, the commit is not signed; filters such as LFS are refused.",
+  dependencies: ['file_write', 'file_edit', 'file_multi_edit', 'git_status', 'git_diff'],
   version: '1.0.0',
   category: 'development',
   tier: 'write',
