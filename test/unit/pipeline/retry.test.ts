@@ -4,6 +4,7 @@ import { defaultLimits } from '../../../src/limits.ts';
 import { retry } from '../../../src/pipeline/retry.ts';
 import type { Call } from '../../../src/pipeline/stage.ts';
 import { silentLog, systemPowers } from '../../../src/powers.ts';
+import type { Retry } from '../../../src/tools/tool.ts';
 
 interface Situation {
   tier?: string;
@@ -14,11 +15,13 @@ interface Situation {
   timeoutMs?: number;
   code?: Code;
   failures?: number;
+  /** What the tool itself says. */
+  retry?: Retry;
 }
 
 /** Attempts made, the waits between them, and how it ended. */
 async function attempt(it: Situation) {
-  const { tier = 'write', retries = 3, started = false, code = 'QUEUE_FULL', failures = 2 } = it;
+  const { tier = 'write', retries = it.retry ? undefined : 3, started = false, code = 'QUEUE_FULL', failures = 2 } = it;
   const waits: number[] = [];
   const powers = {
     ...systemPowers(silentLog),
@@ -29,8 +32,8 @@ async function attempt(it: Situation) {
     },
   };
   const call = {
-    checked: { tool: { idempotent: it.idempotent }, tier },
-    options: { retries, ...(it.timeoutMs && { timeoutMs: it.timeoutMs }) },
+    checked: { tool: { idempotent: it.idempotent, ...(it.retry && { retry: it.retry }) }, tier },
+    options: { ...(retries !== undefined && { retries }), ...(it.timeoutMs && { timeoutMs: it.timeoutMs }) },
     controller: new AbortController(),
     ...(it.confirm && { confirm: async () => {} }),
   } as unknown as Call;
@@ -85,4 +88,12 @@ test('waits grow, by a random part less, and are at least what the refusal says'
 test('counts as begun in the record when an earlier attempt began', async () => {
   const { call } = await attempt({ started: true, idempotent: true, failures: 1 });
   expect(call.started).toBe(true);
+});
+
+test('a tool says itself how often it is tried again, how long is waited, and after which failures', async () => {
+  const own: Retry = { maxAttempts: 3, backoffMs: 1000, multiplier: 3, codes: ['TIMEOUT'] };
+  const { attempts, waits, end } = await attempt({ retry: own, code: 'TIMEOUT', failures: 9 });
+  expect({ attempts, end }).toEqual({ attempts: 3, end: 'TIMEOUT' });
+  for (const [at, ms] of waits.entries()) expect(ms).toBeGreaterThanOrEqual(500 * 3 ** at);
+  expect((await attempt({ retry: own, code: 'QUEUE_FULL' })).attempts).toBe(1);
 });
