@@ -157,6 +157,7 @@ test('what ended is there after a restart; what was cut off says that nobody kno
     await using watching = await first.connect();
     await ended(watching, 'whole');
     await leave(first, 'echo x >>cut; exec -a marker-cut-off sleep 60', 'cut');
+    await until(() => existsSync(join(workspace, 'cut')));
     first.process.kill('SIGTERM');
     first.process.kill('SIGTERM');
     await first.ended;
