@@ -11,7 +11,7 @@ import type { Limits } from './limits.ts';
 import { isInside, isProtected } from './paths.ts';
 import { heapOf, networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
-import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
+import { createPipeline } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
 import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
@@ -38,6 +38,7 @@ import { acquireLock } from './store/database.ts';
 import { pastDurationMs } from './store/past-durations.ts';
 import { ResultCache } from './store/result-cache.ts';
 import { ResultLog } from './store/result-log.ts';
+import { Catalogue } from './tools/catalogue.ts';
 import { builtinToolset, effectsOfBuiltin, internalUndo, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
@@ -91,17 +92,17 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   });
   const identify = createCredentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
-  const toolset = builtinToolset();
+  const catalogue = new Catalogue(builtinToolset());
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
-    ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
+    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
     ...recording(records, { limits, powers }),
     undoTool: internalUndo,
     confinement: toShown(confinement),
     probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
-    warm: (session) => warm(session, { hosts, policies, toolset }),
+    warm: (session) => warm(session, { hosts, policies }),
     hostStatus: async () => [...(await hosts.status()), ...isolates.status()],
     cacheStatus: () => cache.status,
     listeners: () => listeners.map((it) => it.address),
@@ -225,10 +226,10 @@ function foldersBetween(root: string, folder: string): string[] {
 /** Starts the hosts of a new session whose tools may run without being asked about. */
 function warm(
   { options, policy: policyNow }: Session,
-  { hosts, policies, toolset }: { hosts: Hosts; policies: Policies; toolset: Toolset },
+  { hosts, policies }: { hosts: Hosts; policies: Policies },
 ): void {
   const policy = policyNow();
-  const { id: sessionId, principal, workspace, root } = options;
+  const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   for (const tier of tiers)

@@ -2,7 +2,7 @@
 import type { CallState } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Call, Pipeline, Toolset } from '../pipeline/pipeline.ts';
+import type { Call, Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import {
   METHODS_TO_COME,
@@ -15,6 +15,7 @@ import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
 import type { CallStore } from '../store/call-store.ts';
+import type { Catalogue } from '../tools/catalogue.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Batches } from './batches.ts';
 import { withChildCalls } from './child-calls.ts';
@@ -38,7 +39,7 @@ const PROTOCOL = 1;
 
 export interface GatewayOptions extends StatusParts, UndoParts {
   readonly pipeline: Pipeline;
-  readonly toolset: Toolset;
+  readonly catalogue: Catalogue;
   readonly policies: Policies;
   readonly oversight: Oversight;
   readonly events: Events;
@@ -262,12 +263,16 @@ export class Gateway {
   }
 
   #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): Link {
-    const { powers, limits, pipeline, toolset, policies, results, durable } = this.#options;
+    const { powers, limits, pipeline, catalogue, policies, results, durable } = this.#options;
     const outbox = new Outbox(limits);
     const { resumeMs, restored } = asked;
     const session: Session = new Session({
-      ...{ id, secret, role, client, workspace, root, toolset, limits, powers },
+      ...{ id, secret, role, client, workspace, root, limits, powers },
       principal: identity.principal,
+      // Of the moment: plugins and providers come and go.
+      get toolset() {
+        return catalogue.toolset;
+      },
       policy: policies.of({ workspace, principal: identity.policy, hello: asked.policy }),
       run: withChildCalls(pipeline.run, () => session),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
