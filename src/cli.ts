@@ -203,6 +203,21 @@ verb('backtest <old> <new>', 'recorded calls that the two would decide different
     }),
   );
 
+const workspace = program
+  .command('workspace')
+  .description('folders that agents may work in, beside those of the config');
+const place = (name: string, description: string) =>
+  workspace.command(name).description(description).option('--state <dir>', "the daemon's state directory");
+place('add <dir>', 'allow work in it; a running daemon knows at once').action(
+  ending(async (dir, flags) => (await import('./cli/workspace.ts')).workspaceAdd(dir, callerOf(flags))),
+);
+place('remove <dir>', 'open no more sessions there').action(
+  ending(async (dir, flags) => (await import('./cli/workspace.ts')).workspaceRemove(dir, callerOf(flags))),
+);
+place('list', 'those of the config file, and those that were added')
+  .option('--json', 'print JSON')
+  .action(ending(async (flags) => (await import('./cli/workspace.ts')).workspaceList(flags, callerOf(flags))));
+
 verb('status', 'what the daemon is doing')
   .option('--json', 'print JSON')
   .action(ending(async (flags) => status(flags, callerOf({ ...flags, autostart: false }))));
