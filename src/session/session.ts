@@ -1,5 +1,4 @@
 /** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result, or CONFLICT. */
-import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type {
   CallOptions,
@@ -7,6 +6,7 @@ import type {
   CallState,
   CallStatus,
   Denial,
+  FileChange,
   ResultMetadata,
   ToolResult,
   Verdict,
@@ -17,6 +17,7 @@ import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
+import { ForgottenIds } from './forgotten-ids.ts';
 import { roughBytes } from './outbox.ts';
 
 export interface SessionOptions {
@@ -300,7 +301,8 @@ export class Session {
       ...(usage?.truncatedBytes !== undefined && {
         truncated: { bytesTotal: usage.truncatedBytes, ...(call.logRef !== undefined && { ref: call.logRef }) },
       }),
-      ...(usage?.filesChanged && { filesChanged: usage.filesChanged }),
+      ...(usage?.filesChanged && { filesChanged: redactValue(usage.filesChanged) as FileChange[] }),
+      ...(usage?.filesChangedTotal !== undefined && { filesChangedTotal: usage.filesChangedTotal }),
       ...(call.denied && { denied: redactValue(call.denied) as Denial[] }),
       undo: usage?.undo ?? 'none',
       resources: {
@@ -341,31 +343,6 @@ export class Session {
     }
   }
 }
-
-/** Ids by a digest, since callers choose their length. Those of calls that could change nothing make room first. */
-class ForgottenIds {
-  readonly #harmless = new Set<string>();
-  readonly #others = new Set<string>();
-  readonly #max: number;
-
-  constructor(max: number) {
-    this.#max = max;
-  }
-
-  has(id: string): boolean {
-    const digest = digestOf(id);
-    return this.#harmless.has(digest) || this.#others.has(digest);
-  }
-
-  add(id: string, isHarmless: boolean): void {
-    (isHarmless ? this.#harmless : this.#others).add(digestOf(id));
-    if (this.#harmless.size + this.#others.size <= this.#max) return;
-    const from = this.#harmless.size > 0 ? this.#harmless : this.#others;
-    for (const oldest of from) return void from.delete(oldest);
-  }
-}
-
-const digestOf = (id: string): string => hash('sha256', id, 'base64').slice(0, 24);
 
 const isHarmless = ({ toolset, name, options }: Call): boolean =>
   options.preview === true || (toolset.get(name)?.tool.tier ?? 'read_only') === 'read_only';
