@@ -53,6 +53,6 @@ export function folderOf(
   if (meant.length === 0) return undefined;
   throw new RpcError(
     'FORBIDDEN',
-    `no folder of this client is in a workspace of the daemon (${meant.slice(0, 4).join(', ')}); name one with --workspace DIR, or start the daemon with it: ringfence stop; ringfence serve --detach --workspace DIR`,
+    `no folder of this client is in a workspace of the daemon (${meant.slice(0, 4).join(', ')}); name one with --workspace DIR, or add one to the daemon: ringfence workspace add DIR`,
   );
 }

@@ -1,9 +1,9 @@
 /** The MCP face through the SDK's own client, in both eras. */
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import { processesWith, ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { connectMcp, ERAS, type Era, mcpSocketOf, RawMcp, textOf } from '../support/mcp.ts';
 
 let daemon: TestDaemon;
@@ -167,7 +167,7 @@ describe.each(ERAS)('a client of the %s era', (era: Era) => {
       const { calls } = (await observer.request('status', {})) as { calls: { running: number } };
       return calls.running === 0;
     });
-    execFileSync('rm', [join(daemon.workspace, 'started')]);
+    rmSync(join(daemon.workspace, 'started'));
   });
 
   test('a call with output is told of while it runs, with progress that only grows', async () => {
@@ -198,7 +198,7 @@ describe('the folder to work in', () => {
   });
   afterAll(async () => {
     await two[Symbol.asyncDispose]();
-    execFileSync('rm', ['-r', other]);
+    rmSync(other, { recursive: true });
   });
 
   test('is what --workspace says, before anything else', async () => {
@@ -228,7 +228,7 @@ describe('the folder to work in', () => {
 
   test('is never one that is not in a workspace of the daemon, and the client hears how it could be', async () => {
     for (const options of [{ args: [], cwd: '/' }, { args: ['--workspace', '/etc'] }])
-      await expect(connectMcp(two, options)).rejects.toThrow(/--workspace/);
+      await expect(connectMcp(two, options)).rejects.toThrow(/ringfence workspace add/);
   });
 });
 
@@ -311,7 +311,8 @@ describe('the bridge', () => {
     for (const { child } of bridges) child.stdin.end();
     await Promise.all(bridges.map(({ ended }) => ended));
     execFileSync(process.execPath, [ringfence, 'stop', '--state', state]);
-    execFileSync('rm', ['-r', state, folder]);
+    await until(() => processesWith(state).length === 0);
+    for (const it of [state, folder]) rmSync(it, { recursive: true });
   });
 });
 
