@@ -4,6 +4,7 @@
  */
 import * as z from 'zod';
 import { isolateLimits } from './limits/isolates.ts';
+import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
 import { storeLimits } from './limits/store.ts';
 import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
@@ -347,6 +348,7 @@ export const limitsSchema = z.strictObject({
 
   ...policyLimits,
   ...isolateLimits,
+  ...pluginLimits,
   ...storeLimits,
 });
 
