@@ -47,6 +47,10 @@ export const limitsSchema = z.strictObject({
   sessionCallIdsKept: count().default(65_536),
   /** Bytes of inputs and results remembered per session; the oldest are forgotten first. */
   sessionResultBytesKept: bytes().default(8 * MiB),
+  /** Ended calls of programs remembered per session, beside the others: one program makes a thousand, and must push out no call of the client. */
+  sessionChildCallsKept: count().default(256),
+  /** Bytes of their inputs and results. */
+  sessionChildResultBytesKept: bytes().default(MiB),
   /** Longest that a session waits for its client to come back (`resumeMs`); it keeps its calls, places and memory meanwhile. */
   resumeMaxMs: ms().default(600_000),
   /** Notices kept for a client that may come back; over it the oldest piece of output goes first, which `results.read` still has. */

@@ -62,6 +62,16 @@ export interface ChildAsk {
   readonly input: unknown;
 }
 
+const LOG_LEVELS = ['log', 'info', 'warn', 'error'] as const;
+
+/** What a program writes to its console. */
+export interface LogLine {
+  readonly level: (typeof LOG_LEVELS)[number];
+  readonly text: string;
+}
+
+export const isLogLevel = (it: unknown): it is LogLine['level'] => LOG_LEVELS.includes(it as LogLine['level']);
+
 /** What came of it: its data, or the error. */
 export interface ChildAnswer {
   readonly id: number;
@@ -197,6 +207,7 @@ export type FromHost =
   | { readonly done: { readonly id: number; readonly result: JobResult } }
   | { readonly output: HostOutput }
   | { readonly ask: ChildAsk }
+  | { readonly log: LogLine & { readonly id: number } }
   /** How many things it keeps between calls. */
   | { readonly kept: number };
 
@@ -206,11 +217,12 @@ export type FromHost =
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
-  const { ready, done, output, kept, ask } = message;
+  const { ready, done, output, kept, ask, log } = message;
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
   if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };
   if (isRecord(ask) && isAsk(ask)) return { ask };
+  if (isRecord(log) && isLog(log)) return { log };
   if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
     return { done: { id: done.id, result: done.result } };
   return undefined;
@@ -248,6 +260,9 @@ const isOutput = (it: Record<string, unknown>): it is Record<string, unknown> & 
 
 const isAsk = (it: Record<string, unknown>): it is Record<string, unknown> & ChildAsk =>
   typeof it.id === 'number' && Number.isSafeInteger(it.call) && typeof it.tool === 'string';
+
+const isLog = (it: Record<string, unknown>): it is Record<string, unknown> & LogLine & { id: number } =>
+  typeof it.id === 'number' && isLogLevel(it.level) && typeof it.text === 'string';
 
 function isResult(it: unknown): it is JobResult {
   if (!isRecord(it) || !isRecord(it.usage) || typeof it.usage.cpuMs !== 'number') return false;

@@ -38,6 +38,9 @@ const codeOf = async (code: string, more: object = {}) => {
   return result.success ? 'none' : result.error.code;
 };
 
+const pendingNow = async () =>
+  ((await operator.request('approvals.list', {})) as { approvals: { approvalId: string }[] }).approvals;
+
 describe('a program', () => {
   test.each([
     ['return 1 + 1', 2],
@@ -85,9 +88,29 @@ describe('a program', () => {
     expect(await run(code)).toMatchObject({ success: false, error: { code: 'CODE_ERROR', details } });
   });
 
-  test('keeps its logs when it fails', async () => {
+  test.each([
+    ['throw 1', 'CODE_ERROR'],
+    ['for (;;);', 'TIMEOUT'],
+    ['Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1)', 'TIMEOUT'],
+    ['await tools.file_read({ path: "asked.txt" })', 'TIMEOUT'],
+  ])('that ends by %j tells what it logged', async (end, code) => {
     const logs = [{ level: 'log', text: 'so far' }];
-    expect(await run('console.log("so far"); throw 1')).toMatchObject({ error: { details: { logs } } });
+    const limits = { timeoutMs: 300 };
+    const ended = run(`console.log("so far"); ${end}`, limits, code === 'TIMEOUT' ? { timeoutMs: 600 } : {});
+    expect(await ended).toMatchObject({ error: { code, details: { logs } } });
+  });
+
+  test('whose host is killed tells what it logged', async () => {
+    const running = run('console.warn("so far"); await tools.file_read({ path: "asked.txt" })');
+    // What it logged came before what it asked for.
+    await until(async () => (await pendingNow()).length === 1);
+    const { hosts } = (await operator.request('status', {})) as {
+      hosts: { tier: string; pid: number; busy: number }[];
+    };
+    process.kill(hosts.find((it) => it.tier === 'isolate' && it.busy > 0)?.pid as number, 'SIGKILL');
+    const logs = [{ level: 'warn', text: 'so far' }];
+    expect(await running).toMatchObject({ error: { code: 'HOST_CRASHED', details: { logs } } });
+    await until(async () => (await pendingNow()).length === 0);
   });
 
   test.each([
@@ -116,9 +139,6 @@ describe('a program', () => {
     expect(await running).toMatchObject({ error: { code: 'CANCELLED' } });
   });
 });
-
-const pendingNow = async () =>
-  ((await operator.request('approvals.list', {})) as { approvals: { approvalId: string }[] }).approvals;
 
 describe('calls of a program', () => {
   test('give the data of their tools, many at once', async () => {
