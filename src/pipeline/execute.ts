@@ -18,6 +18,8 @@ import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
 
 export interface ExecuteParts {
   readonly isolates: Isolates;
+  /** Hosts of plugins that share a realm. */
+  readonly compartments: Isolates;
   readonly hosts: Hosts;
   readonly limits: Limits;
   readonly powers: Powers;

@@ -39,6 +39,7 @@ export interface PipelineParts {
   readonly undoJournal: UndoJournal;
   readonly hosts: Hosts;
   readonly isolates: Isolates;
+  readonly compartments: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;

@@ -5,9 +5,7 @@ const READING = [
   ...['file_read', 'file_read_many', 'file_list', 'file_glob', 'file_grep', 'file_search', 'data_validate'],
   ...['workspace_structure', 'workspace_search_symbol', 'workspace_find_references'],
 ];
-const WRITING = [
-  ...['file_write', 'file_edit', 'file_multi_edit', 'file_copy', 'file_rename', 'file_delete'],
-];
+const WRITING = [...['file_write', 'file_edit', 'file_multi_edit', 'file_copy', 'file_rename', 'file_delete']];
 
 interface Capability {
   /** Built-in tools that it opens; each of their calls is judged by the policy as if it were made alone. */

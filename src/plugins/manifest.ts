@@ -9,7 +9,8 @@ import { type JsonSchema, objectSchema, schemasIn } from './json-schema.ts';
 
 export const MANIFEST = 'ringfence.plugin.yaml';
 
-const { pluginToolsMax, pluginSchemaValuesMax, callTimeoutMs, codeMemoryMb, codeCpuMs, codeResultBytes } = defaultLimits;
+const { pluginToolsMax, pluginSchemaValuesMax, callTimeoutMs, codeMemoryMb, codeCpuMs, codeResultBytes } =
+  defaultLimits;
 
 const text = (max: number) => z.string().min(1).max(max);
 /** No underscores side by side: what stands before the two in `plugin__tool` is the plugin. */

@@ -29,6 +29,7 @@ export interface Plugin {
   readonly sha256: string;
 }
 
+const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 /** Levels of folders below the plugin's own. */
 const DEPTH_MAX = 4;
 
@@ -78,6 +79,7 @@ function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): 
       if (entry.name.startsWith('.')) continue;
       const path = [...components, entry.name];
       const shownPath = shown(path.join('/'));
+      if (!FILE_NAME.test(entry.name)) throw refuse(shownPath, 'names of files are letters, digits, `.`, `_` and `-`');
       if (entry.isDirectory()) {
         walk(real, path);
         continue;
@@ -121,7 +123,9 @@ interface Issue {
 function complain(issue: Issue, where: Positioned, above: readonly PropertyKey[] = []): string[] {
   const path = [...above, ...issue.path];
   if (issue.code === 'unrecognized_keys')
-    return (issue.keys ?? []).map((key) => `${where.atKey([...path, key])}: ${shown([...path, key].join('.'))} is unknown`);
+    return (issue.keys ?? []).map(
+      (key) => `${where.atKey([...path, key])}: ${shown([...path, key].join('.'))} is unknown`,
+    );
   const [meant] = (issue.errors ?? []).filter((it) => it.some(({ path: inner }) => inner.length > 0));
   if (issue.code === 'invalid_union' && meant) return meant.flatMap((it) => complain(it, where, path));
   return [`${where.at(path)}: ${shown(path.join('.')) || 'the file'}: ${issue.message}`];

@@ -40,11 +40,15 @@ export function pinnedNames(stateDir: string): string[] {
 }
 
 /** Takes the place of the plugin that had its name, at once. Throws PluginError when there are too many. */
-export function pin(stateDir: string, { manifest: { name }, files, sha256 }: Plugin, { pluginsMax }: Limits, now: Date): void {
+export function pin(
+  stateDir: string,
+  { manifest: { name }, files, sha256 }: Plugin,
+  { limits: { pluginsMax }, nowMs }: { limits: Limits; nowMs: number },
+): void {
   const others = pinnedNames(stateDir).filter((it) => it !== name);
   if (others.length >= pluginsMax) throw new PluginError([`there are ${others.length} plugins; at most ${pluginsMax}`]);
   const path = fileOf(stateDir, name);
-  const text = JSON.stringify({ version: 1, sha256, addedAt: now.toISOString(), files });
+  const text = JSON.stringify({ version: 1, sha256, addedAt: new Date(nowMs).toISOString(), files });
   writeFileSync(`${path}.new`, text, { mode: 0o600 });
   renameSync(`${path}.new`, path);
 }
@@ -63,7 +67,8 @@ export function readPin(stateDir: string, name: string, limits: Limits): Plugin 
   try {
     raw = JSON.parse(readTrusted(path, limits.pluginBytesMax * JSON_FACTOR));
   } catch (error) {
-    if (error instanceof FileRefusal || error instanceof SyntaxError) throw new PluginError([`${path}: ${error.message}`]);
+    if (error instanceof FileRefusal || error instanceof SyntaxError)
+      throw new PluginError([`${path}: ${error.message}`]);
     throw error;
   }
   const parsed = pinSchema.safeParse(raw);
@@ -71,7 +76,9 @@ export function readPin(stateDir: string, name: string, limits: Limits): Plugin 
   const { files, sha256 } = parsed.data;
   const now = hashOf(files);
   if (now !== sha256)
-    throw new PluginError([`${path}: was changed since it was added: its content is sha256:${now}, pinned was sha256:${sha256}`]);
+    throw new PluginError([
+      `${path}: was changed since it was added: its content is sha256:${now}, pinned was sha256:${sha256}`,
+    ]);
   const plugin = toPlugin(files, limits, name);
   if (plugin.manifest.name !== name) throw new PluginError([`${path}: holds the plugin ${plugin.manifest.name}`]);
   return plugin;
