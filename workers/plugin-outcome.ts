@@ -69,7 +69,9 @@ function codeError({ name, message, file, line, column, code }: Thrown): ToolErr
   const where = file === undefined ? '' : line === undefined ? ` (${file})` : ` (${file}:${line}:${column})`;
   const flat = message.replaceAll(/\s+/g, ' ').slice(0, 500);
   return new ToolError('CODE_ERROR', `the plugin threw ${name.slice(0, 64)}: ${flat}${where}`.toWellFormed(), {
-    suggestion: 'It is for the author of the plugin to mend; file, line and column are in the details.',
+    suggestion: code
+      ? `What it called ended as ${code.slice(0, 64)}.`
+      : 'It is for the author of the plugin to mend; file, line and column are in the details.',
     details: {
       name: name.slice(0, 64).toWellFormed(),
       message: message.slice(0, 2000).toWellFormed(),

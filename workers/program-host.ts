@@ -104,7 +104,7 @@ class ProgramHost {
     try {
       result = await Promise.race([guest.result, ended.promise]);
     } catch (thrown) {
-      result = failure(thrown, bounds, guest.cpuMs());
+      result = failure(thrown, bounds, { cpuMs: guest.cpuMs(), enforcedBy: job.plugin?.isolation ?? 'isolate' });
     } finally {
       clearInterval(clock);
       messages.close();
@@ -142,8 +142,12 @@ function cpuLimit(limit: number): ToolError {
   });
 }
 
-function failure(thrown: unknown, { memoryMb }: IsolateBounds, cpuMs: number): JobResult {
-  const usage = { cpuMs, outputBytes: 0, enforcedBy: 'isolate' } as const;
+function failure(
+  thrown: unknown,
+  { memoryMb }: IsolateBounds,
+  used: { readonly cpuMs: number; readonly enforcedBy: string },
+): JobResult {
+  const usage = { ...used, outputBytes: 0 };
   const of = (error: ToolError, verdict: JobResult['usage']['verdict']): JobResult => ({
     ok: false,
     error: error.toWire(),
@@ -153,7 +157,7 @@ function failure(thrown: unknown, { memoryMb }: IsolateBounds, cpuMs: number): J
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   if (/memory limit|allocation failed/i.test(message)) {
     const memory = new ToolError('MEMORY_LIMIT', `the program needed more than ${memoryMb} MiB of memory`, {
-      details: { limit: memoryMb * MIB, enforcedBy: 'isolate' },
+      details: { limit: memoryMb * MIB, enforcedBy: used.enforcedBy },
     });
     return of(memory, 'memory');
   }
@@ -165,4 +169,5 @@ const VERDICTS: Partial<Record<string, JobResult['usage']['verdict']>> = {
   CPU_LIMIT: 'cpu',
   CODE_ERROR: 'ok',
   INPUT_INVALID: 'ok',
+  MEMORY_LIMIT: 'memory',
 };
