@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
-import { Hosts } from './hosts/hosts.ts';
+import { Hosts, type HostsOptions } from './hosts/hosts.ts';
 import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
@@ -80,17 +80,15 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { confinement } = sandbox;
   const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits, identity, environment }, powers));
-  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
-  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
+  const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
+  const { hosts, isolates, compartments } = ran;
   told.policyChanged = () => hosts.endStale();
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, isolates, compartments, limits, powers, permission, turns, cache },
+    ...{ ...records, ...ran, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
     approvers: () => gateway.approvers,
   });
@@ -132,6 +130,20 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     return closing;
   }
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
+}
+
+/** All that code of tools, callers and plugins runs in; ended with `parts`. */
+function createHosts(
+  parts: AsyncDisposableStack,
+  options: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'>,
+  powers: Powers,
+) {
+  const { sandbox, limits } = options;
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
+  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
+  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
+  return { egress, hosts, isolates, compartments };
 }
 
 function createPolicies(
@@ -243,7 +255,8 @@ function warm(
   const policy = policyNow();
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
-  const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
+  const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects);
+  const tiers = new Set(hosted.map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
       hosts.warm(

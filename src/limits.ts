@@ -197,6 +197,8 @@ export const limitsSchema = z.strictObject({
   egressHeapMb: count().default(128),
   /** How long the proxy may take to answer the gateway; one that does not is ended. */
   egressAnswerMs: ms().default(2_000),
+  /** Body of an answer to an HTTP request that a caller gets; what is beyond it is cut. */
+  httpBodyBytesMax: bytes().default(MiB),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
   /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */

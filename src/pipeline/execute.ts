@@ -1,4 +1,5 @@
 import { ToolError } from '../errors.ts';
+import type { Egress } from '../hosts/egress.ts';
 import type { Hosts, PathView, Ran, RunOptions } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
 import type { JobResult } from '../hosts/job.ts';
@@ -11,6 +12,7 @@ import type { UndoJournal } from '../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
 import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
+import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { runProgram } from './program.ts';
@@ -21,6 +23,7 @@ export interface ExecuteParts {
   /** Hosts of plugins that share a realm. */
   readonly compartments: Isolates;
   readonly hosts: Hosts;
+  readonly egress: Egress;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
@@ -35,7 +38,9 @@ export const execute =
   (parts: ExecuteParts): Handler =>
   async (call) => {
     if (call.options.preview) return shownPreviewOf(call, parts);
-    if (checkedOf(call).tool.isolated) return isolated(call, parts);
+    const { isolated: isProgram, connects } = checkedOf(call).tool;
+    if (isProgram) return isolated(call, parts);
+    if (connects) return inTime(call, parts, () => runFetch(call, parts, () => lastWord(call, parts)));
     return inTime(call, parts, () => run(call, parts));
   };
 
@@ -43,13 +48,16 @@ export const execute =
 async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
   const ran = await runProgram(call, parts, {
     timeout: (limitMs) => timeout(checkedOf(call), limitMs),
-    beforeStart: async () => {
-      policyOfStart(call, parts);
-      call.onStart?.();
-      await call.confirm?.();
-    },
+    beforeStart: () => lastWord(call, parts),
   });
   return taken(ran, call);
+}
+
+/** Before what has no host of its own begins. */
+async function lastWord(call: Call, parts: ExecuteParts): Promise<void> {
+  policyOfStart(call, parts);
+  call.onStart?.();
+  await call.confirm?.();
 }
 
 /** Aborts the call when its time is over. */

@@ -342,6 +342,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   commandOf?(input: z.output<I>): CommandLine | undefined;
   /** Whether a call is a program of the caller's, which runs in an isolate host and has no authority but tool calls. Its `run` is never called. */
   readonly isolated?: boolean;
+  /** Whether a call is one HTTP request, which the egress process makes. Its `run` is never called. */
+  readonly connects?: boolean;
   /** Of a tool that is a plugin's: what runs in its place, with no authority but tool calls. Its `run` is never called. */
   readonly plugin?: PluginSpec;
   /** Whether it keeps something in its host from one call to the next: it gets a host that only such tools use. */
