@@ -21,6 +21,7 @@ import { ConfigError } from './config.ts';
 import { RPC_CODES } from './errors.ts';
 import { findPlaces } from './places.ts';
 import { PolicyError } from './policy/policy-error.ts';
+import { systemPowers } from './powers.ts';
 import { version } from './runtime.ts';
 import { pipeStdio } from './transport/stdio.ts';
 import { connectUnix, SocketError } from './transport/unix-socket.ts';
@@ -71,6 +72,7 @@ const verb = (name: string, description: string, parent = program) =>
 
 verb('serve', 'run the daemon')
   .option('--listen <[host:]port>', 'also listen for WebSockets on loopback; 0 lets the system choose')
+  .option('--listen-http <[host:]port>', 'also serve MCP over HTTP on loopback')
   .option('--workspace <dir>', 'a folder that agents may work in; again for more', collect)
   .option('--policy <file|name>', 'what calls may do')
   .option('--foreground', 'stay in the foreground (the default)')
@@ -218,6 +220,37 @@ place('remove <dir>', 'open no more sessions there').action(
 place('list', 'those of the config file, and those that were added')
   .option('--json', 'print JSON')
   .action(ending(async (flags) => (await import('./cli/workspace.ts')).workspaceList(flags, callerOf(flags))));
+
+// Needs no daemon, and much that other verbs are quicker without.
+const plugin = program
+  .command('plugin')
+  .description('tools of others: look at a plugin, add it, list them, remove one');
+const pluginVerb = (name: string, description: string) =>
+  plugin.command(name).description(description).option('--json', 'print JSON');
+pluginVerb('check <folder>', 'whether a plugin would be taken, and what it asks for').action(
+  ending(async (folder, flags) => (await import('./cli/plugin.ts')).pluginCheck(folder, flags)),
+);
+pluginVerb('add <folder>', 'copy a plugin as it is now, for all sessions from now on')
+  .option('--state <dir>', "the daemon's state directory")
+  .option('--sha256 <hash>', 'only if that is what it is')
+  .action(
+    ending(async (folder, flags) => {
+      const { stateDir } = findPlaces(flags, env);
+      return (await import('./cli/plugin.ts')).pluginAdd(folder, flags, { stateDir, nowMs: systemPowers().now() });
+    }),
+  );
+pluginVerb('list', 'the plugins that were added; exit code 1 where one is off')
+  .option('--state <dir>', "the daemon's state directory")
+  .action(
+    ending(async (flags) => (await import('./cli/plugin.ts')).pluginList(flags, findPlaces(flags, env).stateDir)),
+  );
+pluginVerb('remove <name>', 'take a plugin away')
+  .option('--state <dir>', "the daemon's state directory")
+  .action(
+    ending(async (name, flags) =>
+      (await import('./cli/plugin.ts')).pluginRemove(name, findPlaces(flags, env).stateDir),
+    ),
+  );
 
 verb('status', 'what the daemon is doing')
   .option('--json', 'print JSON')

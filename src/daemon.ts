@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
-import { Hosts } from './hosts/hosts.ts';
+import { Hosts, type HostsOptions } from './hosts/hosts.ts';
 import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
@@ -15,6 +15,7 @@ import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
 import { publishEndpoint } from './places.ts';
+import { PluginSource, type PluginStatus } from './plugins/source.ts';
 import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
 import { createProgramResolver } from './policy/programs.ts';
@@ -23,7 +24,7 @@ import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts'
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
 import { createRecords, type Records } from './records.ts';
-import { egressProgram, hostProgram, isolateProgram, runtime, version } from './runtime.ts';
+import { compartmentProgram, egressProgram, hostProgram, isolateProgram, runtime, version } from './runtime.ts';
 import { type Confinement, createSandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
@@ -81,22 +82,24 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { confinement } = sandbox;
   const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits, identity, environment }, powers));
-  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
+  const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
+  const { hosts, isolates, compartments } = ran;
   told.policyChanged = () => hosts.endStale();
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, isolates, limits, powers, permission, turns, cache },
+    ...{ ...records, ...ran, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
     approvers: (sessionId) => gateway.approversOf(sessionId),
   });
   const identify = createCredentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
   const catalogue = new Catalogue(builtinToolset());
+  const plugins = parts.use(
+    new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
+  );
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events },
@@ -106,10 +109,11 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     confinement: toShown(confinement),
     probes: confinement.probes,
     warm: (session) => warm(session, { hosts, policies }),
-    hostStatus: async () => [...(await hosts.status()), ...isolates.status()],
+    hostStatus: async () => [...(await hosts.status()), ...isolates.status(), ...compartments.status()],
+    pluginStatus: () => plugins.status,
     cacheStatus: () => cache.status,
     listeners: () => listeners.map((it) => it.address),
-    sessionEnded: sessionEnds({ hosts, isolates, oversight }),
+    sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
@@ -129,28 +133,39 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
 }
 
-interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events'> {
+interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'identify'> {
   readonly config: Config;
   readonly gateway: Gateway;
-  readonly identify: Identify;
   readonly workspaces: Workspaces;
 }
 
 /** Listens wherever the config says; what does is in `listeners` at once, to be ended whatever fails later. */
-async function listen(
-  listeners: Listener[],
-  { config, gateway, identify, workspaces, ...parts }: Listening,
-): Promise<void> {
-  const { places, limits } = config;
+async function listen(listeners: Listener[], { config, gateway, workspaces, ...parts }: Listening): Promise<void> {
+  const { places, limits, listenHttp: http } = config;
   const accept = (channel: Channel) => gateway.accept(channel);
   listeners.push(await listenUnix(places.socket, accept));
   const face = {
-    ...{ ...parts, version, limits, socket: places.mcpSocket },
+    ...{ ...parts, version, limits, http, socket: places.mcpSocket },
     openSession: gateway.openSession.bind(gateway),
     resolveWorkspace: (path: string) => workspaces.resolve(path),
   };
-  listeners.push(await listenMcp(face));
-  if (config.listen) listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, identify), accept));
+  await listenMcp(face, (it) => listeners.push(it));
+  if (!config.listen) return;
+  listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, parts.identify), accept));
+}
+
+/** All that code of tools, callers and plugins runs in; ended with `parts`. */
+function createHosts(
+  parts: AsyncDisposableStack,
+  options: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'>,
+  powers: Powers,
+) {
+  const { sandbox, limits } = options;
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
+  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
+  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
+  return { egress, hosts, isolates, compartments };
 }
 
 function createPolicies(
@@ -187,11 +202,20 @@ interface Announced {
 
 /** Who is told of a session's end. */
 const sessionEnds =
-  ({ hosts, isolates, oversight }: { hosts: Hosts; isolates: Isolates; oversight: Oversight }) =>
+  (hosts: readonly { endSession(id: string): void }[], oversight: Oversight) =>
   (session: Session): void => {
-    for (const it of [hosts, isolates]) it.endSession(session.options.id);
+    for (const it of hosts) it.endSession(session.options.id);
     oversight.sessionEnded(session);
   };
+
+/** What may be called is recorded whenever it changes, with the hash of the code that is trusted. */
+const pluginChanges =
+  ({ auditLog }: Records) =>
+  ({ name: plugin, state, version, sha256, problem }: PluginStatus): void =>
+    auditLog.append({
+      ...{ kind: 'policy', sessionId: '', principal: 'daemon' },
+      detail: { plugin, state, ...(version && { version, sha256 }), ...(problem && { problem }) },
+    });
 
 /** What the gateway needs of the records. */
 const recording = (
@@ -253,7 +277,8 @@ function warm(
   const policy = policyNow();
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
-  const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
+  const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects);
+  const tiers = new Set(hosted.map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
       hosts.warm(

@@ -34,6 +34,13 @@ export const isolateProgram: readonly string[] = [
   join(base, 'workers', `isolate${extension}`),
 ];
 
+/** Program and arguments of a host of plugins that share a realm. */
+export const compartmentProgram: readonly string[] = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  join(base, 'workers', `compartment${extension}`),
+];
+
 /** Program and arguments of the egress proxy. */
 export const egressProgram: readonly string[] = [
   process.execPath,
@@ -61,6 +68,7 @@ function neededPaths(): string[] {
     '@ast-grep/lang-go',
     'typescript',
     'isolated-vm',
+    'ses',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
   const modules = [...files, ...NATIVE.flatMap(nativeOf)].map((path) =>

@@ -2,6 +2,7 @@
 import type { Denial, FileChange, HostTier, Verdict } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
+import type { PluginCode } from '../plugin-code.ts';
 import type { Rule } from '../policy/schema.ts';
 import type { CommandPlace } from '../sandbox/cgroup.ts';
 import type { Masks } from '../sandbox/masks.ts';
@@ -33,6 +34,8 @@ export interface Job {
   readonly egressToken?: string;
   /** Of a program for an isolate host. */
   readonly isolate?: IsolateBounds;
+  /** What runs instead of a tool, in a plugin host. */
+  readonly plugin?: PluginCode;
   /** Where it keeps what it changes: the spool of the workspace, which its host holds, and its own name there. */
   readonly journal?: { readonly folder: string; readonly key: string };
   /** Instead of a tool: calls that were cut off, by their names in the spool, are taken back. */
