@@ -4,6 +4,7 @@
  */
 import * as z from 'zod';
 import { isolateLimits } from './limits/isolates.ts';
+import { mcpLimits } from './limits/mcp.ts';
 import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
 import { storeLimits } from './limits/store.ts';
@@ -365,6 +366,7 @@ export const limitsSchema = z.strictObject({
   ...policyLimits,
   ...isolateLimits,
   ...pluginLimits,
+  ...mcpLimits,
   ...storeLimits,
 });
 
