@@ -2,6 +2,7 @@
 import type { Denial, FileChange, HostTier, Verdict } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
+import type { PluginCode } from '../plugin-code.ts';
 import type { Rule } from '../policy/schema.ts';
 import type { CommandPlace } from '../sandbox/cgroup.ts';
 import type { Masks } from '../sandbox/masks.ts';
@@ -33,6 +34,8 @@ export interface Job {
   readonly egressToken?: string;
   /** Of a program for an isolate host. */
   readonly isolate?: IsolateBounds;
+  /** What runs instead of a tool, in a plugin host. */
+  readonly plugin?: PluginCode;
   /** Where it keeps what it changes: the spool of the workspace, which its host holds, and its own name there. */
   readonly journal?: { readonly folder: string; readonly key: string };
   /** Instead of a tool: calls that were cut off, by their names in the spool, are taken back. */
@@ -106,6 +109,14 @@ export interface Witness {
   readonly isLink?: boolean;
 }
 
+/** More changed than could be followed, the workspace can't be watched, or its watch is busy. */
+export type FilesUnknown = 'flood' | 'unwatched' | 'late';
+
+/** What changed while a command ran. */
+export type FilesChanged =
+  | { readonly files: readonly FileChange[]; readonly total: number }
+  | { readonly unknown: FilesUnknown };
+
 export interface JobUsage {
   cpuMs: number;
   outputBytes: number;
@@ -116,7 +127,11 @@ export interface JobUsage {
   truncatedBytes?: number;
   /** What it really cost, where the tool knows. */
   costUsd?: number;
-  filesChanged?: FileChange[];
+  filesChanged?: readonly FileChange[];
+  /** How many those are, where not all are listed. */
+  filesChangedTotal?: number;
+  /** Why a command's are not known. */
+  filesUnknown?: FilesUnknown;
   /** What its commands were kept from. */
   denied?: Denial[];
   /** As the host says. */
@@ -166,6 +181,8 @@ export interface HostSetup {
   readonly groups?: CommandPlace;
   /** The person's, for execute hosts. */
   readonly identity?: Identity;
+  /** Whether its jobs tell which files their commands changed. */
+  readonly watches?: boolean;
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */
   readonly jobsPerThread: number;
   readonly threads: number;
