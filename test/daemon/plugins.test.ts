@@ -147,7 +147,7 @@ describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation)
     const { entries } = (await client.request('results.read', { callId, afterSeq: 0 })) as {
       entries: { stream: string; data: Uint8Array }[];
     };
-    expect(entries.map((it) => [it.stream, `${Buffer.from(it.data)}`])).toEqual([['stderr', 'so {"far":1}\n']]);
+    expect(entries.map((it) => [it.stream, Buffer.from(it.data).toString()])).toEqual([['stderr', 'so {"far":1}\n']]);
   });
 
   test('is recorded with the calls that it made', async () => {

@@ -62,7 +62,7 @@ describe('a request', () => {
       headers: { 'x-method': 'POST', 'x-host': `127.0.0.1:${port}`, 'set-cookie': 'a=1, b=2' },
       truncated: false,
     });
-    expect('body' in answer && `${Buffer.from(answer.body)}`).toBe('é');
+    expect('body' in answer && Buffer.from(answer.body).toString()).toBe('é');
   });
 
   test('follows nothing', async () => {

@@ -7,7 +7,7 @@ type Exports = Record<string, unknown>;
 
 /** What a module exports, given what it imports. */
 async function exportsOf(text: string, ...given: Exports[]): Promise<Exports> {
-  const run = runInThisContext(toScript(text, 'm.js').script) as (...given: Exports[]) => Promise<Exports>;
+  const run = runInThisContext(toScript(text, 'm.js').script, 'm.js') as (...given: Exports[]) => Promise<Exports>;
   return { ...(await run(...given)) };
 }
 
