@@ -197,6 +197,16 @@ export const limitsSchema = z.strictObject({
   egressHeapMb: count().default(128),
   /** How long the proxy may take to answer the gateway; one that does not is ended. */
   egressAnswerMs: ms().default(2_000),
+  /** Directories of a workspace that are watched for what commands change; each takes one of the user's inotify watches and 2 KiB. */
+  watchedDirectoriesMax: count().default(30_000),
+  /** Names in them; with more, commands do not tell what they changed. 20 000 are read in 40 ms. */
+  watchedNamesMax: count().default(300_000),
+  /** JS heap of the thread that watches, in MiB. */
+  watchHeapMb: count().default(128),
+  /** How long that thread may take to answer before and after a command: others may keep it busy with what they change. */
+  watchAnswerMs: ms().default(200),
+  /** Changed files in the result of one command; their number is told. */
+  filesChangedMax: count().default(200),
   /** Body of an answer to an HTTP request that a caller gets; what is beyond it is cut. */
   httpBodyBytesMax: bytes().default(MiB),
   /** Open files of a host or a command. */

@@ -155,7 +155,8 @@ function failure(
   });
   if (thrown instanceof ToolError) return of(thrown, VERDICTS[thrown.code] ?? 'cancelled');
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  if (/memory limit|allocation failed/i.test(message)) {
+  // Nobody but its memory limit disposes an isolate before its end was told; what was to be run in it then says only that it is gone.
+  if (/memory limit|allocation failed|isolate is (already )?disposed/i.test(message)) {
     const memory = new ToolError('MEMORY_LIMIT', `the program needed more than ${memoryMb} MiB of memory`, {
       details: { limit: memoryMb * MIB, enforcedBy: used.enforcedBy },
     });

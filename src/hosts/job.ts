@@ -109,6 +109,14 @@ export interface Witness {
   readonly isLink?: boolean;
 }
 
+/** More changed than could be followed, the workspace can't be watched, or its watch is busy. */
+export type FilesUnknown = 'flood' | 'unwatched' | 'late';
+
+/** What changed while a command ran. */
+export type FilesChanged =
+  | { readonly files: readonly FileChange[]; readonly total: number }
+  | { readonly unknown: FilesUnknown };
+
 export interface JobUsage {
   cpuMs: number;
   outputBytes: number;
@@ -119,7 +127,11 @@ export interface JobUsage {
   truncatedBytes?: number;
   /** What it really cost, where the tool knows. */
   costUsd?: number;
-  filesChanged?: FileChange[];
+  filesChanged?: readonly FileChange[];
+  /** How many those are, where not all are listed. */
+  filesChangedTotal?: number;
+  /** Why a command's are not known. */
+  filesUnknown?: FilesUnknown;
   /** What its commands were kept from. */
   denied?: Denial[];
   /** As the host says. */
@@ -169,6 +181,8 @@ export interface HostSetup {
   readonly groups?: CommandPlace;
   /** The person's, for execute hosts. */
   readonly identity?: Identity;
+  /** Whether its jobs tell which files their commands changed. */
+  readonly watches?: boolean;
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */
   readonly jobsPerThread: number;
   readonly threads: number;

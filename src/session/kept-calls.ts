@@ -1,8 +1,8 @@
 /** The calls that a session remembers: those under way, and the newest of those that ended. */
-import { hash } from 'node:crypto';
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import type { Call } from '../pipeline/stage.ts';
+import { ForgottenIds } from './forgotten-ids.ts';
 import { roughBytes } from './outbox.ts';
 
 /** A call that was taken, and what came of it so far. */
@@ -121,31 +121,6 @@ export class KeptCalls {
     }
   }
 }
-
-/** Ids by a digest, since callers choose their length. Those that nobody repeats for an effect make room first. */
-class ForgottenIds {
-  readonly #harmless = new Set<string>();
-  readonly #others = new Set<string>();
-  readonly #max: number;
-
-  constructor(max: number) {
-    this.#max = max;
-  }
-
-  has(id: string): boolean {
-    const digest = digestOf(id);
-    return this.#harmless.has(digest) || this.#others.has(digest);
-  }
-
-  add(id: string, isHarmless: boolean): void {
-    (isHarmless ? this.#harmless : this.#others).add(digestOf(id));
-    if (this.#harmless.size + this.#others.size <= this.#max) return;
-    const from = this.#harmless.size > 0 ? this.#harmless : this.#others;
-    for (const oldest of from) return void from.delete(oldest);
-  }
-}
-
-const digestOf = (id: string): string => hash('sha256', id, 'base64').slice(0, 24);
 
 /** Its id is ours, and nobody's to repeat. */
 const isChild = ({ options }: Call): boolean => options.parentCallId !== undefined;

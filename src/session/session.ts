@@ -1,6 +1,15 @@
 /** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result, or CONFLICT. */
 import { isDeepStrictEqual } from 'node:util';
-import type { CallOptions, CallRecord, CallState, Denial, ResultMetadata, ToolResult, Verdict } from '../call.ts';
+import type {
+  CallOptions,
+  CallRecord,
+  CallState,
+  Denial,
+  FileChange,
+  ResultMetadata,
+  ToolResult,
+  Verdict,
+} from '../call.ts';
 import { type Code, ToolError, toToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
@@ -250,7 +259,8 @@ export class Session {
       ...(usage?.truncatedBytes !== undefined && {
         truncated: { bytesTotal: usage.truncatedBytes, ...(call.logRef !== undefined && { ref: call.logRef }) },
       }),
-      ...(usage?.filesChanged && { filesChanged: usage.filesChanged }),
+      ...(usage?.filesChanged && { filesChanged: redactValue(usage.filesChanged) as FileChange[] }),
+      ...(usage?.filesChangedTotal !== undefined && { filesChangedTotal: usage.filesChangedTotal }),
       ...(call.denied && { denied: redactValue(call.denied) as Denial[] }),
       undo: usage?.undo ?? 'none',
       resources: {

@@ -22,6 +22,7 @@ beforeAll(async () => {
   writeFileSync(join(daemon.workspace, 'asked.txt'), 'three\n');
   writeFileSync(join(daemon.workspace, '.env'), 'TOKEN=1\n');
   writeFileSync(join(daemon.workspace, 'large.txt'), `${'x'.repeat(99)}\n`.repeat(50_000));
+  writeFileSync(join(daemon.workspace, 'medium.txt'), `${'x'.repeat(99)}\n`.repeat(10_000));
 });
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
@@ -117,6 +118,11 @@ describe('a program', () => {
     ['while (true);', { timeoutMs: 300 }, 'TIMEOUT'],
     ['await new Promise(() => {})', { timeoutMs: 300 }, 'TIMEOUT'],
     ['const all = []; for (;;) all.push(new Array(1e4).fill(1.5))', { memoryMb: 16 }, 'MEMORY_LIMIT'],
+    [
+      'const all = []; for (;;) all.push(await Promise.all("12345678".split("").map(() => tools.file_read({ path: "medium.txt" }))))',
+      { memoryMb: 16 },
+      'MEMORY_LIMIT',
+    ],
     ['return "x".repeat(2e6)', {}, 'OUTPUT_LIMIT'],
     ['return 1', { tools: ['no_such'] }, 'TOOL_NOT_FOUND'],
     ['return 1', { tools: ['code_run'] }, 'TOOL_NOT_FOUND'],
