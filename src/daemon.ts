@@ -133,6 +133,20 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
 }
 
+/** All that code of tools, callers and plugins runs in; ended with `parts`. */
+function createHosts(
+  parts: AsyncDisposableStack,
+  options: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'>,
+  powers: Powers,
+) {
+  const { sandbox, limits } = options;
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
+  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
+  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
+  return { egress, hosts, isolates, compartments };
+}
+
 interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'identify'> {
   readonly config: Config;
   readonly gateway: Gateway;
@@ -152,20 +166,6 @@ async function listen(listeners: Listener[], { config, gateway, workspaces, ...p
   await listenMcp(face, (it) => listeners.push(it));
   if (!config.listen) return;
   listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, parts.identify), accept));
-}
-
-/** All that code of tools, callers and plugins runs in; ended with `parts`. */
-function createHosts(
-  parts: AsyncDisposableStack,
-  options: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'>,
-  powers: Powers,
-) {
-  const { sandbox, limits } = options;
-  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
-  const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
-  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
-  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
-  return { egress, hosts, isolates, compartments };
 }
 
 function createPolicies(

@@ -69,6 +69,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/git': 'tools/tool errors',
   'tools/todo': 'tools/tool errors',
   'tools/code': 'tools/tool errors limits',
+  'tools/http': 'tools/tool errors limits',
   workers: 'call egress plugin-code plugins tools sandbox hosts protocol policy glob errors limits paths powers',
   client: 'call protocol transport errors limits powers tools',
   cli: 'call client config errors limits pipeline places plugins policy powers runtime sandbox shown-text store transport tools workspaces',

@@ -31,6 +31,7 @@ test.each([
   ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
   ['layers', /^\| \+ gateway: policy, record, log \| [\d.]+ ms \| [\d.]+ \|$/m],
   ['soak-commands', /^slope, MiB a 1000 commands +-?[\d.]+$/m],
+  ['isolates', /^return 1 \+ 1 \/ bare isolated-vm +[\d.]+$[\s\S]+^soak, hosts that were lost +0 in 100 programs$/m],
   ['output', /^zeros +bare pipe +\d+ MB\/s +ours +\d+ MB\/s +\d+ %/m],
 ])(
   'the bench of %s prints %s',
