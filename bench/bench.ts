@@ -65,11 +65,14 @@ const POLICY = [
 /** One run of a bench. */
 export class Context {
   readonly small: boolean;
+  /** Whether what takes minutes and gigabytes is wanted, too. */
+  readonly long: boolean;
   readonly findings: Findings = { figures: [], pictures: [], says: [], skipped: [] };
   readonly #daemons: Daemons;
 
-  constructor(small: boolean, daemons: Daemons) {
+  constructor({ small, long }: { readonly small: boolean; readonly long: boolean }, daemons: Daemons) {
     this.small = small;
+    this.long = long;
     this.#daemons = daemons;
   }
 

@@ -75,3 +75,18 @@ export const spreadOf = (all: readonly number[]): Spread => ({
   high: quantile(all, 0.9),
   best: Math.min(...all),
 });
+
+/** Least squares through points: `y` grows by `slope` for each `x`; `error` is the standard error of that slope. */
+export function fit(points: readonly (readonly [x: number, y: number])[]): { slope: number; error: number } {
+  const n = points.length;
+  const mean = (at: 0 | 1) => points.reduce((sum, it) => sum + it[at], 0) / n;
+  const [meanX, meanY] = [mean(0), mean(1)];
+  const spread = points.reduce((sum, [x]) => sum + (x - meanX) ** 2, 0);
+  const slope = points.reduce((sum, [x, y]) => sum + (x - meanX) * (y - meanY), 0) / spread;
+  const rest = points.reduce((sum, [x, y]) => sum + (y - meanY - slope * (x - meanX)) ** 2, 0);
+  return { slope, error: n > 2 ? Math.sqrt(rest / (n - 2) / spread) : Number.NaN };
+}
+
+/** The power with which `y` grows with `x`: 0 is flat, 1 in proportion. */
+export const exponentOf = (points: readonly (readonly [x: number, y: number])[]): number =>
+  fit(points.map(([x, y]) => [Math.log(x), Math.log(y)])).slope;

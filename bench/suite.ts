@@ -19,13 +19,14 @@ import {
 
 /** Files of subjects/, in the order in which they run and are told. */
 const BENCHES = [
-  ...['layers', 'calls', 'commands', 'peers', 'ends', 'decisions', 'audit', 'redaction'],
+  ...['layers', 'calls', 'commands', 'scale', 'peers', 'faults', 'ends', 'decisions', 'audit', 'redaction'],
   ...['orchestration', 'output', 'search', 'symbols', 'git', 'undo'],
 ];
 
 const HELP = `npm run bench -- [options]
 
   --small          everything in under 20 s, with few rounds: whether it works, not how fast it is
+  --long           with an audit log of 10⁷ entries: 7 GB of disk, and minutes
   --only NAME…     of: ${BENCHES.join(' ')}
   --compare        what moved beyond its noise since bench/baseline.json; exit code 1 where it is more than twice as slow
   --baseline       takes this run into bench/baseline.json
@@ -36,6 +37,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     small: { type: 'boolean', default: false },
+    long: { type: 'boolean', default: false },
     only: { type: 'string', multiple: true },
     compare: { type: 'boolean', default: false },
     baseline: { type: 'boolean', default: false },
@@ -50,7 +52,7 @@ async function runHere(name: string, daemons: Daemons): Promise<BenchResult> {
   const bench = ((await import(`./subjects/${name}.ts`)) as { default: Bench }).default;
   const { title, question } = bench;
   console.log(`\n${title} (${name}): ${question}`);
-  const context = new Context(values.small, daemons);
+  const context = new Context(values, daemons);
   const from = performance.now();
   let failed: string | undefined;
   try {
@@ -77,7 +79,11 @@ function toLine(it: Figure): string {
 /** In a process of its own, so that no bench meets the heap and the code that another one left hot. */
 async function runApart(name: string): Promise<BenchResult> {
   const file = here(`results/.${name}-${process.pid}.json`);
-  const child = spawn(process.execPath, [here('suite.ts'), '--only', name, '--json', file], { stdio: 'inherit' });
+  const child = spawn(
+    process.execPath,
+    [here('suite.ts'), '--only', name, '--json', file, ...(values.long ? ['--long'] : [])],
+    { stdio: 'inherit' },
+  );
   const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
   if (!existsSync(file)) throw new Error(`the bench ${name} ended with ${code}, without a result`);
   const { benches } = readJson<Results>(file);

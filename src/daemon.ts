@@ -1,6 +1,6 @@
 /** The composition root: the only file that knows every part. */
 import { chmodSync, realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative } from 'node:path';
+import { join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
@@ -8,10 +8,10 @@ import { Hosts } from './hosts/hosts.ts';
 import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
-import { isInside, isProtected } from './paths.ts';
+import { isInside } from './paths.ts';
 import { heapOf, networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
-import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
+import { createPipeline } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
 import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
@@ -38,10 +38,12 @@ import { acquireLock } from './store/database.ts';
 import { pastDurationMs } from './store/past-durations.ts';
 import { ResultCache } from './store/result-cache.ts';
 import { ResultLog } from './store/result-log.ts';
+import { Catalogue } from './tools/catalogue.ts';
 import { builtinToolset, effectsOfBuiltin, internalUndo, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
 import { listenWebSocket } from './transport/websocket.ts';
+import { Workspaces } from './workspaces.ts';
 
 /** A daemon that can't start, in words for who started it. */
 export class DaemonError extends Error {}
@@ -58,7 +60,7 @@ export interface Daemon {
 
 /** Starts everything. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
-  const { places, limits, workspaces, environment } = config;
+  const { places, limits, environment } = config;
   const { stateDir, home } = places;
   chmodSync(stateDir, 0o700);
   await using parts = new AsyncDisposableStack();
@@ -67,11 +69,12 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
   parts.use(lock);
 
+  const workspaces = new Workspaces(config, powers);
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   const told = { policyChanged() {} };
-  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told })));
-  const policies = createPolicies(config, () => source.current);
+  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told, workspaces })));
+  const policies = createPolicies(config, { base: () => source.current, workspaces });
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const { confinement } = sandbox;
   const identity = await readIdentity(places, limits, powers);
@@ -91,17 +94,16 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   });
   const identify = createCredentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
-  const toolset = builtinToolset();
+  const catalogue = new Catalogue(builtinToolset());
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
-    ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
+    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
     ...recording(records, { limits, powers }),
     undoTool: internalUndo,
     confinement: toShown(confinement),
     probes: confinement.probes,
-    resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
-    warm: (session) => warm(session, { hosts, policies, toolset }),
+    warm: (session) => warm(session, { hosts, policies }),
     hostStatus: async () => [...(await hosts.status()), ...isolates.status()],
     cacheStatus: () => cache.status,
     listeners: () => listeners.map((it) => it.address),
@@ -126,14 +128,16 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
 }
 
-function createPolicies(config: Config, base: () => Policy): Policies {
-  const { limits, workspaces } = config;
+function createPolicies(
+  { limits, places }: Config,
+  { base, workspaces }: { base: () => Policy; workspaces: Workspaces },
+): Policies {
   return new Policies({
     base,
     builtIn: BUILT_IN,
-    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, config).policy,
+    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
-    home: config.places.home,
+    home: places.home,
   });
 }
 
@@ -151,6 +155,7 @@ interface Announced {
   readonly powers: Powers;
   readonly events: Events;
   readonly records: Records;
+  readonly workspaces: Workspaces;
   /** Set when there are hosts. */
   readonly told: { policyChanged(): void };
 }
@@ -178,9 +183,12 @@ const recording = (
 });
 
 /** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
-function policySource(config: Config, { powers, events, records, told }: Announced): PolicySourceOptions {
+function policySource(
+  { policy, limits }: Config,
+  { powers, events, records, told, workspaces }: Announced,
+): PolicySourceOptions {
   return {
-    load: () => loadOutside(config.policy, config),
+    load: () => loadOutside(policy, workspaces, limits),
     powers,
     log: powers.log,
     onChange: ({ name, version }, before) => {
@@ -193,9 +201,9 @@ function policySource(config: Config, { powers, events, records, told }: Announc
 }
 
 /** A policy none of whose files an agent could change. Throws PolicyError. */
-function loadOutside(nameOrPath: string, { workspaces, limits }: Config): LoadedPolicy {
+function loadOutside(nameOrPath: string, workspaces: Workspaces, limits: Limits): LoadedPolicy {
   const loaded = readPolicy(nameOrPath, { limits, effectsOf: effectsOfBuiltin });
-  const inside = loaded.files.find((file) => workspaces.some((it) => isInside(it, realpathSync(file))));
+  const inside = loaded.files.find((file) => workspaces.all.some((it) => isInside(it, realpathSync(file))));
   if (inside === undefined) return loaded;
   throw new PolicyError(
     [`${inside} lies in a workspace, where agents could change it; put it elsewhere`],
@@ -204,31 +212,21 @@ function loadOutside(nameOrPath: string, { workspaces, limits }: Config): Loaded
 }
 
 /** Files of the folders from the daemon's workspace down to the session's: each may only narrow. Throws PolicyError. */
-function projectPolicies(workspace: string, workspaces: readonly string[], limits: Limits): Policy[] {
-  const root = rootOf(workspace, workspaces);
-  return foldersBetween(root, workspace).flatMap((folder) => {
+function projectPolicies(workspace: string, workspaces: Workspaces, limits: Limits): Policy[] {
+  const way = workspaces.wayTo(workspace);
+  return way.flatMap((folder) => {
     const policy = projectPolicy(folder, { limits, effectsOf: effectsOfBuiltin });
-    return policy ? rebase(policy, relative(root, folder)) : [];
+    return policy ? rebase(policy, relative(way[0] as string, folder)) : [];
   });
-}
-
-/** The outermost of the daemon's workspaces that holds a folder of one of them. */
-function rootOf(folder: string, workspaces: readonly string[]): string {
-  const holding = workspaces.filter((it) => isInside(it, folder));
-  return holding.reduce((a, b) => (isInside(b, a) ? b : a));
-}
-
-function foldersBetween(root: string, folder: string): string[] {
-  return folder === root ? [root] : [...foldersBetween(root, dirname(folder)), folder];
 }
 
 /** Starts the hosts of a new session whose tools may run without being asked about. */
 function warm(
   { options, policy: policyNow }: Session,
-  { hosts, policies, toolset }: { hosts: Hosts; policies: Policies; toolset: Toolset },
+  { hosts, policies }: { hosts: Hosts; policies: Policies },
 ): void {
   const policy = policyNow();
-  const { id: sessionId, principal, workspace, root } = options;
+  const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
   const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
   for (const tier of tiers)
@@ -268,22 +266,3 @@ function webSocketOptions(
 }
 
 const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({ level, backend, cgroup, missing });
-
-function resolveWorkspace(path: string, workspaces: readonly string[]): { workspace: string; root: string } {
-  const refused = new RpcError(
-    'FORBIDDEN',
-    `${path} is not one of this daemon's workspaces; start it with: ringfence stop; ringfence serve --workspace ${path}`,
-  );
-  if (!isAbsolute(path)) throw new RpcError('INVALID_PARAMS', `hello.workspace is an absolute path, not ${path}`);
-  let real: string;
-  try {
-    real = realpathSync(path);
-  } catch {
-    throw refused; // Not there, or not ours to see: the same answer.
-  }
-  if (!workspaces.some((it) => isInside(it, real))) throw refused;
-  const root = rootOf(real, workspaces);
-  if (isProtected(relative(root, real)))
-    throw new RpcError('FORBIDDEN', `${path} is protected: programs outside the sandbox run or trust what is in it`);
-  return { workspace: real, root };
-}

@@ -15,6 +15,9 @@ export const version: string = JSON.parse(readFileSync(join(packageDir, 'package
 /** An entry of ours as a file to run. */
 export const entry = (name: 'main' | 'cli'): string => join(base, 'src', `${name}${extension}`);
 
+/** What a person runs. */
+export const bin: string = join(packageDir, 'bin/ringfence.js');
+
 /** Program and arguments of a tier host. */
 export const hostProgram: readonly string[] = [
   process.execPath,

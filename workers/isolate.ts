@@ -4,15 +4,15 @@
  */
 import { Socket } from 'node:net';
 import { setPriority } from 'node:os';
-import ivm from 'isolated-vm';
 import { ToolError } from '../src/errors.ts';
 import type { ChildAnswer, FromHost, HostSetup, IsolateBounds, Job, JobResult, ToHost } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
-import { guestScript } from './isolate-guest.ts';
+import { type Fresh, FreshIsolates } from './isolate-fresh.ts';
+import type { Grant } from './isolate-guest.ts';
 import { IsolateMessages } from './isolate-messages.ts';
-import { outcomeOf, withoutTypes } from './isolate-outcome.ts';
+import { isUnparsed, outcomeOf, withoutTypes } from './isolate-outcome.ts';
 import { establishPerimeter } from './perimeter.ts';
 
 const GATEWAY_FD = 3;
@@ -39,6 +39,7 @@ interface Running {
 }
 
 let limits: Limits | undefined;
+let isolates: FreshIsolates | undefined;
 let running: Running | undefined;
 
 /** Levels and values that the gateway's own messages add around a result. */
@@ -65,45 +66,16 @@ function answer(id: number, result: JobResult): void {
   }
 }
 
-/** An isolate in which nothing ran but our own wrapper. */
-interface Fresh {
-  readonly memoryMb: number;
-  readonly isolate: ivm.Isolate;
-  readonly setUp: Promise<ivm.Reference<(...given: unknown[]) => unknown>>;
-}
-
-/** For the next program, made while nobody waits; most want as much memory as the one before. */
-let fresh: Fresh | undefined;
-
-function prepare(memoryMb: number): Fresh {
-  const isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: () => process.abort() });
-  const made = async () => {
-    const context = await isolate.createContext();
-    const wrapper = await isolate.compileScript(guestScript());
-    return wrapper.run(context, { reference: true });
-  };
-  const setUp = made();
-  setUp.catch(() => {}); // Told to the program that gets it.
-  return { memoryMb, isolate, setUp };
-}
-
-/** Each is given away once. */
-function takeFresh(memoryMb: number): Fresh {
-  const prepared = fresh;
-  fresh = undefined;
-  if (prepared?.memoryMb === memoryMb) return prepared;
-  prepared?.isolate.dispose();
-  return prepare(memoryMb);
-}
-
 async function run(job: Job): Promise<void> {
   const bounds = job.isolate as IsolateBounds;
-  const { isolate, setUp } = takeFresh(bounds.memoryMb);
+  const fresh = (isolates as FreshIsolates).take(bounds.memoryMb);
+  const { isolate } = fresh;
   const ended = Promise.withResolvers<never>();
   ended.promise.catch(() => {}); // Told by the race below.
   const messages = new IsolateMessages(limits as Limits, {
     tools: bounds.tools,
     ask: (call, tool, input) => send({ ask: { id: job.id, call, tool, input } }),
+    log: (line) => send({ log: { id: job.id, ...line } }),
     abused: (error) => end(error),
   });
   const end = (error: ToolError) => {
@@ -127,13 +99,10 @@ async function run(job: Job): Promise<void> {
   }, CPU_LOOK_MS);
   let result: JobResult;
   try {
-    const text = await Promise.race([
-      evaluate({ isolate, setUp }, job.input as Program, bounds, messages),
-      ended.promise,
-    ]);
-    result = outcomeOf(text, { logs: messages.logs, limit: bounds.resultBytes, cpuMs: cpuMs() });
+    const text = await Promise.race([evaluate(fresh, job.input as Program, bounds, messages), ended.promise]);
+    result = outcomeOf(text, { limit: bounds.resultBytes, cpuMs: cpuMs() });
   } catch (thrown) {
-    result = failure(thrown, messages, bounds, cpuMs());
+    result = failure(thrown, bounds, cpuMs());
   } finally {
     clearInterval(clock);
     messages.close();
@@ -142,29 +111,29 @@ async function run(job: Job): Promise<void> {
   answer(job.id, result);
   if (!isolate.isDisposed) isolate.dispose();
   // After anything else this process is ended.
-  if (result.usage.verdict === 'ok') fresh = prepare(bounds.memoryMb);
+  if (result.usage.verdict === 'ok') isolates?.prepare(bounds.memoryMb);
 }
 
 /** The program's source goes in as a string, and one string comes out. */
 async function evaluate(
-  { isolate, setUp }: Pick<Fresh, 'isolate' | 'setUp'>,
+  { isolate, connect }: Fresh,
   { code, input }: Program,
   { tools, resultBytes }: IsolateBounds,
   messages: IsolateMessages,
-): Promise<unknown> {
-  const begin = await setUp;
-  const { codeLogsMax: logs, codeLogChars: logChars, codeTimersMax: timers } = limits as Limits;
-  const bounds = JSON.stringify({ resultChars: resultBytes, logs, logChars, timers });
-  const source = await withoutTypes(isolate, code);
-  // A function without a way back: no reference to anything of ours is in there.
-  const send = new ivm.Callback(messages.receive, { ignored: true });
-  const deliver = await begin.apply(undefined, [send, JSON.stringify(tools), bounds], { result: { reference: true } });
-  const run = (...words: (string | undefined)[]) => {
-    deliver.apply(undefined, words).catch(messages.fail);
+): Promise<string> {
+  const deliver = connect(messages.receive);
+  const tell = (...words: (string | undefined)[]) => void deliver(...words).catch(messages.fail);
+  messages.connect((id, answer) => tell('answer', id, answer));
+  const grant: Grant = { tools, resultChars: resultBytes };
+  const endOf = (source: string) => {
+    const done = messages.done();
+    tell('run', source, input === undefined ? undefined : JSON.stringify(input), JSON.stringify(grant));
+    return done;
   };
-  messages.connect((id, answer) => run('answer', id, answer));
-  run('run', source, input === undefined ? undefined : JSON.stringify(input));
-  return messages.done;
+  const end = await endOf(code);
+  // Most sources are JavaScript, and need not be looked at twice.
+  const source = isUnparsed(end) ? await withoutTypes(isolate, code) : undefined;
+  return source === undefined ? end : endOf(source);
 }
 
 function cpuLimit(limit: number): ToolError {
@@ -174,20 +143,20 @@ function cpuLimit(limit: number): ToolError {
   });
 }
 
-function failure(thrown: unknown, messages: IsolateMessages, { memoryMb }: IsolateBounds, cpuMs: number): JobResult {
-  const logs = messages.logs.length > 0 ? { logs: messages.logs } : {};
+function failure(thrown: unknown, { memoryMb }: IsolateBounds, cpuMs: number): JobResult {
   const usage = { cpuMs, outputBytes: 0, enforcedBy: 'isolate' } as const;
-  const of = (error: ToolError, verdict: JobResult['usage']['verdict']): JobResult => {
-    const { code, message, extras } = error;
-    const told = new ToolError(code, message, { ...extras, details: { ...extras.details, ...logs } });
-    return { ok: false, error: told.toWire(), usage: { ...usage, verdict } };
-  };
+  const of = (error: ToolError, verdict: JobResult['usage']['verdict']): JobResult => ({
+    ok: false,
+    error: error.toWire(),
+    usage: { ...usage, verdict },
+  });
   if (thrown instanceof ToolError) {
     const verdict = thrown.code === 'CPU_LIMIT' ? 'cpu' : thrown.code === 'CODE_ERROR' ? 'ok' : 'cancelled';
     return of(thrown, verdict);
   }
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  if (/memory limit|allocation failed/i.test(message)) {
+  // Nobody but its memory limit disposes an isolate before its end was told; what was to be run in it then says only that it is gone.
+  if (/memory limit|allocation failed|isolate is (already )?disposed/i.test(message)) {
     const memory = new ToolError('MEMORY_LIMIT', `the program needed more than ${memoryMb} MiB of memory`, {
       details: { limit: memoryMb * MIB, enforcedBy: 'isolate' },
     });
@@ -210,7 +179,8 @@ function receive(message: ToHost): void {
 
 function begin(given: HostSetup): void {
   limits = given.limits;
-  fresh = prepare(DEFAULT_MEMORY_MB);
+  isolates = new FreshIsolates(limits);
+  isolates.prepare(DEFAULT_MEMORY_MB);
   send({ ready: true });
 }
 

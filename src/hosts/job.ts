@@ -59,6 +59,16 @@ export interface ChildAsk {
   readonly input: unknown;
 }
 
+const LOG_LEVELS = ['log', 'info', 'warn', 'error'] as const;
+
+/** What a program writes to its console. */
+export interface LogLine {
+  readonly level: (typeof LOG_LEVELS)[number];
+  readonly text: string;
+}
+
+export const isLogLevel = (it: unknown): it is LogLine['level'] => LOG_LEVELS.includes(it as LogLine['level']);
+
 /** What came of it: its data, or the error. */
 export interface ChildAnswer {
   readonly id: number;
@@ -96,6 +106,14 @@ export interface Witness {
   readonly isLink?: boolean;
 }
 
+/** More changed than could be followed, the workspace can't be watched, or its watch is busy. */
+export type FilesUnknown = 'flood' | 'unwatched' | 'late';
+
+/** What changed while a command ran. */
+export type FilesChanged =
+  | { readonly files: readonly FileChange[]; readonly total: number }
+  | { readonly unknown: FilesUnknown };
+
 export interface JobUsage {
   cpuMs: number;
   outputBytes: number;
@@ -106,7 +124,11 @@ export interface JobUsage {
   truncatedBytes?: number;
   /** What it really cost, where the tool knows. */
   costUsd?: number;
-  filesChanged?: FileChange[];
+  filesChanged?: readonly FileChange[];
+  /** How many those are, where not all are listed. */
+  filesChangedTotal?: number;
+  /** Why a command's are not known. */
+  filesUnknown?: FilesUnknown;
   /** What its commands were kept from. */
   denied?: Denial[];
   /** As the host says. */
@@ -156,6 +178,8 @@ export interface HostSetup {
   readonly groups?: CommandPlace;
   /** The person's, for execute hosts. */
   readonly identity?: Identity;
+  /** Whether its jobs tell which files their commands changed. */
+  readonly watches?: boolean;
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */
   readonly jobsPerThread: number;
   readonly threads: number;
@@ -194,6 +218,7 @@ export type FromHost =
   | { readonly done: { readonly id: number; readonly result: JobResult } }
   | { readonly output: HostOutput }
   | { readonly ask: ChildAsk }
+  | { readonly log: LogLine & { readonly id: number } }
   /** How many things it keeps between calls. */
   | { readonly kept: number };
 
@@ -203,11 +228,12 @@ export type FromHost =
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
-  const { ready, done, output, kept, ask } = message;
+  const { ready, done, output, kept, ask, log } = message;
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
   if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };
   if (isRecord(ask) && isAsk(ask)) return { ask };
+  if (isRecord(log) && isLog(log)) return { log };
   if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
     return { done: { id: done.id, result: done.result } };
   return undefined;
@@ -245,6 +271,9 @@ const isOutput = (it: Record<string, unknown>): it is Record<string, unknown> & 
 
 const isAsk = (it: Record<string, unknown>): it is Record<string, unknown> & ChildAsk =>
   typeof it.id === 'number' && Number.isSafeInteger(it.call) && typeof it.tool === 'string';
+
+const isLog = (it: Record<string, unknown>): it is Record<string, unknown> & LogLine & { id: number } =>
+  typeof it.id === 'number' && isLogLevel(it.level) && typeof it.text === 'string';
 
 function isResult(it: unknown): it is JobResult {
   if (!isRecord(it) || !isRecord(it.usage) || typeof it.usage.cpuMs !== 'number') return false;

@@ -9,6 +9,7 @@ import type { Powers } from '../powers.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
+import { Beside } from './beside.ts';
 import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { runJournalled } from './journalled.ts';
@@ -29,13 +30,24 @@ export interface ExecuteParts {
 }
 
 /** Runs the call in its tier host, under its time limit. The innermost stage: there is no next. */
-export const execute =
-  (parts: ExecuteParts): Handler =>
-  async (call) => {
+export const execute = (parts: ExecuteParts): Handler => {
+  const beside = new Beside();
+  return async (call) => {
     if (call.options.preview) return shownPreviewOf(call, parts);
-    if (checkedOf(call).tool.isolated) return isolated(call, parts);
-    return inTime(call, parts, () => run(call, parts));
+    const { tool, tier } = checkedOf(call);
+    if (tool.isolated) return isolated(call, parts);
+    if (tier === 'read_only') return inTime(call, parts, () => run(call, parts));
+    using stay = beside.enter(call.root);
+    try {
+      return await inTime(call, parts, () => run(call, parts));
+    } finally {
+      const isSeen = hostTierOf(tool, tier) === 'execute' && call.usage?.filesChanged?.length;
+      if (isSeen && !stay.isAlone) call.warnings = [...(call.warnings ?? []), NOT_ALONE];
+    }
   };
+};
+
+const NOT_ALONE = 'other calls ran beside it; filesChanged may tell of what they changed, too';
 
 /** A program, in an isolate host; it is held to no rules on paths, since it sees none. */
 async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {

@@ -3,7 +3,7 @@ import type { CallState, ToolResult } from '../call.ts';
 import { ToolError, type WireError } from '../errors.ts';
 import type { Ran } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
-import type { ChildAnswer, ChildAsk, IsolateBounds } from '../hosts/job.ts';
+import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { leastOf, timeLimitOf } from './bounds.ts';
@@ -41,10 +41,12 @@ export async function runProgram(
   const isolate = boundsOf(call, limits);
   const job = { tool: tool.name, input: { code, ...(value !== undefined && { input: value }) }, isolate };
   const { session, workspace } = { session: call.sessionId, workspace: call.workspace };
+  const logs: LogLine[] = [];
   try {
-    return await isolates.run({ session, workspace }, job, {
+    const ran = await isolates.run({ session, workspace }, job, {
       signal,
       beforeStart,
+      onLog: (line) => logs.push(line),
       onAsk: (ask) => answerTo(ask, { call, isolate, limits, clock, signal: children.signal }),
       onStarted: () => {
         call.started = true;
@@ -52,14 +54,29 @@ export async function runProgram(
         call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
       },
     });
+    return { ...ran, result: withLogs(ran.result, logs) };
   } catch (error) {
     // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
-    throw signal.aborted ? signal.reason : error;
+    const reason: unknown = signal.aborted ? signal.reason : error;
+    throw reason instanceof ToolError ? toldWith(logs, reason) : reason;
   } finally {
     clock.stop();
     const by = signal.aborted ? (signal.reason as ToolError).message : 'the program that made this call ended';
     children.abort(new ToolError('CANCELLED', by, { details: { by: 'program' } }));
   }
+}
+
+/** What it wrote to its console belongs to what came of it. */
+function withLogs(result: JobResult, logs: readonly LogLine[]): JobResult {
+  if (result.ok) return { ...result, data: { ...(result.data as object), logs } };
+  if (logs.length === 0) return result;
+  return { ...result, error: { ...result.error, details: { ...result.error.details, logs } } };
+}
+
+function toldWith(logs: readonly LogLine[], error: ToolError): ToolError {
+  if (logs.length === 0) return error;
+  const { code, message, extras } = error;
+  return new ToolError(code, message, { ...extras, details: { ...extras.details, logs } });
 }
 
 /** Names that a program may call: what its caller says of what the session has; never another program. */

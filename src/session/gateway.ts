@@ -2,7 +2,7 @@
 import type { CallState } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Call, Pipeline, Toolset } from '../pipeline/pipeline.ts';
+import type { Call, Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import {
   METHODS_TO_COME,
@@ -15,6 +15,7 @@ import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
 import type { CallStore } from '../store/call-store.ts';
+import type { Catalogue } from '../tools/catalogue.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Batches } from './batches.ts';
 import { withChildCalls } from './child-calls.ts';
@@ -38,7 +39,7 @@ const PROTOCOL = 1;
 
 export interface GatewayOptions extends StatusParts, UndoParts {
   readonly pipeline: Pipeline;
-  readonly toolset: Toolset;
+  readonly catalogue: Catalogue;
   readonly policies: Policies;
   readonly oversight: Oversight;
   readonly events: Events;
@@ -48,10 +49,12 @@ export interface GatewayOptions extends StatusParts, UndoParts {
   readonly durable: DurableCalls;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Absolute, real; the first is the default. */
-  readonly workspaces: readonly string[];
-  /** The real path of a directory that lies in one of them, and the outermost of those. Throws RpcError FORBIDDEN. */
-  resolveWorkspace(path: string): { workspace: string; root: string };
+  readonly workspaces: {
+    /** Absolute, real; the first is the default. */
+    readonly all: readonly string[];
+    /** The real path of a folder that lies in one of them, and the outermost of those. Throws RpcError FORBIDDEN. */
+    resolve(path: string): { workspace: string; root: string };
+  };
   readonly identify: Identify;
   warm(session: Session): void;
   recordSession(session: Session): void;
@@ -258,16 +261,21 @@ export class Gateway {
   }
 
   #place(workspace: string | undefined): { workspace: string; root: string } {
-    return this.#options.resolveWorkspace(workspace ?? (this.#options.workspaces[0] as string));
+    const { workspaces } = this.#options;
+    return workspaces.resolve(workspace ?? (workspaces.all[0] as string));
   }
 
   #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): Link {
-    const { powers, limits, pipeline, toolset, policies, results, durable } = this.#options;
+    const { powers, limits, pipeline, catalogue, policies, results, durable } = this.#options;
     const outbox = new Outbox(limits);
     const { resumeMs, restored } = asked;
     const session: Session = new Session({
-      ...{ id, secret, role, client, workspace, root, toolset, limits, powers },
+      ...{ id, secret, role, client, workspace, root, limits, powers },
       principal: identity.principal,
+      // Of the moment: plugins and providers come and go.
+      get toolset() {
+        return catalogue.toolset;
+      },
       policy: policies.of({ workspace, principal: identity.policy, hello: asked.policy }),
       run: withChildCalls(pipeline.run, () => session),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),

@@ -338,6 +338,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   preview?(input: z.output<I>, context: ToolContext): Promise<Preview>;
   readonly input: I;
   readonly output: O;
+  /** JSON Schemas that callers are shown, where they are not those of `input` and `output`. */
+  readonly shown?: { readonly input: object; readonly output?: object };
   readonly examples: readonly Example<z.input<I>, z.output<O>>[];
   readonly aliases: readonly Alias<z.input<I>>[];
   run(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
