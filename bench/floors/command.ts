@@ -1,7 +1,7 @@
 // What a command costs without Ringfence: a bare spawn, and bubblewrap with the very mounts that our commands get, but without
 // seccomp, shell, limits or daemon.
 import { spawn } from 'node:child_process';
-import { commandProfile, findProgram, toBwrapArgs } from '../src/sandbox/bubblewrap.ts';
+import { commandProfile, findProgram, toBwrapArgs } from '../../src/sandbox/bubblewrap.ts';
 
 function run(command: string, args: readonly string[]): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -4,16 +4,15 @@
  */
 import { spawn } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
-import { createConnection } from 'node:net';
 import { join } from 'node:path';
-import { temporaryDir } from '../test/support/daemon.ts';
+import { temporaryDir } from '../../test/support/daemon.ts';
+import { type ByteLine, connectBytes } from './byte-line.ts';
 
-const THREAD = 'export default (bytes) => bytes;';
-const HOST = (piscina: string) => `
+const HOST = (piscina: string, thread: string) => `
   import { Socket } from 'node:net';
   import { Piscina } from ${JSON.stringify(piscina)};
   const gateway = new Socket({ fd: 3, readable: true, writable: true });
-  const filename = new URL('thread.mjs', import.meta.url).href;
+  const filename = ${JSON.stringify(thread)};
   const pool = new Piscina({ filename, minThreads: 1, maxThreads: 2, concurrentTasksPerWorker: 8, atomics: 'sync' });
   gateway.on('data', async (bytes) => gateway.write(await pool.run(bytes)));
   gateway.on('close', () => process.exit());`;
@@ -28,20 +27,18 @@ const GATEWAY = `
   }).listen(process.argv[2], () => console.log('up'));`;
 
 /** Starts both processes; disposing ends them. */
-export async function createChain(): Promise<{ run: () => Promise<unknown> } & Disposable> {
+export async function createChain(): Promise<ByteLine & Disposable> {
   const folder = temporaryDir('chain');
   const at = (name: string) => join(folder, name);
-  writeFileSync(at('thread.mjs'), THREAD);
-  writeFileSync(at('host.mjs'), HOST(import.meta.resolve('piscina')));
+  writeFileSync(at('host.mjs'), HOST(import.meta.resolve('piscina'), import.meta.resolve('./echo-thread.ts')));
   writeFileSync(at('gateway.mjs'), GATEWAY);
   const gateway = spawn(process.execPath, [at('gateway.mjs'), at('s')], { stdio: ['ignore', 'pipe', 'inherit'] });
   await new Promise((resolve) => gateway.stdout.once('data', resolve));
-  const socket = createConnection(at('s'));
-  const message = Buffer.alloc(128);
+  const line = connectBytes(at('s'));
   return {
-    run: () => new Promise((resolve) => socket.once('data', resolve) && socket.write(message)),
+    run: line.run,
     [Symbol.dispose]() {
-      socket.destroy();
+      line[Symbol.dispose]();
       gateway.kill();
       rmSync(folder, { recursive: true });
     },
