@@ -133,6 +133,27 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
 }
 
+interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'identify'> {
+  readonly config: Config;
+  readonly gateway: Gateway;
+  readonly workspaces: Workspaces;
+}
+
+/** Listens wherever the config says; what does is in `listeners` at once, to be ended whatever fails later. */
+async function listen(listeners: Listener[], { config, gateway, workspaces, ...parts }: Listening): Promise<void> {
+  const { places, limits, listenHttp: http } = config;
+  const accept = (channel: Channel) => gateway.accept(channel);
+  listeners.push(await listenUnix(places.socket, accept));
+  const face = {
+    ...{ ...parts, version, limits, http, socket: places.mcpSocket },
+    openSession: gateway.openSession.bind(gateway),
+    resolveWorkspace: (path: string) => workspaces.resolve(path),
+  };
+  await listenMcp(face, (it) => listeners.push(it));
+  if (!config.listen) return;
+  listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, parts.identify), accept));
+}
+
 /** All that code of tools, callers and plugins runs in; ended with `parts`. */
 function createHosts(
   parts: AsyncDisposableStack,
@@ -145,30 +166,6 @@ function createHosts(
   const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
   const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
   return { egress, hosts, isolates, compartments };
-}
-
-interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events'> {
-  readonly config: Config;
-  readonly gateway: Gateway;
-  readonly identify: Identify;
-  readonly workspaces: Workspaces;
-}
-
-/** Listens wherever the config says; what does is in `listeners` at once, to be ended whatever fails later. */
-async function listen(
-  listeners: Listener[],
-  { config, gateway, identify, workspaces, ...parts }: Listening,
-): Promise<void> {
-  const { places, limits } = config;
-  const accept = (channel: Channel) => gateway.accept(channel);
-  listeners.push(await listenUnix(places.socket, accept));
-  const face = {
-    ...{ ...parts, version, limits, socket: places.mcpSocket },
-    openSession: gateway.openSession.bind(gateway),
-    resolveWorkspace: (path: string) => workspaces.resolve(path),
-  };
-  listeners.push(await listenMcp(face));
-  if (config.listen) listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, identify), accept));
 }
 
 function createPolicies(

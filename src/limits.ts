@@ -365,8 +365,8 @@ export const limitsSchema = z.strictObject({
 
   ...policyLimits,
   ...isolateLimits,
-  ...pluginLimits,
   ...mcpLimits,
+  ...pluginLimits,
   ...storeLimits,
 });
 
