@@ -20,9 +20,10 @@ import type { Policy } from './policy/schema.ts';
 import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts';
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
+import { Providers } from './providers/providers.ts';
 import { createRecords, type Records } from './records.ts';
-import { egressProgram, hostProgram, isolateProgram, runtime, version } from './runtime.ts';
-import { type Confinement, createSandbox, type SandboxOptions } from './sandbox/sandbox.ts';
+import { egressProgram, hostProgram, isolateProgram, providerProgram, runtime, version } from './runtime.ts';
+import { type Confinement, createSandbox, type Sandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
 import { DurableCalls } from './session/durable-calls.ts';
@@ -61,13 +62,8 @@ export interface Daemon {
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
   const { places, limits, workspaces, environment } = config;
   const { stateDir, home } = places;
-  chmodSync(stateDir, 0o700);
   await using parts = new AsyncDisposableStack();
-  const lock = acquireLock(join(stateDir, 'daemon.lock'));
-  if (!lock)
-    throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
-  parts.use(lock);
-
+  parts.use(takeState(stateDir));
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   const told = { policyChanged() {} };
@@ -80,22 +76,25 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
   const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits, identity, environment }, powers));
   const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
-  told.policyChanged = () => hosts.endStale();
+  const catalogue = new Catalogue(builtinToolset());
+  const providers = parts.use(createProviders(config, { powers, records, policies, sandbox, egress, catalogue }));
+  told.policyChanged = () => {
+    for (const it of [hosts, providers]) it.endStale();
+  };
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, isolates, limits, powers, permission, turns, cache },
+    ...{ ...records, hosts, isolates, upstreams: providers, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
     approvers: () => gateway.approvers,
   });
   const identify = createCredentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
-  const catalogue = new Catalogue(builtinToolset());
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
-    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events },
+    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events, providers },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
     ...recording(records, { limits, powers }),
     undoTool: internalUndo,
@@ -103,7 +102,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     probes: confinement.probes,
     resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies }),
-    hostStatus: async () => [...(await hosts.status()), ...isolates.status()],
+    hostStatus: async () => [...(await hosts.status()), ...isolates.status(), ...providers.hostStatus()],
     cacheStatus: () => cache.status,
     listeners: () => listeners.map((it) => it.address),
     sessionEnded: sessionEnds({ hosts, isolates, oversight }),
@@ -127,6 +126,14 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
 }
 
+/** Makes the state directory this daemon's alone. Throws DaemonError where it is another one's. */
+function takeState(stateDir: string): Disposable {
+  chmodSync(stateDir, 0o700);
+  const lock = acquireLock(join(stateDir, 'daemon.lock'));
+  if (lock) return lock;
+  throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
+}
+
 function createPolicies(config: Config, base: () => Policy): Policies {
   const { limits, workspaces } = config;
   return new Policies({
@@ -136,6 +143,31 @@ function createPolicies(config: Config, base: () => Policy): Policies {
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
     home: config.places.home,
   });
+}
+
+interface ProviderParts {
+  readonly powers: Powers;
+  readonly records: Records;
+  readonly policies: Policies;
+  readonly sandbox: Sandbox;
+  readonly egress: Egress;
+  readonly catalogue: Catalogue;
+}
+
+function createProviders(
+  { providers: settings, environment, limits }: Config,
+  { powers, records, policies, sandbox, egress, catalogue }: ProviderParts,
+): Providers {
+  return new Providers(
+    {
+      ...{ settings, catalogue, pins: records.providerPins },
+      // As nobody in particular: what a rule says of some sessions is no provider's.
+      viewOf: (workspace) =>
+        policies.viewOf({ policy: policies.base, principal: '', sessionId: '', workspace, root: workspace }),
+      record: (entry) => records.auditLog.append(entry),
+    },
+    { sandbox, egress, program: providerProgram, environment, version, limits, powers },
+  );
 }
 
 function sandboxOptions(
@@ -231,7 +263,7 @@ function warm(
   const policy = policyNow();
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
-  const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
+  const tiers = new Set(toolsOf(toolset).flatMap((it) => (it.upstream ? [] : [it.tier])));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
       hosts.warm(

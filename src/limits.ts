@@ -5,6 +5,7 @@
 import * as z from 'zod';
 import { isolateLimits } from './limits/isolates.ts';
 import { policyLimits } from './limits/policies.ts';
+import { providerLimits } from './limits/providers.ts';
 import { storeLimits } from './limits/store.ts';
 import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
 
@@ -346,6 +347,7 @@ export const limitsSchema = z.strictObject({
   commandFoldersMax: count().default(16),
 
   ...policyLimits,
+  ...providerLimits,
   ...isolateLimits,
   ...storeLimits,
 });

@@ -8,16 +8,18 @@ import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
-import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
+import { hostTierOf, type Preview, type Tool, type Upstream } from '../tools/tool.ts';
 import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { runProgram } from './program.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
+import { runUpstream, type Upstreams } from './upstream.ts';
 
 export interface ExecuteParts {
   readonly isolates: Isolates;
+  readonly upstreams: Upstreams;
   readonly hosts: Hosts;
   readonly limits: Limits;
   readonly powers: Powers;
@@ -33,7 +35,9 @@ export const execute =
   (parts: ExecuteParts): Handler =>
   async (call) => {
     if (call.options.preview) return shownPreviewOf(call, parts);
-    if (checkedOf(call).tool.isolated) return isolated(call, parts);
+    const { tool } = checkedOf(call);
+    if (tool.isolated) return isolated(call, parts);
+    if (tool.upstream) return inTime(call, parts, () => upstream(tool.upstream as Upstream, call, parts));
     return inTime(call, parts, () => run(call, parts));
   };
 
@@ -48,6 +52,16 @@ async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
     },
   });
   return taken(ran, call);
+}
+
+/** A call of a provider's tool; it is held to the workspace's masks by the provider's own sandbox. */
+async function upstream(to: Upstream, call: Call, parts: ExecuteParts): Promise<unknown> {
+  const beforeStart = async () => {
+    policyOfStart(call, parts);
+    call.onStart?.();
+    await call.confirm?.();
+  };
+  return taken(await runUpstream(to, call, { ...parts, beforeStart }), call);
 }
 
 /** Aborts the call when its time is over. */

@@ -29,6 +29,7 @@ import { type ExecuteParts, execute, previewOf } from './execute.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { surroundingsOf } from './surroundings.ts';
 import type { Turns } from './turns.ts';
+import type { Upstreams } from './upstream.ts';
 import { validate } from './validate.ts';
 
 export interface PipelineParts {
@@ -39,6 +40,7 @@ export interface PipelineParts {
   readonly undoJournal: UndoJournal;
   readonly hosts: Hosts;
   readonly isolates: Isolates;
+  readonly upstreams: Upstreams;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;

@@ -332,6 +332,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly isolated?: boolean;
   /** Whether it keeps something in its host from one call to the next: it gets a host that only such tools use. */
   readonly keeps?: boolean;
+  /** Of a tool that an external provider has: calls go there, and its `run` is never called. */
+  readonly upstream?: Upstream;
   /** What the call is expected to cost, in US dollars; reserved before it runs. */
   estimateCostUsd?(input: z.output<I>): number;
   /** What a run would do to files, without doing it: runs in the read_only host, before a person is asked. */
@@ -343,6 +345,17 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly examples: readonly Example<z.input<I>, z.output<O>>[];
   readonly aliases: readonly Alias<z.input<I>>[];
   run(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
+}
+
+/** Where the calls of a provider's tool go. */
+export interface Upstream {
+  readonly provider: string;
+  /** As the provider calls it. */
+  readonly tool: string;
+  /** Of the definition that was accepted: with another one it is another tool. */
+  readonly digest: string;
+  /** Calls that the provider is given at once. */
+  readonly places: number;
 }
 
 /** What a call would change, and the content that it was judged by. */
