@@ -77,7 +77,10 @@ export interface ResultMetadata {
   /** Pid of the tier host that ran it, as the daemon sees it. */
   hostPid?: number;
   truncated?: { bytesTotal: number; ref?: string };
-  filesChanged?: FileChange[];
+  /** Of a command, what changed in the workspace while it ran; absent where that isn't known. */
+  filesChanged?: readonly FileChange[];
+  /** How many changed, where not all of them are listed. */
+  filesChangedTotal?: number;
   /** What it was kept from, at most 64 things; a call may succeed all the same. */
   denied?: Denial[];
   undo: 'full' | 'partial' | 'none';

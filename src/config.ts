@@ -108,16 +108,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
   const policy = flags.policy ?? env.RINGFENCE_POLICY ?? file.policy ?? 'default';
   const policyPath = toPolicy(policy, cwd);
-  const workspaces = named.map((it) => toWorkspace(resolve(cwd, it), places));
-  for (const workspace of workspaces) {
-    for (const ours of [places.stateDir, dirname(places.socket), ...(isAbsolute(policyPath) ? [policyPath] : [])]) {
-      if (isInside(workspace, existsSync(ours) ? realpathSync(ours) : ours)) {
-        throw new ConfigError(
-          `${ours} lies in workspace ${workspace}, where agents could change it; put it elsewhere (--state, --socket, --policy)`,
-        );
-      }
-    }
-  }
+  const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { places, policy: policyPath }));
   const toolchains = toToolchains(file.toolchains ?? [], places, { workspaces });
   return Object.freeze({
     ...{ toolchains, environment: toCommandEnvironment(env, toolchains) },
@@ -136,7 +127,8 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   });
 }
 
-function readConfigFile(path: string): z.output<typeof configFile> {
+/** The config file as it is; empty where there is none. Throws ConfigError. */
+export function readConfigFile(path: string): z.output<typeof configFile> {
   if (!existsSync(path)) return {};
   let plain: unknown;
   try {
@@ -147,6 +139,24 @@ function readConfigFile(path: string): z.output<typeof configFile> {
   const parsed = configFile.safeParse(plain ?? {});
   if (parsed.success) return parsed.data;
   throw new ConfigError(`${path}: ${z.prettifyError(parsed.error)}`);
+}
+
+/** The real path of a directory that may be a workspace beside all that this config names. Throws ConfigError. */
+export function checkWorkspace(
+  path: string,
+  { places, policy, toolchains = [] }: Pick<Config, 'places'> & Partial<Pick<Config, 'policy' | 'toolchains'>>,
+): string {
+  const workspace = toWorkspace(path, places);
+  const { stateDir, socket } = places;
+  for (const ours of [stateDir, dirname(socket), ...(policy !== undefined && isAbsolute(policy) ? [policy] : [])])
+    if (isInside(workspace, existsSync(ours) ? realpathSync(ours) : ours))
+      throw new ConfigError(
+        `${ours} lies in workspace ${workspace}, where agents could change it; put it elsewhere (--state, --socket, --policy)`,
+      );
+  const toolchain = toolchains.find((it) => isInside(workspace, it) || isInside(it, workspace));
+  if (toolchain !== undefined)
+    throw new ConfigError(`workspace ${workspace} holds, or lies in, the toolchain ${toolchain}, which commands trust`);
+  return workspace;
 }
 
 /** The real path of a directory that may be a workspace. Throws ConfigError for `/`, the home directory, the state directory and what holds them. */

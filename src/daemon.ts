@@ -1,18 +1,19 @@
 /** The composition root: the only file that knows every part. */
 import { chmodSync, realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative } from 'node:path';
+import { join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
-import { Hosts } from './hosts/hosts.ts';
+import { Hosts, type HostsOptions } from './hosts/hosts.ts';
 import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
-import { isInside, isProtected } from './paths.ts';
+import { isInside } from './paths.ts';
 import { heapOf, networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
+import { PluginSource, type PluginStatus } from './plugins/source.ts';
 import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
 import { createProgramResolver } from './policy/programs.ts';
@@ -22,7 +23,15 @@ import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
 import { Providers } from './providers/providers.ts';
 import { createRecords, type Records } from './records.ts';
-import { egressProgram, hostProgram, isolateProgram, providerProgram, runtime, version } from './runtime.ts';
+import {
+  compartmentProgram,
+  egressProgram,
+  hostProgram,
+  isolateProgram,
+  providerProgram,
+  runtime,
+  version,
+} from './runtime.ts';
 import { type Confinement, createSandbox, type Sandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
@@ -44,6 +53,7 @@ import { builtinToolset, effectsOfBuiltin, internalUndo, toolsOf } from './tools
 import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
 import { listenWebSocket } from './transport/websocket.ts';
+import { Workspaces } from './workspaces.ts';
 
 /** A daemon that can't start, in words for who started it. */
 export class DaemonError extends Error {}
@@ -60,24 +70,24 @@ export interface Daemon {
 
 /** Starts everything. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
-  const { places, limits, workspaces, environment } = config;
+  const { places, limits, environment } = config;
   const { stateDir, home } = places;
   await using parts = new AsyncDisposableStack();
   parts.use(takeState(stateDir));
+  const workspaces = new Workspaces(config, powers);
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   const told = { policyChanged() {} };
-  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told })));
-  const policies = createPolicies(config, () => source.current);
+  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told, workspaces })));
+  const policies = createPolicies(config, { base: () => source.current, workspaces });
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const { confinement } = sandbox;
   const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits, identity, environment }, powers));
-  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
+  const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
+  const { hosts, isolates, compartments } = ran;
   const catalogue = new Catalogue(builtinToolset());
-  const providers = parts.use(createProviders(config, { powers, records, policies, sandbox, egress, catalogue }));
+  const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
   told.policyChanged = () => {
     for (const it of [hosts, providers]) it.endStale();
   };
@@ -86,12 +96,15 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, isolates, upstreams: providers, limits, powers, permission, turns, cache },
+    ...{ ...records, ...ran, upstreams: providers, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
     approvers: () => gateway.approvers,
   });
   const identify = createCredentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
+  const plugins = parts.use(
+    new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
+  );
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
     ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events, providers },
@@ -100,12 +113,15 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     undoTool: internalUndo,
     confinement: toShown(confinement),
     probes: confinement.probes,
-    resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
     warm: (session) => warm(session, { hosts, policies }),
-    hostStatus: async () => [...(await hosts.status()), ...isolates.status(), ...providers.hostStatus()],
+    hostStatus: async () => [
+      ...(await hosts.status()),
+      ...[isolates.status(), compartments.status(), providers.hostStatus()].flat(),
+    ],
+    pluginStatus: () => plugins.status,
     cacheStatus: () => cache.status,
     listeners: () => listeners.map((it) => it.address),
-    sessionEnded: sessionEnds({ hosts, isolates, oversight }),
+    sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
@@ -134,14 +150,30 @@ function takeState(stateDir: string): Disposable {
   throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
 }
 
-function createPolicies(config: Config, base: () => Policy): Policies {
-  const { limits, workspaces } = config;
+/** All that code of tools, callers and plugins runs in; ended with `parts`. */
+function createHosts(
+  parts: AsyncDisposableStack,
+  options: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'>,
+  powers: Powers,
+) {
+  const { sandbox, limits } = options;
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
+  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
+  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
+  return { egress, hosts, isolates, compartments };
+}
+
+function createPolicies(
+  { limits, places }: Config,
+  { base, workspaces }: { base: () => Policy; workspaces: Workspaces },
+): Policies {
   return new Policies({
     base,
     builtIn: BUILT_IN,
-    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, config).policy,
+    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
-    home: config.places.home,
+    home: places.home,
   });
 }
 
@@ -184,17 +216,27 @@ interface Announced {
   readonly powers: Powers;
   readonly events: Events;
   readonly records: Records;
+  readonly workspaces: Workspaces;
   /** Set when there are hosts. */
   readonly told: { policyChanged(): void };
 }
 
 /** Who is told of a session's end. */
 const sessionEnds =
-  ({ hosts, isolates, oversight }: { hosts: Hosts; isolates: Isolates; oversight: Oversight }) =>
+  (hosts: readonly { endSession(id: string): void }[], oversight: Oversight) =>
   (session: Session): void => {
-    for (const it of [hosts, isolates]) it.endSession(session.options.id);
+    for (const it of hosts) it.endSession(session.options.id);
     oversight.sessionEnded(session);
   };
+
+/** What may be called is recorded whenever it changes, with the hash of the code that is trusted. */
+const pluginChanges =
+  ({ auditLog }: Records) =>
+  ({ name: plugin, state, version, sha256, problem }: PluginStatus): void =>
+    auditLog.append({
+      ...{ kind: 'policy', sessionId: '', principal: 'daemon' },
+      detail: { plugin, state, ...(version && { version, sha256 }), ...(problem && { problem }) },
+    });
 
 /** What the gateway needs of the records. */
 const recording = (
@@ -211,9 +253,12 @@ const recording = (
 });
 
 /** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
-function policySource(config: Config, { powers, events, records, told }: Announced): PolicySourceOptions {
+function policySource(
+  { policy, limits }: Config,
+  { powers, events, records, told, workspaces }: Announced,
+): PolicySourceOptions {
   return {
-    load: () => loadOutside(config.policy, config),
+    load: () => loadOutside(policy, workspaces, limits),
     powers,
     log: powers.log,
     onChange: ({ name, version }, before) => {
@@ -226,9 +271,9 @@ function policySource(config: Config, { powers, events, records, told }: Announc
 }
 
 /** A policy none of whose files an agent could change. Throws PolicyError. */
-function loadOutside(nameOrPath: string, { workspaces, limits }: Config): LoadedPolicy {
+function loadOutside(nameOrPath: string, workspaces: Workspaces, limits: Limits): LoadedPolicy {
   const loaded = readPolicy(nameOrPath, { limits, effectsOf: effectsOfBuiltin });
-  const inside = loaded.files.find((file) => workspaces.some((it) => isInside(it, realpathSync(file))));
+  const inside = loaded.files.find((file) => workspaces.all.some((it) => isInside(it, realpathSync(file))));
   if (inside === undefined) return loaded;
   throw new PolicyError(
     [`${inside} lies in a workspace, where agents could change it; put it elsewhere`],
@@ -237,22 +282,12 @@ function loadOutside(nameOrPath: string, { workspaces, limits }: Config): Loaded
 }
 
 /** Files of the folders from the daemon's workspace down to the session's: each may only narrow. Throws PolicyError. */
-function projectPolicies(workspace: string, workspaces: readonly string[], limits: Limits): Policy[] {
-  const root = rootOf(workspace, workspaces);
-  return foldersBetween(root, workspace).flatMap((folder) => {
+function projectPolicies(workspace: string, workspaces: Workspaces, limits: Limits): Policy[] {
+  const way = workspaces.wayTo(workspace);
+  return way.flatMap((folder) => {
     const policy = projectPolicy(folder, { limits, effectsOf: effectsOfBuiltin });
-    return policy ? rebase(policy, relative(root, folder)) : [];
+    return policy ? rebase(policy, relative(way[0] as string, folder)) : [];
   });
-}
-
-/** The outermost of the daemon's workspaces that holds a folder of one of them. */
-function rootOf(folder: string, workspaces: readonly string[]): string {
-  const holding = workspaces.filter((it) => isInside(it, folder));
-  return holding.reduce((a, b) => (isInside(b, a) ? b : a));
-}
-
-function foldersBetween(root: string, folder: string): string[] {
-  return folder === root ? [root] : [...foldersBetween(root, dirname(folder)), folder];
 }
 
 /** Starts the hosts of a new session whose tools may run without being asked about. */
@@ -263,7 +298,8 @@ function warm(
   const policy = policyNow();
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
-  const tiers = new Set(toolsOf(toolset).flatMap((it) => (it.upstream ? [] : [it.tier])));
+  const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects && !it.upstream);
+  const tiers = new Set(hosted.map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
       hosts.warm(
@@ -301,22 +337,3 @@ function webSocketOptions(
 }
 
 const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({ level, backend, cgroup, missing });
-
-function resolveWorkspace(path: string, workspaces: readonly string[]): { workspace: string; root: string } {
-  const refused = new RpcError(
-    'FORBIDDEN',
-    `${path} is not one of this daemon's workspaces; start it with: ringfence stop; ringfence serve --workspace ${path}`,
-  );
-  if (!isAbsolute(path)) throw new RpcError('INVALID_PARAMS', `hello.workspace is an absolute path, not ${path}`);
-  let real: string;
-  try {
-    real = realpathSync(path);
-  } catch {
-    throw refused; // Not there, or not ours to see: the same answer.
-  }
-  if (!workspaces.some((it) => isInside(it, real))) throw refused;
-  const root = rootOf(real, workspaces);
-  if (isProtected(relative(root, real)))
-    throw new RpcError('FORBIDDEN', `${path} is protected: programs outside the sandbox run or trust what is in it`);
-  return { workspace: real, root };
-}

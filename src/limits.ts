@@ -4,6 +4,7 @@
  */
 import * as z from 'zod';
 import { isolateLimits } from './limits/isolates.ts';
+import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
 import { providerLimits } from './limits/providers.ts';
 import { storeLimits } from './limits/store.ts';
@@ -47,6 +48,10 @@ export const limitsSchema = z.strictObject({
   sessionCallIdsKept: count().default(65_536),
   /** Bytes of inputs and results remembered per session; the oldest are forgotten first. */
   sessionResultBytesKept: bytes().default(8 * MiB),
+  /** Ended calls of programs remembered per session, beside the others: one program makes a thousand, and must push out no call of the client. */
+  sessionChildCallsKept: count().default(256),
+  /** Bytes of their inputs and results. */
+  sessionChildResultBytesKept: bytes().default(MiB),
   /** Longest that a session waits for its client to come back (`resumeMs`); it keeps its calls, places and memory meanwhile. */
   resumeMaxMs: ms().default(600_000),
   /** Notices kept for a client that may come back; over it the oldest piece of output goes first, which `results.read` still has. */
@@ -193,6 +198,18 @@ export const limitsSchema = z.strictObject({
   egressHeapMb: count().default(128),
   /** How long the proxy may take to answer the gateway; one that does not is ended. */
   egressAnswerMs: ms().default(2_000),
+  /** Directories of a workspace that are watched for what commands change; each takes one of the user's inotify watches and 2 KiB. */
+  watchedDirectoriesMax: count().default(30_000),
+  /** Names in them; with more, commands do not tell what they changed. 20 000 are read in 40 ms. */
+  watchedNamesMax: count().default(300_000),
+  /** JS heap of the thread that watches, in MiB. */
+  watchHeapMb: count().default(128),
+  /** How long that thread may take to answer before and after a command: others may keep it busy with what they change. */
+  watchAnswerMs: ms().default(200),
+  /** Changed files in the result of one command; their number is told. */
+  filesChangedMax: count().default(200),
+  /** Body of an answer to an HTTP request that a caller gets; what is beyond it is cut. */
+  httpBodyBytesMax: bytes().default(MiB),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
   /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
@@ -349,6 +366,7 @@ export const limitsSchema = z.strictObject({
   ...policyLimits,
   ...providerLimits,
   ...isolateLimits,
+  ...pluginLimits,
   ...storeLimits,
 });
 

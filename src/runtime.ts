@@ -15,6 +15,9 @@ export const version: string = JSON.parse(readFileSync(join(packageDir, 'package
 /** An entry of ours as a file to run. */
 export const entry = (name: 'main' | 'cli'): string => join(base, 'src', `${name}${extension}`);
 
+/** What a person runs. */
+export const bin: string = join(packageDir, 'bin/ringfence.js');
+
 /** Program and arguments of a tier host. */
 export const hostProgram: readonly string[] = [
   process.execPath,
@@ -29,6 +32,13 @@ export const isolateProgram: readonly string[] = [
   '--disable-warning=ExperimentalWarning',
   '--no-node-snapshot',
   join(base, 'workers', `isolate${extension}`),
+];
+
+/** Program and arguments of a host of plugins that share a realm. */
+export const compartmentProgram: readonly string[] = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  join(base, 'workers', `compartment${extension}`),
 ];
 
 /** Program and arguments of the egress proxy. */
@@ -67,6 +77,7 @@ function neededPaths(): string[] {
     'typescript',
     'isolated-vm',
     '@modelcontextprotocol/client',
+    'ses',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
   const modules = [...files, ...NATIVE.flatMap(nativeOf)].map((path) =>

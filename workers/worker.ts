@@ -4,7 +4,7 @@ import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BroadcastChannel, parentPort, threadId, workerData } from 'node:worker_threads';
 import { ToolError, toToolError } from '../src/errors.ts';
-import type { HostOutput, HostSetup, Job, JobResult, JobReturn } from '../src/hosts/job.ts';
+import type { FilesChanged, HostOutput, HostSetup, Job, JobResult, JobReturn, JobUsage } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
 import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/command.ts';
 import { CommandGroups } from '../src/sandbox/command-group.ts';
@@ -25,6 +25,7 @@ import { Ripgrep } from './ripgrep.ts';
 import { Spool } from './spool.ts';
 import { TerminalSet } from './terminals.ts';
 import { JobClock } from './thread-clock.ts';
+import { WorkspaceWatch } from './workspace-watch.ts';
 
 const setup = workerData as ThreadSetup;
 const places = new JobPlaces(setup.places);
@@ -36,6 +37,10 @@ const ripgrep = new Ripgrep(setup.limits, powers);
 /** They live in the host's own sandbox; one that runs commands has tools of another kind. */
 const servers = setup.tier === 'read_only' ? new LanguageServers(setup.limits, powers) : undefined;
 const command = setup.command && prepare(setup.command);
+const watch =
+  setup.watches && setup.workspace !== undefined
+    ? new WorkspaceWatch(setup.workspace, setup.limits, powers)
+    : undefined;
 const terminals =
   command &&
   new TerminalSet({
@@ -84,27 +89,38 @@ export default async function run({ job, place }: PlacedJob): Promise<JobReturn>
 
 async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
   const context = contextOf(job, signal, onOutput);
+  const watched = job.readOnly ? undefined : await watch?.begin();
   // Commands are waited for, by many jobs in one thread: its clock says nothing of them.
-  const usage = () => {
+  const usage = async (): Promise<JobUsage> => {
     const journal = context.endJournal();
     const used = context.usage(setup.command ? 0 : clock.end(job.id));
     if (job.cpuMs !== undefined) used.enforcedBy += ', thread clock';
-    return { ...used, ...(journal && { journal }) };
+    return {
+      ...used,
+      ...(journal && { journal }),
+      ...(watched && toUsage(await watched.end(context.refusedBelow('.')))),
+    };
   };
   try {
     if (job.cpuMs !== undefined && taskId === 0)
       throw new ToolError('SANDBOX_UNAVAILABLE', 'without /proc nothing can hold a call to its CPU time');
-    if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: usage() };
+    if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: await usage() };
     const tool = job.tool === undoTool.name ? (undoTool as unknown as Tool) : builtins[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
-    return { ok: true, data, usage: usage(), ...(tool.state && { state: context.state }) };
+    return { ok: true, data, usage: await usage(), ...(tool.state && { state: context.state }) };
   } catch (thrown) {
     // The only catch-all on this side: what a tool did not mean to throw is INTERNAL to the caller and whole in the log.
     const error = toToolError(thrown);
     if (error.code === 'INTERNAL') console.error(error.cause ?? error);
-    return { ok: false, error: error.toWire(), usage: withRefusal(usage(), error) };
+    return { ok: false, error: error.toWire(), usage: withRefusal(await usage(), error) };
   }
+}
+
+function toUsage(changed: FilesChanged): Partial<JobUsage> {
+  if ('unknown' in changed) return { filesUnknown: changed.unknown };
+  const { files, total } = changed;
+  return { filesChanged: files, ...(total > files.length && { filesChangedTotal: total }) };
 }
 
 async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Preview> {

@@ -316,7 +316,7 @@ export class Hosts implements AsyncDisposable {
     return host;
   }
 
-  #setup({ tier, workspace, view, heapMb = Infinity }: Place): HostSetup {
+  #setup({ tier, workspace, view, keeps, heapMb = Infinity }: Place): HostSetup {
     const { sandbox, identity, limits: given } = this.#options;
     const limits = { ...given, threadHeapMb: Math.min(given.threadHeapMb, heapMb) };
     const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
@@ -328,7 +328,7 @@ export class Hosts implements AsyncDisposable {
         environment: { ...COMMAND_ENVIRONMENT, ...this.#options.environment },
       },
       ...(identity && { identity }),
-      ...shapeOf(tier, limits),
+      ...{ watches: !keeps, ...shapeOf(tier, limits) },
     };
   }
 

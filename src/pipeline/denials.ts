@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { type Denial, denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Ran } from '../hosts/hosts.ts';
+import type { FilesUnknown } from '../hosts/job.ts';
 
 /** Most that a result tells; each is a few hundred bytes, by names of a command's choosing. */
 const DENIALS_MAX = 64;
@@ -39,12 +40,21 @@ function toSuggestion(target: string, layer: string): string {
   return `Ask for \`{ host, port, private: true }\`, or the very address, in ${RULE}.allow of the policy.`;
 }
 
-/** What the caller should know of its command's network although the command ended by itself. */
-export function warningsOf({ egress }: Ran): string[] {
-  if (egress === 'lost') return ['the egress proxy ended under this command, which had no network from then on'];
-  if (egress && !egress.listened) return ['the egress proxy was not reached; this command had no network'];
-  return [];
+/** What the caller should know of its command's network and changes although the command ended by itself. */
+export function warningsOf({ egress, result: { usage } }: Ran): string[] {
+  const warnings: string[] = [];
+  if (egress === 'lost') warnings.push('the egress proxy ended under this command, which had no network from then on');
+  else if (egress && !egress.listened) warnings.push('the egress proxy was not reached; this command had no network');
+  const unknown = UNKNOWN.get(usage.filesUnknown);
+  if (unknown !== undefined) warnings.push(`which files it changed is not known: ${unknown}`);
+  return warnings;
 }
+
+const UNKNOWN = new Map<FilesUnknown | undefined, string>([
+  ['flood', 'more changed than could be followed'],
+  ['unwatched', 'the workspace is too large to be watched, or the system gives no more watches'],
+  ['late', 'the workspace was read for the first time, or is changing too fast'],
+]);
 
 /** A failed call tells its connections that were refused, too: they may be why it failed. */
 export function withDenials(error: ToolError, denied: readonly Denial[]): ToolError {

@@ -1,4 +1,5 @@
 /** The order of the stages, in one place; docs/lifecycle.md draws it. */
+import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
@@ -39,8 +40,10 @@ export interface PipelineParts {
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
   readonly hosts: Hosts;
+  readonly egress: Egress;
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
+  readonly compartments: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;

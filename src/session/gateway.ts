@@ -43,10 +43,12 @@ export interface GatewayOptions extends StatusParts, UndoParts {
   readonly durable: DurableCalls;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Absolute, real; the first is the default. */
-  readonly workspaces: readonly string[];
-  /** The real path of a directory that lies in one of them, and the outermost of those. Throws RpcError FORBIDDEN. */
-  resolveWorkspace(path: string): { workspace: string; root: string };
+  readonly workspaces: {
+    /** Absolute, real; the first is the default. */
+    readonly all: readonly string[];
+    /** The real path of a folder that lies in one of them, and the outermost of those. Throws RpcError FORBIDDEN. */
+    resolve(path: string): { workspace: string; root: string };
+  };
   readonly identify: Identify;
   warm(session: Session): void;
   recordSession(session: Session): void;
@@ -250,7 +252,8 @@ export class Gateway {
   }
 
   #place(workspace: string | undefined): { workspace: string; root: string } {
-    return this.#options.resolveWorkspace(workspace ?? (this.#options.workspaces[0] as string));
+    const { workspaces } = this.#options;
+    return workspaces.resolve(workspace ?? (workspaces.all[0] as string));
   }
 
   #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): Link {

@@ -27,6 +27,7 @@ export interface StatusParts {
   readonly probes: Readonly<Record<string, string>>;
   readonly powers: Powers;
   hostStatus(): Promise<HostStatus[]>;
+  pluginStatus(): readonly object[];
   cacheStatus(): object;
   auditStatus(): { entries: number; writable: boolean; overSize?: true };
   approvalsPending(): number;
@@ -134,6 +135,7 @@ async function statusFor({ options }: Session, parts: MethodParts): Promise<obje
     approvers: parts.approvers(),
     // An agent learns nothing of other workspaces.
     hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
+    plugins: parts.pluginStatus(),
     cache: parts.cacheStatus(),
     undo: parts.undoJournal.status,
     audit: parts.auditStatus(),

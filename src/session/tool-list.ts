@@ -38,7 +38,7 @@ export function toolList(
     .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
     .map((it) => {
       const info = toToolInfo(it, decideTool(policy, it));
-      return it.isolated ? { ...info, description: withTools(info.description, options, policy) } : info;
+      return it.isolated && !it.plugin ? { ...info, description: withTools(info.description, options, policy) } : info;
     });
   return { tools: infos.map((it) => toFormat(it, format)) };
 }

@@ -52,7 +52,7 @@ function notKept(callId: string, known: CallRecord | undefined): ToolError {
     if (!result) return `it is ${state?.status ?? 'not over'}`;
     if (result.metadata.undo !== 'none') return 'its journal is dropped by now: it was too old, or much came after it';
     if (result.metadata.tier === 'execute') return 'what commands change is not kept';
-    return result.metadata.filesChanged ? 'it changed more than is kept' : 'it changed no file';
+    return result.metadata.filesChanged?.length ? 'it changed more than is kept' : 'it changed no file';
   })();
   return new ToolError('UNSUPPORTED', `call ${callId} can not be undone: ${why}`);
 }

@@ -1,0 +1,20 @@
+/** The names of one workspace, in a thread of its own, which changes that come without end may keep busy. */
+import { readFileSync } from 'node:fs';
+import { parentPort, workerData } from 'node:worker_threads';
+import { WatchedNames } from './watched-names.ts';
+import type { FromWatch, ToWatch, WatchSetup } from './workspace-watch.ts';
+
+const QUEUE_MAX = '/proc/sys/fs/inotify/max_queued_events';
+
+const { workspace, ...bounds } = workerData as WatchSetup;
+const port = parentPort as NonNullable<typeof parentPort>;
+const send = (message: FromWatch) => port.postMessage(message);
+const names = new WatchedNames(workspace, { ...bounds, queueMax: Number(readFileSync(QUEUE_MAX, 'utf8')) });
+
+port.on('message', async ({ run, over }: ToWatch) => {
+  if (over) send({ run, changed: await names.end(run) });
+  else {
+    await names.begin(run);
+    send({ run });
+  }
+});

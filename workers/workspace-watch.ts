@@ -1,0 +1,95 @@
+/** What changes in the workspace of a host while its commands run, as the thread that watches it tells. */
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import type { FilesChanged } from '../src/hosts/job.ts';
+import type { Limits } from '../src/limits.ts';
+import type { Powers } from '../src/powers.ts';
+import type { WatchBounds } from './watched-names.ts';
+
+export interface WatchSetup extends Omit<WatchBounds, 'queueMax'> {
+  readonly workspace: string;
+}
+export interface ToWatch {
+  readonly run: number;
+  readonly over?: true;
+}
+/** Without `changed`: what comes from now on counts. */
+export interface FromWatch {
+  readonly run: number;
+  readonly changed?: FilesChanged;
+}
+
+/** Judging a path takes up to 70 µs. */
+const JUDGED_MAX = 1000;
+
+export class WorkspaceWatch {
+  readonly #worker: Worker;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #asked = new Map<number, (answer: FromWatch | undefined) => void>();
+  #runs = 0;
+  #isLost = false;
+
+  /** `workspace` is absolute and without links. */
+  constructor(workspace: string, limits: Limits, powers: Powers) {
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#worker = new Worker(new URL(`./watch-thread${extname(import.meta.url)}`, import.meta.url), {
+      workerData: {
+        workspace,
+        directoriesMax: limits.watchedDirectoriesMax,
+        namesMax: limits.watchedNamesMax,
+      } satisfies WatchSetup,
+      resourceLimits: { maxOldGenerationSizeMb: limits.watchHeapMb },
+    });
+    this.#worker.unref();
+    this.#worker.on('message', (message: FromWatch) => this.#asked.get(message.run)?.(message));
+    // Out of memory, or no /proc.
+    this.#worker.on('error', () => this.#lose());
+  }
+
+  /** Begins to count changes; settles when a command may begin. */
+  async begin(): Promise<WatchedRun> {
+    const run = ++this.#runs;
+    const began = await this.#ask({ run });
+    return { end: (isRefused) => this.#end({ run, isLate: began === undefined }, isRefused) };
+  }
+
+  async #end({ run, isLate }: { run: number; isLate: boolean }, isRefused: Refused): Promise<FilesChanged> {
+    const answer = await this.#ask({ run, over: true });
+    if (this.#isLost) return { unknown: 'unwatched' };
+    if (isLate || !answer?.changed) return { unknown: 'late' };
+    const { changed } = answer;
+    if ('unknown' in changed) return changed;
+    const shown = changed.files.slice(0, JUDGED_MAX).filter(({ path }) => !isRefused(path));
+    const total = changed.total - (changed.files.length - shown.length);
+    return { files: shown.slice(0, this.#limits.filesChangedMax), total };
+  }
+
+  /** Undefined where no answer came in time: the thread is busy with others' changes, or gone. */
+  #ask(message: ToWatch): Promise<FromWatch | undefined> {
+    if (this.#isLost) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const settle = (answer?: FromWatch) => {
+        timer.cancel();
+        this.#asked.delete(message.run);
+        resolve(answer);
+      };
+      const timer = this.#powers.after(this.#limits.watchAnswerMs, settle);
+      this.#asked.set(message.run, settle);
+      this.#worker.postMessage(message);
+    });
+  }
+
+  #lose(): void {
+    this.#isLost = true;
+    for (const settle of this.#asked.values()) settle(undefined);
+  }
+}
+
+type Refused = (path: string) => boolean;
+
+export interface WatchedRun {
+  /** What changed since; `isRefused` says what is not to be told. */
+  end(isRefused: Refused): Promise<FilesChanged>;
+}
