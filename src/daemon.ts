@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
-import { Hosts, type HostsOptions } from './hosts/hosts.ts';
+import { type HostStatus, Hosts, type HostsOptions } from './hosts/hosts.ts';
 import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
@@ -114,10 +114,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     confinement: toShown(confinement),
     probes: confinement.probes,
     warm: (session) => warm(session, { hosts, policies }),
-    hostStatus: async () => [
-      ...(await hosts.status()),
-      ...[isolates.status(), compartments.status(), providers.hostStatus()].flat(),
-    ],
+    hostStatus: () => hostStatus(ran, providers),
     pluginStatus: () => plugins.status,
     cacheStatus: () => cache.status,
     listeners: () => listeners.map((it) => it.address),
@@ -162,6 +159,17 @@ function createHosts(
   const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
   const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
   return { egress, hosts, isolates, compartments };
+}
+
+async function hostStatus(
+  { hosts, isolates, compartments }: Pick<ReturnType<typeof createHosts>, 'hosts' | 'isolates' | 'compartments'>,
+  providers: Providers,
+): Promise<HostStatus[]> {
+  return [
+    ...(await hosts.status()),
+    ...[isolates, compartments].flatMap((it) => it.status()),
+    ...providers.hostStatus(),
+  ];
 }
 
 function createPolicies(

@@ -1,7 +1,7 @@
 /** Calls of tools that external providers have: handed to whoever knows the providers, told of as any other call. */
 import type { PathView, Ran, RunOptions } from '../hosts/hosts.ts';
 import type { Powers } from '../powers.ts';
-import type { Upstream } from '../tools/tool.ts';
+import type { Upstream } from '../tools/upstream.ts';
 import { type Call, checkedOf } from './stage.ts';
 
 /** Where and for whom a call runs. */

@@ -8,7 +8,7 @@ import type { JobResult } from '../hosts/job.ts';
 import type { UpstreamCaller } from '../pipeline/upstream.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { NO_MASKS } from '../sandbox/masks.ts';
-import type { Upstream } from '../tools/tool.ts';
+import type { Upstream } from '../tools/upstream.ts';
 import { backoffMs } from './backoff.ts';
 import { type Definition, providedData } from './messages.ts';
 import { type ProcessParts, runProvider, workspaceOf } from './process.ts';

@@ -9,7 +9,7 @@ import { statmOf } from '../sandbox/proc.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
 import type { Pin, ProviderPins } from '../store/provider-pins.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
-import type { Upstream } from '../tools/tool.ts';
+import type { Upstream } from '../tools/upstream.ts';
 import { type Definition, definition } from './messages.ts';
 import { toolName } from './names.ts';
 import { type ProcessParts, workspaceOf } from './process.ts';

@@ -9,6 +9,7 @@ import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
+import type { Upstream } from './upstream.ts';
 
 declare const checked: unique symbol;
 
@@ -361,17 +362,6 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly examples: readonly Example<z.input<I>, z.output<O>>[];
   readonly aliases: readonly Alias<z.input<I>>[];
   run(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
-}
-
-/** Where the calls of a provider's tool go. */
-export interface Upstream {
-  readonly provider: string;
-  /** As the provider calls it. */
-  readonly tool: string;
-  /** Of the definition that was accepted: with another one it is another tool. */
-  readonly digest: string;
-  /** Calls that the provider is given at once. */
-  readonly places: number;
 }
 
 /** What a call would change, and the content that it was judged by. */

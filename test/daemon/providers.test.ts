@@ -53,9 +53,11 @@ describe('a call of a provider’s tool', () => {
     await using it = await startProvider();
     const states: CallState[] = [];
     it.client.onUpdate((_, state) => states.push(state));
-    expect(await it.client.call('fix__progress', {}, { progress: true })).toMatchObject({ success: true });
+    const call = it.error('fix__wait', { name: 'x' }, { progress: true, callId: 'x' });
     const progress = JSON.stringify({ done: 1, total: 2, message: 'half-way' });
     await until(() => states.some((one) => one.status === 'in-progress' && JSON.stringify(one.progress) === progress));
+    await it.client.request('calls.cancel', { callId: 'x' });
+    expect(await call).toMatchObject({ code: 'CANCELLED' });
   });
 
   test('holds up no other call while it waits', async () => {
