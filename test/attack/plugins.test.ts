@@ -181,12 +181,13 @@ export const later = (_, { tools, console, setTimeout }) => {
   },
 );
 
-test('a plugin that hangs by the pattern of its own schema costs its call only', async () => {
+test('a plugin that hangs by the pattern of its own schema costs its call only', BUSY, async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const word = { type: 'string', pattern: '^(a+)+$', description: 'A word.' };
   const tool = { input: { type: 'object', properties: { word } }, limits: { timeoutMs: 400 } };
   await addPlugin(daemon, written({ tools: [tool], files: { 'main.js': 'export const run = () => ({})' } }));
+  await dataOf(client.call('todo_read', {}) as never); // Its host is there.
   const startedAt = performance.now();
   const hanging = Promise.resolve(client.call('probe__run', { word: `${'a'.repeat(40)}b` }));
   expect(await client.call('todo_read', {})).toMatchObject({ success: true });
