@@ -1,5 +1,5 @@
 import { type Caller, connect } from './connect.ts';
-import { print, printJson } from './output.ts';
+import { harmless, print, printJson } from './output.ts';
 
 interface Status {
   uptimeMs: number;
@@ -18,6 +18,7 @@ interface Status {
     cpuMs: number;
     restarts: number;
   }[];
+  plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number };
   undo: { calls: number; bytes: number };
   listeners: string[];
@@ -48,6 +49,12 @@ export async function status(flags: { json?: boolean }, caller: Caller): Promise
   for (const { name, state, pending } of it.providers)
     print(
       `provider ${name.padEnd(16)} ${state}${pending > 0 ? `, ${pending} tools wait for you: ringfence providers accept ${name}` : ''}`,
+    );
+  for (const { name, version, tools, problem } of it.plugins)
+    print(
+      harmless(
+        problem === undefined ? `plugin ${name} ${version}: ${tools.join(', ')}` : `plugin ${name} is off: ${problem}`,
+      ),
     );
   for (const host of it.hosts) {
     print(
