@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { OutputPieces } from '../../../src/sandbox/output-pieces.ts';
+import { until } from '../../support/daemon.ts';
 
 function pieces() {
   const given: [string, string][] = [];
@@ -22,6 +23,17 @@ test('what comes in one turn is one piece, given in that turn', async () => {
   expect(given).toHaveLength(1);
 });
 
+test('what comes after a first piece is put together over turns, and given soon', async () => {
+  const { given, push } = pieces();
+  push('stdout', 'a');
+  await setImmediate();
+  push('stdout', 'b');
+  push('stdout', 'c');
+  expect(given).toEqual([['stdout', 'a']]);
+  await until(() => given.length === 2);
+  expect(given[1]).toEqual(['stdout', 'bc']);
+});
+
 test('the streams stay in the order in which they came', async () => {
   const { given, push, it } = pieces();
   push('stdout', 'a');
@@ -36,12 +48,12 @@ test('the streams stay in the order in which they came', async () => {
   ]);
 });
 
-test('no piece is larger than one read of a pipe, and none is lost', () => {
+test('no piece is larger than 128 KiB, and none is lost', () => {
   const { given, push, it } = pieces();
   const texts = Array.from({ length: 50 }, (_, i) => String(i % 10).repeat(8192));
   for (const text of texts) push('stdout', text);
   it.flush();
-  expect(Math.max(...given.map(([, text]) => text.length))).toBe(65_536);
+  expect(Math.max(...given.map(([, text]) => text.length))).toBe(131_072);
   expect(given.map(([, text]) => text).join('')).toBe(texts.join(''));
 });
 
