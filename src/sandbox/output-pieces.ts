@@ -3,6 +3,8 @@
  * costs a message, a frame and an entry. All but the first wait a moment for more.
  */
 
+import type { Powers, Timer } from '../powers.ts';
+
 const PIECE_BYTES_MAX = 128 * 1024;
 const MOMENT_MS = 2;
 
@@ -14,17 +16,19 @@ export type OnPiece = (stream: StreamName, data: Uint8Array) => Promise<void> | 
 export class OutputPieces {
   readonly #onPiece: OnPiece;
   readonly #onFull: (room: Promise<void>) => void;
+  readonly #powers: Powers;
   #stream: StreamName = 'stdout';
   #chunks: Buffer[] = [];
   #bytes = 0;
   #turn: NodeJS.Immediate | undefined;
-  #moment: NodeJS.Timeout | undefined;
+  #moment: Timer | undefined;
   #isFirst = true;
 
   /** `onFull` is told of each promise that `onPiece` gives. */
-  constructor(onPiece: OnPiece, onFull: (room: Promise<void>) => void) {
+  constructor({ onPiece, onFull }: { onPiece: OnPiece; onFull(room: Promise<void>): void }, powers: Powers) {
     this.#onPiece = onPiece;
     this.#onFull = onFull;
+    this.#powers = powers;
   }
 
   push(stream: StreamName, chunk: Buffer): void {
@@ -34,13 +38,13 @@ export class OutputPieces {
     this.#bytes += chunk.length;
     if (this.#moment) return;
     if (this.#isFirst) this.#turn ??= setImmediate(() => this.flush());
-    else this.#moment = setTimeout(() => this.flush(), MOMENT_MS);
+    else this.#moment = this.#powers.after(MOMENT_MS, () => this.flush());
   }
 
   /** Gives what is there. */
   flush(): void {
     clearImmediate(this.#turn);
-    clearTimeout(this.#moment);
+    this.#moment?.cancel();
     this.#turn = this.#moment = undefined;
     if (this.#bytes === 0) return;
     this.#isFirst = false;

@@ -1,14 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { OutputPieces } from '../../../src/sandbox/output-pieces.ts';
+import { silentLog, systemPowers } from '../../../src/powers.ts';
+import { type OnPiece, OutputPieces } from '../../../src/sandbox/output-pieces.ts';
 import { until } from '../../support/daemon.ts';
 
 function pieces() {
   const given: [string, string][] = [];
-  const it = new OutputPieces(
-    (stream, data) => void given.push([stream, Buffer.from(data).toString()]),
-    () => {},
-  );
+  const onPiece: OnPiece = (stream, data) => void given.push([stream, Buffer.from(data).toString()]);
+  const it = new OutputPieces({ onPiece, onFull() {} }, systemPowers(silentLog));
   const push = (stream: 'stdout' | 'stderr', text: string) => it.push(stream, Buffer.from(text));
   return { given, push, it };
 }
@@ -62,13 +61,11 @@ test('a piece has memory of its own, and says when there is no room for more', (
   const room = Promise.resolve();
   const told: Promise<void>[] = [];
   let own: Uint8Array | undefined;
-  const it = new OutputPieces(
-    (_, data) => {
-      own = data;
-      return room;
-    },
-    (full) => told.push(full),
-  );
+  const onPiece: OnPiece = (_, data) => {
+    own = data;
+    return room;
+  };
+  const it = new OutputPieces({ onPiece, onFull: (full) => told.push(full) }, systemPowers(silentLog));
   it.push('stderr', chunk);
   it.flush();
   chunk.fill(0);
