@@ -17,8 +17,9 @@ import { stop } from './cli/stop.ts';
 import { tools } from './cli/tools.ts';
 import { undo } from './cli/undo.ts';
 import { type Client, RemoteError } from './client.ts';
-import { ConfigError, findPlaces } from './config.ts';
+import { ConfigError } from './config.ts';
 import { RPC_CODES } from './errors.ts';
+import { findPlaces } from './places.ts';
 import { PolicyError } from './policy/policy-error.ts';
 import { systemPowers } from './powers.ts';
 import { version } from './runtime.ts';
@@ -305,6 +306,13 @@ program
   .action(ending(async (flags) => (await import('./cli/install.ts')).install(flags, callerOf(flags))));
 
 verb('stop', 'end the daemon').action(ending(async (flags) => stop(callerOf(flags))));
+
+// Only for --help: bin/ringfence.js runs src/mcp-bridge.ts itself, which starts faster.
+verb('mcp', 'be an MCP server on standard input and output, for clients that start their servers')
+  .option('--workspace <dir>', "the folder to work in (default: the client's project)")
+  .option('--tools <names>', 'default, all, or names with commas in between, in which * stands for anything')
+  .option('--read-only', 'only tools that change nothing')
+  .option('--policy <name>', "a built-in policy that narrows the daemon's");
 
 verb('stdio', 'speak the protocol on standard input and output').action(async (flags: ConnectFlags) => {
   const caller = callerOf(flags);

@@ -3,51 +3,17 @@
  * Architecture invariant: the only reader of the environment.
  */
 import { existsSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Limits, limitsSchema } from './limits.ts';
 import { isInside } from './paths.ts';
+import { type Environment, findPlaces, type Places } from './places.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from './providers/settings.ts';
 
 /** Something in flags, environment or config file that can't be used, in words for who wrote it. */
 export class ConfigError extends Error {}
-
-export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** Where this user's daemon is found and keeps its things; all absolute. */
-export interface Places {
-  readonly socket: string;
-  readonly stateDir: string;
-  readonly configFile: string;
-  readonly home: string;
-  /** XDG's folder of settings, the person's git's among them. */
-  readonly configHome: string;
-}
-
-/** Places by flag, environment and convention (XDG); nothing is made or read. */
-export function findPlaces(
-  flags: { socket?: string | undefined; state?: string | undefined },
-  env: Environment,
-): Places {
-  const home = env.HOME ?? homedir();
-  const stateDir = resolve(
-    flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'),
-  );
-  const configHome = env.XDG_CONFIG_HOME ?? join(home, '.config');
-  const runtime = env.XDG_RUNTIME_DIR;
-  const byDefault =
-    runtime && flags.state === undefined ? join(runtime, 'ringfence/ringfence.sock') : join(stateDir, 'ringfence.sock');
-  return {
-    home,
-    configHome,
-    stateDir,
-    socket: resolve(flags.socket ?? env.RINGFENCE_SOCKET ?? byDefault),
-    configFile: env.RINGFENCE_CONFIG ?? join(configHome, 'ringfence/config.yaml'),
-  };
-}
 
 /** A name that is also a file's: `<state dir>/tokens/<name>.token`. */
 const principalName = z

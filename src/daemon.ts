@@ -8,11 +8,13 @@ import { type HostStatus, Hosts, type HostsOptions } from './hosts/hosts.ts';
 import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
+import { type ListenParts, listenMcp } from './mcp/listen.ts';
 import { isInside } from './paths.ts';
 import { heapOf, networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
+import { publishEndpoint } from './places.ts';
 import { PluginSource, type PluginStatus } from './plugins/source.ts';
 import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
@@ -98,7 +100,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const pipeline = createPipeline({
     ...{ ...records, ...ran, upstreams: providers, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
-    approvers: () => gateway.approvers,
+    approvers: (sessionId) => gateway.approversOf(sessionId),
   });
   const identify = createCredentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
@@ -122,9 +124,8 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
-  const accept = (channel: Channel) => gateway.accept(channel);
-  listeners.push(await listenUnix(places.socket, accept));
-  if (config.listen) listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, identify), accept));
+  await listen(listeners, { config, gateway, identify, workspaces, powers, catalogue, events });
+  parts.use(publishEndpoint(stateDir, { pid: process.pid, ...places }));
 
   const whole = parts.move();
   let closing: Promise<void> | undefined;
@@ -170,6 +171,30 @@ async function hostStatus(
     ...[isolates, compartments].flatMap((it) => it.status()),
     ...providers.hostStatus(),
   ];
+}
+
+interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events'> {
+  readonly config: Config;
+  readonly gateway: Gateway;
+  readonly identify: Identify;
+  readonly workspaces: Workspaces;
+}
+
+/** Listens wherever the config says; what does is in `listeners` at once, to be ended whatever fails later. */
+async function listen(
+  listeners: Listener[],
+  { config, gateway, identify, workspaces, ...parts }: Listening,
+): Promise<void> {
+  const { places, limits } = config;
+  const accept = (channel: Channel) => gateway.accept(channel);
+  listeners.push(await listenUnix(places.socket, accept));
+  const face = {
+    ...{ ...parts, version, limits, socket: places.mcpSocket },
+    openSession: gateway.openSession.bind(gateway),
+    resolveWorkspace: (path: string) => workspaces.resolve(path),
+  };
+  listeners.push(await listenMcp(face));
+  if (config.listen) listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, identify), accept));
 }
 
 function createPolicies(

@@ -4,6 +4,7 @@
  */
 import * as z from 'zod';
 import { isolateLimits } from './limits/isolates.ts';
+import { mcpLimits } from './limits/mcp.ts';
 import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
 import { providerLimits } from './limits/providers.ts';
@@ -367,6 +368,7 @@ export const limitsSchema = z.strictObject({
   ...providerLimits,
   ...isolateLimits,
   ...pluginLimits,
+  ...mcpLimits,
   ...storeLimits,
 });
 

@@ -1,7 +1,7 @@
 /** `ringfence providers`: which external servers there are, what changed in their tools, and a person's yes to that. */
 import type { ProvidedTool, ProviderInfo } from '../providers/providers.ts';
+import { showLine } from '../shown-text.ts';
 import { CliError, EXIT, print, printJson, say } from './output.ts';
-import { showLine } from './question.ts';
 
 /** As much of a client as providers need. */
 export interface ProvidersClient {

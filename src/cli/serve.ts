@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { findPlaces, type ServeFlags } from '../config.ts';
+import type { ServeFlags } from '../config.ts';
+import { findPlaces } from '../places.ts';
 import { entry } from '../runtime.ts';
 import { type Caller, startDaemon } from './connect.ts';
 import { say } from './output.ts';

@@ -50,8 +50,8 @@ export interface PipelineParts {
   readonly turns: Turns;
   readonly cache: ResultCache<CachedResult>;
   viewOf: ExecuteParts['viewOf'];
-  /** How many listen for approvals now. */
-  approvers(): number;
+  /** How many could answer about a call of that session now. */
+  approvers(sessionId: string): number;
   redact<T>(value: T): T;
 }
 

@@ -140,7 +140,7 @@ function declaredBy(declaration: SgNode): (string | undefined)[] {
   const named = declarators.length > 0 ? declarators : [declaration];
   return named.map((it) => {
     const name = it.field('name');
-    return /identifier$/.test(`${name?.kind()}`) ? name?.text() : undefined;
+    return `${name?.kind()}`.endsWith('identifier') ? name?.text() : undefined;
   });
 }
 

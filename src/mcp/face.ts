@@ -1,0 +1,48 @@
+/** The MCP face of the daemon: its connections, and who is told that tools have changed. */
+import type { Socket } from 'node:net';
+import { McpConnection } from './connection.ts';
+import type { McpSessionParts } from './session.ts';
+import { type Caller, SharedSessions } from './shared.ts';
+import { ToolLists } from './tools.ts';
+
+export interface FaceParts extends McpSessionParts {
+  readonly version: string;
+  /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
+  resolveWorkspace(path: string): { workspace: string };
+}
+
+export class McpFace {
+  readonly #parts: FaceParts;
+  readonly #connections = new Set<McpConnection>();
+  readonly #shared: SharedSessions;
+  readonly #lists = new ToolLists();
+  readonly #stateKey: string;
+
+  constructor(parts: FaceParts) {
+    this.#parts = parts;
+    this.#shared = new SharedSessions(parts);
+    this.#stateKey = parts.powers.secret();
+  }
+
+  /** Takes a connection, unless there are too many. */
+  accept(socket: Socket, caller: Caller): void {
+    if (this.#connections.size >= this.#parts.limits.mcpConnectionsMax) return void socket.destroy();
+    const connection = new McpConnection(socket, caller, {
+      ...this.#parts,
+      ...{ shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey },
+      onEnd: (it) => this.#connections.delete(it),
+    });
+    this.#connections.add(connection);
+  }
+
+  /** Policy, plugins or providers have changed. */
+  toolsChanged(): void {
+    for (const it of this.#connections) it.toolsChanged();
+  }
+
+  /** Ends all connections and sessions. */
+  async close(reason: string): Promise<void> {
+    await Promise.all([...this.#connections].map((it) => it.close()));
+    await this.#shared.end(reason);
+  }
+}
