@@ -41,7 +41,6 @@ import { ResultLog } from './store/result-log.ts';
 import { builtinToolset, effectsOfBuiltin, internalUndo, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
-import { listenWebSocket } from './transport/websocket.ts';
 
 /** A daemon that can't start, in words for who started it. */
 export class DaemonError extends Error {}
@@ -111,7 +110,11 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
   const accept = (channel: Channel) => gateway.accept(channel);
   listeners.push(await listenUnix(places.socket, accept));
-  if (config.listen) listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, identify), accept));
+  if (config.listen) {
+    // Not loaded where nobody asks for it: with node:http it takes 17 MiB and 50 ms.
+    const { listenWebSocket } = await import('./transport/websocket.ts');
+    listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, identify), accept));
+  }
 
   const whole = parts.move();
   let closing: Promise<void> | undefined;
