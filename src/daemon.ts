@@ -1,18 +1,21 @@
 /** The composition root: the only file that knows every part. */
 import { chmodSync, realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative } from 'node:path';
+import { join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
-import { Hosts } from './hosts/hosts.ts';
+import { type HostStatus, Hosts, type HostsOptions } from './hosts/hosts.ts';
 import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
-import { isInside, isProtected } from './paths.ts';
+import { type ListenParts, listenMcp } from './mcp/listen.ts';
+import { isInside } from './paths.ts';
 import { heapOf, networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
-import { createPipeline, type Toolset } from './pipeline/pipeline.ts';
+import { createPipeline } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
+import { publishEndpoint } from './places.ts';
+import { PluginSource, type PluginStatus } from './plugins/source.ts';
 import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
 import { createProgramResolver } from './policy/programs.ts';
@@ -20,9 +23,18 @@ import type { Policy } from './policy/schema.ts';
 import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts';
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
+import { Providers } from './providers/providers.ts';
 import { createRecords, type Records } from './records.ts';
-import { egressProgram, hostProgram, isolateProgram, runtime, version } from './runtime.ts';
-import { type Confinement, createSandbox, type SandboxOptions } from './sandbox/sandbox.ts';
+import {
+  compartmentProgram,
+  egressProgram,
+  hostProgram,
+  isolateProgram,
+  providerProgram,
+  runtime,
+  version,
+} from './runtime.ts';
+import { type Confinement, createSandbox, type Sandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
 import { DurableCalls } from './session/durable-calls.ts';
@@ -38,9 +50,11 @@ import { acquireLock } from './store/database.ts';
 import { pastDurationMs } from './store/past-durations.ts';
 import { ResultCache } from './store/result-cache.ts';
 import { ResultLog } from './store/result-log.ts';
+import { Catalogue } from './tools/catalogue.ts';
 import { builtinToolset, effectsOfBuiltin, internalUndo, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
+import { Workspaces } from './workspaces.ts';
 
 /** A daemon that can't start, in words for who started it. */
 export class DaemonError extends Error {}
@@ -57,64 +71,60 @@ export interface Daemon {
 
 /** Starts everything. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
-  const { places, limits, workspaces, environment } = config;
+  const { places, limits, environment } = config;
   const { stateDir, home } = places;
-  chmodSync(stateDir, 0o700);
   await using parts = new AsyncDisposableStack();
-  const lock = acquireLock(join(stateDir, 'daemon.lock'));
-  if (!lock)
-    throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
-  parts.use(lock);
-
+  parts.use(takeState(stateDir));
+  const workspaces = new Workspaces(config, powers);
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   const told = { policyChanged() {} };
-  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told })));
-  const policies = createPolicies(config, () => source.current);
+  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told, workspaces })));
+  const policies = createPolicies(config, { base: () => source.current, workspaces });
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const { confinement } = sandbox;
   const identity = await readIdentity(places, limits, powers);
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
-  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
-  const hosts = parts.use(new Hosts({ sandbox, program: hostProgram, egress, limits, identity, environment }, powers));
-  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
-  told.policyChanged = () => hosts.endStale();
+  const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
+  const { hosts, isolates, compartments } = ran;
+  const catalogue = new Catalogue(builtinToolset());
+  const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
+  told.policyChanged = () => {
+    for (const it of [hosts, providers]) it.endStale();
+  };
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
-    ...{ ...records, hosts, isolates, limits, powers, permission, turns, cache },
+    ...{ ...records, ...ran, upstreams: providers, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
-    approvers: () => gateway.approvers,
+    approvers: (sessionId) => gateway.approversOf(sessionId),
   });
   const identify = createCredentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
-  const toolset = builtinToolset();
+  const plugins = parts.use(
+    new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
+  );
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
-    ...{ version, pipeline, toolset, policies, limits, powers, workspaces, identify, events },
+    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events, providers },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
     ...recording(records, { limits, powers }),
     undoTool: internalUndo,
     confinement: toShown(confinement),
     probes: confinement.probes,
-    resolveWorkspace: (path) => resolveWorkspace(path, workspaces),
-    warm: (session) => warm(session, { hosts, policies, toolset }),
-    hostStatus: async () => [...(await hosts.status()), ...isolates.status()],
+    warm: (session) => warm(session, { hosts, policies }),
+    hostStatus: () => hostStatus(ran, providers),
+    pluginStatus: () => plugins.status,
     cacheStatus: () => cache.status,
     listeners: () => listeners.map((it) => it.address),
-    sessionEnded: sessionEnds({ hosts, isolates, oversight }),
+    sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
-  const accept = (channel: Channel) => gateway.accept(channel);
-  listeners.push(await listenUnix(places.socket, accept));
-  if (config.listen) {
-    // Not loaded where nobody asks for it: with node:http it takes 17 MiB and 50 ms.
-    const { listenWebSocket } = await import('./transport/websocket.ts');
-    listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, identify), accept));
-  }
+  await listen(listeners, { config, gateway, identify, workspaces, powers, catalogue, events });
+  parts.use(publishEndpoint(stateDir, { pid: process.pid, ...places }));
 
   const whole = parts.move();
   let closing: Promise<void> | undefined;
@@ -129,15 +139,98 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
 }
 
-function createPolicies(config: Config, base: () => Policy): Policies {
-  const { limits, workspaces } = config;
+interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'identify'> {
+  readonly config: Config;
+  readonly gateway: Gateway;
+  readonly workspaces: Workspaces;
+}
+
+/** Listens wherever the config says; what does is in `listeners` at once, to be ended whatever fails later. */
+async function listen(listeners: Listener[], { config, gateway, workspaces, ...parts }: Listening): Promise<void> {
+  const { places, limits, listenHttp: http } = config;
+  const accept = (channel: Channel) => gateway.accept(channel);
+  listeners.push(await listenUnix(places.socket, accept));
+  const face = {
+    ...{ ...parts, version, limits, http, socket: places.mcpSocket },
+    openSession: gateway.openSession.bind(gateway),
+    resolveWorkspace: (path: string) => workspaces.resolve(path),
+  };
+  await listenMcp(face, (it) => listeners.push(it));
+  if (!config.listen) return;
+  // Not loaded where nobody asks for it: with node:http it takes 17 MiB and 50 ms.
+  const { listenWebSocket } = await import('./transport/websocket.ts');
+  listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, parts.identify), accept));
+}
+
+/** Makes the state directory this daemon's alone. Throws DaemonError where it is another one's. */
+function takeState(stateDir: string): Disposable {
+  chmodSync(stateDir, 0o700);
+  const lock = acquireLock(join(stateDir, 'daemon.lock'));
+  if (lock) return lock;
+  throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
+}
+
+/** All that code of tools, callers and plugins runs in; ended with `parts`. */
+function createHosts(
+  parts: AsyncDisposableStack,
+  options: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'>,
+  powers: Powers,
+) {
+  const { sandbox, limits } = options;
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
+  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
+  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
+  return { egress, hosts, isolates, compartments };
+}
+
+async function hostStatus(
+  { hosts, isolates, compartments }: Pick<ReturnType<typeof createHosts>, 'hosts' | 'isolates' | 'compartments'>,
+  providers: Providers,
+): Promise<HostStatus[]> {
+  return [
+    ...(await hosts.status()),
+    ...[isolates, compartments].flatMap((it) => it.status()),
+    ...providers.hostStatus(),
+  ];
+}
+
+function createPolicies(
+  { limits, places }: Config,
+  { base, workspaces }: { base: () => Policy; workspaces: Workspaces },
+): Policies {
   return new Policies({
     base,
     builtIn: BUILT_IN,
-    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, config).policy,
+    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
-    home: config.places.home,
+    home: places.home,
   });
+}
+
+interface ProviderParts {
+  readonly powers: Powers;
+  readonly records: Records;
+  readonly policies: Policies;
+  readonly sandbox: Sandbox;
+  readonly egress: Egress;
+  readonly catalogue: Catalogue;
+}
+
+function createProviders(
+  { providers: settings, environment, limits }: Config,
+  { powers, records, policies, sandbox, egress, catalogue }: ProviderParts,
+): Providers {
+  return new Providers(
+    {
+      ...{ settings, catalogue, pins: records.providerPins },
+      // As nobody in particular: what a rule says of some sessions is no provider's.
+      viewOf: (workspace) =>
+        policies.viewOf({ policy: policies.base, principal: '', sessionId: '', workspace, root: workspace }),
+      record: (entry) => records.auditLog.append(entry),
+    },
+    { sandbox, egress, program: providerProgram, environment, version, limits, powers },
+  );
 }
 
 function sandboxOptions(
@@ -154,17 +247,27 @@ interface Announced {
   readonly powers: Powers;
   readonly events: Events;
   readonly records: Records;
+  readonly workspaces: Workspaces;
   /** Set when there are hosts. */
   readonly told: { policyChanged(): void };
 }
 
 /** Who is told of a session's end. */
 const sessionEnds =
-  ({ hosts, isolates, oversight }: { hosts: Hosts; isolates: Isolates; oversight: Oversight }) =>
+  (hosts: readonly { endSession(id: string): void }[], oversight: Oversight) =>
   (session: Session): void => {
-    for (const it of [hosts, isolates]) it.endSession(session.options.id);
+    for (const it of hosts) it.endSession(session.options.id);
     oversight.sessionEnded(session);
   };
+
+/** What may be called is recorded whenever it changes, with the hash of the code that is trusted. */
+const pluginChanges =
+  ({ auditLog }: Records) =>
+  ({ name: plugin, state, version, sha256, problem }: PluginStatus): void =>
+    auditLog.append({
+      ...{ kind: 'policy', sessionId: '', principal: 'daemon' },
+      detail: { plugin, state, ...(version && { version, sha256 }), ...(problem && { problem }) },
+    });
 
 /** What the gateway needs of the records. */
 const recording = (
@@ -181,9 +284,12 @@ const recording = (
 });
 
 /** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
-function policySource(config: Config, { powers, events, records, told }: Announced): PolicySourceOptions {
+function policySource(
+  { policy, limits }: Config,
+  { powers, events, records, told, workspaces }: Announced,
+): PolicySourceOptions {
   return {
-    load: () => loadOutside(config.policy, config),
+    load: () => loadOutside(policy, workspaces, limits),
     powers,
     log: powers.log,
     onChange: ({ name, version }, before) => {
@@ -196,9 +302,9 @@ function policySource(config: Config, { powers, events, records, told }: Announc
 }
 
 /** A policy none of whose files an agent could change. Throws PolicyError. */
-function loadOutside(nameOrPath: string, { workspaces, limits }: Config): LoadedPolicy {
+function loadOutside(nameOrPath: string, workspaces: Workspaces, limits: Limits): LoadedPolicy {
   const loaded = readPolicy(nameOrPath, { limits, effectsOf: effectsOfBuiltin });
-  const inside = loaded.files.find((file) => workspaces.some((it) => isInside(it, realpathSync(file))));
+  const inside = loaded.files.find((file) => workspaces.all.some((it) => isInside(it, realpathSync(file))));
   if (inside === undefined) return loaded;
   throw new PolicyError(
     [`${inside} lies in a workspace, where agents could change it; put it elsewhere`],
@@ -207,33 +313,24 @@ function loadOutside(nameOrPath: string, { workspaces, limits }: Config): Loaded
 }
 
 /** Files of the folders from the daemon's workspace down to the session's: each may only narrow. Throws PolicyError. */
-function projectPolicies(workspace: string, workspaces: readonly string[], limits: Limits): Policy[] {
-  const root = rootOf(workspace, workspaces);
-  return foldersBetween(root, workspace).flatMap((folder) => {
+function projectPolicies(workspace: string, workspaces: Workspaces, limits: Limits): Policy[] {
+  const way = workspaces.wayTo(workspace);
+  return way.flatMap((folder) => {
     const policy = projectPolicy(folder, { limits, effectsOf: effectsOfBuiltin });
-    return policy ? rebase(policy, relative(root, folder)) : [];
+    return policy ? rebase(policy, relative(way[0] as string, folder)) : [];
   });
-}
-
-/** The outermost of the daemon's workspaces that holds a folder of one of them. */
-function rootOf(folder: string, workspaces: readonly string[]): string {
-  const holding = workspaces.filter((it) => isInside(it, folder));
-  return holding.reduce((a, b) => (isInside(b, a) ? b : a));
-}
-
-function foldersBetween(root: string, folder: string): string[] {
-  return folder === root ? [root] : [...foldersBetween(root, dirname(folder)), folder];
 }
 
 /** Starts the hosts of a new session whose tools may run without being asked about. */
 function warm(
   { options, policy: policyNow }: Session,
-  { hosts, policies, toolset }: { hosts: Hosts; policies: Policies; toolset: Toolset },
+  { hosts, policies }: { hosts: Hosts; policies: Policies },
 ): void {
   const policy = policyNow();
-  const { id: sessionId, principal, workspace, root } = options;
+  const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
-  const tiers = new Set(toolsOf(toolset).map((it) => it.tier));
+  const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects && !it.upstream);
+  const tiers = new Set(hosted.map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
       hosts.warm(
@@ -271,22 +368,3 @@ function webSocketOptions(
 }
 
 const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({ level, backend, cgroup, missing });
-
-function resolveWorkspace(path: string, workspaces: readonly string[]): { workspace: string; root: string } {
-  const refused = new RpcError(
-    'FORBIDDEN',
-    `${path} is not one of this daemon's workspaces; start it with: ringfence stop; ringfence serve --workspace ${path}`,
-  );
-  if (!isAbsolute(path)) throw new RpcError('INVALID_PARAMS', `hello.workspace is an absolute path, not ${path}`);
-  let real: string;
-  try {
-    real = realpathSync(path);
-  } catch {
-    throw refused; // Not there, or not ours to see: the same answer.
-  }
-  if (!workspaces.some((it) => isInside(it, real))) throw refused;
-  const root = rootOf(real, workspaces);
-  if (isProtected(relative(root, real)))
-    throw new RpcError('FORBIDDEN', `${path} is protected: programs outside the sandbox run or trust what is in it`);
-  return { workspace: real, root };
-}

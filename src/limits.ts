@@ -4,7 +4,10 @@
  */
 import * as z from 'zod';
 import { isolateLimits } from './limits/isolates.ts';
+import { mcpLimits } from './limits/mcp.ts';
+import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
+import { providerLimits } from './limits/providers.ts';
 import { storeLimits } from './limits/store.ts';
 import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
 
@@ -46,6 +49,10 @@ export const limitsSchema = z.strictObject({
   sessionCallIdsKept: count().default(65_536),
   /** Bytes of inputs and results remembered per session; the oldest are forgotten first. */
   sessionResultBytesKept: bytes().default(8 * MiB),
+  /** Ended calls of programs remembered per session, beside the others: one program makes a thousand, and must push out no call of the client. */
+  sessionChildCallsKept: count().default(256),
+  /** Bytes of their inputs and results. */
+  sessionChildResultBytesKept: bytes().default(MiB),
   /** Longest that a session waits for its client to come back (`resumeMs`); it keeps its calls, places and memory meanwhile. */
   resumeMaxMs: ms().default(600_000),
   /** Notices kept for a client that may come back; over it the oldest piece of output goes first, which `results.read` still has. */
@@ -202,6 +209,8 @@ export const limitsSchema = z.strictObject({
   watchAnswerMs: ms().default(200),
   /** Changed files in the result of one command; their number is told. */
   filesChangedMax: count().default(200),
+  /** Body of an answer to an HTTP request that a caller gets; what is beyond it is cut. */
+  httpBodyBytesMax: bytes().default(MiB),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
   /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
@@ -356,7 +365,10 @@ export const limitsSchema = z.strictObject({
   commandFoldersMax: count().default(16),
 
   ...policyLimits,
+  ...providerLimits,
   ...isolateLimits,
+  ...mcpLimits,
+  ...pluginLimits,
   ...storeLimits,
 });
 

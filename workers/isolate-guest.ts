@@ -6,14 +6,27 @@
 /** To the host: an operation and strings. Nothing comes back this way. */
 type Send = (operation: string, a?: string, b?: string, c?: string) => void;
 
-/** From the host: a program to begin, or the answer to what was sent under a number. */
-type Deliver = (operation: 'run' | 'answer', a: string, b?: string) => void;
+/**
+ * From the host: a source to run or a function to call, with its input and a `Grant` as JSON, or the answer to what was sent
+ * under a number.
+ */
+export type Deliver = (operation: 'run' | 'call' | 'answer', a: string, b?: string, c?: string, tool?: Tool) => void;
 
+/** A function of a plugin, in the realm of this wrapper. */
+type Tool = (input: unknown, context: object) => unknown;
+
+/** The same for every program of a host. */
 export interface GuestBounds {
-  readonly resultChars: number;
   readonly logs: number;
   readonly logChars: number;
   readonly timers: number;
+}
+
+/** What one program has. */
+export interface Grant {
+  /** Names of the tools that it may call. */
+  readonly tools: readonly string[];
+  readonly resultChars: number;
 }
 
 /** Asks the host for something; resolves with its answer. */
@@ -116,9 +129,10 @@ function toolsOf(names: readonly string[], ask: Ask, { parse, stringify }: typeo
 
 /**
  * No object of the host is in here, only the function `send`. The end of a program is sent as `done`: `v` and its value as
- * JSON, `u` for undefined, `l` and a size for a value that is too large, or `e` and the words of an error.
+ * JSON, `u` for undefined, `l` and a size for a value that is too large, `e` and the words of an error, or `s` and those of
+ * the syntax error for which nothing of it was run.
  */
-function guest(send: Send, names: string, given: string): Deliver {
+function guest(send: Send, given: string): Deliver {
   // Kept from what the program does to them.
   const json = { parse: JSON.parse, stringify: JSON.stringify } as typeof JSON;
   const { parse, stringify } = json;
@@ -137,26 +151,41 @@ function guest(send: Send, names: string, given: string): Deliver {
     });
   const console = consoleOf(send, bounds, stringify);
   const { setTimeout, clearTimeout } = timersOf(ask, send, { max: bounds.timers, onError: console.error });
-  const tools = toolsOf(parse(names) as string[], ask, json);
 
-  const run = async (source: string, input: string | undefined): Promise<string> => {
+  type Program = (tools: object, value: unknown) => unknown;
+  const parsedOf = (source: string): Program => {
     const program = new AsyncFunction('tools', 'input', 'console', 'setTimeout', 'clearTimeout', source);
+    return (tools, value) => program(tools, value, console, setTimeout, clearTimeout);
+  };
+  const calling =
+    (tool: Tool): Program =>
+    (tools, value) =>
+      tool(value, { tools, console, setTimeout, clearTimeout });
+  const endOf = async (program: Program, input: string | undefined, grant: Grant): Promise<string> => {
+    const tools = toolsOf(grant.tools, ask, json);
     const value = input === undefined ? undefined : (parse(input) as unknown);
-    const text: unknown = stringify(await program(tools, value, console, setTimeout, clearTimeout));
-    if (typeof text !== 'string') return 'u';
-    return text.length > bounds.resultChars ? `l${text.length}` : `v${text}`;
-  };
-  const start = async (source: string, input: string | undefined): Promise<void> => {
-    let end: string;
     try {
-      end = await run(source, input);
+      const text: unknown = stringify(await program(tools, value));
+      if (typeof text !== 'string') return 'u';
+      return text.length > grant.resultChars ? `l${text.length}` : `v${text}`;
     } catch (thrown) {
-      end = `e${wordsOf(thrown, stringify)}`;
+      return `e${wordsOf(thrown, stringify)}`;
     }
-    send('done', end);
   };
-  return (operation, a, b) => {
-    if (operation === 'run') return void start(a, b);
+  const run = async (source: string, input: string | undefined, grant: string): Promise<void> => {
+    let program: Program;
+    try {
+      program = parsedOf(source);
+    } catch (thrown) {
+      return send('done', `s${wordsOf(thrown, stringify)}`);
+    }
+    send('done', await endOf(program, input, parse(grant) as Grant));
+  };
+  const call = async (tool: Tool, input: string | undefined, grant: string): Promise<void> =>
+    send('done', await endOf(calling(tool), input, parse(grant) as Grant));
+  return (operation, a, b, c, tool) => {
+    if (operation === 'run') return void run(a, b, c ?? '');
+    if (operation === 'call') return void call(tool as Tool, b, c ?? '');
     const answered = asked[a];
     delete asked[a];
     answered?.(b ?? '');

@@ -1,23 +1,19 @@
 /** All that a program can ask its host for: a log line, a timer, a call. Whatever it sends is a stranger's. */
 import { ToolError, type WireError } from '../src/errors.ts';
-import type { ChildAnswer } from '../src/hosts/job.ts';
+import { type ChildAnswer, isLogLevel, type LogLine } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
-
-export interface LogLine {
-  readonly level: string;
-  readonly text: string;
-}
 
 export interface Asking {
   /** Names that it may call. */
   readonly tools: readonly string[];
   /** Throws where the input fits no message. */
   ask(call: number, tool: string, input: unknown): void;
+  /** At once: what kills this process must not take its last words with it. */
+  log(line: LogLine): void;
   /** Told of a program that is to be ended. */
   abused(error: ToolError): void;
 }
 
-const LEVELS = new Set(['log', 'info', 'warn', 'error']);
 /** Inputs of calls that wait, as a multiple of the largest. */
 const WAITING_INPUTS = 8;
 
@@ -30,15 +26,15 @@ interface Waiting {
 }
 
 export class IsolateMessages {
-  readonly logs: LogLine[] = [];
   readonly #limits: Limits;
   readonly #asking: Asking;
-  readonly #end = Promise.withResolvers<string>();
+  #end = Promise.withResolvers<string>();
   readonly #timers = new Map<string, NodeJS.Timeout>();
   readonly #waiting: Waiting[] = [];
   /** Calls under way, by number: their ids of the guest. */
   readonly #active = new Map<number, string>();
   #deliver: (id: string, answer: string) => void = () => {};
+  #logs = 0;
   #logChars = 0;
   #calls = 0;
   #refused = 0;
@@ -47,11 +43,12 @@ export class IsolateMessages {
   constructor(limits: Limits, asking: Asking) {
     this.#limits = limits;
     this.#asking = asking;
-    this.#end.promise.catch(() => {}); // Whoever waits for `done` is told.
   }
 
-  /** The program's end, in the words of the guest. Rejects when its isolate failed. */
-  get done(): Promise<string> {
+  /** The next end that the guest tells of, in its words. Rejects when its isolate failed. */
+  done(): Promise<string> {
+    this.#end = Promise.withResolvers<string>();
+    this.#end.promise.catch(() => {}); // Its isolate may fail after the race in which somebody waits.
     return this.#end.promise;
   }
 
@@ -92,10 +89,11 @@ export class IsolateMessages {
 
   #log(level: string, text: string): void {
     const { codeLogsMax, codeLogChars } = this.#limits;
-    if (this.logs.length >= codeLogsMax || this.#logChars >= codeLogChars || !LEVELS.has(level)) return;
+    if (this.#logs >= codeLogsMax || this.#logChars >= codeLogChars || !isLogLevel(level)) return;
     const cut = text.slice(0, codeLogChars - this.#logChars).toWellFormed();
+    this.#logs += 1;
     this.#logChars += cut.length;
-    this.logs.push({ level, text: cut });
+    this.#asking.log({ level, text: cut });
   }
 
   #sleep(id: string, timer: string, delayMs: number): void {

@@ -3,16 +3,22 @@ import { stripTypeScriptTypes } from 'node:module';
 import type ivm from 'isolated-vm';
 import { ToolError } from '../src/errors.ts';
 import type { JobResult } from '../src/hosts/job.ts';
-import type { LogLine } from './isolate-messages.ts';
 
 /** Around a source that is only to be looked at: `await` and `return` stand in an async function. */
 const BEFORE = 'async()=>{';
 const AFTER = '\n}';
 
-/** The source as JavaScript, each character where it was. Compiled in the isolate, whose bounds hold for it; not run. Throws CODE_ERROR. */
-export async function withoutTypes(isolate: ivm.Isolate, source: string): Promise<string> {
+/** Whether a guest says that its source is no body of a function: then nothing of it was run. */
+export const isUnparsed = (end: string): boolean => end[0] === 's';
+
+/**
+ * A source that could not be run, as JavaScript, each character where it was; undefined where types are not what ails it.
+ * Compiled in the isolate, whose bounds hold for it; not run. Throws CODE_ERROR with the place of the error.
+ */
+export async function withoutTypes(isolate: ivm.Isolate, source: string): Promise<string | undefined> {
   const complaint = await syntaxErrorOf(isolate, source);
-  if (!complaint) return source;
+  // It ends the function that stands around it here.
+  if (!complaint) return undefined;
   let stripped: string;
   try {
     stripped = stripTypeScriptTypes(BEFORE + source + AFTER).slice(BEFORE.length, -AFTER.length);
@@ -75,19 +81,18 @@ function placeIn(stack: string): { line: number; column: number } | undefined {
 }
 
 interface End {
-  readonly logs: readonly LogLine[];
   /** Bytes of a value as JSON. */
   readonly limit: number;
   readonly cpuMs: number;
 }
 
 /** What the guest's one string means; anything may stand in it. Throws CODE_ERROR. */
-export function outcomeOf(text: unknown, { logs, limit, cpuMs }: End): JobResult {
+export function outcomeOf(text: unknown, { limit, cpuMs }: End): JobResult {
   if (typeof text !== 'string') throw new ToolError('CODE_ERROR', 'the program broke what gives back its value');
   const body = text.slice(1);
   const outputBytes = Buffer.byteLength(body);
   const usage = { cpuMs, outputBytes, enforcedBy: 'isolate' } as const;
-  if (text[0] === 'e') throw codeError(thrownOf(body));
+  if (text[0] === 'e' || isUnparsed(text)) throw codeError(thrownOf(body));
   if (text[0] === 'l' || outputBytes > limit) {
     const error = new ToolError('OUTPUT_LIMIT', `the value of the program is over ${limit} bytes as JSON`, {
       suggestion: 'Return a part of it, or write it to a file.',
@@ -95,8 +100,8 @@ export function outcomeOf(text: unknown, { logs, limit, cpuMs }: End): JobResult
     });
     return { ok: false, error: error.toWire(), usage: { ...usage, outputBytes: 0, verdict: 'output' } };
   }
-  const value = text[0] === 'v' ? { value: parsed(body) } : {};
-  return { ok: true, data: { ...value, logs }, usage: { ...usage, verdict: 'ok' } };
+  const data = text[0] === 'v' ? { value: parsed(body) } : {};
+  return { ok: true, data, usage: { ...usage, verdict: 'ok' } };
 }
 
 function thrownOf(body: string): Thrown {

@@ -20,7 +20,9 @@ import {
   type HostOutput,
   type HostSetup,
   type Job,
+  type JobProgress,
   type JobResult,
+  type LogLine,
   parseFromHost,
   type ToHost,
 } from './job.ts';
@@ -31,8 +33,12 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   /** Gives a promise where more had better wait: the host is told only when it settles. It never rejects. */
   readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
+  /** Hears how far the job is, as often as the host says. */
+  readonly onProgress?: (progress: Omit<JobProgress, 'id'>) => void;
   /** Answers a call that a program makes. It never rejects. */
   readonly onAsk?: (ask: ChildAsk) => Promise<Omit<ChildAnswer, 'id' | 'call'>>;
+  /** Told what a program writes to its console, while it does. */
+  readonly onLog?: (line: LogLine) => void;
 }
 
 /** How a job ended: with its result, or because its host did. */
@@ -48,6 +54,8 @@ export interface HostOptions {
   readonly sandbox: Sandbox;
   /** Of an execute host whose commands may connect: its way to the egress proxy. */
   readonly egress?: Socket;
+  /** Hears what a provider host tells of its server; what it throws ends the host. */
+  readonly onTold?: (told: unknown) => void;
   readonly limits: Limits;
   readonly powers: Powers;
 }
@@ -62,6 +70,9 @@ interface Pending {
   /** Calls that its program has made, and those under way. */
   asked: number;
   asking: number;
+  /** Lines that it has written to its console, and their characters. */
+  logs: number;
+  logChars: number;
 }
 
 /** Windows of output that a host may be ahead: its own, and what was in the pipes when the command ended. */
@@ -154,7 +165,7 @@ export class Host {
         this.idleSince = this.#options.powers.monotonicMs();
         resolve(how);
       };
-      this.#pending.set(id, { options, end, untaken: 0, untold: 0, asked: 0, asking: 0 });
+      this.#pending.set(id, { options, end, untaken: 0, untold: 0, asked: 0, asking: 0, logs: 0, logChars: 0 });
       options.signal.addEventListener('abort', abort);
       this.#send({ run: { id, ...request } });
       if (options.signal.aborted) abort();
@@ -248,11 +259,14 @@ export class Host {
   #take(message: FromHost): void {
     if ('ready' in message) this.#onReady();
     else if ('ask' in message) this.#takeAsk(message.ask);
+    else if ('log' in message) this.#takeLog(message.log);
     else if ('done' in message) this.#pending.get(message.done.id)?.end(toEnd(message.done.result));
     else if ('kept' in message) {
       this.kept = message.kept;
       this.idleSince = this.#options.powers.monotonicMs();
-    } else this.#takeOutput(message.output);
+    } else if ('progress' in message) this.#takeProgress(message.progress);
+    else if ('told' in message) this.#options.onTold?.(message.told);
+    else this.#takeOutput(message.output);
   }
 
   /** Throws where the host sends more than it may: it would fill this process. */
@@ -265,6 +279,10 @@ export class Host {
     const taken = pending.options.onOutput?.(stream, data);
     if (taken) void taken.then(() => this.#taken(id, pending, data.length));
     else this.#taken(id, pending, data.length);
+  }
+
+  #takeProgress({ id, ...progress }: JobProgress): void {
+    this.#pending.get(id)?.options.onProgress?.(progress);
   }
 
   /** Throws where the host asks for more than a program may: it was taken over. */
@@ -282,6 +300,17 @@ export class Host {
       pending.asking -= 1;
       if (this.#pending.has(id)) this.#send({ answer: { id, call, ...answer } });
     });
+  }
+
+  /** Throws where the host tells more than a program may write: it was taken over. */
+  #takeLog({ id, level, text }: LogLine & { readonly id: number }): void {
+    const pending = this.#pending.get(id);
+    if (!pending) return;
+    const { codeLogsMax, codeLogChars } = this.#options.limits;
+    pending.logs += 1;
+    pending.logChars += text.length;
+    if (pending.logs > codeLogsMax || pending.logChars > codeLogChars) throw new Error('more than a program may log');
+    pending.options.onLog?.({ level, text });
   }
 
   #taken(id: number, pending: Pending, bytes: number): void {

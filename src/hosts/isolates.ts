@@ -64,7 +64,8 @@ export class Isolates implements AsyncDisposable {
       await unlessAborted(host.ready, options.signal);
       await options.beforeStart?.();
       const { end: how, peakBytes, isOver } = await this.#watched(host, request, options);
-      if ('crashed' in how) throw isOver ? overMemory(request.isolate.memoryMb, host.pid) : crashed(host.pid);
+      if ('crashed' in how)
+        throw isOver ? overMemory(request.isolate.memoryMb, { used: peakBytes, hostPid: host.pid }) : crashed(host.pid);
       const { result } = how;
       isClean = result.usage.verdict === 'ok' && !options.signal.aborted;
       return { pid: host.pid, result: { ...result, usage: { ...result.usage, peakBytes } } };
@@ -198,10 +199,10 @@ export class Isolates implements AsyncDisposable {
 
 const memoryOf = (pid: number): number => statmOf(pid).privateBytes;
 
-function overMemory(memoryMb: number, hostPid: number): ToolError {
+function overMemory(memoryMb: number, { used, hostPid }: { used: number; hostPid: number }): ToolError {
   return new ToolError('MEMORY_LIMIT', `the program needed more than ${memoryMb} MiB of memory`, {
     suggestion: 'Work on less at a time.',
-    details: { limit: memoryMb * MIB, enforcedBy: 'watchdog', hostPid },
+    details: { limit: memoryMb * MIB, used, enforcedBy: 'watchdog', hostPid },
   });
 }
 

@@ -13,9 +13,9 @@ export const isolateLimits = {
   /** From the end of a program's time to the SIGKILL of its host: native loops hear nothing. */
   isolateGraceMs: ms().default(250),
   /** From one look at the memory of a host that runs a program to the next. */
-  isolateLookMs: ms().default(50),
-  /** Memory that a host may take beyond what its program may, in MiB: garbage not yet collected, copies of results. */
-  isolateHeadroomMb: count().default(128),
+  isolateLookMs: ms().default(10),
+  /** Memory that a host may take beyond what its program may, in MiB: garbage not yet collected, copies of results of its calls. */
+  isolateHeadroomMb: count().default(96),
   /** JS heap of one program, in MiB. */
   codeMemoryMb: count().min(8).default(256),
   /** CPU time of one program, without its calls. */

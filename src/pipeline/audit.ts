@@ -51,7 +51,8 @@ export const intent =
       if (!log.writable) throw unwritable();
       log.append({ ...entryOf(call, 'intent'), input: call.rawInput, ...parentOf(call) });
       call.intended = true;
-      log.flush();
+      // A program can do nothing but call; what it calls is written with all that came before.
+      if (!call.toolset.get(call.name)?.tool.isolated) log.flush();
     }
     return next(call);
   };

@@ -9,7 +9,8 @@ import { subjectHash } from '../pipeline/binding.ts';
 import type { Call } from '../pipeline/stage.ts';
 import { redactText } from '../redact.ts';
 import type { CallStore, StoredCall } from '../store/call-store.ts';
-import type { CallKeeping, KeptCall, Session } from './session.ts';
+import type { KeptCall } from './kept-calls.ts';
+import type { CallKeeping, Session } from './session.ts';
 
 /** Who looks for a call. */
 type Looking = Pick<Session['options'], 'id' | 'principal' | 'role'>;
@@ -106,7 +107,8 @@ export class DurableCalls {
       this.#store.begin(toNew(call, false));
       this.#live.add(kept);
     } else if (!resumable) return;
-    if (!mayChange(call)) return;
+    // Nobody comes back for a call of a program, whose own row says that it was cut off.
+    if (!mayChange(call) || call.options.parentCallId !== undefined) return;
     call.onStart = () => {
       if (this.#begun.has(call)) return;
       if (call.options.detached) this.#store.intend({ sessionId: call.sessionId, callId: call.id });

@@ -4,7 +4,6 @@ import type {
   CallOptions,
   CallRecord,
   CallState,
-  CallStatus,
   Denial,
   FileChange,
   ResultMetadata,
@@ -17,8 +16,7 @@ import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
-import { ForgottenIds } from './forgotten-ids.ts';
-import { roughBytes } from './outbox.ts';
+import { type Filter, type KeptCall, KeptCalls, type Page } from './kept-calls.ts';
 
 export interface SessionOptions {
   readonly id: string;
@@ -45,18 +43,6 @@ export interface SessionOptions {
   onOutput(call: Call, stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 }
 
-/** A call that was taken, and what came of it so far. */
-export interface KeptCall {
-  readonly call: Call;
-  readonly record: CallRecord;
-  /** Never rejects. */
-  readonly result: Promise<ToolResult>;
-}
-
-interface Kept extends KeptCall {
-  bytes: number;
-}
-
 /** What is known of calls beyond their session's memory. */
 export interface CallKeeping {
   /** The result of the call that had this id before, or why the id can't be used; undefined where it is free. */
@@ -64,18 +50,6 @@ export interface CallKeeping {
   /** A call is taken; it may set its `onStart`. Throws QUEUE_FULL, STORE_FAILED: then it does not run. */
   begin(kept: KeptCall): void;
   ended(kept: KeptCall): void;
-}
-
-export interface Filter {
-  readonly status?: CallStatus | undefined;
-  readonly tool?: string | undefined;
-  readonly limit: number;
-  readonly cursor?: string | undefined;
-}
-
-export interface Page {
-  calls: CallRecord[];
-  cursor?: string;
 }
 
 const VERDICTS: Partial<Record<Code, Verdict>> = {
@@ -94,18 +68,13 @@ export class Session {
   readonly options: Omit<SessionOptions, 'policy'>;
   /** In force now; another one where its client came back. */
   policy: () => Policy;
-  readonly #calls = new Map<string, Kept>();
-  readonly #forgotten: ForgottenIds;
-  #keptBytes = 0;
-  #ended = 0;
+  readonly #calls: KeptCalls;
   #closing: ToolError | undefined;
-  /** What ended since its client went; undefined while one is there. */
-  #unheard: { calls: number; bytes: number } | undefined;
 
   constructor(options: SessionOptions) {
     this.options = options;
     this.policy = options.policy;
-    this.#forgotten = new ForgottenIds(options.limits.sessionCallIdsKept);
+    this.#calls = new KeptCalls(options.limits);
   }
 
   /** Runs a call to its result; never rejects. `onState` is told of its states, as onUpdate is. */
@@ -150,8 +119,8 @@ export class Session {
       onState?.(state);
     };
     const { promise, resolve } = Promise.withResolvers<ToolResult>();
-    const kept: Kept = { call, record, result: promise, bytes: 0 };
-    this.#calls.set(id, kept);
+    const kept: KeptCall = { call, record, result: promise };
+    this.#calls.add(kept);
     void this.#run(kept).then(resolve);
     return promise;
   }
@@ -181,19 +150,16 @@ export class Session {
 
   /** Its client went, and may come back. */
   leave(): void {
-    this.#unheard ??= { calls: 0, bytes: 0 };
+    this.#calls.leave();
   }
 
   comeBack(): void {
-    this.#unheard = undefined;
+    this.#calls.comeBack();
   }
 
   /** Whether so much ended unheard that more would push it out of memory: what waits for a place had better wait on. */
   get isFull(): boolean {
-    if (!this.#unheard) return false;
-    const { sessionCallsKept, sessionResultBytesKept } = this.options.limits;
-    const { calls, bytes } = this.#unheard;
-    return calls > sessionCallsKept * UNHEARD_SHARE || bytes > sessionResultBytesKept * UNHEARD_SHARE;
+    return this.#calls.isFull;
   }
 
   get(callId: string): CallRecord | undefined {
@@ -202,15 +168,7 @@ export class Session {
 
   /** Behind `others`, newest last; `cursor` is the last call of the page before. */
   list(filter: Filter, others: readonly CallRecord[]): Page {
-    const known = others.filter(({ callId }) => !this.#calls.has(callId));
-    const records = [...known, ...[...this.#calls.values()].map(({ record }) => record)];
-    const from = filter.cursor === undefined ? 0 : records.findIndex(({ callId }) => callId === filter.cursor) + 1;
-    const wanted = records
-      .slice(from)
-      .filter(({ state, tool }) => (filter.status ?? state.status) === state.status && (filter.tool ?? tool) === tool);
-    const page = wanted.slice(0, filter.limit).map(({ result: _, ...record }) => record);
-    const last = page.at(-1);
-    return { calls: page, ...(wanted.length > page.length && last && { cursor: last.callId }) };
+    return this.#calls.list(filter, others);
   }
 
   /** Answers further calls with `reason`. */
@@ -221,7 +179,7 @@ export class Session {
   /** Ends all calls but detached ones for `reason` and refuses further ones; settles when the last is over. */
   async end(reason: ToolError): Promise<void> {
     this.refuse(reason);
-    const open = [...this.#calls.values()].filter(({ call, record }) => !record.result && !call.options.detached);
+    const open = this.#calls.open.filter(({ call }) => !call.options.detached);
     for (const { call } of open) call.controller.abort(reason);
     await Promise.all(open.map(({ result }) => result));
   }
@@ -229,7 +187,7 @@ export class Session {
   /** What stands for the call because of what its id was used for. */
   #earlier(call: Call, isUsed: boolean): Promise<ToolResult> | ToolError | undefined {
     const { id } = call;
-    const isForgotten = this.#forgotten.has(id);
+    const isForgotten = this.#calls.hasForgotten(id);
     const earlier =
       call.options.callId === undefined || isUsed ? undefined : this.options.keeping.earlier(call, isForgotten);
     if (earlier || (!isUsed && !isForgotten)) return earlier;
@@ -252,7 +210,7 @@ export class Session {
     return call;
   }
 
-  async #run(kept: Kept): Promise<ToolResult> {
+  async #run(kept: KeptCall): Promise<ToolResult> {
     const { powers, run, keeping } = this.options;
     const { call } = kept;
     const startedAt = powers.monotonicMs();
@@ -279,7 +237,7 @@ export class Session {
     // Before anybody hears of it: what was told stays so, whatever happens to the daemon.
     keeping.ended(kept);
     call.announce(kept.record.state);
-    this.#remember(kept);
+    this.#calls.ended(kept);
     return result;
   }
 
@@ -321,31 +279,7 @@ export class Session {
       ? { ...base, success: false, error: redactValue(end.error.toWire()) as WireError }
       : { ...base, success: true, data: end.data };
   }
-
-  /** The oldest ended calls are forgotten first, by number and by the bytes of their inputs and results. */
-  #remember(kept: Kept): void {
-    const { sessionCallsKept, sessionResultBytesKept } = this.options.limits;
-    kept.bytes = roughBytes(kept.call.rawInput) + (kept.call.resultBytes ?? 0);
-    this.#keptBytes += kept.bytes;
-    this.#ended += 1;
-    if (this.#unheard) {
-      this.#unheard.calls += 1;
-      this.#unheard.bytes += kept.bytes;
-    }
-    if (this.#ended <= sessionCallsKept && this.#keptBytes <= sessionResultBytesKept) return;
-    for (const [id, old] of this.#calls) {
-      if (this.#ended <= sessionCallsKept && this.#keptBytes <= sessionResultBytesKept) return;
-      if (!old.record.result || old === kept) continue;
-      this.#calls.delete(id);
-      this.#forgotten.add(id, isHarmless(old.call));
-      this.#keptBytes -= old.bytes;
-      this.#ended -= 1;
-    }
-  }
 }
-
-const isHarmless = ({ toolset, name, options }: Call): boolean =>
-  options.preview === true || (toolset.get(name)?.tool.tier ?? 'read_only') === 'read_only';
 
 /** Whether one's result answers the other: that of a preview is none of the call itself. */
 const isSame = (a: Pick<Call, 'name' | 'rawInput' | 'options'>, b: typeof a): boolean =>
@@ -359,9 +293,6 @@ function endOf(result: ToolResult): CallState {
   if (code === 'CANCELLED') return { status: 'cancelled' };
   return { status: code === 'APPROVAL_DENIED' && !details?.headless ? 'rejected-by-user' : 'error' };
 }
-
-/** Of what is remembered: calls that run when it is reached still find room. */
-const UNHEARD_SHARE = 0.5;
 
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;
 

@@ -16,7 +16,7 @@ interface Schema {
 /** As much as fits `charsMax`: inputs with the names of what is given back, else inputs, else names alone, as many as fit. */
 export function declarationsOf(tools: readonly ToolInfo[], charsMax: number): string {
   const forms = [
-    tools.map((it) => `${it.name}(${inputOf(it)}): ${namesOf(it.outputSchema)}`),
+    tools.map((it) => `${it.name}(${inputOf(it)}): ${namesOf(it.outputSchema ?? {})}`),
     tools.map((it) => `${it.name}(${inputOf(it)})`),
     tools.map((it) => it.name),
   ];

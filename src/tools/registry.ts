@@ -60,7 +60,7 @@ export interface ToolInfo {
   tier: Tier;
   version: string;
   inputSchema: object;
-  outputSchema: object;
+  outputSchema?: object;
   annotations: { readOnlyHint: boolean; destructiveHint: boolean; idempotentHint: boolean; openWorldHint: boolean };
   aliases: string[];
   decision: Decision;
@@ -70,6 +70,7 @@ const inputSchemas = new WeakMap<Tool, object>();
 
 /** JSON Schema of what a caller writes: what has a default may be left out. Made once. */
 function inputSchemaOf(tool: Tool): object {
+  if (tool.shown) return tool.shown.input;
   const known = inputSchemas.get(tool);
   if (known) return known;
   const { $schema: _, ...schema } = z.toJSONSchema(tool.input, { io: 'input' });
@@ -79,13 +80,14 @@ function inputSchemaOf(tool: Tool): object {
 
 const outputSchemas = new WeakMap<Tool, object>();
 
-/** JSON Schema of its data. Made once. */
-function outputSchemaOf(tool: Tool): object {
+/** JSON Schema of its data, where it has one. Made once. */
+function outputSchemaOf(tool: Tool): { outputSchema?: object } {
+  if (tool.shown) return tool.shown.output ? { outputSchema: tool.shown.output } : {};
   const known = outputSchemas.get(tool);
-  if (known) return known;
+  if (known) return { outputSchema: known };
   const { $schema: _, ...schema } = z.toJSONSchema(tool.output, { io: 'output' });
   outputSchemas.set(tool, schema);
-  return schema;
+  return { outputSchema: schema };
 }
 
 export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
@@ -94,7 +96,7 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
   return {
     ...{ name, title, description: summary, category, tier, version },
     inputSchema: inputSchemaOf(tool),
-    outputSchema: outputSchemaOf(tool),
+    ...outputSchemaOf(tool),
     annotations: {
       readOnlyHint: readOnly,
       destructiveHint: !readOnly && tool.destructive === true,

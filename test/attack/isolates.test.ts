@@ -1,4 +1,4 @@
-/** Programs that want out, or to hold up what is beside them: each ends in time, and nothing else notices. */
+/** Programs that want to hold up what is beside them, or to grow: each ends in time, and nothing else notices. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -53,6 +53,29 @@ const BOMBS = [
   ['what no string can hold', `'a'.padEnd(2 ** 28, 'b').split('')`],
   ['timers without end', 'for (;;) { const id = setTimeout(() => {}, 1e6); clearTimeout(id) }'],
   ['a flood of logs', 'for (;;) console.log("x")'],
+  ['a disposal without end', 'using it = { [Symbol.dispose]() { for (;;); } }'],
+  [
+    'an asynchronous disposal that never settles',
+    'await using it = { [Symbol.asyncDispose]: () => new Promise(() => {}) }',
+  ],
+  ['species without end', 'const a = [1]; a.constructor = { get [Symbol.species]() { for (;;); } }; a.map(() => 1)'],
+  ['a symbol that converts without end', 'return `${{ [Symbol.toPrimitive]() { for (;;); } }}`'],
+  ['a logged getter without end', 'console.log({ get a() { for (;;); } })'],
+  ['a logged value that converts without end', 'console.log({ toJSON() {}, toString() { for (;;); } })'],
+  [
+    'a logged error whose name never comes',
+    'const e = new Error(); Object.defineProperty(e, "name", { get() { for (;;); } }); console.log(e)',
+  ],
+  ['logs of 2^28', 'for (;;) console.log("x".repeat(2 ** 28))'],
+  ['an input of a call that never comes', 'await tools.file_read({ get path() { for (;;); } })'],
+  ['a sparse result of 2^32', 'const a = []; a.length = 2 ** 32 - 1; return a'],
+  ['a result of one string many times', 'const s = "x".repeat(2 ** 24); return Array(2 ** 10).fill(s)'],
+  ['a result with getters that grow it', 'const more = () => ({ get a() { return more() } }); return more()'],
+  [
+    'sorting without order',
+    'const a = Array.from({ length: 1e6 }, (_, i) => i); for (;;) a.sort(() => Math.random() - 0.5)',
+  ],
+  ['replacing every place between', 'return "a".repeat(2 ** 22).replaceAll("", "b".repeat(2 ** 6)).length'],
   ['a flood of calls that are not there', 'for (;;) { tools.file_read({ path: "x" }).catch(() => {}) }'],
 ] as const;
 
@@ -84,108 +107,30 @@ describe.each(BOMBS)('%s', (_, code) => {
   });
 });
 
-/** Each gives what it found; nothing of the host may be among it. */
-const ESCAPES = [
-  ['the constructor of a function', 'return typeof (() => {}).constructor("return typeof process")()', 'string'],
+/** What isolated-vm does not count: it grows until somebody looks at the process. */
+const UNCOUNTED = [
   [
-    'process by constructors of what is there',
-    `
-    const found = [];
-    for (const it of [console.log, setTimeout, tools, tools.file_read, input, tools.file_read({ path: "notes.txt" })])
-      try { found.push(it.constructor.constructor("return typeof process + typeof require + typeof globalThis.process")()) } catch (e) { found.push(e.name) }
-    return found.every((it) => it === "undefinedundefinedundefined" || it === "TypeError")`,
-    true,
+    'resizable buffers',
+    'const b = new ArrayBuffer(0, { maxByteLength: 2 ** 22 }); b.resize(2 ** 22); all.push(new Uint8Array(b).fill(1))',
   ],
-  [
-    'by the error of a tool',
-    `
-    try { await tools.file_read({ path: ".env" }) } catch (error) { return error.constructor.constructor("return typeof process")() }`,
-    'undefined',
-  ],
-  [
-    'by the data of a tool',
-    'return (await tools.file_read({ path: "notes.txt" })).constructor.constructor("return typeof process")()',
-    'undefined',
-  ],
-  [
-    'functions of the stack',
-    `const seen = [];
-    Error.prepareStackTrace = (_, sites) => { for (const it of sites) seen.push(it.getFunction(), it.getThis()); return "" };
-    new Error().stack;
-    setTimeout(() => new Error().stack, 0);
-    await new Promise((go) => setTimeout(go, 20));
-    return seen.filter((it) => it !== undefined && it !== globalThis).map(String).some((it) => it.includes(["s", "end"].join("")))`,
-    false,
-  ],
-  ['import()', 'try { await import("node:fs"); return "in" } catch { return "out" }', 'out'],
-  [
-    'what was removed',
-    'return [typeof WebAssembly, typeof SharedArrayBuffer, typeof Atomics, typeof FinalizationRegistry, typeof WeakRef].join()',
-    'undefined,undefined,undefined,undefined,undefined',
-  ],
-  [
-    'the classes of isolated-vm',
-    'return [typeof ivm, typeof Isolate, typeof Reference, typeof Callback, typeof require, typeof module].join()',
-    'undefined,undefined,undefined,undefined,undefined,undefined',
-  ],
-  [
-    'by the caller of a function',
-    `function f() { return f.caller }
-    const callers = [];
-    for (let it = f(); it; ) { callers.push(String(it)); try { it = it.caller } catch { it = null } }
-    return callers.some((it) => it.includes(["s", "end"].join("")))`,
-    false,
-  ],
+  ['what the engine asks of ICU', 'all.push(new Intl.DateTimeFormat("de"))'],
 ] as const;
 
-describe('reaches nothing of its host', () => {
-  test.each(ESCAPES)('%s', async (_, code, expected) => {
-    expect(await given(code)).toBe(expected);
+describe('without control groups', () => {
+  test.each(UNCOUNTED)('%s end at the memory limit, before half as much again is taken', async (_, grow) => {
+    await using bare = await startDaemon({ config: { cgroup: 'none' } });
+    await using other = await bare.connect();
+    const limit = 256 * 2 ** 20;
+    const code = `console.log("so far"); const all = []; for (let i = 0; ; i++) { ${grow}; if (i % 50 === 0) await new Promise((go) => setTimeout(go, 1)) }`;
+    const result = (await other.call('code_run', { code, memoryMb: 256, timeoutMs: 60_000 })) as ToolResult;
+    const logs = [{ level: 'log', text: 'so far' }];
+    expect(result).toMatchObject({ error: { code: 'MEMORY_LIMIT', details: { limit, enforcedBy: 'watchdog', logs } } });
+    const { used, hostPid } = result.success ? {} : (result.error.details as { used: number; hostPid: number });
+    expect(used).toBeGreaterThan(limit);
+    expect(used).toBeLessThan(1.5 * limit);
+    await until(() => !existsSync(`/proc/${hostPid}`));
+    expect(await other.call('code_run', { code: 'return 1' })).toMatchObject({ success: true });
   });
-});
-
-describe('a broken wrapper breaks its own program only', () => {
-  test.each([
-    ['Object.prototype.toJSON', 'Object.prototype.toJSON = () => ({ ok: true, value: () => 1 }); return {}'],
-    ['JSON', 'JSON.stringify = () => "v{"; JSON.parse = () => 1; return 5'],
-    ['then of every promise', 'Promise.prototype.then = function (go) { go({ toString: () => "v1" }) }; return 1'],
-    ['String', 'String.prototype.slice = () => { throw 1 }; throw new Error("x")'],
-    ['iterators', 'Array.prototype[Symbol.iterator] = function* () { yield "x" }; console.log(1); return [1]'],
-    [
-      'setters on what is asked for',
-      `
-      for (const name of ["1", "2", "name", "message"]) Object.defineProperty(Object.prototype, name, { set() { throw 1 }, configurable: true });
-      return (await tools.file_read({ path: "notes.txt" })).content`,
-    ],
-  ])('%s', async (_, code) => {
-    const result = await run(code, { timeoutMs: 1000 });
-    if (result.success) expect(Object.keys(result.data as object).sort()).toEqual(expect.arrayContaining(['logs']));
-    else expect(['CODE_ERROR', 'TIMEOUT']).toContain(result.error.code);
-    expect(await given('return [1, { a: 2 }]')).toEqual([1, { a: 2 }]);
-  });
-
-  test.each([
-    ['a function', 'return () => 1', undefined],
-    ['a symbol', 'return Symbol("x")', undefined],
-    ['a getter', 'return { get a() { return 1 } }', { a: 1 }],
-    ['a map', 'return new Map([[1, 2]])', {}],
-  ])('%s comes out as JSON has it', async (_, code, expected) => {
-    expect(await given(code)).toEqual(expected);
-  });
-
-  test.each(['const a = {}; a.a = a; return a', 'return 1n'])('%s is an error', async (code) => {
-    expect(await run(code)).toMatchObject({
-      success: false,
-      error: { code: 'CODE_ERROR', details: { name: 'TypeError' } },
-    });
-  });
-
-  test.each(['}); return 1; (async () => {', '}\nreturn 1\n{', '*/ return 1 /*', "`${'"])(
-    'source that ends the function it stands in is a syntax error: %s',
-    async (code) => {
-      expect(await run(code)).toMatchObject({ error: { code: 'CODE_ERROR', details: { name: 'SyntaxError' } } });
-    },
-  );
 });
 
 test('two sessions never share a process, and one session keeps its own', async () => {

@@ -173,7 +173,7 @@ describe('with a daemon', () => {
     mkdirSync(other);
     expect(await cli(['call', 'file_list'], { cwd: other })).toMatchObject({
       code: 4,
-      stderr: expect.stringMatching(/ringfence serve --workspace/),
+      stderr: expect.stringMatching(/ringfence workspace add/),
     });
   });
 

@@ -22,6 +22,7 @@ beforeAll(async () => {
   writeFileSync(join(daemon.workspace, 'asked.txt'), 'three\n');
   writeFileSync(join(daemon.workspace, '.env'), 'TOKEN=1\n');
   writeFileSync(join(daemon.workspace, 'large.txt'), `${'x'.repeat(99)}\n`.repeat(50_000));
+  writeFileSync(join(daemon.workspace, 'medium.txt'), `${'x'.repeat(99)}\n`.repeat(10_000));
 });
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
@@ -37,6 +38,9 @@ const codeOf = async (code: string, more: object = {}) => {
   const result = await run(code, more);
   return result.success ? 'none' : result.error.code;
 };
+
+const pendingNow = async () =>
+  ((await operator.request('approvals.list', {})) as { approvals: { approvalId: string }[] }).approvals;
 
 describe('a program', () => {
   test.each([
@@ -85,15 +89,42 @@ describe('a program', () => {
     expect(await run(code)).toMatchObject({ success: false, error: { code: 'CODE_ERROR', details } });
   });
 
-  test('keeps its logs when it fails', async () => {
+  test.each([
+    ['throw 1', 'CODE_ERROR'],
+    ['for (;;);', 'TIMEOUT'],
+    ['Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1)', 'TIMEOUT'],
+    ['await tools.file_read({ path: "asked.txt" })', 'TIMEOUT'],
+  ])('that ends by %j tells what it logged', async (end, code) => {
     const logs = [{ level: 'log', text: 'so far' }];
-    expect(await run('console.log("so far"); throw 1')).toMatchObject({ error: { details: { logs } } });
+    // Time for a busy machine to begin.
+    const timeoutMs = 1500;
+    const asked = end.includes('asked') ? [{}, { timeoutMs }] : [{ timeoutMs }];
+    const ended = run(`console.log("so far"); ${end}`, ...asked);
+    expect(await ended).toMatchObject({ error: { code, details: { logs } } });
+  });
+
+  test('whose host is killed tells what it logged', async () => {
+    const running = run('console.warn("so far"); await tools.file_read({ path: "asked.txt" })');
+    // What it logged came before what it asked for.
+    await until(async () => (await pendingNow()).length === 1);
+    const { hosts } = (await operator.request('status', {})) as {
+      hosts: { tier: string; pid: number; busy: number }[];
+    };
+    process.kill(hosts.find((it) => it.tier === 'isolate' && it.busy > 0)?.pid as number, 'SIGKILL');
+    const logs = [{ level: 'warn', text: 'so far' }];
+    expect(await running).toMatchObject({ error: { code: 'HOST_CRASHED', details: { logs } } });
+    await until(async () => (await pendingNow()).length === 0);
   });
 
   test.each([
     ['while (true);', { timeoutMs: 300 }, 'TIMEOUT'],
     ['await new Promise(() => {})', { timeoutMs: 300 }, 'TIMEOUT'],
     ['const all = []; for (;;) all.push(new Array(1e4).fill(1.5))', { memoryMb: 16 }, 'MEMORY_LIMIT'],
+    [
+      'const all = []; for (;;) all.push(await Promise.all("12345678".split("").map(() => tools.file_read({ path: "medium.txt" }))))',
+      { memoryMb: 16 },
+      'MEMORY_LIMIT',
+    ],
     ['return "x".repeat(2e6)', {}, 'OUTPUT_LIMIT'],
     ['return 1', { tools: ['no_such'] }, 'TOOL_NOT_FOUND'],
     ['return 1', { tools: ['code_run'] }, 'TOOL_NOT_FOUND'],
@@ -116,9 +147,6 @@ describe('a program', () => {
     expect(await running).toMatchObject({ error: { code: 'CANCELLED' } });
   });
 });
-
-const pendingNow = async () =>
-  ((await operator.request('approvals.list', {})) as { approvals: { approvalId: string }[] }).approvals;
 
 describe('calls of a program', () => {
   test('give the data of their tools, many at once', async () => {

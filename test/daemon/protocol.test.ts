@@ -78,7 +78,7 @@ describe('hello', () => {
   });
 
   test('names the command that would make a refused workspace one', async () => {
-    expect((await raw({ workspace: '/usr' })).error?.message).toMatch(/ringfence serve --workspace \/usr/);
+    expect((await raw({ workspace: '/usr' })).error?.message).toMatch(/ringfence workspace add \/usr/);
   });
 
   test('for a folder below a workspace narrows the session to it', async () => {
@@ -250,7 +250,7 @@ test('status tells of hosts, calls and listeners', async () => {
         rssBytes: expect.any(Number),
       }),
     ]),
-    listeners: [daemon.socket],
+    listeners: [daemon.socket, daemon.socket.replace('.sock', '.mcp.sock')],
   });
 });
 

@@ -46,6 +46,21 @@ test('ids of calls that could change nothing make room for those of calls that c
   expect(ran).toEqual(['r0 run']);
 });
 
+test('however many calls a program makes, its session remembers those of its client', async () => {
+  const { session, ran } = sessionOf({ sessionCallsKept: 2, sessionChildCallsKept: 3, sessionCallIdsKept: 4 });
+  for (const callId of ['gone', 'a', 'b']) await session.call('file_write', input, { callId });
+  session.leave();
+  for (let i = 0; i < 20; i++) await session.call('file_write', input, { callId: `c${i}`, parentCallId: 'b' });
+  expect(session.isFull).toBe(false);
+  ran.length = 0;
+  const kept = session.list({ limit: 100 }, []).calls.map(({ callId }) => callId);
+  expect(kept).toEqual(['a', 'b', 'c17', 'c18', 'c19']);
+  expect(await session.call('file_write', input, { callId: 'a' })).toMatchObject({ success: true });
+  expect(await session.call('file_write', input, { callId: 'gone' })).toMatchObject(conflict(/forgotten/));
+  expect(await session.call('file_write', input, { callId: 'c16' })).toMatchObject(conflict(/forgotten/));
+  expect(ran).toEqual([]);
+});
+
 test('the result of a preview is never that of the call itself', async () => {
   const { session, ran } = sessionOf();
   expect(await session.call('file_write', input, { callId: 'a', preview: true })).toMatchObject({ success: true });

@@ -1,0 +1,99 @@
+/** Where programs that speak MCP keep their list of servers, and how an entry of ours looks there. As read in July to November 2026. */
+import { join } from 'node:path';
+
+export type Scope = 'user' | 'project';
+
+export interface Launch {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+export interface Surroundings {
+  readonly home: string;
+  readonly configHome: string;
+  /** The project's folder. */
+  readonly cwd: string;
+}
+
+/** One list of servers: a file, where in it, and what stands there. */
+export interface Target {
+  /** Absolute; the first that exists, else the first. */
+  readonly files: readonly string[];
+  readonly format: 'json' | 'toml';
+  /** Keys down to the entry. */
+  readonly path: readonly [string, string];
+  readonly entry: Readonly<Record<string, unknown>>;
+  /** The client's own commands, for a file that the client itself writes all the time. */
+  readonly own?: { readonly program: string; readonly add: readonly string[]; readonly remove: readonly string[] };
+}
+
+/** How long a call may take that a person is asked about; several clients stop after one minute by default. */
+const TOOL_TIMEOUT_SEC = 600;
+const NAME = 'ringfence';
+
+type ToTarget = (scope: Scope, launch: Launch, around: Surroundings) => Target;
+
+const json = (files: readonly string[], list: string, entry: Target['entry']): Target => ({
+  files,
+  format: 'json',
+  path: [list, NAME],
+  entry,
+});
+
+/** In an editor a server starts anywhere: its folder is said. */
+const inFolder = ({ command, args }: Launch): Launch => ({
+  command,
+  args: [...args, '--workspace', '${workspaceFolder}'],
+});
+
+export const MCP_CLIENTS: Readonly<Record<string, ToTarget>> = {
+  claude: (scope, { command, args }, { home, cwd }) => {
+    const entry = { type: 'stdio', command, args };
+    if (scope === 'project') return json([join(cwd, '.mcp.json')], 'mcpServers', entry);
+    const own = {
+      program: 'claude',
+      add: ['mcp', 'add', '-s', 'user', NAME, '--', command, ...args],
+      remove: ['mcp', 'remove', '-s', 'user', NAME],
+    };
+    return { ...json([join(home, '.claude.json')], 'mcpServers', entry), own };
+  },
+  codex: (scope, { command, args }, { home, cwd }) => ({
+    files: [join(scope === 'user' ? home : cwd, '.codex/config.toml')],
+    format: 'toml',
+    path: ['mcp_servers', NAME],
+    // The daemon itself orders what must not run at once.
+    entry: { command, args, tool_timeout_sec: TOOL_TIMEOUT_SEC, supports_parallel_tool_calls: true },
+  }),
+  gemini: (scope, { command, args }, { home, cwd }) =>
+    json([join(scope === 'user' ? home : cwd, '.gemini/settings.json')], 'mcpServers', {
+      command,
+      args,
+      timeout: TOOL_TIMEOUT_SEC * 1000,
+    }),
+  opencode: (scope, { command, args }, { configHome, cwd }) => {
+    const folder = scope === 'user' ? join(configHome, 'opencode') : cwd;
+    return json([join(folder, 'opencode.jsonc'), join(folder, 'opencode.json')], 'mcp', {
+      type: 'local',
+      command: [command, ...args],
+      enabled: true,
+      timeout: TOOL_TIMEOUT_SEC * 1000,
+    });
+  },
+  cursor: (scope, launch, { home, cwd }) =>
+    json([join(scope === 'user' ? home : cwd, '.cursor/mcp.json')], 'mcpServers', { ...inFolder(launch) }),
+  vscode: (scope, launch, { configHome, cwd }) =>
+    json([scope === 'user' ? join(configHome, 'Code/User/mcp.json') : join(cwd, '.vscode/mcp.json')], 'servers', {
+      type: 'stdio',
+      ...inFolder(launch),
+    }),
+  zed: (scope, { command, args }, { configHome, cwd }) =>
+    json(
+      [scope === 'user' ? join(configHome, 'zed/settings.json') : join(cwd, '.zed/settings.json')],
+      'context_servers',
+      {
+        command,
+        args,
+        env: {},
+      },
+    ),
+};

@@ -1,0 +1,60 @@
+/** `ringfence workspace`: folders that agents may work in, beside those of the config. */
+import { mkdirSync, realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { checkWorkspace, readConfigFile } from '../config.ts';
+import { findPlaces } from '../places.ts';
+import { readAdded, writeAdded } from '../workspaces.ts';
+import type { Caller } from './connect.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+
+/** Gives the exit code. */
+export function workspaceAdd(folder: string, { flags, env, cwd }: Caller): number {
+  const places = findPlaces(flags, env);
+  mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
+  const real = checkWorkspace(resolve(cwd, folder), { places });
+  const added = readAdded(places);
+  if (added.includes(real)) say(`${harmless(real)} is added already`);
+  else writeAdded(places, [...added, real]);
+  print(harmless(real));
+  return EXIT.OK;
+}
+
+/** Sessions that are open there go on. Gives the exit code. */
+export function workspaceRemove(folder: string, { flags, env, cwd }: Caller): number {
+  const places = findPlaces(flags, env);
+  const path = resolve(cwd, folder);
+  const added = readAdded(places);
+  const names = [path, realOf(path)];
+  const left = added.filter((it) => !names.includes(it));
+  if (left.length === added.length)
+    throw new CliError(
+      EXIT.FAILED,
+      `${harmless(path)} is not among the added ones: ${added.map(harmless).join(', ') || 'none'}`,
+    );
+  writeAdded(places, left);
+  say('sessions that are open there go on; `ringfence stop` ends them');
+  return EXIT.OK;
+}
+
+/** Gives the exit code. */
+export function workspaceList({ json }: { json?: boolean }, { flags, env }: Caller): number {
+  const places = findPlaces(flags, env);
+  const { workspaces } = readConfigFile(places.configFile);
+  const all = [
+    ...(workspaces ?? []).map((path) => ({ path, from: places.configFile })),
+    ...readAdded(places).map((path) => ({ path, from: 'ringfence workspace add' })),
+  ];
+  if (json) printJson(all);
+  else for (const { path, from } of all) print(harmless(`${path}   (${from})`));
+  if (all.length === 0) say('none; a daemon that is started without --workspace takes the folder it is started in');
+  return EXIT.OK;
+}
+
+/** As it is, or as it was called when it was still there. */
+function realOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path; // ENOENT
+  }
+}

@@ -1,0 +1,129 @@
+/** The calls that a session remembers: those under way, and the newest of those that ended. */
+import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
+import type { Limits } from '../limits.ts';
+import type { Call } from '../pipeline/stage.ts';
+import { ForgottenIds } from './forgotten-ids.ts';
+import { roughBytes } from './outbox.ts';
+
+/** A call that was taken, and what came of it so far. */
+export interface KeptCall {
+  readonly call: Call;
+  readonly record: CallRecord;
+  /** Never rejects. */
+  readonly result: Promise<ToolResult>;
+}
+
+export interface Filter {
+  readonly status?: CallStatus | undefined;
+  readonly tool?: string | undefined;
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
+
+export interface Page {
+  calls: CallRecord[];
+  cursor?: string;
+}
+
+/** Calls that ended and make room for each other only: the first that ended goes first. */
+interface Share {
+  /** With the bytes of their inputs and results. */
+  readonly ended: Map<KeptCall, number>;
+  bytes: number;
+  readonly callsMax: number;
+  readonly bytesMax: number;
+}
+
+/** Of what is remembered: calls that run when it is reached still find room. */
+const UNHEARD_SHARE = 0.5;
+
+export class KeptCalls {
+  readonly #calls = new Map<string, KeptCall>();
+  readonly #forgotten: ForgottenIds;
+  readonly #own: Share;
+  /** Of programs: however many they are, the calls of the client stay. */
+  readonly #children: Share;
+  /** What ended since its client went; undefined while one is there. */
+  #unheard: { calls: number; bytes: number } | undefined;
+
+  constructor(limits: Limits) {
+    const shareOf = (callsMax: number, bytesMax: number) => ({ ended: new Map(), bytes: 0, callsMax, bytesMax });
+    this.#own = shareOf(limits.sessionCallsKept, limits.sessionResultBytesKept);
+    this.#children = shareOf(limits.sessionChildCallsKept, limits.sessionChildResultBytesKept);
+    this.#forgotten = new ForgottenIds(limits.sessionCallIdsKept);
+  }
+
+  add(kept: KeptCall): void {
+    this.#calls.set(kept.call.id, kept);
+  }
+
+  get(callId: string): KeptCall | undefined {
+    return this.#calls.get(callId);
+  }
+
+  /** Those under way. */
+  get open(): KeptCall[] {
+    return [...this.#calls.values()].filter(({ record }) => !record.result);
+  }
+
+  /** Whether the id was used by a call that is not remembered any more. */
+  hasForgotten(callId: string): boolean {
+    return this.#forgotten.has(callId);
+  }
+
+  /** Its client went, and may come back. */
+  leave(): void {
+    this.#unheard ??= { calls: 0, bytes: 0 };
+  }
+
+  comeBack(): void {
+    this.#unheard = undefined;
+  }
+
+  /** Whether so much ended unheard that more would push it out of memory. */
+  get isFull(): boolean {
+    if (!this.#unheard) return false;
+    const { callsMax, bytesMax } = this.#own;
+    return this.#unheard.calls > callsMax * UNHEARD_SHARE || this.#unheard.bytes > bytesMax * UNHEARD_SHARE;
+  }
+
+  /** Behind `others`, newest last; `cursor` is the last call of the page before. */
+  list(filter: Filter, others: readonly CallRecord[]): Page {
+    const known = others.filter(({ callId }) => !this.#calls.has(callId));
+    const records = [...known, ...[...this.#calls.values()].map(({ record }) => record)];
+    const from = filter.cursor === undefined ? 0 : records.findIndex(({ callId }) => callId === filter.cursor) + 1;
+    const wanted = records
+      .slice(from)
+      .filter(({ state, tool }) => (filter.status ?? state.status) === state.status && (filter.tool ?? tool) === tool);
+    const page = wanted.slice(0, filter.limit).map(({ result: _, ...record }) => record);
+    const last = page.at(-1);
+    return { calls: page, ...(wanted.length > page.length && last && { cursor: last.callId }) };
+  }
+
+  /** It has its result; others make room for it, never the call itself. */
+  ended(kept: KeptCall): void {
+    const { call } = kept;
+    const bytes = roughBytes(call.rawInput) + (call.resultBytes ?? 0);
+    const share = isChild(call) ? this.#children : this.#own;
+    share.ended.set(kept, bytes);
+    share.bytes += bytes;
+    // The results of others went to their program.
+    if (this.#unheard && share === this.#own) {
+      this.#unheard.calls += 1;
+      this.#unheard.bytes += bytes;
+    }
+    for (const [old, itsBytes] of share.ended) {
+      if ((share.ended.size <= share.callsMax && share.bytes <= share.bytesMax) || old === kept) return;
+      share.ended.delete(old);
+      share.bytes -= itsBytes;
+      this.#calls.delete(old.call.id);
+      this.#forgotten.add(old.call.id, isChild(old.call) || isHarmless(old.call));
+    }
+  }
+}
+
+/** Its id is ours, and nobody's to repeat. */
+const isChild = ({ options }: Call): boolean => options.parentCallId !== undefined;
+
+const isHarmless = ({ toolset, name, options }: Call): boolean =>
+  options.preview === true || (toolset.get(name)?.tool.tier ?? 'read_only') === 'read_only';

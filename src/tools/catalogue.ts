@@ -1,0 +1,37 @@
+/** All tools of a daemon by name: the built-in ones, and what plugins and providers add and take away while it runs. */
+import type { Toolset } from '../pipeline/stage.ts';
+
+export class Catalogue {
+  /** What each source gives, in the order in which they came. */
+  readonly #added = new Map<string, Toolset>();
+  readonly #builtin: Toolset;
+  readonly #listeners = new Set<() => void>();
+  #all: Toolset;
+
+  constructor(builtin: Toolset) {
+    this.#builtin = builtin;
+    this.#all = builtin;
+  }
+
+  /** As it is now; never changed, only replaced: a call goes on with the one that it began with. */
+  get toolset(): Toolset {
+    return this.#all;
+  }
+
+  /** Replaces all that `source` gave before. Throws where a name is another's; then nothing changed. */
+  set(source: string, tools: Toolset): void {
+    const others = [this.#builtin, ...[...this.#added].filter(([it]) => it !== source).map(([, it]) => it)];
+    const taken = [...tools.keys()].find((name) => others.some((it) => it.has(name)));
+    if (taken !== undefined) throw new Error(`the tool ${taken} of ${source} has the name of another tool`);
+    if (tools.size > 0) this.#added.set(source, tools);
+    else this.#added.delete(source);
+    this.#all = new Map([this.#builtin, ...this.#added.values()].flatMap((it) => [...it]));
+    for (const it of this.#listeners) it();
+  }
+
+  /** Calls `listener` after each change, until it is disposed. */
+  onChange(listener: () => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+}

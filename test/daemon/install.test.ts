@@ -1,0 +1,101 @@
+/** `ringfence install` on real files of a home of its own; the programs that would read them are not needed. */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ringfence, temporaryDir } from '../support/daemon.ts';
+
+const home = temporaryDir('home');
+const project = join(home, 'project');
+const bin = join(home, 'bin');
+beforeAll(() => {
+  for (const it of [project, bin]) mkdirSync(it);
+});
+afterAll(() => rmSync(home, { recursive: true, force: true }));
+
+function install(...args: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [ringfence, 'install', ...args], {
+    cwd: project,
+    env: { PATH: bin, HOME: home, RINGFENCE_STATE: join(home, 'state') },
+    encoding: 'utf8',
+  });
+  return { status, stdout, stderr };
+}
+
+test.each([
+  ['claude', 'project', 'project/.mcp.json', ['mcpServers']],
+  ['claude', 'user', '.claude.json', ['mcpServers']],
+  ['gemini', 'user', '.gemini/settings.json', ['mcpServers']],
+  ['opencode', 'user', '.config/opencode/opencode.jsonc', ['mcp']],
+  ['cursor', 'project', 'project/.cursor/mcp.json', ['mcpServers']],
+  ['vscode', 'project', 'project/.vscode/mcp.json', ['servers']],
+  ['zed', 'user', '.config/zed/settings.json', ['context_servers']],
+] as const)(
+  '%s, %s: the entry starts this program, a second install changes nothing, undo leaves no file',
+  (client, scope, file, [list]) => {
+    const path = join(home, file);
+    const shown = install('--client', client, '--scope', scope, '--print');
+    expect(shown).toMatchObject({ status: 0, stdout: expect.stringContaining('+    "ringfence": {') });
+    expect(existsSync(path)).toBe(false);
+    expect(install('--client', client, '--scope', scope)).toMatchObject({ status: 0, stdout: shown.stdout });
+    const { ringfence: entry } = JSON.parse(readFileSync(path, 'utf8'))[list];
+    expect([entry.command, entry.args].flat()).toEqual(expect.arrayContaining([process.execPath, ringfence, 'mcp']));
+    expect(install('--client', client, '--scope', scope).stdout).toMatch(/has it already/);
+    expect(install('--client', client, '--scope', scope, '--undo').status).toBe(0);
+    expect(existsSync(path)).toBe(false);
+  },
+);
+
+test('undo brings back every byte, mode and link of a file, and takes out only the entry of one that was changed since', () => {
+  const real = join(home, 'codex.toml');
+  const before = '# mine\n[mcp_servers.other]\ncommand = "o"   # keep\n\n\n';
+  writeFileSync(real, before);
+  chmodSync(real, 0o640);
+  mkdirSync(join(home, '.codex'));
+  symlinkSync(real, join(home, '.codex/config.toml'));
+  expect(install('--client', 'codex').status).toBe(0);
+  expect(readFileSync(real, 'utf8')).toContain('supports_parallel_tool_calls = true');
+  expect(install('--client', 'codex', '--undo').status).toBe(0);
+  expect(readFileSync(real, 'utf8')).toBe(before);
+  expect(statSync(real).mode & 0o777).toBe(0o640);
+
+  install('--client', 'codex');
+  writeFileSync(real, `${readFileSync(real, 'utf8')}\n[late]\na = 1\n`);
+  expect(install('--client', 'codex', '--undo').status).toBe(0);
+  expect(readFileSync(real, 'utf8')).toMatch(
+    /^# mine\n\[mcp_servers.other\]\ncommand = "o" {3}# keep\n\n+\[late\]\na = 1\n$/,
+  );
+});
+
+test('a file that can not be read is left alone, with its name and the reason', () => {
+  const path = join(project, '.mcp.json');
+  writeFileSync(path, '{"mcpServers": ');
+  expect(install('--client', 'claude', '--scope', 'project')).toMatchObject({
+    status: 1,
+    stderr: expect.stringMatching(/\.mcp\.json can not be changed: it is not JSON/),
+  });
+  expect(readFileSync(path, 'utf8')).toBe('{"mcpServers": ');
+});
+
+test('where this program is on the path it is called by its name, and the state directory goes along', () => {
+  symlinkSync(ringfence, join(bin, 'ringfence'));
+  const { stdout } = install('--client', 'gemini', '--state', join(home, 'other'), '--print');
+  expect(stdout).toMatch(/"command": "ringfence",/);
+  expect(stdout).toContain(`"${join(home, 'other')}"`);
+});
+
+test('claude changes its own file itself, where it is there', () => {
+  // Stands for a program that is not on this machine; with the real one this was tried by hand (docs/mcp-clients.md).
+  writeFileSync(join(bin, 'claude'), '#!/bin/sh\nprintf "%s|" "$@"\n', { mode: 0o755 });
+  const { stdout, status } = install('--client', 'claude', '--scope', 'user');
+  expect(status).toBe(0);
+  expect(stdout).toContain('mcp|add|-s|user|ringfence|--|ringfence|mcp|');
+  expect(existsSync(join(home, '.claude.json'))).toBe(false);
+});
+
+test('an unknown client is a usage error that names the known ones', () => {
+  expect(install('--client', 'emacs')).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(/claude, codex, gemini/),
+  });
+});
