@@ -72,6 +72,7 @@ const verb = (name: string, description: string, parent = program) =>
 
 verb('serve', 'run the daemon')
   .option('--listen <[host:]port>', 'also listen for WebSockets on loopback; 0 lets the system choose')
+  .option('--listen-http <[host:]port>', 'also serve MCP over HTTP on loopback')
   .option('--workspace <dir>', 'a folder that agents may work in; again for more', collect)
   .option('--policy <file|name>', 'what calls may do')
   .option('--foreground', 'stay in the foreground (the default)')

@@ -24,6 +24,7 @@ const configFile = z.strictObject({
   workspaces: z.array(z.string().min(1)).max(64).optional(),
   policy: z.string().min(1).optional(),
   listen: z.string().optional(),
+  listenHttp: z.string().optional(),
   limits: limitsSchema.partial().optional(),
   toolchains: z.array(z.string().min(1).max(4096)).max(16).optional(),
   cgroup: z.enum(['v2', 'v1', 'none']).optional(),
@@ -39,8 +40,14 @@ export interface ServeFlags {
   readonly socket?: string | undefined;
   readonly state?: string | undefined;
   readonly listen?: string | undefined;
+  readonly 'listen-http'?: string | undefined;
   readonly policy?: string | undefined;
   readonly workspace?: readonly string[] | undefined;
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
 }
 
 export interface Config {
@@ -49,7 +56,9 @@ export interface Config {
   readonly workspaces: readonly string[];
   /** Built-in name or path. */
   readonly policy: string;
-  readonly listen?: { readonly host: string; readonly port: number };
+  readonly listen?: Address;
+  /** Where MCP is served over HTTP. */
+  readonly listenHttp?: Address;
   readonly limits: Limits;
   /** Variables of each command, before its caller's. */
   readonly environment: Readonly<Record<string, string>>;
@@ -71,6 +80,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   const file = readConfigFile(places.configFile);
   const named = flags.workspace?.length ? flags.workspace : (file.workspaces ?? [cwd]);
   const listen = flags.listen ?? env.RINGFENCE_LISTEN ?? file.listen;
+  const listenHttp = flags['listen-http'] ?? env.RINGFENCE_LISTEN_HTTP ?? file.listenHttp;
   mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
   const policy = flags.policy ?? env.RINGFENCE_POLICY ?? file.policy ?? 'default';
   const policyPath = toPolicy(policy, cwd);
@@ -81,7 +91,8 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
     places,
     workspaces,
     policy: policyPath,
-    ...(listen !== undefined && { listen: toAddress(listen) }),
+    ...(listen !== undefined && { listen: toAddress('listen', listen) }),
+    ...(listenHttp !== undefined && { listenHttp: toAddress('listen-http', listenHttp) }),
     limits: Object.freeze(limitsSchema.parse(file.limits ?? {})),
     ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
@@ -190,9 +201,10 @@ const toPolicy = (nameOrPath: string, from: string): string =>
   /^[a-z-]+$/.test(nameOrPath) ? nameOrPath : resolve(from, nameOrPath);
 
 /** `[HOST:]PORT`. */
-function toAddress(text: string): { host: string; port: number } {
+function toAddress(flag: string, text: string): Address {
   const match = /^(?:(.+):)?(\d{1,5})$/.exec(text);
   const port = Number(match?.[2]);
-  if (!match || port > 65_535) throw new ConfigError(`--listen takes [HOST:]PORT with a port up to 65535, not ${text}`);
+  if (!match || port > 65_535)
+    throw new ConfigError(`--${flag} takes [HOST:]PORT with a port up to 65535, not ${text}`);
   return { host: match[1]?.replace(/^\[(.*)\]$/, '$1') ?? '127.0.0.1', port };
 }

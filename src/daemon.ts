@@ -140,6 +140,27 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
 }
 
+interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'identify'> {
+  readonly config: Config;
+  readonly gateway: Gateway;
+  readonly workspaces: Workspaces;
+}
+
+/** Listens wherever the config says; what does is in `listeners` at once, to be ended whatever fails later. */
+async function listen(listeners: Listener[], { config, gateway, workspaces, ...parts }: Listening): Promise<void> {
+  const { places, limits, listenHttp: http } = config;
+  const accept = (channel: Channel) => gateway.accept(channel);
+  listeners.push(await listenUnix(places.socket, accept));
+  const face = {
+    ...{ ...parts, version, limits, http, socket: places.mcpSocket },
+    openSession: gateway.openSession.bind(gateway),
+    resolveWorkspace: (path: string) => workspaces.resolve(path),
+  };
+  await listenMcp(face, (it) => listeners.push(it));
+  if (!config.listen) return;
+  listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, parts.identify), accept));
+}
+
 /** Makes the state directory this daemon's alone. Throws DaemonError where it is another one's. */
 function takeState(stateDir: string): Disposable {
   chmodSync(stateDir, 0o700);
@@ -171,30 +192,6 @@ async function hostStatus(
     ...[isolates, compartments].flatMap((it) => it.status()),
     ...providers.hostStatus(),
   ];
-}
-
-interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events'> {
-  readonly config: Config;
-  readonly gateway: Gateway;
-  readonly identify: Identify;
-  readonly workspaces: Workspaces;
-}
-
-/** Listens wherever the config says; what does is in `listeners` at once, to be ended whatever fails later. */
-async function listen(
-  listeners: Listener[],
-  { config, gateway, identify, workspaces, ...parts }: Listening,
-): Promise<void> {
-  const { places, limits } = config;
-  const accept = (channel: Channel) => gateway.accept(channel);
-  listeners.push(await listenUnix(places.socket, accept));
-  const face = {
-    ...{ ...parts, version, limits, socket: places.mcpSocket },
-    openSession: gateway.openSession.bind(gateway),
-    resolveWorkspace: (path: string) => workspaces.resolve(path),
-  };
-  listeners.push(await listenMcp(face));
-  if (config.listen) listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, identify), accept));
 }
 
 function createPolicies(

@@ -367,8 +367,8 @@ export const limitsSchema = z.strictObject({
   ...policyLimits,
   ...providerLimits,
   ...isolateLimits,
-  ...pluginLimits,
   ...mcpLimits,
+  ...pluginLimits,
   ...storeLimits,
 });
 

@@ -1,6 +1,9 @@
 /** The MCP face of the daemon: its connections, and who is told that tools have changed. */
 import type { Socket } from 'node:net';
+import type { Identify } from '../session/identity.ts';
+import type { Listener } from '../transport/transport.ts';
 import { McpConnection } from './connection.ts';
+import type { HttpListener } from './http.ts';
 import type { McpSessionParts } from './session.ts';
 import { type Caller, SharedSessions } from './shared.ts';
 import { ToolLists } from './tools.ts';
@@ -17,6 +20,7 @@ export class McpFace {
   readonly #shared: SharedSessions;
   readonly #lists = new ToolLists();
   readonly #stateKey: string;
+  #http: HttpListener | undefined;
 
   constructor(parts: FaceParts) {
     this.#parts = parts;
@@ -35,9 +39,18 @@ export class McpFace {
     this.#connections.add(connection);
   }
 
+  /** Serves HTTP, too. Throws where the address can't be had. */
+  async listenHttp(address: { host: string; port: number }, identify: Identify): Promise<Listener> {
+    const { listenHttp } = await import('./http.ts');
+    const served = { shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey, identify };
+    this.#http = await listenHttp(address, { ...this.#parts, ...served });
+    return this.#http;
+  }
+
   /** Policy, plugins or providers have changed. */
   toolsChanged(): void {
     for (const it of this.#connections) it.toolsChanged();
+    this.#http?.toolsChanged();
   }
 
   /** Ends all connections and sessions. */

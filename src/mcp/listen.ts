@@ -1,7 +1,7 @@
-/** mcp.sock: who connects is who the kernel says, and the SDK is loaded when the first one does. */
+/** Where MCP is served: mcp.sock, where who connects is who the kernel says, and HTTP. The SDK is loaded when the first one comes. */
 import type { Socket } from 'node:net';
 import type { Events } from '../session/events.ts';
-import { principalOf } from '../session/identity.ts';
+import { type Identify, principalOf } from '../session/identity.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import { peerCredentials } from '../transport/peer-credentials.ts';
 import type { Listener } from '../transport/transport.ts';
@@ -11,36 +11,36 @@ import type { Caller } from './shared.ts';
 
 export interface ListenParts extends FaceParts {
   readonly socket: string;
+  /** On loopback; served where it is said. */
+  readonly http: { readonly host: string; readonly port: number } | undefined;
+  readonly identify: Identify;
   readonly catalogue: Catalogue;
   readonly events: Events;
 }
 
-/** Throws SocketError. */
-export async function listenMcp(parts: ListenParts): Promise<Listener> {
-  const { powers, catalogue, events } = parts;
+/** Gives each listener to `add` as soon as it listens. Throws SocketError; Error for an address that can't be had. */
+export async function listenMcp(parts: ListenParts, add: (listener: Listener) => void): Promise<void> {
+  const { powers, catalogue, events, http } = parts;
   let loading: Promise<McpFace> | undefined;
   const load = (): Promise<McpFace> => {
     loading ??= import('./face.ts').then(({ McpFace: Face }) => new Face(parts));
     return loading;
   };
+  const accept = (socket: Socket) => {
+    // It may end before the face is there.
+    socket.on('error', () => socket.destroy());
+    load().then(
+      (face) => face.accept(socket, callerOf(socket)),
+      (error: unknown) => {
+        powers.log.error({ error }, 'the MCP face could not be loaded');
+        socket.destroy();
+      },
+    );
+  };
+  const listener = await listenSocket(parts.socket, accept, { allowHalfOpen: true });
   const changed = () => void loading?.then((face) => face.toolsChanged());
-  const listener = await listenSocket(
-    parts.socket,
-    (socket) => {
-      // It may end before the face is there.
-      socket.on('error', () => socket.destroy());
-      load().then(
-        (face) => face.accept(socket, callerOf(socket)),
-        (error: unknown) => {
-          powers.log.error({ error }, 'the MCP face could not be loaded');
-          socket.destroy();
-        },
-      );
-    },
-    { allowHalfOpen: true },
-  );
   const told = [catalogue.onChange(changed), events.listen(({ topic }) => topic === 'policy' && changed())];
-  return {
+  add({
     address: listener.address,
     async [Symbol.asyncDispose]() {
       for (const it of told) it[Symbol.dispose]();
@@ -48,7 +48,8 @@ export async function listenMcp(parts: ListenParts): Promise<Listener> {
       await (await loading)?.close('the daemon is shutting down');
       await closed;
     },
-  };
+  });
+  if (http) add(await (await load()).listenHttp(http, parts.identify));
 }
 
 /**

@@ -75,6 +75,8 @@ const tool = z
   })
   .superRefine((it, context) => {
     const complain = (path: PropertyKey[], message: string) => context.addIssue({ code: 'custom', path, message });
+    if (it.tier === 'execute' && it.destructive === false)
+      complain(['destructive'], 'what runs commands may change anything that its sandbox lets it');
     for (const [at, capability] of it.capabilities.entries())
       if (!mayHave(it.tier, capability))
         complain(

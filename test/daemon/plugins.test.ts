@@ -144,8 +144,10 @@ describe.each(['isolate', 'compartment'] as const)('a tool in a %s', (isolation)
   test('writes to the output of its call', async () => {
     const callId = `logged-${isolation}`;
     await dataOf(call('logs', {}, { callId }) as never);
-    const { text } = (await client.request('results.read', { callId, stream: 'stderr' })) as { text: string };
-    expect(text).toBe('so {"far":1}\n');
+    const { entries } = (await client.request('results.read', { callId, afterSeq: 0 })) as {
+      entries: { stream: string; data: Uint8Array }[];
+    };
+    expect(entries.map((it) => [it.stream, Buffer.from(it.data).toString()])).toEqual([['stderr', 'so {"far":1}\n']]);
   });
 
   test('is recorded with the calls that it made', async () => {
