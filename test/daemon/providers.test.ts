@@ -95,6 +95,20 @@ describe('a policy', () => {
   });
 });
 
+test.each(['modern', 'auto'])(
+  'a server of the %s era is called as one of the other, by both ways',
+  async (protocol) => {
+    await using server = await serveHttp('token');
+    const far = { url: server.url, headers: { Authorization: 'Bearer token' }, protocol };
+    await using it = await startProvider({ ...FIXTURE, protocol }, { config: { providers: { far } } });
+    await it.ready('far');
+    expect(await it.text('far__echo', { text: 'there' })).toBe('there');
+    expect(await it.text('fix__echo', { text: 'here' })).toBe('here');
+    await it.text('fix__swap');
+    await until(async () => (await it.tool('echo'))?.state === 'changed');
+  },
+);
+
 test('tools that the configuration leaves out are not offered', async () => {
   await using it = await startProvider({ ...FIXTURE, tools: { allow: ['echo', 'pid'], deny: ['pid'] } });
   expect(await it.error('fix__pid')).toMatchObject({ code: 'TOOL_NOT_FOUND' });
