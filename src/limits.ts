@@ -4,8 +4,10 @@
  */
 import * as z from 'zod';
 import { isolateLimits } from './limits/isolates.ts';
+import { mcpLimits } from './limits/mcp.ts';
 import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
+import { providerLimits } from './limits/providers.ts';
 import { storeLimits } from './limits/store.ts';
 import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
 
@@ -363,7 +365,9 @@ export const limitsSchema = z.strictObject({
   commandFoldersMax: count().default(16),
 
   ...policyLimits,
+  ...providerLimits,
   ...isolateLimits,
+  ...mcpLimits,
   ...pluginLimits,
   ...storeLimits,
 });

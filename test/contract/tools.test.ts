@@ -97,7 +97,7 @@ test.each(tools.filter((it) => it.tier === 'write').map((it) => [it.name, it] as
     for (const example of tool.examples.filter((it) => 'error' in it)) {
       const result = await client.call(name, example.input);
       expect(result).toMatchObject({ success: false });
-      expect(result.metadata.filesChanged).toBeUndefined();
+      expect(result.metadata.filesChanged ?? []).toEqual([]);
       expect(contentOf(daemon.workspace)).toEqual(before);
     }
   },

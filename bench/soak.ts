@@ -1,0 +1,158 @@
+// Does the daemon grow? Mixed calls with failures, cancels, killed hosts and reconnects for some minutes, its resources looked at
+// on the way: npm run soak -- --minutes 10. Exit code 1 where something grows beyond noise and bound.
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { Client } from '../src/client.ts';
+import { ALLOW_ALL, startDaemon, type TestDaemon } from '../test/support/daemon.ts';
+import { fit } from './measure.ts';
+import { here } from './results.ts';
+import { toSvg } from './svg.ts';
+
+const { values } = parseArgs({ options: { minutes: { type: 'string', default: '10' } } });
+const minutes = Number(values.minutes);
+if (!(minutes > 0)) throw new Error(`--minutes takes a number above 0, not ${values.minutes}`);
+
+const LANES = 6;
+const SAMPLES = 120;
+/** While caches, rings and pools fill, which they do once. */
+const WARM_UP = 0.3;
+
+/** What may not grow, with its unit, and by how much it may all the same after the warm-up: memory of calls is bounded, but slow to fill. */
+const BOUNDS = {
+  rss: { unit: 'MiB', most: 24 },
+  fds: { unit: '', most: 8 },
+  threads: { unit: '', most: 4 },
+  children: { unit: '', most: 4 },
+} as const;
+/** What grows with each call by design, up to limits of its own; it is drawn, not judged. */
+const SIZES = ['audit', 'journal', 'results'] as const;
+
+type Sample = Record<keyof typeof BOUNDS | (typeof SIZES)[number], number>;
+
+function bytesOf(path: string): number {
+  let bytes = 0;
+  for (const name of readdirSync(path, { recursive: true, encoding: 'utf8' })) {
+    try {
+      bytes += statSync(join(path, name)).size;
+    } catch {
+      // ENOENT: it was taken away while we looked.
+    }
+  }
+  return bytes;
+}
+
+function look({ pid, stateDir }: TestDaemon): Sample {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const field = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]);
+  const mib = (filter: RegExp) =>
+    readdirSync(stateDir)
+      .filter((it) => filter.test(it))
+      .map((it) => join(stateDir, it))
+      .reduce((sum, it) => sum + (statSync(it).isDirectory() ? bytesOf(it) : statSync(it).size), 0) /
+    2 ** 20;
+  return {
+    rss: field('VmRSS') / 1024,
+    fds: readdirSync(`/proc/${pid}/fd`).length,
+    threads: field('Threads'),
+    children: readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').length,
+    ...{ audit: mib(/^audit/), journal: mib(/^(undo|journal)/), results: mib(/^results/) },
+  };
+}
+
+/** One of each kind of call, the failing ones too. */
+const CALLS: ((client: Client, n: number) => Promise<unknown>)[] = [
+  (client, n) => client.call('file_write', { path: `f${n % 50}`, content: `round ${n}\n`.repeat(50) }),
+  (client, n) => client.call('file_read', { path: `f${n % 50}` }),
+  (client, n) => client.call('file_read', { path: `missing-${n}` }),
+  (client) => client.call('file_grep', { pattern: 'round' }),
+  (client, n) => client.call('terminal_execute', { command: `echo ${n}; echo error >&2` }),
+  (client) => client.call('terminal_execute', { command: 'exit 3' }),
+  (client) => client.call('terminal_execute', { command: 'sleep 5' }, { signal: AbortSignal.timeout(50) }),
+  (client) => client.call('no_such_tool', {}),
+  (client, n) => client.call('file_read', { path: n } as never),
+  (client) => client.call('code_run', { code: 'return (await tools.file_list({ path: "." })).entries.length' }),
+];
+
+interface Load {
+  done: number;
+}
+
+/** Calls until `isOver`, on connection after connection. */
+async function lane(daemon: TestDaemon, load: Load, isOver: () => boolean): Promise<void> {
+  while (!isOver()) {
+    await using client = await daemon.connect();
+    for (let n = 0; n < 100 && !isOver(); n++) {
+      await CALLS[load.done++ % CALLS.length]?.(client, load.done);
+    }
+  }
+}
+
+/** Kills a host now and then; calls that it had are answered all the same. */
+async function killHosts(daemon: TestDaemon, isOver: () => boolean): Promise<number> {
+  await using operator = await daemon.connect({ role: 'operator' });
+  let killed = 0;
+  while (!isOver()) {
+    await new Promise((resolve) => setTimeout(resolve, 3000));
+    const { hosts } = (await operator.request('status', {})) as { hosts: { pid: number }[] };
+    const victim = hosts[killed % Math.max(1, hosts.length)];
+    if (!victim) continue;
+    try {
+      process.kill(victim.pid, 'SIGKILL');
+      killed += 1;
+    } catch {
+      // ESRCH: it has just ended.
+    }
+  }
+  return killed;
+}
+
+await using daemon = await startDaemon({ policy: ALLOW_ALL });
+const endsAt = performance.now() + minutes * 60_000;
+const isOver = () => performance.now() > endsAt;
+const load: Load = { done: 0 };
+const running = Promise.all([
+  killHosts(daemon, isOver),
+  ...Array.from({ length: LANES }, () => lane(daemon, load, isOver)),
+]);
+const seen: { minute: number; sample: Sample }[] = [];
+for (let at = 0; at < SAMPLES; at++) {
+  await new Promise((resolve) => setTimeout(resolve, (minutes * 60_000) / SAMPLES));
+  seen.push({ minute: ((at + 1) * minutes) / SAMPLES, sample: look(daemon) });
+}
+const [killed] = await running;
+console.log(`${load.done} calls in ${minutes} min, ${killed} hosts killed`);
+
+const settled = seen.filter((it) => it.minute > minutes * WARM_UP);
+const curveOf = (name: keyof Sample) => settled.map(({ minute, sample }) => [minute, sample[name]] as const);
+const settledMinutes = minutes * (1 - WARM_UP);
+const leaks: string[] = [];
+for (const [name, { unit, most }] of Object.entries(BOUNDS) as [keyof typeof BOUNDS, (typeof BOUNDS)['rss']][]) {
+  const { slope, error } = fit(curveOf(name));
+  const [growth, noise] = [slope * settledMinutes, 3 * error * settledMinutes];
+  const isLeak = growth - noise > most;
+  if (isLeak) leaks.push(name);
+  const last = settled.at(-1)?.sample[name].toFixed(0);
+  const grew = `${growth.toFixed(1)} ± ${noise.toFixed(1)} ${unit}`.trim();
+  console.log(
+    `${name.padEnd(10)} ${last} ${unit} at the end, grew by ${grew}, may by ${most}${isLeak ? '  LEAK' : ''}`,
+  );
+}
+for (const name of SIZES)
+  console.log(`${name.padEnd(10)} ${settled.at(-1)?.sample[name].toFixed(1)} MiB on disk at the end`);
+const units: Record<string, string> = { rss: 'MiB', audit: 'MiB', journal: 'MiB', results: 'MiB' };
+const names = [...Object.keys(BOUNDS), ...SIZES] as (keyof Sample)[];
+const curves = names.map((name) => ({
+  ...{
+    name,
+    x: 'min',
+    y: units[name] ?? '',
+    log: false,
+    note: `${(fit(curveOf(name)).slope * 60).toFixed(1)} an hour`,
+  },
+  points: seen.map(({ minute, sample }) => [minute, sample[name]] as const),
+}));
+const title = `${minutes} minutes of mixed calls: ${load.done} calls, ${killed} hosts killed`;
+mkdirSync(here('results'), { recursive: true });
+writeFileSync(here('results/soak.svg'), toSvg({ name: 'soak', title, kind: 'curves', curves }));
+if (leaks.length > 0) process.exitCode = 1;
