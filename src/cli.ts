@@ -17,9 +17,11 @@ import { stop } from './cli/stop.ts';
 import { tools } from './cli/tools.ts';
 import { undo } from './cli/undo.ts';
 import { type Client, RemoteError } from './client.ts';
-import { ConfigError, findPlaces } from './config.ts';
+import { ConfigError } from './config.ts';
 import { RPC_CODES } from './errors.ts';
+import { findPlaces } from './places.ts';
 import { PolicyError } from './policy/policy-error.ts';
+import { systemPowers } from './powers.ts';
 import { version } from './runtime.ts';
 import { pipeStdio } from './transport/stdio.ts';
 import { connectUnix, SocketError } from './transport/unix-socket.ts';
@@ -70,6 +72,7 @@ const verb = (name: string, description: string, parent = program) =>
 
 verb('serve', 'run the daemon')
   .option('--listen <[host:]port>', 'also listen for WebSockets on loopback; 0 lets the system choose')
+  .option('--listen-http <[host:]port>', 'also serve MCP over HTTP on loopback')
   .option('--workspace <dir>', 'a folder that agents may work in; again for more', collect)
   .option('--policy <file|name>', 'what calls may do')
   .option('--foreground', 'stay in the foreground (the default)')
@@ -136,6 +139,29 @@ verb('approve <id>', 'say yes, once', approvals).action(
 verb('deny <id>', 'say no', approvals)
   .option('--feedback <text>', 'why; it reaches the agent')
   .action(ending(async (id, flags) => asOperator(flags, (client) => approvalsDeny(client, id, flags))));
+
+const providers = program.command('providers').description('external tool servers, and what changed in their tools');
+verb('list [name]', 'all of them, or one with its tools', providers)
+  .option('--json', 'print JSON')
+  .action(
+    ending(async (name, flags) =>
+      asOperator(flags, async (client) => (await import('./cli/providers.ts')).providersList(client, name, flags)),
+    ),
+  );
+verb(
+  'accept <name> [tools...]',
+  'take changed or new tools, each as TOOL@CODE; without any, show what waits',
+  providers,
+).action(
+  ending(async (name, tools, flags) =>
+    asOperator(flags, async (client) => (await import('./cli/providers.ts')).providersAccept(client, name, tools)),
+  ),
+);
+verb('check', 'whether all are there and nothing waits; exit code 0 or 1', providers).action(
+  ending(async (flags) =>
+    asOperator(flags, async (client) => (await import('./cli/providers.ts')).providersCheck(client)),
+  ),
+);
 
 const audit = program.command('audit').description('the record of what was asked and what came of it');
 const filtered = (command: Command) =>
@@ -218,6 +244,37 @@ place('list', 'those of the config file, and those that were added')
   .option('--json', 'print JSON')
   .action(ending(async (flags) => (await import('./cli/workspace.ts')).workspaceList(flags, callerOf(flags))));
 
+// Needs no daemon, and much that other verbs are quicker without.
+const plugin = program
+  .command('plugin')
+  .description('tools of others: look at a plugin, add it, list them, remove one');
+const pluginVerb = (name: string, description: string) =>
+  plugin.command(name).description(description).option('--json', 'print JSON');
+pluginVerb('check <folder>', 'whether a plugin would be taken, and what it asks for').action(
+  ending(async (folder, flags) => (await import('./cli/plugin.ts')).pluginCheck(folder, flags)),
+);
+pluginVerb('add <folder>', 'copy a plugin as it is now, for all sessions from now on')
+  .option('--state <dir>', "the daemon's state directory")
+  .option('--sha256 <hash>', 'only if that is what it is')
+  .action(
+    ending(async (folder, flags) => {
+      const { stateDir } = findPlaces(flags, env);
+      return (await import('./cli/plugin.ts')).pluginAdd(folder, flags, { stateDir, nowMs: systemPowers().now() });
+    }),
+  );
+pluginVerb('list', 'the plugins that were added; exit code 1 where one is off')
+  .option('--state <dir>', "the daemon's state directory")
+  .action(
+    ending(async (flags) => (await import('./cli/plugin.ts')).pluginList(flags, findPlaces(flags, env).stateDir)),
+  );
+pluginVerb('remove <name>', 'take a plugin away')
+  .option('--state <dir>', "the daemon's state directory")
+  .action(
+    ending(async (name, flags) =>
+      (await import('./cli/plugin.ts')).pluginRemove(name, findPlaces(flags, env).stateDir),
+    ),
+  );
+
 verb('status', 'what the daemon is doing')
   .option('--json', 'print JSON')
   .action(ending(async (flags) => status(flags, callerOf({ ...flags, autostart: false }))));
@@ -250,6 +307,13 @@ program
   .action(ending(async (flags) => (await import('./cli/install.ts')).install(flags, callerOf(flags))));
 
 verb('stop', 'end the daemon').action(ending(async (flags) => stop(callerOf(flags))));
+
+// Only for --help: bin/ringfence.js runs src/mcp-bridge.ts itself, which starts faster.
+verb('mcp', 'be an MCP server on standard input and output, for clients that start their servers')
+  .option('--workspace <dir>', "the folder to work in (default: the client's project)")
+  .option('--tools <names>', 'default, all, or names with commas in between, in which * stands for anything')
+  .option('--read-only', 'only tools that change nothing')
+  .option('--policy <name>', "a built-in policy that narrows the daemon's");
 
 verb('stdio', 'speak the protocol on standard input and output').action(async (flags: ConnectFlags) => {
   const caller = callerOf(flags);

@@ -3,50 +3,17 @@
  * Architecture invariant: the only reader of the environment.
  */
 import { existsSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Limits, limitsSchema } from './limits.ts';
 import { isInside } from './paths.ts';
+import { type Environment, findPlaces, type Places } from './places.ts';
+import { type ProviderSettings, providersSchema, toProviderSettings } from './providers/settings.ts';
 
 /** Something in flags, environment or config file that can't be used, in words for who wrote it. */
 export class ConfigError extends Error {}
-
-export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** Where this user's daemon is found and keeps its things; all absolute. */
-export interface Places {
-  readonly socket: string;
-  readonly stateDir: string;
-  readonly configFile: string;
-  readonly home: string;
-  /** XDG's folder of settings, the person's git's among them. */
-  readonly configHome: string;
-}
-
-/** Places by flag, environment and convention (XDG); nothing is made or read. */
-export function findPlaces(
-  flags: { socket?: string | undefined; state?: string | undefined },
-  env: Environment,
-): Places {
-  const home = env.HOME ?? homedir();
-  const stateDir = resolve(
-    flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'),
-  );
-  const configHome = env.XDG_CONFIG_HOME ?? join(home, '.config');
-  const runtime = env.XDG_RUNTIME_DIR;
-  const byDefault =
-    runtime && flags.state === undefined ? join(runtime, 'ringfence/ringfence.sock') : join(stateDir, 'ringfence.sock');
-  return {
-    home,
-    configHome,
-    stateDir,
-    socket: resolve(flags.socket ?? env.RINGFENCE_SOCKET ?? byDefault),
-    configFile: env.RINGFENCE_CONFIG ?? join(configHome, 'ringfence/config.yaml'),
-  };
-}
 
 /** A name that is also a file's: `<state dir>/tokens/<name>.token`. */
 const principalName = z
@@ -57,9 +24,11 @@ const configFile = z.strictObject({
   workspaces: z.array(z.string().min(1)).max(64).optional(),
   policy: z.string().min(1).optional(),
   listen: z.string().optional(),
+  listenHttp: z.string().optional(),
   limits: limitsSchema.partial().optional(),
   toolchains: z.array(z.string().min(1).max(4096)).max(16).optional(),
   cgroup: z.enum(['v2', 'v1', 'none']).optional(),
+  providers: providersSchema.optional(),
   cache: z.strictObject({ strategy: z.enum(['lru', 'lfu', 'ttl', 'size']) }).optional(),
   principals: z
     .record(principalName, z.strictObject({ policy: z.string().min(1).max(128).optional() }))
@@ -71,8 +40,14 @@ export interface ServeFlags {
   readonly socket?: string | undefined;
   readonly state?: string | undefined;
   readonly listen?: string | undefined;
+  readonly 'listen-http'?: string | undefined;
   readonly policy?: string | undefined;
   readonly workspace?: readonly string[] | undefined;
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
 }
 
 export interface Config {
@@ -81,7 +56,9 @@ export interface Config {
   readonly workspaces: readonly string[];
   /** Built-in name or path. */
   readonly policy: string;
-  readonly listen?: { readonly host: string; readonly port: number };
+  readonly listen?: Address;
+  /** Where MCP is served over HTTP. */
+  readonly listenHttp?: Address;
   readonly limits: Limits;
   /** Variables of each command, before its caller's. */
   readonly environment: Readonly<Record<string, string>>;
@@ -93,6 +70,8 @@ export interface Config {
   readonly cacheStrategy: 'lru' | 'lfu' | 'ttl' | 'size';
   /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
+  /** External tool providers. What they hold of the environment is secret, and is logged nowhere. */
+  readonly providers: readonly ProviderSettings[];
 }
 
 /** Everything a daemon needs to know. Throws ConfigError. */
@@ -101,20 +80,23 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   const file = readConfigFile(places.configFile);
   const named = flags.workspace?.length ? flags.workspace : (file.workspaces ?? [cwd]);
   const listen = flags.listen ?? env.RINGFENCE_LISTEN ?? file.listen;
+  const listenHttp = flags['listen-http'] ?? env.RINGFENCE_LISTEN_HTTP ?? file.listenHttp;
   mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
   const policy = flags.policy ?? env.RINGFENCE_POLICY ?? file.policy ?? 'default';
   const policyPath = toPolicy(policy, cwd);
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { places, policy: policyPath }));
-  const toolchains = toToolchains(file.toolchains ?? [], places, workspaces);
+  const toolchains = toToolchains(file.toolchains ?? [], places, { workspaces });
   return Object.freeze({
     ...{ toolchains, environment: toCommandEnvironment(env, toolchains) },
     places,
     workspaces,
     policy: policyPath,
-    ...(listen !== undefined && { listen: toAddress(listen) }),
+    ...(listen !== undefined && { listen: toAddress('listen', listen) }),
+    ...(listenHttp !== undefined && { listenHttp: toAddress('listen-http', listenHttp) }),
     limits: Object.freeze(limitsSchema.parse(file.limits ?? {})),
     ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
+    providers: toProviders(file.providers ?? {}, { places, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
       ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, dirname(places.configFile)) }),
@@ -170,18 +152,48 @@ function toWorkspace(path: string, { home, stateDir }: Places): string {
 }
 
 /** Throws ConfigError for what is not there, or would show commands what they may not see. */
-function toToolchains(named: readonly string[], places: Places, workspaces: readonly string[]): string[] {
+function toToolchains(
+  named: readonly string[],
+  places: Places,
+  { workspaces, covered }: { workspaces: readonly string[]; covered?: readonly string[] },
+): string[] {
   const { home, stateDir, socket } = places;
   const closed = [...workspaces, realpathSync(stateDir), dirname(socket)];
   return named.map((it) => {
     const path = it.startsWith('~/') ? join(home, it.slice(2)) : it;
     if (!isAbsolute(path) || !existsSync(path))
-      throw new ConfigError(`toolchain ${it} is not an absolute path that exists`);
+      throw new ConfigError(`folder ${it} is not an absolute path that exists`);
     const real = realpathSync(path);
-    const problem = toolchainProblem(real, { home: existsSync(home) ? realpathSync(home) : home, closed });
-    if (problem !== undefined) throw new ConfigError(`toolchain ${it} ${problem}; commands may not see that`);
+    const problem = toolchainProblem(real, {
+      home: existsSync(home) ? realpathSync(home) : home,
+      closed,
+      ...(covered && { covered }),
+    });
+    if (problem !== undefined) throw new ConfigError(`folder ${it} ${problem}; programs may not see that`);
     return real;
   });
+}
+
+/** Throws ConfigError. */
+function toProviders(
+  given: z.output<typeof providersSchema>,
+  { places, workspaces, env }: { places: Places; workspaces: readonly string[]; env: Environment },
+): ProviderSettings[] {
+  try {
+    return toProviderSettings(given, {
+      env,
+      toShownFolder: (path) => toToolchains([path], places, { workspaces, covered: [] })[0] as string,
+      toPath: (path) =>
+        path.startsWith('~/') ? join(places.home, path.slice(2)) : resolve(dirname(places.configFile), path),
+      toWorkspace(path) {
+        const real = existsSync(path) ? realpathSync(path) : path;
+        if (workspaces.includes(real)) return real;
+        throw new Error(`${path} is not one of the daemon's workspaces: ${workspaces.join(', ')}`);
+      },
+    });
+  } catch (error) {
+    throw new ConfigError(`${places.configFile}: ${(error as Error).message}`);
+  }
 }
 
 /** A name without dot or slash is a built-in's; anything else is a file. */
@@ -189,9 +201,10 @@ const toPolicy = (nameOrPath: string, from: string): string =>
   /^[a-z-]+$/.test(nameOrPath) ? nameOrPath : resolve(from, nameOrPath);
 
 /** `[HOST:]PORT`. */
-function toAddress(text: string): { host: string; port: number } {
+function toAddress(flag: string, text: string): Address {
   const match = /^(?:(.+):)?(\d{1,5})$/.exec(text);
   const port = Number(match?.[2]);
-  if (!match || port > 65_535) throw new ConfigError(`--listen takes [HOST:]PORT with a port up to 65535, not ${text}`);
+  if (!match || port > 65_535)
+    throw new ConfigError(`--${flag} takes [HOST:]PORT with a port up to 65535, not ${text}`);
   return { host: match[1]?.replace(/^\[(.*)\]$/, '$1') ?? '127.0.0.1', port };
 }

@@ -4,7 +4,10 @@
  */
 import * as z from 'zod';
 import { isolateLimits } from './limits/isolates.ts';
+import { mcpLimits } from './limits/mcp.ts';
+import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
+import { providerLimits } from './limits/providers.ts';
 import { storeLimits } from './limits/store.ts';
 import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
 
@@ -206,6 +209,8 @@ export const limitsSchema = z.strictObject({
   watchAnswerMs: ms().default(200),
   /** Changed files in the result of one command; their number is told. */
   filesChangedMax: count().default(200),
+  /** Body of an answer to an HTTP request that a caller gets; what is beyond it is cut. */
+  httpBodyBytesMax: bytes().default(MiB),
   /** Open files of a host or a command. */
   openFilesMax: count().default(1024),
   /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
@@ -360,7 +365,10 @@ export const limitsSchema = z.strictObject({
   commandFoldersMax: count().default(16),
 
   ...policyLimits,
+  ...providerLimits,
   ...isolateLimits,
+  ...mcpLimits,
+  ...pluginLimits,
   ...storeLimits,
 });
 

@@ -17,6 +17,7 @@ const { values: flags } = parseArgs({
     socket: { type: 'string' },
     state: { type: 'string' },
     listen: { type: 'string' },
+    'listen-http': { type: 'string' },
     policy: { type: 'string' },
     workspace: { type: 'string', multiple: true },
     'tell-ready': { type: 'boolean' },

@@ -34,11 +34,26 @@ export const isolateProgram: readonly string[] = [
   join(base, 'workers', `isolate${extension}`),
 ];
 
+/** Program and arguments of a host of plugins that share a realm. */
+export const compartmentProgram: readonly string[] = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  join(base, 'workers', `compartment${extension}`),
+];
+
 /** Program and arguments of the egress proxy. */
 export const egressProgram: readonly string[] = [
   process.execPath,
   '--disable-warning=ExperimentalWarning',
   join(base, 'workers', `egress${extension}`),
+];
+
+/** Program and arguments of a provider host. */
+export const providerProgram: readonly string[] = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  '--max-old-space-size=256',
+  join(base, 'workers', `provider${extension}`),
 ];
 
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
@@ -61,6 +76,8 @@ function neededPaths(): string[] {
     '@ast-grep/lang-go',
     'typescript',
     'isolated-vm',
+    '@modelcontextprotocol/client',
+    'ses',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
   const modules = [...files, ...NATIVE.flatMap(nativeOf)].map((path) =>

@@ -2,9 +2,10 @@
 import { existsSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import * as z from 'zod';
-import { type Config, ConfigError, checkWorkspace, type Places } from './config.ts';
+import { type Config, ConfigError, checkWorkspace } from './config.ts';
 import { RpcError } from './errors.ts';
 import { isInside, isProtected } from './paths.ts';
+import type { Places } from './places.ts';
 import type { Powers } from './powers.ts';
 
 /** As many as the config may name. */

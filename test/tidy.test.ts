@@ -26,7 +26,9 @@ const MAY_IMPORT: Record<string, string> = {
   glob: 'errors',
   redact: '',
   call: 'errors',
-  config: 'command-environment limits paths',
+  config: 'command-environment limits paths places providers',
+  places: '',
+  'shown-text': '',
   'command-environment': 'paths',
   transport: 'errors limits powers',
   protocol: 'call errors limits powers transport',
@@ -34,12 +36,16 @@ const MAY_IMPORT: Record<string, string> = {
   store: 'call errors limits redact powers',
   sandbox: 'call errors limits paths powers',
   egress: 'limits policy powers',
-  hosts: 'call egress sandbox protocol policy errors limits paths powers',
-  pipeline: 'call egress tools/tool policy store hosts redact glob paths errors limits powers',
+  'plugin-code': '',
+  plugins: 'call errors limits plugin-code pipeline policy powers tools',
+  hosts: 'call egress plugin-code sandbox protocol policy errors limits paths powers',
+  pipeline: 'call egress tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
+  providers: 'call errors hosts limits pipeline policy powers sandbox store tools/catalogue tools/tool tools/upstream',
   session:
-    'pipeline redact store tools/registry tools/declarations call errors limits powers policy protocol hosts transport tools/catalogue',
-  'tools/tool': 'call errors limits tools/symbols tools/terminals',
+    'pipeline redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
+  'tools/tool': 'call errors limits plugin-code tools/symbols tools/terminals tools/upstream',
   'tools/symbols': '',
+  'tools/upstream': '',
   'tools/terminals': 'tools/tool',
   'tools/diff': 'limits',
   'tools/builtin': 'tools',
@@ -65,11 +71,15 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/git': 'tools/tool errors',
   'tools/todo': 'tools/tool errors',
   'tools/code': 'tools/tool errors limits',
-  workers: 'call egress tools sandbox hosts protocol policy glob errors limits paths powers',
+  'tools/http': 'tools/tool errors limits',
+  workers:
+    'call egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits paths powers',
   client: 'call protocol transport errors limits powers tools',
-  cli: 'call client config errors limits pipeline policy powers runtime sandbox store transport tools workspaces',
-  workspaces: 'config errors paths powers',
+  cli: 'call client config errors limits pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
+  workspaces: 'config errors paths places powers',
   daemon: '*',
+  mcp: 'call errors limits powers protocol policy session shown-text store transport tools',
+  'mcp-bridge': 'cli places transport',
   identity: 'hosts sandbox limits powers',
   records: 'errors store session redact limits powers',
   main: 'config daemon policy powers transport workers',
@@ -117,7 +127,7 @@ describe('what is read in one place only', () => {
     files.filter((it) => it.startsWith('src/') && !except.includes(it) && pattern.test(texts.get(it) as string));
 
   test('the environment: the entries, which hand it to config', () => {
-    expect(occurrences(/process\.env/, ['src/cli.ts'])).toEqual([]);
+    expect(occurrences(/process\.env/, ['src/cli.ts', 'src/mcp-bridge.ts'])).toEqual([]);
   });
   test('the clock, timers and randomness: powers', () => {
     expect(

@@ -36,6 +36,11 @@ function receive(message: ToProxy): void {
   } else if ('open' in message) {
     proxy?.open(message.open.token, message.open.layers);
     send({ opened: message.open.token });
+  } else if ('fetch' in message) {
+    const { token, asked } = message.fetch;
+    void proxy?.fetch(token, asked).then((answer) => {
+      if (answer) send({ fetched: { token, answer } });
+    });
   } else if (proxy) {
     const { token } = message.close;
     send({ closed: { token, report: proxy.close(token) } });

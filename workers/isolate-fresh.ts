@@ -7,11 +7,15 @@ import { type Grant, type GuestBounds, guestScript } from './isolate-guest.ts';
 /** The one function that an isolate has of us: an operation and strings, all of them a stranger's. Nothing goes back. */
 export type Receive = (operation: unknown, a: unknown, b: unknown, c: unknown) => void;
 
+/** What is told to the guest: texts, and a function of its own isolate. */
+type Word = string | undefined | ivm.Dereference<unknown>;
+
 export interface Fresh {
   readonly memoryMb: number;
   readonly isolate: ivm.Isolate;
+  readonly context: ivm.Context;
   /** Says who hears the guest, and gives the way to tell it something, which rejects when the isolate ends. */
-  connect(receive: Receive): (...words: (string | undefined)[]) => Promise<unknown>;
+  connect(receive: Receive): (...words: Word[]) => Promise<unknown>;
 }
 
 type Given = (...given: unknown[]) => unknown;
@@ -54,6 +58,7 @@ export class FreshIsolates {
     return {
       memoryMb,
       isolate,
+      context,
       connect(receive) {
         hear = receive;
         return (...words) => (deliver as ivm.Reference<Given>).apply(undefined, words);

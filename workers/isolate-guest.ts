@@ -6,8 +6,14 @@
 /** To the host: an operation and strings. Nothing comes back this way. */
 type Send = (operation: string, a?: string, b?: string, c?: string) => void;
 
-/** From the host: a source to run, with its input and a `Grant` as JSON, or the answer to what was sent under a number. */
-type Deliver = (operation: 'run' | 'answer', a: string, b?: string, c?: string) => void;
+/**
+ * From the host: a source to run or a function to call, with its input and a `Grant` as JSON, or the answer to what was sent
+ * under a number.
+ */
+export type Deliver = (operation: 'run' | 'call' | 'answer', a: string, b?: string, c?: string, tool?: Tool) => void;
+
+/** A function of a plugin, in the realm of this wrapper. */
+type Tool = (input: unknown, context: object) => unknown;
 
 /** The same for every program of a host. */
 export interface GuestBounds {
@@ -146,14 +152,20 @@ function guest(send: Send, given: string): Deliver {
   const console = consoleOf(send, bounds, stringify);
   const { setTimeout, clearTimeout } = timersOf(ask, send, { max: bounds.timers, onError: console.error });
 
-  type Program = ReturnType<typeof parsedOf>;
-  const parsedOf = (source: string) =>
-    new AsyncFunction('tools', 'input', 'console', 'setTimeout', 'clearTimeout', source);
+  type Program = (tools: object, value: unknown) => unknown;
+  const parsedOf = (source: string): Program => {
+    const program = new AsyncFunction('tools', 'input', 'console', 'setTimeout', 'clearTimeout', source);
+    return (tools, value) => program(tools, value, console, setTimeout, clearTimeout);
+  };
+  const calling =
+    (tool: Tool): Program =>
+    (tools, value) =>
+      tool(value, { tools, console, setTimeout, clearTimeout });
   const endOf = async (program: Program, input: string | undefined, grant: Grant): Promise<string> => {
     const tools = toolsOf(grant.tools, ask, json);
     const value = input === undefined ? undefined : (parse(input) as unknown);
     try {
-      const text: unknown = stringify(await program(tools, value, console, setTimeout, clearTimeout));
+      const text: unknown = stringify(await program(tools, value));
       if (typeof text !== 'string') return 'u';
       return text.length > grant.resultChars ? `l${text.length}` : `v${text}`;
     } catch (thrown) {
@@ -169,8 +181,11 @@ function guest(send: Send, given: string): Deliver {
     }
     send('done', await endOf(program, input, parse(grant) as Grant));
   };
-  return (operation, a, b, c) => {
+  const call = async (tool: Tool, input: string | undefined, grant: string): Promise<void> =>
+    send('done', await endOf(calling(tool), input, parse(grant) as Grant));
+  return (operation, a, b, c, tool) => {
     if (operation === 'run') return void run(a, b, c ?? '');
+    if (operation === 'call') return void call(tool as Tool, b, c ?? '');
     const answered = asked[a];
     delete asked[a];
     answered?.(b ?? '');

@@ -2,6 +2,7 @@
 // of them. Its argument is its folder. Its parts are the daemon's own, in the daemon's order (src/pipeline/pipeline.ts).
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
+import { Egress } from '../../src/hosts/egress.ts';
 import { Hosts } from '../../src/hosts/hosts.ts';
 import { Isolates } from '../../src/hosts/isolates.ts';
 import { defaultLimits, type Limits } from '../../src/limits.ts';
@@ -25,7 +26,7 @@ import type { Policy } from '../../src/policy/schema.ts';
 import { silentLog, systemPowers } from '../../src/powers.ts';
 import { Peer } from '../../src/protocol/peer.ts';
 import { createRecords } from '../../src/records.ts';
-import { hostProgram, isolateProgram, runtime, version } from '../../src/runtime.ts';
+import { compartmentProgram, egressProgram, hostProgram, isolateProgram, runtime, version } from '../../src/runtime.ts';
 import { createSandbox } from '../../src/sandbox/sandbox.ts';
 import { Events } from '../../src/session/events.ts';
 import { parseParams } from '../../src/session/parse-params.ts';
@@ -49,6 +50,10 @@ const machine = { arch: process.arch, platform: process.platform, version };
 const sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, ...machine }, powers);
 const hosts = new Hosts({ sandbox, program: hostProgram, limits }, powers);
 const isolates = new Isolates({ sandbox, program: isolateProgram, limits }, powers);
+const compartments = new Isolates({ sandbox, program: compartmentProgram, limits }, powers);
+const egress = new Egress({ sandbox, program: egressProgram, limits }, powers);
+// None is configured.
+const upstreams = { run: () => Promise.reject(new Error('there is no provider')) };
 const facts = { home: '/home/person', resolve: createProgramResolver() };
 const turns = new Turns(limits, powers);
 const queue = new FairQueue(limits);
@@ -94,7 +99,21 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     queue: [schedule(queue, limits, powers)],
     redaction: [sanitize(limits)],
   };
-  const host = execute({ isolates, hosts, limits, powers, permission: facts, toolStates, undoJournal, viewOf });
+  const host = execute({
+    ...{
+      isolates,
+      compartments,
+      egress,
+      upstreams,
+      hosts,
+      limits,
+      powers,
+      permission: facts,
+      toolStates,
+      undoJournal,
+      viewOf,
+    },
+  });
   const ends: Record<typeof end, Handler> = {
     constant: async () => data,
     host: async (call) => {

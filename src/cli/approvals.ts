@@ -2,9 +2,10 @@
 import { createInterface, type Interface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
-import type { Approval, Remember } from '../store/approval.ts';
+import { showLine } from '../shown-text.ts';
+import { type Approval, type Remember, rememberFor } from '../store/approval.ts';
 import { EXIT, print, printJson, say } from './output.ts';
-import { showApproval, showLine } from './question.ts';
+import { showApproval } from './question.ts';
 
 /** As much of a client as approvals need. */
 export interface ApprovalsClient {
@@ -243,13 +244,6 @@ class Prompt implements Disposable {
 /** Lets what a terminal holds already come in, while no question is there that it could answer. */
 async function typedAhead(): Promise<void> {
   for (let turns = 0; turns < 3; turns++) await setImmediate();
-}
-
-/** What `ya` and `na` remember: for what is dangerous, and for what runs programs, no more than the very same call. */
-function rememberFor({ impact, effects, input }: Approval): Remember {
-  const runs =
-    effects.some((it) => it.kind === 'exec') || (typeof input === 'object' && input !== null && 'command' in input);
-  return { scope: 'session', match: impact.level === 'high' || runs ? 'exact' : 'tool' };
 }
 
 /** `y`, `n why`, `ya`, `na why`; undefined for anything else, which is no answer. */

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, createClient } from '../client.ts';
-import { type Environment, findPlaces, type Places } from '../config.ts';
+import { type Environment, findPlaces, type Places, readEndpoint } from '../places.ts';
 import { entry } from '../runtime.ts';
 import { CliError, EXIT, say } from './output.ts';
 
@@ -24,7 +24,7 @@ export interface Caller {
 
 /** A client of the running daemon, or of one started now. Throws CliError UNREACHABLE. */
 export async function connect({ flags, env, cwd, role }: Caller): Promise<Client> {
-  const places = findPlaces(flags, env);
+  const places = placesOf(flags, env);
   const options = {
     socket: places.socket,
     name: 'ringfence-cli',
@@ -41,6 +41,14 @@ export async function connect({ flags, env, cwd, role }: Caller): Promise<Client
   const { pid } = await startDaemon(places, ['--workspace', flags.workspace ?? cwd], { env, cwd });
   say(`started a daemon (pid ${pid}, socket ${places.socket}); \`ringfence stop\` ends it`);
   return createClient(options);
+}
+
+/** By convention, or where the daemon of this state directory says that it is: it may have been started with another environment. */
+function placesOf(flags: ConnectFlags, env: Environment): Places {
+  const places = findPlaces(flags, env);
+  if (flags.socket !== undefined || env.RINGFENCE_SOCKET !== undefined || existsSync(places.socket)) return places;
+  const told = readEndpoint(places.stateDir);
+  return told && existsSync(told.socket) ? { ...places, ...told } : places;
 }
 
 const isAbsent = (error: unknown): boolean =>

@@ -2,8 +2,9 @@
 import { existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Config, ConfigError, findPlaces, loadConfig, type Places } from '../config.ts';
+import { type Config, ConfigError, loadConfig } from '../config.ts';
 import { defaultLimits, type Limits } from '../limits.ts';
+import { findPlaces, type Places } from '../places.ts';
 import { PolicyError, readPolicy } from '../policy/load.ts';
 import { type Powers, systemPowers } from '../powers.ts';
 import { runtime, version } from '../runtime.ts';

@@ -14,8 +14,8 @@ import {
 import { delimiter, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import * as z from 'zod';
-import { findPlaces, type Places } from '../config.ts';
 import { defaultLimits } from '../limits.ts';
+import { findPlaces, type Places } from '../places.ts';
 import { bin } from '../runtime.ts';
 import { unifiedDiff } from '../tools/diff.ts';
 import { withEntry } from './config-edit.ts';

@@ -1,14 +1,20 @@
 import { spawn } from 'node:child_process';
-import { findPlaces, type ServeFlags } from '../config.ts';
+import type { ServeFlags } from '../config.ts';
+import { findPlaces } from '../places.ts';
 import { entry } from '../runtime.ts';
 import { type Caller, startDaemon } from './connect.ts';
 import { say } from './output.ts';
 
 /** `ringfence serve`: a daemon in the foreground, or with `--detach` one that goes on alone. Gives the exit code. */
-export async function serve(flags: ServeFlags & { detach?: boolean }, { env, cwd }: Caller): Promise<number> {
-  const { detach, socket, state, listen, policy, workspace = [] } = flags;
+export async function serve(
+  flags: ServeFlags & { detach?: boolean; listenHttp?: string },
+  { env, cwd }: Caller,
+): Promise<number> {
+  const { detach, socket, state, listen, listenHttp, policy, workspace = [] } = flags;
   const args = [
-    ...Object.entries({ listen, policy }).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value])),
+    ...Object.entries({ listen, 'listen-http': listenHttp, policy }).flatMap(([name, value]) =>
+      value === undefined ? [] : [`--${name}`, value],
+    ),
     ...workspace.flatMap((it) => ['--workspace', it]),
   ];
   const places = findPlaces(flags, env);

@@ -21,6 +21,7 @@ interface Status {
   audit: { entries: number };
   undo: { calls: number; bytes: number };
   listeners: string[];
+  providers: { name: string; state: string; pending: number }[];
   confinement: { level: string; missing: string[] };
 }
 
@@ -44,6 +45,10 @@ export async function status(flags: { json?: boolean }, caller: Caller): Promise
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
   );
   print(`${it.undo.calls} calls can be undone (${Math.ceil(it.undo.bytes / MiB)} MiB kept for it)`);
+  for (const { name, state, pending } of it.providers)
+    print(
+      `provider ${name.padEnd(16)} ${state}${pending > 0 ? `, ${pending} tools wait for you: ringfence providers accept ${name}` : ''}`,
+    );
   for (const host of it.hosts) {
     print(
       `host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`,

@@ -1,7 +1,8 @@
 /** `ringfence workspace`: folders that agents may work in, beside those of the config. */
 import { mkdirSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { checkWorkspace, findPlaces, readConfigFile } from '../config.ts';
+import { checkWorkspace, readConfigFile } from '../config.ts';
+import { findPlaces } from '../places.ts';
 import { readAdded, writeAdded } from '../workspaces.ts';
 import type { Caller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';

@@ -6,11 +6,35 @@ export type ToProxy =
   | { readonly setup: { readonly limits: Limits } }
   /** A command that may connect; its listener comes from the command itself, with the token. */
   | { readonly open: { readonly token: string; readonly layers: readonly NetworkLayer[] } }
+  /** One request of a call that has no command; answered before the token is closed, or not at all. */
+  | { readonly fetch: { readonly token: string; readonly asked: HttpAsked } }
   | { readonly close: { readonly token: string } };
+
+/** An HTTP request. */
+export interface HttpAsked {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+}
+
+/** An answer of whichever status, or why there is none. */
+export type HttpAnswer =
+  | {
+      readonly status: number;
+      /** In lower case. */
+      readonly headers: Readonly<Record<string, string>>;
+      readonly body: Uint8Array;
+      /** Whether there was more of it. */
+      readonly truncated: boolean;
+    }
+  | { readonly refused: string }
+  | { readonly failed: string };
 
 export type FromProxy =
   | { readonly ready: true }
   | { readonly opened: string }
+  | { readonly fetched: { readonly token: string; readonly answer: HttpAnswer } }
   | { readonly closed: { readonly token: string; readonly report: EgressReport } };
 
 /** What a command did with its network. */

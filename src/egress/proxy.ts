@@ -7,9 +7,10 @@ import { Server, type Socket } from 'node:net';
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
+import { fetchOnce } from './fetch.ts';
 import { Guard, type Resolve } from './guard.ts';
 import { type Client, createHttp } from './http.ts';
-import type { EgressReport } from './messages.ts';
+import type { EgressReport, HttpAnswer, HttpAsked } from './messages.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
 export interface ProxyOptions {
@@ -54,6 +55,12 @@ export class EgressProxy {
     listener.listen(at);
     command.listener = listener;
     return true;
+  }
+
+  /** Makes one request as the command; undefined for a token of nobody. */
+  async fetch(token: string, asked: HttpAsked): Promise<HttpAnswer | undefined> {
+    const command = this.#commands.get(token);
+    return command && fetchOnce(asked, command.guard, this.#options.limits);
   }
 
   /** Ends the command's connections and tells what it did. */

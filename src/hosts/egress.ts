@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import * as z from 'zod';
-import type { EgressReport, ToProxy } from '../egress/messages.ts';
+import type { EgressReport, HttpAnswer, HttpAsked, ToProxy } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
@@ -14,6 +14,7 @@ import { decode } from '../protocol/codec.ts';
 import { FrameReader, toFrame } from '../protocol/frame.ts';
 import { EGRESS_LISTENERS_FD, HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { unlessAborted } from './ends.ts';
 
 /** The way from execute hosts to one proxy process. Another process has another one. */
 export interface EgressLine {
@@ -26,6 +27,8 @@ interface Lease {
   /** By which the proxy knows the command. */
   readonly token: string;
   readonly line: EgressLine;
+  /** One HTTP request, ended after so long. Rejects with SANDBOX_UNAVAILABLE, or the reason of the signal that it was lent with. */
+  fetch(asked: HttpAsked, withinMs: number): Promise<HttpAnswer>;
 }
 
 export interface EgressOptions {
@@ -58,7 +61,7 @@ export class Egress implements AsyncDisposable {
     signal: AbortSignal,
     run: (lease: Lease) => Promise<T>,
   ): Promise<T & { egress: EgressReport | 'lost' }> {
-    const { egressCommandsMax } = this.#options.limits;
+    const { egressCommandsMax, egressAnswerMs } = this.#options.limits;
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     if (this.#leases >= egressCommandsMax)
       throw new ToolError('QUEUE_FULL', `${egressCommandsMax} commands with a network run already`);
@@ -73,7 +76,9 @@ export class Egress implements AsyncDisposable {
       let egress: EgressReport | undefined;
       let ran: T;
       try {
-        ran = await run({ token, line: proxy.line });
+        const fetch = (asked: HttpAsked, withinMs: number) =>
+          unlessAborted(proxy.fetch(token, asked, withinMs + egressAnswerMs), signal);
+        ran = await run({ token, line: proxy.line, fetch });
       } finally {
         egress = await close(proxy, token);
       }
@@ -112,9 +117,20 @@ async function close(proxy: EgressProcess, token: string): Promise<EgressReport 
 
 const count = z.int().min(1);
 const target = z.string().max(300);
+const answer = z.union([
+  z.strictObject({
+    status: z.int().min(100).max(999),
+    headers: z.record(z.string(), z.string()),
+    body: z.instanceof(Uint8Array),
+    truncated: z.boolean(),
+  }),
+  z.strictObject({ refused: z.string() }),
+  z.strictObject({ failed: z.string() }),
+]);
 const fromProxy = z.union([
   z.strictObject({ ready: z.literal(true) }),
   z.strictObject({ opened: z.string() }),
+  z.strictObject({ fetched: z.strictObject({ token: z.string(), answer }) }),
   z.strictObject({
     closed: z.strictObject({
       token: z.string(),
@@ -189,6 +205,11 @@ class EgressProcess {
     return this.#ask(token, this.#options.limits.egressAnswerMs, message);
   }
 
+  /** Rejects when it dies instead. Its answer has a key of its own: the token may be closed before. */
+  fetch(token: string, asked: HttpAsked, withinMs: number): Promise<HttpAnswer> {
+    return this.#ask(toFetchKey(token), withinMs, { fetch: { token, asked } }) as Promise<HttpAnswer>;
+  }
+
   async end(): Promise<void> {
     // A bwrap that is killed while it builds its sandbox leaves an init behind.
     await this.ready.catch(() => {}); // Then it is gone.
@@ -227,6 +248,7 @@ class EgressProcess {
   #take(message: z.output<typeof fromProxy>): void {
     if ('ready' in message) this.#asked.get(READY)?.resolve(undefined);
     else if ('opened' in message) this.#asked.get(message.opened)?.resolve(undefined);
+    else if ('fetched' in message) this.#asked.get(toFetchKey(message.fetched.token))?.resolve(message.fetched.answer);
     else this.#asked.get(message.closed.token)?.resolve(message.closed.report);
   }
 
@@ -251,6 +273,7 @@ class EgressProcess {
 
 /** No token: those are in hexadecimal. */
 const READY = 'ready';
+const toFetchKey = (token: string): string => `fetch ${token}`;
 const STDERR_CHARS_KEPT = 4096;
 
 const gone = (): ToolError => new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended under it');

@@ -4,6 +4,7 @@ import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Question } from '../policy/question.ts';
 import type { ApprovalSettings, Policy, RuleFacts } from '../policy/schema.ts';
+import { leavesQuestion } from '../store/answer.ts';
 import type { Answer, Draft, Facts } from '../store/approval.ts';
 import type { Approvals } from '../store/approvals.ts';
 import type { Preview } from '../tools/tool.ts';
@@ -15,8 +16,8 @@ import type { Surroundings } from './surroundings.ts';
 
 export interface ApproveDeps {
   readonly limits: Limits;
-  /** Who listens for approvals. */
-  approvers(): number;
+  /** How many could answer about a call of that session now. */
+  approvers(sessionId: string): number;
   /** Hides secrets in plain data. */
   redact<T>(value: T): T;
   /** Hashes of what the call would change, and what it would change there. */
@@ -68,8 +69,8 @@ export const approve =
       call.announce({ status: 'queued', position: 0 });
       return await next(call);
     } finally {
-      const reason = signal.aborted ? (signal.reason as ToolError).code : undefined;
-      approvals.release(answer.approvalId, { withdraw: reason !== undefined && reason !== 'SHUTTING_DOWN' });
+      const withdraw = signal.aborted && !leavesQuestion(signal.reason as ToolError);
+      approvals.release(answer.approvalId, { withdraw });
     }
   };
 
@@ -246,7 +247,8 @@ function assertSomebodyIsThere(
   call: Call,
   { approvals, deps, facts }: { approvals: Approvals; deps: ApproveDeps; facts: Facts },
 ): void {
-  if (settingsOf(call.policy).headless !== 'deny' || deps.approvers() > 0 || approvals.isAnswered(facts)) return;
+  if (settingsOf(call.policy).headless !== 'deny' || deps.approvers(call.sessionId) > 0 || approvals.isAnswered(facts))
+    return;
   const { by } = askedOf(call);
   const message = `rule \`${by.id}\` asks a person about \`${facts.tool}\` (${by.reason}), and nobody is there to ask`;
   throw new ToolError('APPROVAL_DENIED', message, {

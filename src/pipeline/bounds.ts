@@ -61,9 +61,9 @@ export function heapOf(policy: Policy, tier: Tier): { heapMb?: number } {
   return tier === 'execute' || heapMb === Infinity ? {} : { heapMb };
 }
 
-/** What a command of a call may connect to: what every layer allows; undefined where one of them allows nothing. */
-export function networkOf(policy: Policy): NetworkLayer[] | undefined {
-  const said = layersOf(policy).map((it) => it.tiers.execute.network);
+/** What a command of a call, or its request, may connect to: what every layer allows; undefined where one of them allows nothing. */
+export function networkOf(policy: Policy, tier: 'execute' | 'external_api' = 'execute'): NetworkLayer[] | undefined {
+  const said = layersOf(policy).map((it) => it.tiers[tier].network);
   if (said.includes(undefined)) return undefined;
   const lists = said.filter((it): it is NetworkLayer => it !== 'any');
   return lists.length === 0 ? undefined : lists;

@@ -1,4 +1,5 @@
 import { ToolError } from '../errors.ts';
+import type { Egress } from '../hosts/egress.ts';
 import type { Hosts, PathView, Ran, RunOptions } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
 import type { JobResult } from '../hosts/job.ts';
@@ -9,17 +10,24 @@ import type { Powers } from '../powers.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
+import type { Upstream } from '../tools/upstream.ts';
 import { Beside } from './beside.ts';
 import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
+import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { runProgram } from './program.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
+import { runUpstream, type Upstreams } from './upstream.ts';
 
 export interface ExecuteParts {
   readonly isolates: Isolates;
+  readonly upstreams: Upstreams;
+  /** Hosts of plugins that share a realm. */
+  readonly compartments: Isolates;
   readonly hosts: Hosts;
+  readonly egress: Egress;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
@@ -36,6 +44,8 @@ export const execute = (parts: ExecuteParts): Handler => {
     if (call.options.preview) return shownPreviewOf(call, parts);
     const { tool, tier } = checkedOf(call);
     if (tool.isolated) return isolated(call, parts);
+    if (tool.connects) return inTime(call, parts, () => runFetch(call, parts, () => lastWord(call, parts)));
+    if (tool.upstream) return inTime(call, parts, () => upstream(tool.upstream as Upstream, call, parts));
     if (tier === 'read_only') return inTime(call, parts, () => run(call, parts));
     using stay = beside.enter(call.root);
     try {
@@ -53,13 +63,21 @@ const NOT_ALONE = 'other calls ran beside it; filesChanged may tell of what they
 async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
   const ran = await runProgram(call, parts, {
     timeout: (limitMs) => timeout(checkedOf(call), limitMs),
-    beforeStart: async () => {
-      policyOfStart(call, parts);
-      call.onStart?.();
-      await call.confirm?.();
-    },
+    beforeStart: () => lastWord(call, parts),
   });
   return taken(ran, call);
+}
+
+/** A call of a provider's tool; it is held to the workspace's masks by the provider's own sandbox. */
+async function upstream(to: Upstream, call: Call, parts: ExecuteParts): Promise<unknown> {
+  return taken(await runUpstream(to, call, { ...parts, beforeStart: () => lastWord(call, parts) }), call);
+}
+
+/** Before what has no host of its own begins. */
+async function lastWord(call: Call, parts: ExecuteParts): Promise<void> {
+  policyOfStart(call, parts);
+  call.onStart?.();
+  await call.confirm?.();
 }
 
 /** Aborts the call when its time is over. */

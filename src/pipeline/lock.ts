@@ -36,8 +36,10 @@ function tooMany({ waiting }: LockTable, { lockWaitingPathsMax }: Limits): ToolE
 }
 
 function wantedBy(call: Call): Wanted {
-  const { effects } = checkedOf(call);
+  const { effects, tool } = checkedOf(call);
   const owner = call.sessionId;
+  // What it calls takes its own, and would wait for ever for those of the call that it is made for.
+  if (tool.isolated) return { reads: [], writes: [], owner };
   const locks = call.question?.command ? locksOf(call.policy) : 'paths';
   if (locks === 'none') return { reads: [], writes: [], owner };
   if (locks === 'workspace') return { reads: [], writes: [''], owner };

@@ -1,4 +1,5 @@
 /** The order of the stages, in one place; docs/lifecycle.md draws it. */
+import type { Egress } from '../hosts/egress.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
@@ -29,6 +30,7 @@ import { type ExecuteParts, execute, previewOf } from './execute.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { surroundingsOf } from './surroundings.ts';
 import type { Turns } from './turns.ts';
+import type { Upstreams } from './upstream.ts';
 import { validate } from './validate.ts';
 
 export interface PipelineParts {
@@ -38,15 +40,18 @@ export interface PipelineParts {
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
   readonly hosts: Hosts;
+  readonly egress: Egress;
   readonly isolates: Isolates;
+  readonly upstreams: Upstreams;
+  readonly compartments: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
   readonly turns: Turns;
   readonly cache: ResultCache<CachedResult>;
   viewOf: ExecuteParts['viewOf'];
-  /** How many listen for approvals now. */
-  approvers(): number;
+  /** How many could answer about a call of that session now. */
+  approvers(sessionId: string): number;
   redact<T>(value: T): T;
 }
 

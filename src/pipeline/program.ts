@@ -2,15 +2,18 @@
 import type { CallState, ToolResult } from '../call.ts';
 import { ToolError, type WireError } from '../errors.ts';
 import type { Ran } from '../hosts/hosts.ts';
-import type { Isolates } from '../hosts/isolates.ts';
+import type { Isolates, ProgramRequest } from '../hosts/isolates.ts';
 import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { leastOf, timeLimitOf } from './bounds.ts';
+import { pluginJobOf } from './plugin-call.ts';
 import { type Call, checkedOf } from './stage.ts';
 
 export interface ProgramParts {
   readonly isolates: Isolates;
+  /** Hosts of plugins that share a realm. */
+  readonly compartments: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;
 }
@@ -26,11 +29,10 @@ export interface ProgramInput {
 /** `beforeStart` has the last word. Throws what ended the program, and what `beforeStart` throws. */
 export async function runProgram(
   call: Call,
-  { isolates, limits, powers }: ProgramParts,
+  { isolates, compartments, limits, powers }: ProgramParts,
   { beforeStart, timeout }: { beforeStart: () => Promise<void>; timeout: (limitMs: number) => ToolError },
 ): Promise<Ran> {
-  const { tool, input } = checkedOf(call);
-  const { code, input: value } = input as ProgramInput;
+  const { plugin } = checkedOf(call).tool;
   const { signal } = call.controller;
   const limitMs = timeLimitOf(call, limits);
   const clock = new Clock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
@@ -38,15 +40,16 @@ export async function runProgram(
   );
   // Ends what it called when it ends itself, whatever the reason.
   const children = new AbortController();
-  const isolate = boundsOf(call, limits);
-  const job = { tool: tool.name, input: { code, ...(value !== undefined && { input: value }) }, isolate };
+  const job = plugin ? pluginJobOf(call, plugin, limits) : programJobOf(call, limits);
+  const { isolate } = job;
+  const hosts = plugin?.code.isolation === 'compartment' ? compartments : isolates;
   const { session, workspace } = { session: call.sessionId, workspace: call.workspace };
   const logs: LogLine[] = [];
   try {
-    const ran = await isolates.run({ session, workspace }, job, {
+    const ran = await hosts.run({ session, workspace }, job, {
       signal,
       beforeStart,
-      onLog: (line) => logs.push(line),
+      onLog: plugin ? ({ text }) => void call.output('stderr', Buffer.from(`${text}\n`)) : (line) => logs.push(line),
       onAsk: (ask) => answerTo(ask, { call, isolate, limits, clock, signal: children.signal }),
       onStarted: () => {
         call.started = true;
@@ -54,7 +57,7 @@ export async function runProgram(
         call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
       },
     });
-    return { ...ran, result: withLogs(ran.result, logs) };
+    return plugin ? ran : { ...ran, result: withLogs(ran.result, logs) };
   } catch (error) {
     // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
     const reason: unknown = signal.aborted ? signal.reason : error;
@@ -77,6 +80,16 @@ function toldWith(logs: readonly LogLine[], error: ToolError): ToolError {
   if (logs.length === 0) return error;
   const { code, message, extras } = error;
   return new ToolError(code, message, { ...extras, details: { ...extras.details, logs } });
+}
+
+function programJobOf(call: Call, limits: Limits): ProgramRequest {
+  const { tool, input } = checkedOf(call);
+  const { code, input: value } = input as ProgramInput;
+  return {
+    tool: tool.name,
+    input: { code, ...(value !== undefined && { input: value }) },
+    isolate: boundsOf(call, limits),
+  };
 }
 
 /** Names that a program may call: what its caller says of what the session has; never another program. */

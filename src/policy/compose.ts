@@ -147,7 +147,7 @@ function networkOf(
   const allowed = before === 'any' ? undefined : (before ?? []);
   for (const [index, rule] of rules.entries()) {
     if (!allowed || allowed.some((it) => covers(it, rule))) continue;
-    const how = `${showNetworkRule(rule)} is not among what ${parent.name} lets commands connect to`;
+    const how = `${showNetworkRule(rule)} is not among what ${parent.name} lets calls of the tier connect to`;
     widens(['tiers', tier, 'network', 'allow', index], how, `tiers.${tier}`);
   }
   return rules;
@@ -369,7 +369,7 @@ function rootPolicy(name: string, decision: Decision, { network, ...rest }: Root
     decision,
     reason: 'the policy says nothing about it',
     source: name,
-    ...(network && it === 'execute' && { network }),
+    ...(network && (it === 'execute' || it === 'external_api') && { network }),
   });
   return sealed({ name, tiers: byTier(tier), rules: [], rateLimits: [], and: [], ...rest });
 }

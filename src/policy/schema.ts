@@ -164,7 +164,7 @@ const network = z
     z.strictObject({ allow: z.array(networkEntry).min(1).max(256) }),
   ])
   .describe(
-    'What commands may connect to: none, or names (`*.example.org` is what lies below), addresses and blocks, with `:port` (80 and 443 when absent).',
+    'What commands, or requests of the tier external_api, may connect to: none, or names (`*.example.org` is what lies below), addresses and blocks, with `:port` (80 and 443 when absent).',
   );
 
 /** What a command locks; the strictest last. */
@@ -190,6 +190,9 @@ const executeTier = tier.extend({
       'What a command keeps others from while it runs: `workspace` all writes and commands of the workspace, `paths` those of the files that its redirections name, `none` nothing.',
     ),
 });
+
+/** Its tools make requests, which reach what is listed and nothing else. */
+const apiTier = tier.extend({ network: network.optional() });
 
 const rateLimit = z.strictObject({
   tool: globs,
@@ -224,7 +227,7 @@ export const policyFile = z.strictObject({
       read_only: toolTier.optional(),
       write: toolTier.optional(),
       execute: executeTier.optional(),
-      external_api: tier.optional(),
+      external_api: apiTier.optional(),
     })
     .optional(),
   tools: tools.optional(),
@@ -290,7 +293,7 @@ export const TIER_BOUNDS = [
 export type TierBound = (typeof TIER_BOUNDS)[number];
 
 export interface TierRule extends RuleFacts, Partial<Readonly<Record<TierBound, number>>> {
-  /** What commands may connect to: nothing when absent, `any` where another layer is to say. Of the execute tier only. */
+  /** What commands, or requests, may connect to: nothing when absent, `any` where another layer is to say. Of execute and external_api only. */
   readonly network?: NetworkLayer | 'any';
   /** The question for destructive calls of an allowed tier, where the policy has one. */
   readonly approveDestructive?: RuleFacts;

@@ -4,13 +4,7 @@ import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
-import {
-  METHODS_TO_COME,
-  type Method,
-  OPERATOR_METHODS,
-  type Params,
-  params as schemas,
-} from '../protocol/messages.ts';
+import { type Method, OPERATOR_METHODS, type Params, params as schemas } from '../protocol/messages.ts';
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
@@ -22,7 +16,8 @@ import { withChildCalls } from './child-calls.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { authenticate, type Identify, type Identity, principalOf } from './identity.ts';
-import type { Connection, Link } from './link.ts';
+import type { Audience, Connection, Link } from './link.ts';
+import { type LocalOpening, type LocalSession, partOfToolset, toLocalSession } from './local.ts';
 import { createMethods, type Methods, type StatusParts } from './methods.ts';
 import { Outbox } from './outbox.ts';
 import type { Oversight } from './oversight.ts';
@@ -66,7 +61,7 @@ export interface GatewayOptions extends StatusParts, UndoParts {
 
 export class Gateway {
   readonly #options: GatewayOptions;
-  readonly #connections = new Set<Connection>();
+  readonly #connections = new Set<PeerConnection>();
   readonly #events: Events;
   readonly #records: SessionRecords;
   readonly #budget: RequestBudget = { bytes: 0 };
@@ -95,7 +90,7 @@ export class Gateway {
     const silent = powers.after(limits.helloTimeoutMs, () => {
       if (!connection.link) connection.channel.destroy();
     });
-    const connection = { channel } as unknown as Connection;
+    const connection = { channel, destroy: () => channel.destroy() } as unknown as PeerConnection;
     connection.peer = new Peer(channel, {
       limits,
       powers,
@@ -112,6 +107,27 @@ export class Gateway {
       },
     });
     this.#connections.add(connection);
+  }
+
+  /**
+   * Opens a session for a face that lives in this process, by the rules for those of connections. What identity it has the
+   * face knows, as the transport does otherwise. Throws RpcError.
+   */
+  openSession({ identity, ...asked }: LocalOpening, audience: Audience): LocalSession {
+    if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
+    const connection: Connection = { peer: audience, destroy: () => audience.close() };
+    const place = this.#place(asked.workspace);
+    const link = this.#open(connection, { ...asked, ...place, identity, role: 'agent', resumeMs: 0 });
+    return toLocalSession(link, {
+      ...this.#options,
+      drained: () => this.#options.pipeline.queue.wake(),
+      end: (it, reason) => this.#sessions.end(it, reason),
+    });
+  }
+
+  /** Who could answer a question about a call of this session now: operators who listen, and the person at its client. */
+  approversOf(sessionId: string): number {
+    return this.approvers + (this.#sessions.linkOf(sessionId)?.connection?.peer.asks ? 1 : 0);
   }
 
   /** Operators who listen for approvals now. */
@@ -136,7 +152,7 @@ export class Gateway {
   }
 
   /** Errors of the conversation echo what was sent, so that they are recorded and answered without secrets. */
-  async #serve(connection: Connection, method: string, raw: unknown): Promise<unknown> {
+  async #serve(connection: PeerConnection, method: string, raw: unknown): Promise<unknown> {
     try {
       return await this.#dispatch(connection, method, raw);
     } catch (thrown) {
@@ -149,16 +165,13 @@ export class Gateway {
     }
   }
 
-  #dispatch(connection: Connection, method: string, raw: unknown): unknown {
+  #dispatch(connection: PeerConnection, method: string, raw: unknown): unknown {
     const { link } = connection;
     if (!link && method !== 'hello') {
       throw new RpcError('NOT_READY', `the first request is hello, not ${method.slice(0, 64)}`);
     }
     if (!Object.hasOwn(schemas, method)) {
-      const known = METHODS_TO_COME.has(method)
-        ? `${method} is not served by this version yet`
-        : `there is no method ${method.slice(0, 64)}`;
-      throw new RpcError('METHOD_NOT_FOUND', known);
+      throw new RpcError('METHOD_NOT_FOUND', `there is no method ${method.slice(0, 64)}`);
     }
     if (OPERATOR_METHODS.has(method) && link?.session.options.role !== 'operator')
       throw new RpcError('FORBIDDEN', `${method} is for operators`);
@@ -169,7 +182,7 @@ export class Gateway {
     return answer(link as Link, parsed);
   }
 
-  #hello(connection: Connection, params: Params<'hello'>): object {
+  #hello(connection: PeerConnection, params: Params<'hello'>): object {
     if (connection.link) throw new RpcError('INVALID_REQUEST', 'hello was said already');
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
     if (params.protocol !== PROTOCOL) {
@@ -179,15 +192,16 @@ export class Gateway {
     const identity = authenticate(channel, params, this.#options.identify);
     const { resume } = params;
     if (resume) return this.#resume(connection, params, { resume, identity, uid: channel.credentials?.uid });
-    return this.#open(connection, { ...params, ...this.#place(params.workspace), identity });
+    const uid = channel.credentials?.uid;
+    return this.#greeting(this.#open(connection, { ...params, ...this.#place(params.workspace), identity, uid }));
   }
 
-  #open(connection: Connection, asked: Opening): object {
+  #open(connection: Connection, asked: Opening): Link {
     const { limits, powers } = this.#options;
     const resumeMs = Math.min(asked.resumeMs, limits.resumeMaxMs);
     const link = this.#newLink({
       ...asked,
-      ...{ resumeMs, id: powers.uuid(), secret: powers.secret(), uid: connection.channel.credentials?.uid },
+      ...{ resumeMs, id: powers.uuid(), secret: powers.secret() },
       ...{ client: redactText(`${asked.client.name} ${asked.client.version}`), restored: false },
     });
     this.#sessions.add(link, connection);
@@ -195,11 +209,11 @@ export class Gateway {
     this.#options.warm(link.session);
     const { id, client, workspace } = link.session.options;
     powers.log.info({ sessionId: id, client, workspace }, 'session opened');
-    return this.#greeting(link);
+    return link;
   }
 
   /** Whoever comes back gets what it had; the policy of its principal and workspace is read anew. */
-  #resume(connection: Connection, params: Params<'hello'>, claim: Claim): object {
+  #resume(connection: PeerConnection, params: Params<'hello'>, claim: Claim): object {
     const found = this.#sessions.find(claim);
     const had = hadOf(found);
     const { policies, powers } = this.#options;
@@ -268,19 +282,23 @@ export class Gateway {
   #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): Link {
     const { powers, limits, pipeline, catalogue, policies, results, durable } = this.#options;
     const outbox = new Outbox(limits);
-    const { resumeMs, restored } = asked;
+    const { resumeMs, restored, onUpdate } = asked;
+    // Of the moment: plugins and providers come and go.
+    const toolset = partOfToolset(() => catalogue.toolset, asked.has);
     const session: Session = new Session({
       ...{ id, secret, role, client, workspace, root, limits, powers },
       principal: identity.principal,
-      // Of the moment: plugins and providers come and go.
       get toolset() {
-        return catalogue.toolset;
+        return toolset();
       },
       policy: policies.of({ workspace, principal: identity.policy, hello: asked.policy }),
       run: withChildCalls(pipeline.run, () => session),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
       congested: () => outbox.congested || session.isFull,
-      onUpdate: (call, state) => this.#update(outbox, call, state),
+      onUpdate: (call, state) => {
+        this.#update(outbox, call, state);
+        onUpdate?.(call, state);
+      },
       onOutput: (call, stream, data) => {
         const { seq, written } = results.output(call, stream, data);
         if (call.options.progress) outbox.notify('call.output', { callId: call.id, seq, stream, data });
@@ -298,15 +316,27 @@ export class Gateway {
   }
 }
 
+/** A peer of the daemon. */
+interface PeerConnection extends Connection {
+  readonly channel: Channel;
+  peer: Peer;
+}
+
 interface Place {
   readonly workspace: string;
   readonly root: string;
   readonly identity: Identity;
 }
 
-type Opening = Place & Pick<Params<'hello'>, 'client' | 'role' | 'policy' | 'resumeMs'>;
+/** What a face in this process asks for beside. */
+type Part = Partial<Pick<LocalOpening, 'has' | 'onUpdate'>>;
 
-interface NewLink extends Place {
+interface Opening extends Place, Part, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {
+  readonly policy?: string | undefined;
+  readonly uid: number | undefined;
+}
+
+interface NewLink extends Place, Part {
   readonly id: string;
   readonly secret: string;
   readonly client: string;

@@ -34,7 +34,7 @@ export function authenticate(channel: Channel, { token, role }: Params<'hello'>,
 }
 
 /** Of one without a token: a Unix socket's, where the mode of the file lets in. */
-export function principalOf(channel: Channel): string {
+export function principalOf(channel: Pick<Channel, 'kind' | 'credentials'>): string {
   if (channel.kind !== 'unix') return 'unknown';
   return `uid:${channel.credentials?.uid ?? process.getuid?.() ?? '?'}`;
 }

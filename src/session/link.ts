@@ -3,16 +3,27 @@ import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import type { Params, Topic } from '../protocol/messages.ts';
-import type { Peer } from '../protocol/peer.ts';
-import type { Channel } from '../transport/transport.ts';
 import type { Event, Events } from './events.ts';
 import type { Outbox } from './outbox.ts';
 import type { Session } from './session.ts';
 
-/** One peer of the daemon. */
+/** Who is told what happens in a session: a peer of the daemon, or a face that lives in this process. */
+export interface Audience {
+  readonly closed: boolean;
+  /** Whether it reads so slowly that nothing more should be made for it. */
+  readonly congested: boolean;
+  /** Whether it can ask a person about the calls of its session. */
+  readonly asks?: boolean;
+  notify(method: string, params: Record<string, unknown>): void;
+  /** Ends after what it was told has reached it. */
+  close(): void;
+}
+
+/** What a session is connected to. */
 export interface Connection {
-  readonly channel: Channel;
-  peer: Peer;
+  readonly peer: Audience;
+  /** Ends it at once. */
+  destroy(): void;
   /** Once it has said hello, until another connection takes its session over. */
   link?: Link;
 }

@@ -1,6 +1,6 @@
 /** What a session tells its client: at once while one is connected, and kept for a while where one may come back. */
 import type { Limits } from '../limits.ts';
-import type { Peer } from '../protocol/peer.ts';
+import type { Audience } from './link.ts';
 
 interface Notice {
   readonly method: string;
@@ -21,7 +21,7 @@ const NOTICE_BYTES = 256;
 
 export class Outbox {
   readonly #bytesMax: number;
-  #peer: Peer | undefined;
+  #peer: Audience | undefined;
   #waiting: Notice[] = [];
   #bytes = 0;
   /** Pieces of output among what waits. */
@@ -41,7 +41,7 @@ export class Outbox {
   }
 
   /** From now on notices go to this peer, what waited first, after `release`. */
-  attach(peer: Peer): Kept {
+  attach(peer: Audience): Kept {
     this.#peer = peer;
     this.#holding = true;
     const kept = { notices: this.#waiting.length, dropped: this.#dropped };

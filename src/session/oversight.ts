@@ -7,6 +7,7 @@ import type { Turns } from '../pipeline/turns.ts';
 import { decide } from '../policy/decide.ts';
 import { toDecision } from '../policy/explain.ts';
 import type { Params } from '../protocol/messages.ts';
+import type { Approval, Resolution } from '../store/approval.ts';
 import type { Approvals } from '../store/approvals.ts';
 import type { AuditLog } from '../store/audit-log.ts';
 import type { Session } from './session.ts';
@@ -33,9 +34,17 @@ export class Oversight {
     return { approvals: this.#parts.approvals.list() };
   }
 
+  approval(approvalId: string): Approval | undefined {
+    return this.#parts.approvals.get(approvalId);
+  }
+
+  isPending(approvalId: string): boolean {
+    return this.#parts.approvals.list().some((it) => it.approvalId === approvalId);
+  }
+
   /** `recordOf` finds the call of the approval, if it still lives. */
   resolve(
-    { approvalId, ...resolution }: Params<'approvals.resolve'>,
+    { approvalId, ...resolution }: Pick<Approval, 'approvalId'> & Omit<Resolution, 'by'>,
     by: string,
     recordOf: (sessionId: string, callId: string) => CallRecord | undefined,
   ): object {

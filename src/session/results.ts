@@ -18,6 +18,9 @@ export interface ResultsOptions {
 type AfterSeq = Extract<Params<'results.read'>, { callId: string }>;
 type AtOffset = Extract<Params<'results.read'>, { ref: string }>;
 
+/** Of a kept text: what is read of a log is read in whole pieces. */
+const PIECE_BYTES = 64 * 1024;
+
 const ownerOf = ({ sessionId, id: callId, principal, options }: Call): LogOwner => ({
   ...{ sessionId, callId },
   ...(options.detached && { principal }),
@@ -45,6 +48,18 @@ export class Results {
     call.logRef = taken.ref;
     this.#wake(owner);
     return taken;
+  }
+
+  /** Keeps a text of a session as output is kept, for all sessions of its principal; gives its ref. Its secrets are out of it already. */
+  keep({ options: { id, principal, powers } }: Session, text: string): string {
+    const { log } = this.#options;
+    const owner: LogOwner = { sessionId: id, callId: powers.uuid(), principal };
+    const bytes = Buffer.from(text);
+    let ref = '';
+    for (let at = 0; at < bytes.length; at += PIECE_BYTES)
+      ref = log.append(owner, 'stdout', bytes.subarray(at, at + PIECE_BYTES)).ref;
+    log.end(owner, { status: 'done' });
+    return ref;
   }
 
   /** Told of each state of a call; the last one ends its log. */

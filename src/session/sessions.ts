@@ -42,6 +42,10 @@ export class Sessions {
     return [...this.#links.values()];
   }
 
+  linkOf(id: string): Link | undefined {
+    return this.#links.get(id);
+  }
+
   byId(id: string): Session | undefined {
     return this.#links.get(id)?.session;
   }
@@ -80,7 +84,7 @@ export class Sessions {
       before.peer.notify('session.closing', { reason: 'another connection has resumed this session' });
       before.peer.close();
       // One that does not read would hold its place.
-      this.#parts.powers.after(this.#parts.limits.helloTimeoutMs, () => before.channel.destroy());
+      this.#parts.powers.after(this.#parts.limits.helloTimeoutMs, () => before.destroy());
     }
     link.waiting?.cancel();
     link.waiting = undefined;

@@ -4,17 +4,19 @@ import type { Policy } from '../policy/schema.ts';
 import type { Params } from '../protocol/messages.ts';
 import { declarationsOf } from '../tools/declarations.ts';
 import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
+import type { Tool } from '../tools/tool.ts';
 import type { Session } from './session.ts';
 
-export function toolNames({ options, policy: policyNow }: Session): string[] {
+/** Those that some call of could be allowed, in the order of their names. */
+export function visibleTools({ options, policy: policyNow }: Session): Tool[] {
   const policy = policyNow();
-  return toolsOf(options.toolset)
-    .filter((it) => couldAllow(policy, it))
-    .map((it) => it.name);
+  return toolsOf(options.toolset).filter((it) => couldAllow(policy, it));
 }
 
+export const toolNames = (session: Session): string[] => visibleTools(session).map((it) => it.name);
+
 /** Whether a policy speaks of this very tool, under `tools`. */
-const isNamedBy = ({ rules, and }: Policy, name: string): boolean =>
+export const isNamedBy = ({ rules, and }: Policy, name: string): boolean =>
   [rules, ...and.map((it) => it.rules)].flat().some(({ id }) => id === `tools.${name}.decision`);
 
 /** What a program may call is told where the tool that runs programs is. */
@@ -25,20 +27,17 @@ function withTools(description: string, { toolset, limits }: Session['options'],
 }
 
 /** The answer to `tools.list`. */
-export function toolList(
-  { options, policy: policyNow }: Session,
-  { tier, category, format, tools }: Params<'tools.list'>,
-): object {
+export function toolList(session: Session, { tier, category, format, tools }: Params<'tools.list'>): object {
+  const { options, policy: policyNow } = session;
   const policy = policyNow();
   // Whoever asks for a part of them, or for what no model reads, gets all of that.
   const isWhole = tools === 'all' || format === 'ringfence' || tier !== undefined || category !== undefined;
-  const infos = toolsOf(options.toolset)
-    .filter((it) => couldAllow(policy, it))
+  const infos = visibleTools(session)
     .filter((it) => isWhole || !it.isExtra || isNamedBy(policy, it.name))
     .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
     .map((it) => {
       const info = toToolInfo(it, decideTool(policy, it));
-      return it.isolated ? { ...info, description: withTools(info.description, options, policy) } : info;
+      return it.isolated && !it.plugin ? { ...info, description: withTools(info.description, options, policy) } : info;
     });
   return { tools: infos.map((it) => toFormat(it, format)) };
 }

@@ -1,6 +1,6 @@
 /** What a stored approval means to those who wait for it, or answer it. Architecture invariant: pure. */
 import { RpcError, ToolError } from '../errors.ts';
-import type { Answer } from './approval.ts';
+import type { Answer, Approval } from './approval.ts';
 import type { Row } from './approval-table.ts';
 
 /** Who settles what no person did. */
@@ -42,3 +42,15 @@ export function unanswered({ approvalId, draft }: Row): ToolError {
     },
   );
 }
+
+/** Ends a call that nobody has answered yet, and leaves its question: the same call made again takes the answer, or waits on. */
+export function parked({ approvalId, tool }: Pick<Approval, 'approvalId' | 'tool'>): ToolError {
+  return new ToolError('APPROVAL_TIMEOUT', `\`${tool}\` waits for a person's yes (approval ${approvalId})`, {
+    suggestion: `Ask the person to run \`ringfence approvals approve ${approvalId}\` (or deny), then make the very same call again: it takes the answer.`,
+    details: { approvalId, pending: true },
+  });
+}
+
+/** Whether a call that ends for this reason leaves its question to be answered. */
+export const leavesQuestion = ({ code, extras }: ToolError): boolean =>
+  code === 'SHUTTING_DOWN' || (code === 'APPROVAL_TIMEOUT' && extras.details?.pending === true);

@@ -87,6 +87,13 @@ export interface Remember {
   readonly expiresMs?: number | undefined;
 }
 
+/** What an answer for the session stands for: of what is dangerous, and of what runs programs, no more than the very same call. */
+export function rememberFor({ impact, effects, input }: Approval): Remember {
+  const runs =
+    effects.some((it) => it.kind === 'exec') || (typeof input === 'object' && input !== null && 'command' in input);
+  return { scope: 'session', match: impact.level === 'high' || runs ? 'exact' : 'tool' };
+}
+
 export interface Resolution {
   readonly decision: 'approve' | 'deny';
   readonly feedback?: string | undefined;

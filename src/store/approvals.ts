@@ -5,7 +5,7 @@
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import { notAnswerable, SYSTEM, toAnswer, unanswered } from './answer.ts';
+import { leavesQuestion, notAnswerable, SYSTEM, toAnswer, unanswered } from './answer.ts';
 import type { Answer, Approval, ApprovalEvent, Draft, Facts, Grant, Resolution, Settled } from './approval.ts';
 import { ApprovalTable, type Row, toApproval, toFacts } from './approval-table.ts';
 import { covers, Grants } from './grants.ts';
@@ -23,7 +23,7 @@ export interface ApprovalsOptions {
 }
 
 export interface Asking {
-  /** Aborted with a ToolError: SHUTTING_DOWN leaves the question for the next daemon, others withdraw it. */
+  /** Aborted with a ToolError: some leave the question open (`leavesQuestion`), others withdraw it. */
   readonly signal: AbortSignal;
   /** Called when the question is stored, before anybody is told of it. */
   onRequested?(approval: Approval): void;
@@ -100,7 +100,7 @@ export class Approvals implements Disposable {
       const reason = signal.reason as ToolError;
       this.#waiters.delete(approvalId);
       this.#held.delete(approvalId);
-      if (reason.code !== 'SHUTTING_DOWN') this.#endQuietly(row, 'withdrawn');
+      if (!leavesQuestion(reason)) this.#endQuietly(row, 'withdrawn');
       reject(reason);
     };
     const done = () => {

@@ -19,6 +19,7 @@ import gitDiff from './git/diff.ts';
 import gitLog from './git/log.ts';
 import gitShow from './git/show.ts';
 import gitStatus from './git/status.ts';
+import httpRequest from './http/request.ts';
 import terminalExecute from './terminal/execute.ts';
 import terminalInteractive from './terminal/interactive.ts';
 import terminalScript from './terminal/script.ts';
@@ -49,6 +50,7 @@ export const builtinTools = {
   git_log: gitLog,
   git_show: gitShow,
   git_status: gitStatus,
+  http_request: httpRequest,
   terminal_execute: terminalExecute,
   terminal_interactive: terminalInteractive,
   terminal_script: terminalScript,

@@ -6,8 +6,10 @@ import * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import type { PluginCode } from '../plugin-code.ts';
 import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
+import type { Upstream } from './upstream.ts';
 
 declare const checked: unique symbol;
 
@@ -291,6 +293,17 @@ export type Example<Input, Output> =
   | { readonly input: Input; readonly output: Partial<Output> }
   | { readonly input: Input; readonly error: Code };
 
+/** A plugin's code and what it may have; a policy may only lower the bounds. */
+export interface PluginSpec {
+  readonly code: PluginCode;
+  /** Names of the built-in tools that it may call. */
+  readonly tools: readonly string[];
+  readonly memoryMb: number;
+  /** Infinity: what any program may take. */
+  readonly cpuMs: number;
+  readonly outputBytes: number;
+}
+
 export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   /** `group_verb`; the file is `src/tools/<group>/<verb>.ts`. */
   readonly name: string;
@@ -330,8 +343,14 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   commandOf?(input: z.output<I>): CommandLine | undefined;
   /** Whether a call is a program of the caller's, which runs in an isolate host and has no authority but tool calls. Its `run` is never called. */
   readonly isolated?: boolean;
+  /** Whether a call is one HTTP request, which the egress process makes. Its `run` is never called. */
+  readonly connects?: boolean;
+  /** Of a tool that is a plugin's: what runs in its place, with no authority but tool calls. Its `run` is never called. */
+  readonly plugin?: PluginSpec;
   /** Whether it keeps something in its host from one call to the next: it gets a host that only such tools use. */
   readonly keeps?: boolean;
+  /** Of a tool that an external provider has: calls go there, and its `run` is never called. */
+  readonly upstream?: Upstream;
   /** What the call is expected to cost, in US dollars; reserved before it runs. */
   estimateCostUsd?(input: z.output<I>): number;
   /** What a run would do to files, without doing it: runs in the read_only host, before a person is asked. */

@@ -28,19 +28,26 @@ function assertUsable(path: string): void {
     throw new SocketError(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); run: chmod 700 ${folder}`);
 }
 
+/** Listens at `path` for peers of our own protocol. Throws SocketError. */
+export function listenUnix(path: string, accept: (channel: Channel) => void): Promise<Listener> {
+  return listenSocket(path, (socket) => accept(withCredentials(socketChannel(socket), socket)));
+}
+
 /**
- * Listens at `path`. A socket that a dead daemon left is replaced, a live one is an error.
- * Throws SocketError.
+ * Listens at `path`. A socket that a dead daemon left is replaced, a live one is an error. `allowHalfOpen`: who has sent all
+ * may still be answered. Throws SocketError.
  */
-export async function listenUnix(path: string, accept: (channel: Channel) => void): Promise<Listener> {
+export async function listenSocket(
+  path: string,
+  accept: (socket: Socket) => void,
+  { allowHalfOpen = false }: { allowHalfOpen?: boolean } = {},
+): Promise<Listener> {
   assertUsable(path);
   if (lstatSync(path, { throwIfNoEntry: false })) {
     if (await answers(path))
       throw new SocketError(`a daemon already listens at ${path}; stop it with \`ringfence stop\``);
   }
-  const server = createServer({ allowHalfOpen: false }, (socket) =>
-    accept(withCredentials(socketChannel(socket), socket)),
-  );
+  const server = createServer({ allowHalfOpen }, accept);
   // Bound under another name and renamed, so that the path never stands for a socket that refuses.
   const fresh = `${path.slice(0, PATH_BYTES_MAX - 4)}.new`;
   rmSync(fresh, { force: true });

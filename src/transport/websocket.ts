@@ -4,11 +4,11 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
+import { bearerOf, isLoopback, isOwnHost, isOwnOrigin } from './loopback.ts';
 import type { Channel, ChannelEvents, Listener } from './transport.ts';
 
 const PATH = '/v1';
 const PROTOCOLS = { 'ringfence.v1.msgpack': 'msgpack', 'ringfence.v1.json': 'json' } as const;
-const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost']);
 /** Close codes of RFC 6455. */
 const TOO_LARGE = 1009;
 const WRONG_KIND = 1003;
@@ -39,8 +39,7 @@ export async function listenWebSocket(
   accept: (channel: Channel) => void,
 ): Promise<Listener> {
   const { host, port } = options;
-  if (!LOOPBACK.has(host))
-    throw new Error(`--listen takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
+  if (!isLoopback(host)) throw new Error(`--listen takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
   const server = createServer((_, response) => response.writeHead(426).end('This is a WebSocket.\n'));
   server.maxConnections = options.connectionsMax;
   await new Promise<void>((resolve, reject) => {
@@ -54,7 +53,7 @@ export async function listenWebSocket(
     const refusal = refuse(request, bound.port, options);
     if (refusal) return decline(socket, refusal);
     sockets.handleUpgrade(request, socket, head, (webSocket) => {
-      accept(webSocketChannel(webSocket, bearer(request)));
+      accept(webSocketChannel(webSocket, bearerOf(request)));
     });
   });
   const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
@@ -85,20 +84,15 @@ const encodingOf = (socket: WebSocket) => PROTOCOLS[socket.protocol as keyof typ
 
 /** Browsers send an Origin and can be led here by any page, so that only our own is taken; a name that was rebound shows in Host. */
 function refuse(request: IncomingMessage, port: number, { isToken }: WebSocketOptions): string | undefined {
-  const own = [...LOOPBACK].map((name) => (name.includes(':') ? `[${name}]:${port}` : `${name}:${port}`));
   const { host, origin } = request.headers;
-  if (host === undefined || !own.includes(host)) return '403 Forbidden';
-  if (origin !== undefined && !own.some((it) => origin === `http://${it}`)) return '403 Forbidden';
+  if (!isOwnHost(host, port) || !isOwnOrigin(origin, port)) return '403 Forbidden';
   if (new URL(request.url ?? '/', 'http://localhost').pathname !== PATH) return '404 Not Found';
-  const token = bearer(request);
+  const token = bearerOf(request);
   if (token !== undefined && !isToken(token)) return '401 Unauthorized';
   const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((it) => it.trim());
   if (!offered.some((it) => Object.hasOwn(PROTOCOLS, it))) return '400 Bad Request';
   return undefined;
 }
-
-const bearer = (request: IncomingMessage): string | undefined =>
-  /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
 
 function decline(socket: Duplex, status: string): void {
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () => socket.destroy());

@@ -11,15 +11,16 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type * as z from 'zod';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { builtinToolset, toFormat, toolsOf, toToolInfo } from '../../src/tools/registry.ts';
+import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
 import type { Tool } from '../../src/tools/tool.ts';
+import { toolPromises } from '../support/contract.ts';
 import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 /** Nobody is asked; what is denied stays denied. */
 const ALLOW = `${ALLOW_ALL}rules:
+  - { id: requests, match: { tool: http_request }, decision: allow, reason: The policy lists no host. }
   - { id: commits, match: { tool: git_commit }, decision: allow, reason: The examples are ours. }
 `;
 
@@ -81,65 +82,13 @@ function contentOf(workspace: string): string[] {
     });
 }
 
-describe.each(tools.map((tool) => [tool.name, tool] as const))('%s', (name, tool: Tool) => {
-  test.each(tool.examples.map((it) => [JSON.stringify(it.input), it] as const))(
-    'does what its example %s says',
-    async (_, example) => {
+for (const tool of tools)
+  toolPromises(tool, {
+    client: () => client,
+    prepare: () => {
       if (tool.category === 'code_analysis') makeSources(join(daemon.workspace, 'lib'));
-      const result = await client.call(name, example.input);
-      if ('error' in example) expect(result).toMatchObject({ success: false, error: { code: example.error } });
-      else expect(result).toMatchObject({ success: true, data: example.output });
-      if (result.success) expect(tool.output.safeParse(result.data).error).toBeUndefined();
     },
-  );
-
-  test('refuses a parameter that it does not have, by name, before it runs', async () => {
-    const result = await client.call(name, { ...tool.examples[0]?.input, pth: 1 });
-    expect(result).toMatchObject({ success: false, tool: name, error: { code: 'INPUT_INVALID', layer: 'validate' } });
-    expect(result.success || result.error.message).toMatch(/pth: no such parameter/);
   });
-
-  test('describes every parameter and every alias parameter', () => {
-    for (const { parameters, schema } of [
-      { parameters: tool.input.shape, schema: tool.input },
-      ...tool.aliases.map((it) => ({ parameters: it.input.shape, schema: it.input })),
-    ]) {
-      expect(schema.def.catchall?._zod.def.type).toBe('never');
-      for (const [key, value] of Object.entries(parameters))
-        expect(
-          (value as z.ZodType).description ?? (value as { unwrap?(): z.ZodType }).unwrap?.().description,
-          key,
-        ).toBeTruthy();
-    }
-  });
-
-  test('is told in all four formats as a strict object schema', () => {
-    const info = toToolInfo(tool, 'allow');
-    expect(info.inputSchema).toMatchObject({ type: 'object', additionalProperties: false });
-    for (const format of ['ringfence', 'mcp', 'openai', 'anthropic'] as const)
-      expect(toFormat(info, format)).toMatchObject({ name });
-  });
-
-  test('has annotations that say what its tier says', () => {
-    const { annotations, tier } = toToolInfo(tool, 'allow');
-    expect(annotations.readOnlyHint).toBe(tier === 'read_only');
-    if (tier === 'read_only') expect(annotations.destructiveHint).toBe(false);
-    if (tier === 'execute') expect(annotations).toMatchObject({ openWorldHint: true, destructiveHint: true });
-  });
-
-  test('answers by each alias under its own name', async () => {
-    for (const alias of tool.aliases) {
-      const result = await client.call(alias.name, { no: 'such' });
-      expect(result.tool).toBe(name);
-    }
-  });
-
-  test('declares effects of its input', () => {
-    const valid = tool.examples.find((it) => 'output' in it)?.input;
-    // What is kept by the gateway is no file, and what a program calls has its own.
-    if (!tool.state && !tool.isolated) expect(tool.effects(tool.input.parse(valid) as never).length).toBeGreaterThan(0);
-  });
-});
 
 test.each(tools.filter((it) => it.tier === 'write').map((it) => [it.name, it] as const))(
   '%s leaves everything byte for byte as it was when an example fails',
@@ -148,7 +97,7 @@ test.each(tools.filter((it) => it.tier === 'write').map((it) => [it.name, it] as
     for (const example of tool.examples.filter((it) => 'error' in it)) {
       const result = await client.call(name, example.input);
       expect(result).toMatchObject({ success: false });
-      expect(result.metadata.filesChanged).toBeUndefined();
+      expect(result.metadata.filesChanged ?? []).toEqual([]);
       expect(contentOf(daemon.workspace)).toEqual(before);
     }
   },

@@ -250,7 +250,7 @@ test('status tells of hosts, calls and listeners', async () => {
         rssBytes: expect.any(Number),
       }),
     ]),
-    listeners: [daemon.socket],
+    listeners: [daemon.socket, daemon.socket.replace('.sock', '.mcp.sock')],
   });
 });
 

@@ -32,6 +32,15 @@ test('its TypeScript example works against a daemon of this repository', async (
   expect(stdout).toMatch(/^# Ringfence \(\d+ lines\)\nhello from a sandbox\nok execute\n$/);
 });
 
+test('the example of programs gets one answer both ways, by a program with a tenth of the bytes', async () => {
+  await using daemon = await startDaemon({ workspace: root });
+  const { stdout } = await run(process.execPath, [`${root}/examples/code-mode/longest-files.ts`, daemon.socket, root]);
+  expect(stdout).toMatch(/"path":"src\/[\w-]+\.ts","lines":\d+,"exports":\d+/);
+  expect(stdout).toMatch(/^calls: 12 turns of the model, \d+ bytes, about \d+ tokens; tools took [\d.]+ ms$/m);
+  expect(stdout).toMatch(/^program: 1 turns of the model, \d+ bytes, about \d+ tokens; tools took [\d.]+ ms$/m);
+  expect(Number(/^(\d+) times fewer bytes$/m.exec(stdout)?.[1])).toBeGreaterThan(10);
+});
+
 test('the files that it points to exist', () => {
   for (const [, path] of readme.matchAll(/\]\(((?!https?:|#)[^)]+)\)/g))
     expect(existsSync(`${root}/${path}`), path).toBe(true);

@@ -1,0 +1,120 @@
+/** `ringfence plugin check|add|list|remove`: without a daemon, on the state directory; a daemon that runs there sees it at once. */
+import { defaultLimits as limits } from '../limits.ts';
+import { CAPABILITIES, toolsOfCapabilities } from '../plugins/capabilities.ts';
+import { problemsOf } from '../plugins/examine.ts';
+import { type Plugin, PluginError, readPlugin } from '../plugins/package.ts';
+import { pin, pinnedNames, readPin, unpin } from '../plugins/pins.ts';
+import { toolNameOf } from '../plugins/toolset.ts';
+import { builtinToolset } from '../tools/registry.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+
+interface Flags {
+  readonly json?: boolean;
+}
+
+/** Whether a folder would be taken, and what it asks for. Gives the exit code. */
+export async function pluginCheck(folder: string, { json }: Flags): Promise<number> {
+  return orRefused(async () => {
+    const plugin = await examined(folder);
+    if (json) printJson(toShown(plugin));
+    else show(plugin);
+    return EXIT.OK;
+  });
+}
+
+/** Copies a folder's plugin to where no agent comes, in the place of the one that had its name. Gives the exit code. */
+export async function pluginAdd(
+  folder: string,
+  { json, sha256 }: Flags & { sha256?: string },
+  { stateDir, nowMs }: { stateDir: string; nowMs: number },
+): Promise<number> {
+  return orRefused(async () => {
+    const plugin = await examined(folder);
+    if (sha256 !== undefined && sha256.replace(/^sha256:/, '') !== plugin.sha256)
+      throw new PluginError([`${folder} is sha256:${plugin.sha256}, and not what --sha256 says`]);
+    const taken = plugin.manifest.tools
+      .map((it) => toolNameOf(plugin.manifest, it))
+      .find((it) => builtinToolset().has(it));
+    if (taken !== undefined) throw new PluginError([`there is a tool ${taken} already`]);
+    pin(stateDir, plugin, { limits, nowMs });
+    if (json) printJson(toShown(plugin));
+    else {
+      show(plugin);
+      print(`added; what ${folder} becomes from now on changes nothing until it is added again`);
+    }
+    return EXIT.OK;
+  });
+}
+
+/** The pinned plugins. Gives the exit code: 1 where one would not be taken. */
+export async function pluginList({ json }: Flags, stateDir: string): Promise<number> {
+  const rows = pinnedNames(stateDir).map((name) => {
+    try {
+      return toShown(readPin(stateDir, name, limits));
+    } catch (error) {
+      if (!(error instanceof PluginError)) throw error;
+      return { name, problem: error.message };
+    }
+  });
+  if (json) printJson(rows);
+  else
+    for (const row of rows)
+      if ('problem' in row) print(harmless(`${row.name}  off: ${row.problem}`));
+      else
+        print(
+          `${row.name} ${row.version}  sha256:${row.sha256.slice(0, 12)}  ${row.tools.map((it) => it.name).join(', ')}`,
+        );
+  return rows.some((it) => 'problem' in it) ? EXIT.FAILED : EXIT.OK;
+}
+
+export async function pluginRemove(name: string, stateDir: string): Promise<number> {
+  if (unpin(stateDir, name)) return EXIT.OK;
+  const names = pinnedNames(stateDir);
+  throw new CliError(
+    EXIT.FAILED,
+    `there is no plugin ${harmless(name)}${names.length > 0 ? `; there are: ${names.join(', ')}` : ''}`,
+  );
+}
+
+/** Throws PluginError. */
+async function examined(folder: string): Promise<Plugin> {
+  const plugin = readPlugin(folder, limits);
+  const problems = await problemsOf(plugin);
+  if (problems.length > 0) throw new PluginError(problems);
+  return plugin;
+}
+
+function toShown({ manifest, sha256 }: Plugin) {
+  const { name, version, isolation } = manifest;
+  const tools = manifest.tools.map((tool) => ({
+    ...{ name: toolNameOf(manifest, tool), tier: tool.tier, capabilities: tool.capabilities, effects: tool.effects },
+    calls: toolsOfCapabilities(tool.capabilities),
+    limits: tool.limits,
+  }));
+  return { name, version, sha256, isolation, tools };
+}
+
+function show(plugin: Plugin): void {
+  const { manifest } = plugin;
+  const { tools, sha256, isolation } = toShown(plugin);
+  print(harmless(`${manifest.name} ${manifest.version}: ${manifest.title}`));
+  print(`sha256:${sha256}, ${Object.keys(plugin.files).length} files`);
+  if (isolation === 'compartment')
+    print('its code shares a process with other plugins of a session (isolation: compartment); read it first');
+  for (const { name, tier, capabilities, effects } of tools) {
+    print(`\n${name}  ${tier}`);
+    for (const it of capabilities) print(`  may call, as ${it}: ${CAPABILITIES[it].tools.join(', ')}`);
+    if (capabilities.length === 0) print('  may call nothing');
+    for (const { kind, target } of effects) print(harmless(`  says that it may ${kind} ${target}`));
+  }
+}
+
+async function orRefused(action: () => Promise<number>): Promise<number> {
+  try {
+    return await action();
+  } catch (error) {
+    if (!(error instanceof PluginError)) throw error;
+    say(`not taken\n${harmless(error.message)}`);
+    return EXIT.USAGE;
+  }
+}

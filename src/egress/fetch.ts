@@ -1,0 +1,80 @@
+/** One HTTP request of a call, by a guard: for who has no command that could make it. Runs in the egress process, too. */
+import { type IncomingMessage, request } from 'node:http';
+import type { Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { Limits } from '../limits.ts';
+import { toHostName } from '../policy/network.ts';
+import { type Guard, Refused } from './guard.ts';
+import type { HttpAnswer, HttpAsked } from './messages.ts';
+
+/** What came of it; never rejects. Ends with the guard's connections. */
+export async function fetchOnce(asked: HttpAsked, guard: Guard, limits: Limits): Promise<HttpAnswer> {
+  try {
+    const url = new URL(asked.url);
+    const incoming = await send(asked, await connectionTo(url, guard), { url, limits });
+    return await answerOf(incoming, limits.httpBodyBytesMax);
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException;
+    return error instanceof Refused ? { refused: message } : { failed: code ? `${code}: ${message}` : message };
+  }
+}
+
+async function connectionTo({ hostname, port, protocol }: URL, guard: Guard): Promise<Socket> {
+  const isTls = protocol === 'https:';
+  const host = toHostName(hostname);
+  if (host === undefined) throw new Refused(`${hostname} is no host`);
+  const socket = await guard.connect({ host, port: Number(port) || (isTls ? 443 : 80) });
+  if (!isTls) return socket;
+  const isName = !/^[\d.]+$|:/.test(host);
+  const secured = connectTls({ socket, ALPNProtocols: ['http/1.1'], ...(isName && { servername: host }) });
+  await new Promise<void>((resolve, reject) => {
+    secured.once('secureConnect', resolve);
+    secured.once('error', reject);
+    socket.once('close', () => reject(new Error('the connection was closed while it was secured')));
+  });
+  return secured;
+}
+
+/** Nothing is reused, followed or decoded. Rejects where no answer comes. */
+function send(
+  { method, headers, body }: HttpAsked,
+  socket: Socket,
+  { url, limits }: { url: URL; limits: Limits },
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request({
+      ...{ createConnection: () => socket, method, path: `${url.pathname}${url.search}`, setHost: false },
+      headers: {
+        'user-agent': 'ringfence',
+        ...headers,
+        host: url.host,
+        connection: 'close',
+        'accept-encoding': 'identity',
+      },
+      maxHeaderSize: limits.egressHeaderBytesMax,
+    });
+    outgoing.once('response', resolve);
+    outgoing.on('error', reject);
+    socket.once('close', () => reject(new Error('the connection was closed before an answer came')));
+    outgoing.end(body);
+  });
+}
+
+async function answerOf(incoming: IncomingMessage, bytesMax: number): Promise<HttpAnswer> {
+  const pieces: Buffer[] = [];
+  let [bytes, truncated] = [0, false];
+  for await (const piece of incoming as AsyncIterable<Buffer>) {
+    pieces.push(piece);
+    bytes += piece.length;
+    truncated = bytes > bytesMax;
+    if (truncated) break;
+  }
+  incoming.destroy();
+  const headers = Object.entries(incoming.headersDistinct).map(([name, values]) => [name, values?.join(', ') ?? '']);
+  return {
+    status: incoming.statusCode ?? 0,
+    headers: Object.fromEntries(headers) as Record<string, string>,
+    body: Buffer.concat(pieces).subarray(0, bytesMax),
+    truncated,
+  };
+}

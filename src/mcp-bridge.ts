@@ -1,0 +1,136 @@
+/**
+ * `ringfence mcp`: the bytes of an MCP client to the daemon's socket and back. Its clients start one for each of their windows, so
+ * that it loads next to nothing; standard output is theirs alone.
+ */
+import type { Socket } from 'node:net';
+import { resolve } from 'node:path';
+import { scheduler } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { type Environment, mcpSockets, withRuntimeDir } from './places.ts';
+import { connectUnix } from './transport/unix-socket.ts';
+
+/** As of the other verbs: usage, no daemon, a signal. */
+const EXIT = { USAGE: 2, UNREACHABLE: 3, INTERRUPTED: 130, TERMINATED: 143 };
+/** How long the daemon may take to answer what is under way when the client has sent all, with room. */
+const END_MS = 2_000;
+/** Another bridge may be starting the daemon at the same time. */
+const START_TRIES = 200;
+const START_TRY_MS = 50;
+
+const say = (text: string): void => void process.stderr.write(`ringfence mcp: ${text}\n`);
+
+function leave(code: number, why?: string): never {
+  if (why !== undefined) say(why);
+  process.exit(code);
+}
+
+function readFlags() {
+  try {
+    return parseArgs({
+      options: {
+        socket: { type: 'string' },
+        state: { type: 'string' },
+        workspace: { type: 'string' },
+        tools: { type: 'string' },
+        'read-only': { type: 'boolean' },
+        policy: { type: 'string' },
+        'no-autostart': { type: 'boolean' },
+      },
+      args: process.argv.slice(3),
+    }).values;
+  } catch (error) {
+    return leave(EXIT.USAGE, `${(error as Error).message} (ringfence mcp --help says more)`);
+  }
+}
+
+type Flags = ReturnType<typeof readFlags>;
+
+const uid = process.getuid?.() ?? 0;
+
+/** The first socket at which a daemon answers. Throws what it says of one that is another user's. */
+async function findDaemon(flags: Flags, env: Environment): Promise<Socket | undefined> {
+  for (const path of mcpSockets(flags, env, uid)) {
+    try {
+      return (await connectUnix(path)).socket;
+    } catch (error) {
+      if (!['ENOENT', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    }
+  }
+  return undefined;
+}
+
+/** Starts a daemon for the folder that the client works in, unless another bridge is about to. */
+async function startDaemon(flags: Flags, env: Environment, folder: string): Promise<Socket> {
+  const [{ startDaemon: start }, { findPlaces }] = await Promise.all([
+    import('./cli/connect.ts'),
+    import('./places.ts'),
+  ]);
+  const whole = withRuntimeDir(env, uid);
+  const failed = await start(findPlaces(flags, whole), ['--workspace', folder], {
+    env: whole,
+    cwd: process.cwd(),
+  }).then(
+    () => undefined,
+    (error: Error) => error,
+  );
+  for (let tries = 0; tries < START_TRIES; tries++) {
+    const socket = await findDaemon(flags, whole);
+    if (socket) return socket;
+    if (failed && !/another daemon|already listens/.test(failed.message)) break;
+    await scheduler.wait(START_TRY_MS);
+  }
+  throw failed ?? new Error('the daemon that was started does not answer');
+}
+
+/** What this client asks for, as the first line; docs/mcp.md has its shape. */
+function opening(flags: Flags, { CLAUDE_PROJECT_DIR: project }: Environment, resolved: string | undefined): string {
+  const params = {
+    ...(resolved !== undefined && { workspace: resolved }),
+    ...(project && { project }),
+    cwd: process.cwd(),
+    ...(flags.tools !== undefined && {
+      tools: flags.tools
+        .split(',')
+        .map((it) => it.trim())
+        .filter(Boolean),
+    }),
+    ...(flags['read-only'] && { readOnly: true }),
+    ...(flags.policy !== undefined && { policy: flags.policy }),
+  };
+  return `${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/ringfence/open', params })}\n`;
+}
+
+/** Until either side ends. */
+function pipe(socket: Socket): void {
+  let isOver = false;
+  process.stdin.on('end', () => {
+    isOver = true;
+    void scheduler.wait(END_MS).then(() => leave(0));
+  });
+  process.stdout.on('error', () => leave(0)); // The client is gone.
+  socket.on('error', ({ message }) => leave(EXIT.UNREACHABLE, `the connection to the daemon broke: ${message}`));
+  socket.on('close', () =>
+    isOver ? leave(0) : leave(EXIT.UNREACHABLE, 'the daemon has ended; start the MCP server again to start it anew'),
+  );
+  process.stdin.pipe(socket);
+  socket.pipe(process.stdout);
+}
+
+process.on('SIGINT', () => leave(EXIT.INTERRUPTED));
+process.on('SIGTERM', () => leave(EXIT.TERMINATED));
+const flags = readFlags();
+const env: Environment = process.env;
+try {
+  const workspace = flags.workspace === undefined ? undefined : resolve(flags.workspace);
+  let socket = await findDaemon(flags, env);
+  if (!socket && flags['no-autostart'])
+    leave(
+      EXIT.UNREACHABLE,
+      `no daemon listens at ${mcpSockets(flags, env, uid).join(' or ')}; start one with: ringfence serve`,
+    );
+  socket ??= await startDaemon(flags, env, workspace ?? env.CLAUDE_PROJECT_DIR ?? process.cwd());
+  socket.write(opening(flags, env, workspace));
+  pipe(socket);
+} catch (error) {
+  leave(EXIT.UNREACHABLE, (error as Error).message);
+}

@@ -1,0 +1,190 @@
+/** One connection to mcp.sock: whose it is, which era it speaks, and the session of its requests. */
+import type { Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import {
+  PROTOCOL_VERSION_META_KEY,
+  type Server,
+  type ServerContext,
+  UnsupportedProtocolVersionError,
+} from '@modelcontextprotocol/server';
+import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server/stdio';
+import { RpcError } from '../errors.ts';
+import type { Approval, Resolution } from '../store/approval.ts';
+import { choiceOf, folderOf, OPEN_METHOD, type Opening, PLAIN_OPENING, parseOpening } from './opening.ts';
+import { toForm, toResolution } from './question.ts';
+import { asksByForm, createServer, type ServedClient, type ServerParts } from './server.ts';
+import { McpSession, type McpSessionParts } from './session.ts';
+import { type Caller, named, type SharedSessions } from './shared.ts';
+import { partOf } from './tools.ts';
+import { Wire } from './wire.ts';
+
+export interface ConnectionParts extends ServerParts, McpSessionParts {
+  readonly shared: SharedSessions;
+  /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
+  resolveWorkspace(path: string): { workspace: string };
+  onEnd(connection: McpConnection): void;
+}
+
+const MODERN_VERSIONS = ['2026-07-28'];
+
+interface Capabilities {
+  readonly roots?: object;
+  readonly elicitation?: object;
+}
+
+export class McpConnection {
+  readonly #parts: ConnectionParts;
+  readonly #caller: Caller;
+  readonly #wire: Wire;
+  readonly #handle: StdioServerHandle;
+  #opening: Opening = PLAIN_OPENING;
+  /** Why its requests can't be served. */
+  #refusal: RpcError | undefined;
+  #server: Server | undefined;
+  /** Of the connection, where it opened with `initialize`. */
+  #session: Promise<McpSession> | undefined;
+  /** Whether it may be told something of its own accord. */
+  #isReady = false;
+
+  constructor(socket: Socket, caller: Caller, parts: ConnectionParts) {
+    this.#parts = parts;
+    this.#caller = caller;
+    const { limits, powers } = parts;
+    this.#wire = new Wire(socket, {
+      ...{ limits, powers },
+      intercept: (message, isFirst) => this.#intercept(message, isFirst),
+      onDrain: () => void this.#session?.then((it) => it.drained()).catch(() => {}), // It never was opened.
+      onEnd: () => this.#ended(),
+    });
+    this.#handle = serveStdio(({ era }) => this.#serve(era), {
+      transport: this.#wire,
+      maxSubscriptions: limits.subscriptionsMax,
+      onerror: ({ message }) => powers.log.debug({ reason: message }, 'an MCP connection'),
+    });
+  }
+
+  /** Tells the client that its list of tools may be another one. */
+  toolsChanged(): void {
+    // It may end meanwhile.
+    if (this.#isReady) void this.#server?.sendToolListChanged().catch(() => {});
+  }
+
+  /** Ends it after what was answered is written. */
+  async close(): Promise<void> {
+    await this.#handle.close();
+  }
+
+  #serve(era: ServedClient['era']): Server {
+    const { identity, mayAnswer } = this.#caller;
+    const server = createServer(
+      {
+        ...{ era, mayAnswer, principal: identity.principal },
+        choice: () => choiceOf(this.#opening),
+        use: (context, work) => (era === 'legacy' ? this.#own().then(work) : this.#useShared(context, work)),
+      },
+      this.#parts,
+    );
+    this.#isReady = era === 'modern';
+    server.oninitialized = () => {
+      this.#isReady = true;
+    };
+    this.#server = server;
+    return server;
+  }
+
+  #useShared<T>(context: ServerContext, work: (session: McpSession) => Promise<T>): Promise<T> {
+    if (this.#refusal) throw this.#refusal;
+    return this.#parts.shared.use({ opening: this.#opening, caller: this.#caller, context }, work);
+  }
+
+  /** The connection's own session, opened when it is first needed: what it works on may be for the client to say. */
+  #own(): Promise<McpSession> {
+    this.#session ??= this.#open().catch((error: unknown) => {
+      this.#session = undefined;
+      throw error;
+    });
+    return this.#session;
+  }
+
+  async #open(): Promise<McpSession> {
+    if (this.#refusal) throw this.#refusal;
+    const { resolveWorkspace } = this.#parts;
+    const { identity, uid, mayAnswer } = this.#caller;
+    const capabilities = this.#server?.getClientCapabilities() as Capabilities | undefined;
+    const roots = capabilities?.roots && isUnsaid(this.#opening) ? await this.#roots() : [];
+    const asks = mayAnswer && asksByForm(capabilities?.elicitation);
+    const session = new McpSession(
+      {
+        ...{ identity, uid, asks, client: named(this.#server?.getClientVersion()) },
+        workspace: folderOf(this.#opening, roots, resolveWorkspace),
+        ...{ policy: this.#opening.policy, has: partOf(choiceOf(this.#opening)) },
+        ...(asks && { ask: (approval: Approval, signal: AbortSignal) => this.#ask(approval, signal) }),
+        congested: () => this.#wire.congested,
+        onClosed: () => void this.close(),
+      },
+      this.#parts,
+    );
+    if (this.#wire.closed) void session.end('its connection ended');
+    return session;
+  }
+
+  /** Folders that the client has open; none where it does not say in time. */
+  async #roots(): Promise<string[]> {
+    try {
+      const { roots = [] } = (await this.#server?.listRoots({}, { timeout: this.#parts.limits.mcpRootsMs })) ?? {};
+      return roots.slice(0, ROOTS_MAX).flatMap(({ uri }) => (uri.startsWith('file://') ? [fileURLToPath(uri)] : []));
+    } catch (error) {
+      this.#parts.powers.log.info({ reason: (error as Error).message }, 'an MCP client did not name its roots');
+      return [];
+    }
+  }
+
+  async #ask(approval: Approval, signal: AbortSignal): Promise<Omit<Resolution, 'by'> | undefined> {
+    const timeout = Math.max(1, Date.parse(approval.expiresAt) - this.#parts.powers.now());
+    const params = { ...toForm(approval) };
+    const answer = await this.#server?.request({ method: 'elicitation/create', params }, { signal, timeout });
+    return answer && toResolution(answer as Parameters<typeof toResolution>[0], approval);
+  }
+
+  #intercept(message: Record<string, unknown>, isFirst: boolean): boolean {
+    const { method } = message;
+    const params = message.params as Record<string, unknown> | undefined;
+    if (method === OPEN_METHOD) {
+      this.#setOpening(params, isFirst);
+      return true;
+    }
+    const meta = params?._meta as Record<string, unknown> | undefined;
+    const requested = meta?.[PROTOCOL_VERSION_META_KEY];
+    // The SDK looks at the first one only.
+    if (typeof requested === 'string' && !MODERN_VERSIONS.includes(requested))
+      throw new UnsupportedProtocolVersionError({ supported: MODERN_VERSIONS, requested });
+    if (method === 'initialize') this.#assertServable(params?.capabilities as Capabilities | undefined);
+    return false;
+  }
+
+  /** A client that can't be served hears it in the answer to its first request, which it shows its person. */
+  #assertServable(capabilities: Capabilities | undefined): void {
+    if (this.#refusal) throw this.#refusal;
+    if (!capabilities?.roots || !isUnsaid(this.#opening)) folderOf(this.#opening, [], this.#parts.resolveWorkspace);
+  }
+
+  #setOpening(params: unknown, isFirst: boolean): void {
+    try {
+      if (!isFirst) throw new RpcError('INVALID_REQUEST', `${OPEN_METHOD} comes before anything else`);
+      this.#opening = parseOpening(params);
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      this.#refusal = error;
+    }
+  }
+
+  #ended(): void {
+    void this.#session?.then((it) => it.end('its connection ended')).catch(() => {}); // It never was opened.
+    this.#parts.onEnd(this);
+  }
+}
+
+const ROOTS_MAX = 16;
+
+/** Whether the client's roots may say where it works. */
+const isUnsaid = ({ workspace }: Opening): boolean => workspace === undefined;

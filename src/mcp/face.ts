@@ -1,0 +1,61 @@
+/** The MCP face of the daemon: its connections, and who is told that tools have changed. */
+import type { Socket } from 'node:net';
+import type { Identify } from '../session/identity.ts';
+import type { Listener } from '../transport/transport.ts';
+import { McpConnection } from './connection.ts';
+import type { HttpListener } from './http.ts';
+import type { McpSessionParts } from './session.ts';
+import { type Caller, SharedSessions } from './shared.ts';
+import { ToolLists } from './tools.ts';
+
+export interface FaceParts extends McpSessionParts {
+  readonly version: string;
+  /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
+  resolveWorkspace(path: string): { workspace: string };
+}
+
+export class McpFace {
+  readonly #parts: FaceParts;
+  readonly #connections = new Set<McpConnection>();
+  readonly #shared: SharedSessions;
+  readonly #lists = new ToolLists();
+  readonly #stateKey: string;
+  #http: HttpListener | undefined;
+
+  constructor(parts: FaceParts) {
+    this.#parts = parts;
+    this.#shared = new SharedSessions(parts);
+    this.#stateKey = parts.powers.secret();
+  }
+
+  /** Takes a connection, unless there are too many. */
+  accept(socket: Socket, caller: Caller): void {
+    if (this.#connections.size >= this.#parts.limits.mcpConnectionsMax) return void socket.destroy();
+    const connection = new McpConnection(socket, caller, {
+      ...this.#parts,
+      ...{ shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey },
+      onEnd: (it) => this.#connections.delete(it),
+    });
+    this.#connections.add(connection);
+  }
+
+  /** Serves HTTP, too. Throws where the address can't be had. */
+  async listenHttp(address: { host: string; port: number }, identify: Identify): Promise<Listener> {
+    const { listenHttp } = await import('./http.ts');
+    const served = { shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey, identify };
+    this.#http = await listenHttp(address, { ...this.#parts, ...served });
+    return this.#http;
+  }
+
+  /** Policy, plugins or providers have changed. */
+  toolsChanged(): void {
+    for (const it of this.#connections) it.toolsChanged();
+    this.#http?.toolsChanged();
+  }
+
+  /** Ends all connections and sessions. */
+  async close(reason: string): Promise<void> {
+    await Promise.all([...this.#connections].map((it) => it.close()));
+    await this.#shared.end(reason);
+  }
+}

@@ -1,0 +1,172 @@
+/**
+ * MCP over HTTP on loopback, for clients that can't open a socket. A browser that is led here by a page, a name that was rebound
+ * and whoever has no token get no further than their headers.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { toNodeHandler } from '@modelcontextprotocol/node';
+import {
+  type AuthInfo,
+  createMcpHandler,
+  isJsonContentType,
+  type McpHttpHandler,
+  type McpRequestContext,
+} from '@modelcontextprotocol/server';
+import { RpcError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import { decodeJson } from '../protocol/json.ts';
+import type { Identify, Identity } from '../session/identity.ts';
+import { bearerOf, isLoopback, isOwnHost, isOwnOrigin } from '../transport/loopback.ts';
+import type { Listener } from '../transport/transport.ts';
+import { choiceOf, type Opening, parseOpening } from './opening.ts';
+import { createServer as createMcpServer, type ServerParts } from './server.ts';
+import type { SharedSessions } from './shared.ts';
+
+export interface HttpParts extends ServerParts {
+  readonly shared: SharedSessions;
+  readonly identify: Identify;
+}
+
+export interface HttpListener extends Listener {
+  toolsChanged(): void;
+}
+
+const PATH = '/mcp';
+
+/** Throws where the address is no loopback one, or the port is taken. */
+export async function listenHttp(
+  { host, port }: { host: string; port: number },
+  parts: HttpParts,
+): Promise<HttpListener> {
+  const { limits, powers } = parts;
+  if (!isLoopback(host))
+    throw new Error(`--listen-http takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
+  const handler = createMcpHandler((context) => serve(context, parts), {
+    maxRequestBodySize: limits.mcpMessageBytesMax,
+    maxSubscriptions: limits.subscriptionsMax,
+    onerror: ({ message }) => powers.log.debug({ reason: message }, 'an MCP request over HTTP'),
+  });
+  const server = createServer({ requestTimeout: limits.frameIdleMs, headersTimeout: limits.helloTimeoutMs });
+  server.maxConnections = limits.mcpConnectionsMax;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, resolve);
+  });
+  const bound = server.address() as AddressInfo;
+  const answer = toNodeHandler(handler);
+  server.on('request', (request, response) => {
+    void receive(request, { port: bound.port, limits, identify: parts.identify }).then(
+      ({ auth, body }) => answer(Object.assign(request, { auth }) as Parameters<typeof answer>[0], response, body),
+      (error: unknown) =>
+        refuse(response, error instanceof Refusal ? error : new Refusal(400, (error as Error).message)),
+    );
+  });
+  const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+  return {
+    address: `http://${shown}:${bound.port}${PATH}`,
+    toolsChanged: () => handler.notify.toolsChanged(),
+    [Symbol.asyncDispose]: () => close(server, handler),
+  };
+}
+
+async function close(server: Server, handler: McpHttpHandler): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  await handler.close();
+  server.closeAllConnections();
+  await closed;
+}
+
+/** What a client gets that is not served: a status, and what it shows its person. */
+class Refusal extends Error {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+
+  constructor(status: number, message: string, headers: Record<string, string> = {}) {
+    super(message);
+    this.status = status;
+    this.headers = headers;
+  }
+}
+
+interface Received {
+  readonly auth: AuthInfo;
+  readonly body: unknown;
+}
+
+/** Throws Refusal, and RpcError for a body that is no message. */
+async function receive(
+  request: IncomingMessage,
+  { port, limits, identify }: { port: number; limits: Limits; identify: Identify },
+): Promise<Received> {
+  const { headers, method, url = '/' } = request;
+  if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
+    throw new Refusal(
+      403,
+      'this host or origin is not served: requests come from this machine, and from no page of another',
+    );
+  const { pathname } = new URL(url, 'http://localhost');
+  if (pathname !== PATH) throw new Refusal(404, `there is nothing here; MCP is at ${PATH}`);
+  const token = bearerOf(request);
+  const identity = token === undefined ? undefined : identify(token);
+  if (!token || !identity)
+    throw new Refusal(401, 'a token is needed, as Authorization: Bearer; agent.token in the state directory has one', {
+      'www-authenticate': `Bearer realm="ringfence"${token === undefined ? '' : ', error="invalid_token"'}`,
+    });
+  const auth = { token, clientId: identity.principal, scopes: [], extra: { identity } };
+  const isMessage = method === 'POST' && isJsonContentType(headers['content-type']);
+  return { auth, body: isMessage ? decodeJson(await bodyOf(request, limits), limits) : undefined };
+}
+
+/** Throws Refusal for one that is too long. */
+async function bodyOf(request: IncomingMessage, { mcpMessageBytesMax: max }: Limits): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    length += piece.length;
+    if (length > max) throw new Refusal(413, `a body over the bound of ${max} bytes`, { connection: 'close' });
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+function refuse(response: ServerResponse, { status, message, headers }: Refusal): void {
+  const code = status === 400 ? -32700 : -32_000;
+  const body = JSON.stringify({ jsonrpc: '2.0', id: null, error: { code, message } });
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
+}
+
+/** One request: its bearer says whose it is, its URL what it asks for. */
+function serve({ era, authInfo, requestInfo }: McpRequestContext, parts: HttpParts) {
+  const identity = authInfo?.extra?.identity as Identity;
+  // Only who bears the operator's own token could answer questions anyway.
+  const mayAnswer = identity.role === 'operator';
+  const opening = once(() => openingOf(new URL(requestInfo?.url ?? '', 'http://localhost').searchParams));
+  const caller = { identity, uid: undefined, mayAnswer };
+  return createMcpServer(
+    {
+      ...{ era, mayAnswer, principal: identity.principal, choice: () => choiceOf(opening()) },
+      use: async (context, work) => parts.shared.use({ opening: opening(), caller, context }, work),
+    },
+    parts,
+  );
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}
+
+/** `?workspace=/abs&tools=a,b&readOnly=true&policy=name`. Throws RpcError INVALID_PARAMS. */
+function openingOf(query: URLSearchParams): Opening {
+  const { tools, readOnly, ...others } = Object.fromEntries(query);
+  if (readOnly !== undefined && readOnly !== 'true' && readOnly !== 'false')
+    throw new RpcError('INVALID_PARAMS', `readOnly is true or false, not ${readOnly.slice(0, 32)}`);
+  return parseOpening({
+    ...others,
+    ...(tools !== undefined && { tools: tools.split(',') }),
+    ...(readOnly !== undefined && { readOnly: readOnly === 'true' }),
+  });
+}

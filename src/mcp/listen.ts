@@ -1,0 +1,65 @@
+/** Where MCP is served: mcp.sock, where who connects is who the kernel says, and HTTP. The SDK is loaded when the first one comes. */
+import type { Socket } from 'node:net';
+import type { Events } from '../session/events.ts';
+import { type Identify, principalOf } from '../session/identity.ts';
+import type { Catalogue } from '../tools/catalogue.ts';
+import { peerCredentials } from '../transport/peer-credentials.ts';
+import type { Listener } from '../transport/transport.ts';
+import { listenSocket } from '../transport/unix-socket.ts';
+import type { FaceParts, McpFace } from './face.ts';
+import type { Caller } from './shared.ts';
+
+export interface ListenParts extends FaceParts {
+  readonly socket: string;
+  /** On loopback; served where it is said. */
+  readonly http: { readonly host: string; readonly port: number } | undefined;
+  readonly identify: Identify;
+  readonly catalogue: Catalogue;
+  readonly events: Events;
+}
+
+/** Gives each listener to `add` as soon as it listens. Throws SocketError; Error for an address that can't be had. */
+export async function listenMcp(parts: ListenParts, add: (listener: Listener) => void): Promise<void> {
+  const { powers, catalogue, events, http } = parts;
+  let loading: Promise<McpFace> | undefined;
+  const load = (): Promise<McpFace> => {
+    loading ??= import('./face.ts').then(({ McpFace: Face }) => new Face(parts));
+    return loading;
+  };
+  const accept = (socket: Socket) => {
+    // It may end before the face is there.
+    socket.on('error', () => socket.destroy());
+    load().then(
+      (face) => face.accept(socket, callerOf(socket)),
+      (error: unknown) => {
+        powers.log.error({ error }, 'the MCP face could not be loaded');
+        socket.destroy();
+      },
+    );
+  };
+  const listener = await listenSocket(parts.socket, accept, { allowHalfOpen: true });
+  const changed = () => void loading?.then((face) => face.toolsChanged());
+  const told = [catalogue.onChange(changed), events.listen(({ topic }) => topic === 'policy' && changed())];
+  add({
+    address: listener.address,
+    async [Symbol.asyncDispose]() {
+      for (const it of told) it[Symbol.dispose]();
+      const closed = listener[Symbol.asyncDispose]();
+      await (await loading)?.close('the daemon is shutting down');
+      await closed;
+    },
+  });
+  if (http) add(await (await load()).listenHttp(http, parts.identify));
+}
+
+/**
+ * Whoever the mode of the socket lets in. It is the daemon's own user, or root: both may read the operator's token, so that what
+ * they say a person answered is theirs to say.
+ */
+function callerOf(socket: Socket): Caller {
+  const credentials = peerCredentials(socket);
+  const me = process.getuid?.();
+  const mayAnswer = !credentials || credentials.uid === me || credentials.uid === 0;
+  const principal = principalOf({ kind: 'unix', ...(credentials && { credentials }) });
+  return { identity: { role: 'agent', principal }, uid: credentials?.uid, mayAnswer };
+}

@@ -1,0 +1,180 @@
+/**
+ * What calls come to, in the words of MCP. Architecture invariant: one of three places where errors are converted (here: to
+ * `isError` results, which a model can act on, and JSON-RPC errors, which it never sees).
+ */
+import { type CallToolResult, ProtocolError, type ResourceLink } from '@modelcontextprotocol/server';
+import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
+import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import { encodeJson } from '../protocol/json.ts';
+
+type Block = CallToolResult['content'][number];
+
+export interface MapParts {
+  readonly limits: Limits;
+  /** Keeps a text that does not fit, and gives its ref. */
+  keep(text: string): string;
+  /** Whether the client knows links to resources (since 2025-06-18). */
+  readonly links: boolean;
+}
+
+/** A string that is told as it is: in JSON its line ends would be escapes, which cost tokens and mislead. */
+const RAW_CHARS = 200;
+const isRaw = (value: unknown): value is string =>
+  typeof value === 'string' && (value.includes('\n') || value.length > RAW_CHARS);
+
+const json = (value: unknown): string => encodeJson(value).toString();
+
+export const uriOf = (ref: string): string => `ringfence://result/${ref}`;
+
+export function toCallResult(result: ToolResult, parts: MapParts): CallToolResult {
+  const body = new Body(parts, parts.limits.mcpTextBytesMax);
+  addResult(body, result);
+  const { metadata, callId } = result;
+  const { durationMs, tier, cached, undo } = metadata;
+  const told = result.success ? structuredOf(result.data, parts.limits) : { error: structuredError(result.error) };
+  return {
+    content: body.blocks,
+    ...(told && { structuredContent: told }),
+    ...(!result.success && { isError: true }),
+    _meta: { 'ringfence/call': { callId, durationMs, cached, undo, ...(tier && { tier }) } },
+  };
+}
+
+/** All results of a batch in their order, each under a line that says which it is. */
+export function toBatchResult(
+  calls: readonly { readonly id: string }[],
+  result: BatchResult | BatchEstimate,
+  parts: MapParts,
+): CallToolResult {
+  const body = new Body(parts, parts.limits.mcpTextBytesMax);
+  if (!('results' in result)) return { content: [{ type: 'text', text: json(result) }] };
+  const { success, metadata, error, results } = result;
+  const { totalCalls, successCount, failureCount, skippedCount, durationMs } = metadata;
+  body.add(json({ success, totalCalls, successCount, failureCount, skippedCount, durationMs }));
+  if (error) body.add(errorText(error));
+  for (const [at, it] of error ? [] : results.entries()) {
+    // What one does not use the next ones may.
+    const share = new Body(parts, Math.floor(body.left / (results.length - at)));
+    share.add(`## ${calls[at]?.id}: ${it.tool} ${it.success ? 'ok' : 'failed'}`);
+    addResult(share, it);
+    body.take(share);
+  }
+  return { content: body.blocks, ...(!success && { isError: true }) };
+}
+
+/** A failure that no call has. */
+export const toErrorResult = (text: string): CallToolResult => ({ content: [{ type: 'text', text }], isError: true });
+
+/** A fault of the conversation. */
+export function toProtocolError({ code, message, data }: RpcError): ProtocolError {
+  return new ProtocolError(RPC_CODES[code], message, { code, ...data });
+}
+
+function addResult(body: Body, result: ToolResult): void {
+  if (result.success) for (const text of textsOf(result.data)) body.add(text);
+  else body.add(errorText(result.error));
+  const { warnings = [], denied = [], truncated } = result.metadata;
+  for (const it of warnings) body.add(`warning: ${it}`);
+  if (denied.length > 0) body.add(`kept from: ${json(denied)}`);
+  if (truncated?.ref !== undefined)
+    body.link(truncated.ref, truncated.bytesTotal, `[not all output is here; all ${truncated.bytesTotal} bytes are in`);
+}
+
+/** Texts as they are, and what is left as JSON behind them. */
+function textsOf(data: unknown): string[] {
+  if (typeof data === 'string') return [data];
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return [json(data ?? null)];
+  const entries = Object.entries(data);
+  const raw = entries.filter(([, value]) => isRaw(value)) as [string, string][];
+  const rest = entries.filter(([, value]) => !isRaw(value));
+  return [
+    ...raw.map(([name, text]) => (raw.length > 1 ? `${name}:\n${text}` : text)),
+    ...(rest.length > 0 ? [json(Object.fromEntries(rest))] : []),
+  ];
+}
+
+/** What happened, what to do about it, and the facts. */
+function errorText({ code, message, suggestion, details }: WireError): string {
+  // The message says the issues already.
+  const { issues: _, ...more } = details ?? {};
+  const facts = Object.keys(more).length > 0 ? textsOf(more) : [];
+  return [`${code}: ${message}`, ...(suggestion === undefined ? [] : [suggestion]), ...facts].join('\n');
+}
+
+/** The machine's form: details only where they are short. */
+function structuredError({ details, ...error }: WireError): object {
+  const isShort = details !== undefined && json(details).length <= DETAILS_CHARS;
+  return isShort ? { ...error, details } : error;
+}
+const DETAILS_CHARS = 2_000;
+
+/** Small data without texts; larger would only be sent twice. */
+function structuredOf(data: unknown, { mcpStructuredBytesMax }: Limits): Record<string, unknown> | undefined {
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return undefined;
+  if (Object.values(data).some(isRaw)) return undefined;
+  const text = json(data);
+  return text.length <= mcpStructuredBytesMax ? (JSON.parse(text) as Record<string, unknown>) : undefined;
+}
+
+/** The content of one result, as far as there is room. */
+class Body {
+  readonly blocks: Block[] = [];
+  readonly #parts: MapParts;
+  #left: number;
+
+  constructor(parts: MapParts, room: number) {
+    this.#parts = parts;
+    this.#left = room;
+  }
+
+  /** Bytes that there is room for. */
+  get left(): number {
+    return this.#left;
+  }
+
+  /** Adds a text, or so much of it as there is room for, and where the rest is. */
+  add(text: string): void {
+    // A UTF-16 unit is at most three bytes.
+    if (3 * text.length <= this.#left) return this.#push(text, text.length);
+    const bytes = Buffer.from(text);
+    if (bytes.length <= this.#left) return this.#push(text, bytes.length);
+    const shown = cutAt(bytes, Math.max(0, this.#left));
+    const ref = this.#parts.keep(text);
+    if (shown > 0) this.#push(bytes.toString('utf8', 0, shown), shown);
+    this.link(
+      ref,
+      bytes.length,
+      `[cut: ${shown} of ${bytes.length} bytes are shown; the rest is in`,
+      `?offset=${shown}`,
+    );
+  }
+
+  /** Says where a whole text is. */
+  link(ref: string, size: number, note: string, query = ''): void {
+    const uri = `${uriOf(ref)}${query}`;
+    this.blocks.push({ type: 'text', text: `${note} the resource ${uri}]` });
+    const link: ResourceLink = { type: 'resource_link', uri, name: `result ${ref}`, mimeType: 'text/plain', size };
+    if (this.#parts.links) this.blocks.push(link);
+  }
+
+  /** Adds what another one has. */
+  take({ blocks }: Body): void {
+    this.blocks.push(...blocks);
+    for (const it of blocks) if (it.type === 'text') this.#left -= Buffer.byteLength(it.text);
+  }
+
+  #push(text: string, bytes: number): void {
+    this.blocks.push({ type: 'text', text });
+    this.#left -= bytes;
+  }
+}
+
+/** Where a text of more than `max` bytes is cut: behind a line where one ends near, never within a character. */
+function cutAt(bytes: Buffer, max: number): number {
+  const line = bytes.lastIndexOf(0x0a, max - 1) + 1;
+  if (line > max / 2) return line;
+  let at = max;
+  while (at > 0 && ((bytes[at] ?? 0) & 0xc0) === 0x80) at -= 1;
+  return at;
+}

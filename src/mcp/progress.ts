@@ -1,0 +1,59 @@
+/** What a client hears of a request while it waits: often enough to know that it goes on, never a flood. */
+import { stripVTControlCharacters } from 'node:util';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+
+const MESSAGE_CHARS = 200;
+
+export class Progress implements Disposable {
+  readonly #send: (progress: number, message: string) => void;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #from: number;
+  #message = 'under way';
+  #last = 0;
+  #timer: Timer;
+  #isSoon = false;
+
+  /** `send` gets the seconds that have passed, which only grow. */
+  constructor(send: (progress: number, message: string) => void, limits: Limits, powers: Powers) {
+    this.#send = send;
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#from = powers.monotonicMs();
+    this.#timer = this.#later(limits.mcpProgressMs);
+  }
+
+  /** Tells the last line of what came; of many in a row only the last. */
+  output(bytes: Uint8Array): void {
+    // The end is enough, whatever is cut at its front.
+    const text = Buffer.from(bytes.subarray(-4 * MESSAGE_CHARS)).toString();
+    const line = stripVTControlCharacters(text)
+      .trimEnd()
+      .split(/[\r\n]/)
+      .at(-1);
+    if (line) this.say(line.slice(0, MESSAGE_CHARS));
+  }
+
+  say(message: string): void {
+    this.#message = message;
+    if (this.#isSoon) return;
+    this.#isSoon = true;
+    this.#timer.cancel();
+    this.#timer = this.#later(this.#limits.mcpOutputProgressMs);
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer.cancel();
+  }
+
+  #later(delayMs: number): Timer {
+    return this.#powers.after(delayMs, () => {
+      this.#isSoon = false;
+      const seconds = Math.round(this.#powers.monotonicMs() - this.#from) / 1000;
+      this.#last = Math.max(seconds, this.#last + 0.001);
+      this.#timer = this.#later(this.#limits.mcpProgressMs);
+      this.#send(this.#last, this.#message);
+    });
+  }
+}

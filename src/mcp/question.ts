@@ -1,0 +1,63 @@
+/** A question about a call as a form that the client shows its person, and what the person's answer means. */
+import type { ElicitRequestFormParams } from '@modelcontextprotocol/server';
+import * as z from 'zod';
+import { showBlock, showLine } from '../shown-text.ts';
+import { type Approval, type Resolution, rememberFor } from '../store/approval.ts';
+
+/** Of input and of diff, each: a dialog is read on one screen. */
+const LINES_MAX = 40;
+const NOTE_CHARS_MAX = 1_000;
+
+const DECISIONS = ['allow_once', 'allow_session', 'deny'] as const;
+
+/** The whole question in plain text, and the form. */
+export function toForm(approval: Approval): ElicitRequestFormParams {
+  const { tool, reason, rule, principal, workspace, input, effects, diff, impact, approvalId } = approval;
+  const covers =
+    rememberFor(approval).match === 'tool' ? 'calls of this tool with at most this impact' : 'this very call';
+  const message = [
+    `May ${showLine(tool)} run? ${showLine(reason)} (rule ${showLine(rule)})`,
+    `${showLine(principal)} in ${showLine(workspace)}, approval ${showLine(approvalId)}`,
+    'Parameters:',
+    ...showBlock(JSON.stringify(input, null, 2) ?? '', LINES_MAX),
+    ...effects.map((it) => `   ${it.kind} ${showLine(it.target)}`),
+    ...(diff === undefined ? [] : ['Changes:', ...showBlock(diff, LINES_MAX)]),
+    `Impact: ${impact.level.toUpperCase()}. ${showLine(impact.description)}`,
+    ...impact.warnings.map((it) => `   ${showLine(it)}`),
+  ].join('\n');
+  return {
+    mode: 'form',
+    message,
+    requestedSchema: {
+      type: 'object',
+      properties: {
+        decision: {
+          type: 'string',
+          title: 'Decision',
+          description: `"Allow for this session" covers ${covers}.`,
+          enum: [...DECISIONS],
+          enumNames: ['Allow once', 'Allow for this session', 'Deny'],
+        },
+        note: { type: 'string', title: 'Note', description: 'Reaches the agent.', maxLength: NOTE_CHARS_MAX },
+      },
+      required: ['decision'],
+    },
+  };
+}
+
+const content = z.object({ decision: z.enum(DECISIONS), note: z.string().max(NOTE_CHARS_MAX).optional() });
+
+/** What the person meant; whoever declines, closes the dialog or sends something else has said no. */
+export function toResolution(
+  answer: { readonly action: string; readonly content?: unknown },
+  approval: Approval,
+): Omit<Resolution, 'by'> {
+  const filled = answer.action === 'accept' ? content.safeParse(answer.content) : undefined;
+  const { decision = 'deny', note } = filled?.data ?? {};
+  const feedback = note?.trim();
+  return {
+    decision: decision === 'deny' ? 'deny' : 'approve',
+    ...(feedback && { feedback }),
+    ...(decision === 'allow_session' && { remember: rememberFor(approval) }),
+  };
+}

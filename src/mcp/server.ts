@@ -1,0 +1,226 @@
+/** The requests of MCP, the same in both eras: one SDK server for each connection, or for each request over HTTP. */
+import { hash } from 'node:crypto';
+import {
+  type CallToolResult,
+  CLIENT_CAPABILITIES_META_KEY,
+  CLIENT_INFO_META_KEY,
+  createRequestStateCodec,
+  type InputRequiredResult,
+  inputRequired,
+  inputResponse,
+  type RequestStateCodec,
+  Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
+import type { ToolResult } from '../call.ts';
+import { RpcError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { type MapParts, toBatchResult, toCallResult, toErrorResult, toProtocolError } from './map.ts';
+import { Progress } from './progress.ts';
+import { toForm, toResolution } from './question.ts';
+import { RESULT_TEMPLATE, readResource } from './resources.ts';
+import type { McpSession } from './session.ts';
+import { BATCH, batchInput, type ToolChoice, type ToolLists } from './tools.ts';
+
+export interface ServerParts {
+  readonly version: string;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  readonly lists: ToolLists;
+  /** Signs what clients give back with a person's answer; of this daemon alone. */
+  readonly stateKey: string;
+}
+
+/** Who is served. */
+export interface ServedClient {
+  readonly era: 'legacy' | 'modern';
+  /** As it is when a request comes. */
+  choice(): ToolChoice;
+  /** Whose requests these are: what was signed for one is nothing for another. */
+  readonly principal: string;
+  /** Whether the person at the client may answer questions about its calls. */
+  readonly mayAnswer: boolean;
+  /** Does `work` in the session of a request. Throws RpcError where there can be none. */
+  use<T>(context: ServerContext, work: (session: McpSession) => Promise<T>): Promise<T>;
+}
+
+/** What comes back with the answer to a question. */
+interface AskedBefore {
+  readonly approvalId: string;
+  /** Of the call that was asked about. */
+  readonly digest: string;
+}
+
+const INSTRUCTIONS = `Tools run on this machine, confined to one workspace folder; paths are relative to it, and commands see only what they may.
+Several calls that do not need your judgement in between: ${BATCH}. Loops and filters over many calls: code_run.
+Some calls wait for a person. If a result says that approval a_… is pending, tell the person, then make the very same call again: it takes their answer. What a person denied stays denied; do something else.
+Long results are cut and name a resource (ringfence://result/…) that has all of it; read on with ?offset=.
+Commands end after two minutes; servers, watchers and REPLs belong in terminal_interactive. Files that calls changed can be restored by the person: ringfence undo.`;
+
+/** Without contents of their own: clients that ask get an empty list and no error. */
+const CAPABILITIES = { tools: { listChanged: true }, resources: {}, prompts: {} };
+
+/** A list may change when policy, plugins or providers do; clients that listen hear of it at once. */
+const LIST_TTL_MS = 60_000;
+
+/** The ask of one question, in the form of both eras. */
+const APPROVAL = 'approval';
+
+export function createServer(client: ServedClient, parts: ServerParts): Server {
+  const { version, stateKey, limits } = parts;
+  const codec = createRequestStateCodec<AskedBefore>({
+    key: stateKey,
+    ttlSeconds: Math.ceil(STATE_TTL_MS / 1000),
+    bind: ({ mcpReq }) => `${mcpReq.method}\0${client.principal}`,
+  });
+  const server = new Server(
+    { name: 'ringfence', title: 'Ringfence', version },
+    {
+      ...{ capabilities: CAPABILITIES, instructions: INSTRUCTIONS, requestState: { verify: codec.verify } },
+      cacheHints: { 'tools/list': { ttlMs: LIST_TTL_MS, cacheScope: 'private' } },
+    },
+  );
+  const within = <T>(context: ServerContext, work: (session: McpSession) => Promise<T>): Promise<T> =>
+    client.use(context, work).catch((error: unknown) => {
+      throw error instanceof RpcError ? toProtocolError(error) : error;
+    });
+  server.setRequestHandler('tools/list', (_, context) =>
+    within(context, async ({ session }) => ({ tools: parts.lists.of(session, client.choice()) })),
+  );
+  server.setRequestHandler('tools/call', ({ params }, context) =>
+    within(context, async (session) => {
+      const links = client.era === 'modern' || (server.getNegotiatedProtocolVersion() ?? '') >= LINKS_SINCE;
+      const request = {
+        client,
+        codec,
+        context,
+        session,
+        map: { limits, links, keep: (text: string) => session.keep(text) },
+      };
+      return await callTool(params, request, parts);
+    }),
+  );
+  server.setRequestHandler('resources/list', () => ({ resources: [] }));
+  server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [RESULT_TEMPLATE] }));
+  server.setRequestHandler('resources/read', ({ params }, context) =>
+    within(context, (session) => readResource(params.uri, session)),
+  );
+  server.setRequestHandler('prompts/list', () => ({ prompts: [] }));
+  server.setRequestHandler('prompts/get', ({ params }) => {
+    throw toProtocolError(
+      new RpcError('INVALID_PARAMS', `there is no prompt ${params.name.slice(0, 128)}; there are none`),
+    );
+  });
+  return server;
+}
+
+const LINKS_SINCE = '2025-06-18';
+/** Questions wait for so long at most, by the default policy; an answer that comes later finds none. */
+const STATE_TTL_MS = 600_000;
+
+interface ToolRequest {
+  readonly client: ServedClient;
+  readonly codec: RequestStateCodec<AskedBefore>;
+  readonly context: ServerContext;
+  readonly session: McpSession;
+  readonly map: MapParts;
+}
+
+type Asked = { readonly name: string; readonly arguments?: Record<string, unknown> | undefined };
+
+async function callTool(
+  asked: Asked,
+  request: ToolRequest,
+  parts: ServerParts,
+): Promise<CallToolResult | InputRequiredResult> {
+  const { client, context } = request;
+  using progress = progressOf(context, parts);
+  if (asked.name === BATCH) return await callBatch(asked.arguments, request, progress);
+  const digest = digestOf(asked);
+  takeAnswer(digest, request);
+  const { signal } = context.mcpReq;
+  const parks = client.era === 'modern' && client.mayAnswer && saysItAsks(context);
+  const result = await request.session.call(asked.name, asked.arguments ?? {}, { signal, progress, parks });
+  if (!result.success && result.error.code === 'TOOL_NOT_FOUND')
+    throw toProtocolError(
+      new RpcError('INVALID_PARAMS', [result.error.message, result.error.suggestion].filter(Boolean).join('; ')),
+    );
+  const question = parks ? pendingOf(result) : undefined;
+  const approval = question === undefined ? undefined : request.session.approval(question);
+  if (!approval) return toCallResult(result, request.map);
+  const { approvalId } = approval;
+  return inputRequired({
+    inputRequests: { [APPROVAL]: inputRequired.elicit(toForm(approval)) },
+    requestState: await request.codec.mint({ approvalId, digest }, context),
+  });
+}
+
+async function callBatch(
+  input: unknown,
+  { context, session, map }: ToolRequest,
+  progress: Progress | undefined,
+): Promise<CallToolResult> {
+  const parsed = batchInput.safeParse(input ?? {});
+  if (!parsed.success) {
+    const issues = parsed.error.issues
+      .slice(0, 16)
+      .map(({ path, message }) => `${path.join('.') || 'input'}: ${message}`);
+    return toErrorResult(`INPUT_INVALID: ${issues.join('; ')}`);
+  }
+  try {
+    return toBatchResult(
+      parsed.data.calls,
+      await session.batch(parsed.data, { signal: context.mcpReq.signal, progress }),
+      map,
+    );
+  } catch (error) {
+    if (error instanceof RpcError) return toErrorResult(`${error.code}: ${error.message}`);
+    throw error;
+  }
+}
+
+/** An answer that came with the same call made again. What was signed for another call answers nothing. */
+function takeAnswer(digest: string, { client, context, session }: ToolRequest): void {
+  const before = context.mcpReq.requestState<AskedBefore>();
+  const answer = inputResponse(context.mcpReq.inputResponses, APPROVAL);
+  if (client.era === 'legacy' || !client.mayAnswer || before?.digest !== digest || answer.kind !== 'elicit') return;
+  const approval = session.approval(before.approvalId);
+  if (approval) session.answer(before.approvalId, toResolution(answer, approval));
+}
+
+/** Whether the request says that its client can ask its person. */
+export function saysItAsks({ mcpReq }: ServerContext): boolean {
+  const capabilities = envelopeOf(mcpReq)[CLIENT_CAPABILITIES_META_KEY] as { elicitation?: object } | undefined;
+  return asksByForm(capabilities?.elicitation);
+}
+
+/** A client that says nothing of modes means forms. */
+export const asksByForm = (elicitation: object | undefined): boolean =>
+  elicitation !== undefined && ('form' in elicitation || !('url' in elicitation));
+
+/** Name and version of the client, where a request tells. */
+export const clientOf = ({ mcpReq }: ServerContext): { name?: string; version?: string } | undefined =>
+  envelopeOf(mcpReq)[CLIENT_INFO_META_KEY] as object | undefined;
+
+/** What a request of 2026-07-28 says of its client. */
+const envelopeOf = ({ envelope }: ServerContext['mcpReq']): Record<string, unknown> => envelope ?? {};
+
+function pendingOf(result: ToolResult): string | undefined {
+  const details = result.success ? undefined : result.error.details;
+  return details?.pending === true ? (details.approvalId as string) : undefined;
+}
+
+function progressOf({ mcpReq }: ServerContext, { limits, powers }: ServerParts): Progress | undefined {
+  const progressToken = mcpReq._meta?.progressToken;
+  if (progressToken === undefined) return undefined;
+  const send = (progress: number, message: string) =>
+    // The connection may end meanwhile.
+    void mcpReq
+      .notify({ method: 'notifications/progress', params: { progressToken, progress, message } })
+      .catch(() => {});
+  return new Progress(send, limits, powers);
+}
+
+const digestOf = ({ name, arguments: input = {} }: Asked): string =>
+  hash('sha256', JSON.stringify([name, input]), 'base64');

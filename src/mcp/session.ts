@@ -1,0 +1,209 @@
+/** A session of the daemon as its MCP clients use it: calls that can be cancelled, told of, and asked about. */
+import type { BatchEstimate, BatchResult, CallState, ToolResult } from '../call.ts';
+import { RpcError, ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+import type { Audience } from '../session/link.ts';
+import type { LocalOpening, LocalSession, ResultPage } from '../session/local.ts';
+import type { Session } from '../session/session.ts';
+import { parked } from '../store/answer.ts';
+import type { Approval, Resolution } from '../store/approval.ts';
+import type { Progress } from './progress.ts';
+
+type Call = Parameters<LocalOpening['onUpdate']>[0];
+
+export interface McpSessionParts {
+  readonly limits: Limits;
+  readonly powers: Powers;
+  openSession(opening: LocalOpening, audience: Audience): LocalSession;
+}
+
+export interface McpSessionOptions extends Omit<LocalOpening, 'onUpdate'> {
+  /**
+   * Asks the person at the client; undefined where no answer came. `signal` is aborted when the question is over. Absent where the
+   * client can't be asked while a call waits.
+   */
+  ask?(approval: Approval, signal: AbortSignal): Promise<Omit<Resolution, 'by'> | undefined>;
+  /** Whether the client can be asked at all. */
+  readonly asks: boolean;
+  congested(): boolean;
+  /** The daemon has ended the session. */
+  onClosed(): void;
+}
+
+export interface CallControl {
+  /** Aborted when the client wants it no more, or is gone. */
+  readonly signal: AbortSignal;
+  readonly progress?: Progress | undefined;
+  /** Whether it ends as soon as a person must be asked, its question left open. */
+  readonly parks?: boolean;
+}
+
+export class McpSession implements Audience {
+  readonly #options: McpSessionOptions;
+  readonly #parts: McpSessionParts;
+  readonly #local: LocalSession;
+  /** By call or batch id. */
+  readonly #progress = new Map<string, Progress>();
+  readonly #parking = new Set<string>();
+  /** Ends waiting calls in time. */
+  readonly #waiting = new Map<string, Timer>();
+  /** Of dialogs that are open at the client, by their approvals. */
+  readonly #dialogs = new Map<string, AbortController>();
+  #closed = false;
+
+  /** Throws RpcError where it may not be opened so. */
+  constructor(options: McpSessionOptions, parts: McpSessionParts) {
+    this.#options = options;
+    this.#parts = parts;
+    this.#local = parts.openSession({ ...options, onUpdate: (call, state) => this.#update(call, state) }, this);
+  }
+
+  get session(): Session {
+    return this.#local.session;
+  }
+  get asks(): boolean {
+    return this.#options.asks;
+  }
+  get closed(): boolean {
+    return this.#closed;
+  }
+  get congested(): boolean {
+    return this.#options.congested();
+  }
+
+  /** Runs a tool to its result; never rejects. */
+  async call(tool: string, input: unknown, { signal, progress, parks }: CallControl): Promise<ToolResult> {
+    const callId = this.#parts.powers.uuid();
+    const cancel = () => this.session.abort(callId, cancelled());
+    if (progress) this.#progress.set(callId, progress);
+    if (parks) this.#parking.add(callId);
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      const result = this.session.call(tool, input, { callId, ...(progress && { progress: true }) });
+      if (signal.aborted) cancel();
+      return await result;
+    } finally {
+      signal.removeEventListener('abort', cancel);
+      this.#progress.delete(callId);
+      this.#parking.delete(callId);
+    }
+  }
+
+  /** As `tools.batch`. Throws RpcError INVALID_PARAMS, OVERLOADED. */
+  async batch(
+    { calls, ...options }: { readonly calls: readonly unknown[] },
+    { signal, progress }: CallControl,
+  ): Promise<BatchResult | BatchEstimate> {
+    const batchId = this.#parts.powers.uuid();
+    const cancel = () => this.#local.cancelBatch(batchId);
+    if (progress) this.#progress.set(batchId, progress);
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      const result = this.#local.batch({ calls, options: { ...options, batchId, progress: progress !== undefined } });
+      if (signal.aborted) cancel();
+      return await result;
+    } finally {
+      signal.removeEventListener('abort', cancel);
+      this.#progress.delete(batchId);
+    }
+  }
+
+  /** Part of a kept result. Throws RpcError INVALID_PARAMS. */
+  read(params: { ref: string; offset?: number; limit?: number }): Promise<ResultPage> {
+    return this.#local.read(params);
+  }
+
+  keep(text: string): string {
+    return this.#local.keep(text);
+  }
+
+  approval(approvalId: string): Approval | undefined {
+    return this.#local.approval(approvalId);
+  }
+
+  /** Gives a person's answer to a question that is still open; one that is over stays as it is. */
+  answer(approvalId: string, resolution: Omit<Resolution, 'by'>): void {
+    const by = `${this.session.options.client} of ${this.session.options.principal}`;
+    try {
+      this.#local.answer(approvalId, { ...resolution, by });
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      // Where the policy lets nothing be remembered, a yes for the session is one for this time.
+      if (resolution.remember && this.#isOpen(approvalId))
+        this.answer(approvalId, { ...resolution, remember: undefined });
+    }
+  }
+
+  drained(): void {
+    this.#local.drained();
+  }
+
+  async end(reason: string): Promise<void> {
+    this.#over();
+    await this.#local.end(reason);
+  }
+
+  notify(method: string, params: Record<string, unknown>): void {
+    if (method === 'call.output') this.#progress.get(params.callId as string)?.output(params.data as Uint8Array);
+    else if (method === 'batch.update')
+      this.#progress.get(params.batchId as string)?.say(`${String(params.id)} is done`);
+  }
+
+  /** The daemon ends it. */
+  close(): void {
+    this.#over();
+    this.#options.onClosed();
+  }
+
+  #over(): void {
+    this.#closed = true;
+    for (const timer of this.#waiting.values()) timer.cancel();
+    for (const dialog of this.#dialogs.values()) dialog.abort();
+  }
+
+  #isOpen(approvalId: string): boolean {
+    return this.#local.isPending(approvalId);
+  }
+
+  #update(call: Call, state: CallState): void {
+    this.#waiting.get(call.id)?.cancel();
+    this.#waiting.delete(call.id);
+    if (state.status === 'blocked-on-user') this.#blocked(call, state.approvalId);
+  }
+
+  /** A call waits for a person: whoever can be asked is, and the call does not wait for longer than its client does. */
+  #blocked({ id, options }: Call, approvalId: string): void {
+    const approval = this.#local.approval(approvalId);
+    if (!approval) return;
+    const park = () => void this.session.abort(id, parked(approval));
+    // Not within the stage that announces it.
+    const delayMs = this.#parking.has(id) ? 0 : this.#parts.limits.mcpApprovalWaitMs;
+    this.#waiting.set(id, this.#parts.powers.after(delayMs, park));
+    const progress = this.#progress.get(options.parentCallId ?? id);
+    progress?.say(`waits for a person: ringfence approvals approve ${approvalId}`);
+    if (this.#options.ask && !this.#dialogs.has(approvalId)) void this.#ask(approval);
+  }
+
+  /** The dialog stays when the call has ended without an answer: what is said then counts for the same call made again. */
+  async #ask(approval: Approval): Promise<void> {
+    const { approvalId } = approval;
+    const dialog = new AbortController();
+    this.#dialogs.set(approvalId, dialog);
+    using _ = this.#local.listen(({ method, params }) => {
+      if (method === 'approval.resolved' && params.approvalId === approvalId) dialog.abort();
+    });
+    try {
+      const resolution = await this.#options.ask?.(approval, dialog.signal);
+      if (resolution && !this.#closed) this.answer(approvalId, resolution);
+    } catch (error) {
+      // It can't be asked after all; the question is still there for others.
+      this.#parts.powers.log.info({ approvalId, reason: (error as Error).message }, 'an MCP client gave no answer');
+    } finally {
+      this.#dialogs.delete(approvalId);
+    }
+  }
+}
+
+const cancelled = (): ToolError =>
+  new ToolError('CANCELLED', 'the call was cancelled by its client', { details: { by: 'caller' } });

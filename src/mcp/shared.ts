@@ -1,0 +1,132 @@
+/** Sessions of clients that keep no connection: found again by who asks for what, ended when nobody has for a while. */
+import type { ServerContext } from '@modelcontextprotocol/server';
+import { RpcError } from '../errors.ts';
+import type { Timer } from '../powers.ts';
+import type { Identity } from '../session/identity.ts';
+import { choiceOf, folderOf, type Opening } from './opening.ts';
+import { clientOf, saysItAsks } from './server.ts';
+import { McpSession, type McpSessionOptions, type McpSessionParts } from './session.ts';
+import { partOf } from './tools.ts';
+
+/** Who connected, or showed a token. */
+export interface Caller {
+  readonly identity: Identity;
+  /** Of the process, where the kernel says. */
+  readonly uid: number | undefined;
+  /** Whether the person at the client may answer questions about its calls. */
+  readonly mayAnswer: boolean;
+}
+
+/** A request that wants a session. */
+export interface Wanting {
+  readonly opening: Opening;
+  readonly caller: Caller;
+  readonly context: ServerContext;
+}
+
+export interface SharedParts extends McpSessionParts {
+  /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
+  resolveWorkspace(path: string): { workspace: string };
+}
+
+/** All that a session is opened with. */
+type Wanted = Pick<McpSessionOptions, 'identity' | 'uid' | 'asks' | 'client' | 'policy' | 'workspace'>;
+
+interface Pooled {
+  readonly principal: string;
+  readonly session: McpSession;
+  users: number;
+  /** Ends it, while nobody uses it. */
+  idle?: Timer | undefined;
+}
+
+export class SharedSessions {
+  readonly #parts: SharedParts;
+  /** The one unused for longest first. */
+  readonly #all = new Map<string, Pooled>();
+
+  constructor(parts: SharedParts) {
+    this.#parts = parts;
+  }
+
+  /** Does `work` in the session of whoever asks so. Throws RpcError where there can be none; OVERLOADED where all are in use. */
+  async use<T>(wanting: Wanting, work: (session: McpSession) => Promise<T>): Promise<T> {
+    const { opening, caller, context } = wanting;
+    const { identity, uid, mayAnswer } = caller;
+    const wanted: Wanted = {
+      ...{ identity, uid, asks: mayAnswer && saysItAsks(context), client: named(clientOf(context)) },
+      ...{ policy: opening.policy, workspace: folderOf(opening, [], this.#parts.resolveWorkspace) },
+    };
+    const key = JSON.stringify([wanted, choiceOf(opening)]);
+    const pooled = this.#all.get(key) ?? this.#open(key, wanted, wanting);
+    pooled.users += 1;
+    pooled.idle?.cancel();
+    pooled.idle = undefined;
+    try {
+      return await work(pooled.session);
+    } finally {
+      pooled.users -= 1;
+      if (pooled.users === 0 && this.#all.get(key) === pooled) this.#rest(key, pooled);
+    }
+  }
+
+  /** Ends all of them. */
+  async end(reason: string): Promise<void> {
+    const all = [...this.#all.values()];
+    this.#all.clear();
+    for (const { idle } of all) idle?.cancel();
+    await Promise.all(all.map(({ session }) => session.end(reason)));
+  }
+
+  #open(key: string, wanted: Wanted, { opening }: Wanting): Pooled {
+    const { principal } = wanted.identity;
+    this.#makeRoom(principal);
+    const onClosed = () => {
+      this.#all.get(key)?.idle?.cancel();
+      this.#all.delete(key);
+    };
+    // One of its clients that does not read must not hold up the others; what it has under way is bounded.
+    const options = { ...wanted, has: partOf(choiceOf(opening)), congested: () => false, onClosed };
+    const session = new McpSession(options, this.#parts);
+    const pooled: Pooled = { principal, session, users: 0 };
+    this.#all.set(key, pooled);
+    return pooled;
+  }
+
+  #rest(key: string, pooled: Pooled): void {
+    this.#all.delete(key);
+    this.#all.set(key, pooled);
+    pooled.idle = this.#parts.powers.after(this.#parts.limits.mcpSessionIdleMs, () => this.#drop(key, pooled));
+  }
+
+  #makeRoom(principal: string): void {
+    const { mcpSessionsPerPrincipalMax, mcpSessionsMax } = this.#parts.limits;
+    const own = [...this.#all].filter(([, it]) => it.principal === principal);
+    const isFull = own.length >= mcpSessionsPerPrincipalMax;
+    if (!isFull && this.#all.size < mcpSessionsMax) return;
+    // One principal's many sessions take the places of its own only.
+    const among = isFull ? own : [...this.#all];
+    const unused = among.find(([, { users }]) => users === 0);
+    if (!unused)
+      throw new RpcError(
+        'OVERLOADED',
+        `${own.length} sessions of ${principal} are in use; at most ${mcpSessionsPerPrincipalMax} may`,
+      );
+    this.#drop(...unused);
+  }
+
+  #drop(key: string, { idle, session }: Pooled): void {
+    idle?.cancel();
+    this.#all.delete(key);
+    void session.end('nobody used it');
+  }
+}
+
+const NAME_CHARS = 128;
+const VERSION_CHARS = 64;
+
+/** What of a client's own name goes on record. */
+export const named = (client: { name?: string; version?: string } | undefined): { name: string; version: string } => ({
+  name: `mcp ${client?.name ?? 'client'}`.slice(0, NAME_CHARS),
+  version: String(client?.version ?? '?').slice(0, VERSION_CHARS),
+});

@@ -1,0 +1,123 @@
+/** What a client is shown of a session's tools, and the one tool that only this face has. */
+import type { Tool as ListedTool } from '@modelcontextprotocol/server';
+import * as z from 'zod';
+import { decideTool } from '../policy/decide.ts';
+import type { Policy } from '../policy/schema.ts';
+import type { Session } from '../session/session.ts';
+import { isNamedBy, visibleTools } from '../session/tool-list.ts';
+import { toPortable } from '../tools/portable.ts';
+import { toFormat, toToolInfo } from '../tools/registry.ts';
+import type { Tool } from '../tools/tool.ts';
+
+/** Which tools a client wants; narrows, never widens. */
+export interface ToolChoice {
+  /** Names, in which `*` stands for anything; `default`; `all`. */
+  readonly tools: readonly string[];
+  readonly readOnly: boolean;
+}
+
+export const BATCH = 'ringfence_batch';
+
+/** Clients make one call after the other, so that this is their way to make several at once. */
+export const batchInput = z.strictObject({
+  calls: z
+    .array(
+      z.strictObject({
+        id: z.string().describe('A name within the batch, unique.'),
+        tool: z.string().describe('Any tool of this list but this one.'),
+        input: z.looseObject({}).describe('The input of that tool.'),
+        dependsOn: z.array(z.string()).optional().describe('Ids of calls that must succeed first.'),
+      }),
+    )
+    .describe('Up to 1000; their order says nothing.'),
+  failFast: z.boolean().optional().describe('Begin nothing more once a call fails. Default: false.'),
+  concurrency: z.int().optional().describe('Calls under way at once.'),
+  timeoutMs: z.int().optional().describe('Of the whole batch, in milliseconds.'),
+});
+
+const BATCH_SUMMARY =
+  'Makes several tool calls at once and gives all results. Use it for two or more calls that do not wait for your judgement between them: they run in parallel as far as their files and `dependsOn` allow. ' +
+  'A string `${id.path}` in an input stands for a value of an earlier result, such as `${list.entries[0].path}`. Each call is checked, recorded and asked about as if it came alone; a failed one fails only those that depend on it.';
+
+/** Left out of a list that is to stay short: clients have lists of what is to do themselves, and branches are rarely made. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['todo_read', 'todo_write', 'git_branch']);
+/** Shown although other lists leave it out: clients that make one call after the other gain most from it. */
+const SHOWN: ReadonlySet<string> = new Set(['code_run']);
+
+const isSaid = (name: string, pattern: string): boolean => {
+  const [first = '', ...others] = pattern.split('*');
+  if (others.length === 0) return name === pattern;
+  const last = others.pop() as string;
+  if (!name.startsWith(first) || !name.endsWith(last) || name.length < first.length + last.length) return false;
+  let at = first.length;
+  for (const part of others) {
+    const found = name.slice(0, name.length - last.length).indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return true;
+};
+
+/** Patterns beside the two words. */
+const patternsOf = ({ tools }: ToolChoice): readonly string[] => tools.filter((it) => it !== 'default' && it !== 'all');
+
+/** What of the daemon's tools the session of such a client has; undefined for all. */
+export function partOf(choice: ToolChoice): ((tool: Tool) => boolean) | undefined {
+  const patterns = patternsOf(choice);
+  const isAny = patterns.length === 0 || patterns.length < choice.tools.length;
+  if (isAny && !choice.readOnly) return undefined;
+  return ({ name, tier }) =>
+    (!choice.readOnly || tier === 'read_only') && (isAny || patterns.some((it) => isSaid(name, it)));
+}
+
+/** Lists by the policy and toolset that they were made of: neither is ever changed, only replaced. */
+export class ToolLists {
+  readonly #made = new WeakMap<Policy, WeakMap<object, Map<string, ListedTool[]>>>();
+
+  /** The tools of a session, always in the same order and the same bytes. */
+  of(session: Session, choice: ToolChoice): ListedTool[] {
+    const policy = session.policy();
+    const byToolset = this.#made.get(policy) ?? new WeakMap<object, Map<string, ListedTool[]>>();
+    this.#made.set(policy, byToolset);
+    const { toolset } = session.options;
+    const lists = byToolset.get(toolset) ?? new Map<string, ListedTool[]>();
+    byToolset.set(toolset, lists);
+    const key = JSON.stringify(choice);
+    const known = lists.get(key);
+    if (known) return known;
+    const list = listOf(session, policy, choice);
+    if (lists.size < LISTS_MAX) lists.set(key, list);
+    return list;
+  }
+}
+
+/** Of one policy and toolset; choices are the clients'. */
+const LISTS_MAX = 64;
+
+function listOf(session: Session, policy: Policy, choice: ToolChoice): ListedTool[] {
+  const isPart = partOf(choice);
+  const isDefault = !choice.tools.includes('all') && patternsOf(choice).length === 0;
+  const isShown = (it: Tool) =>
+    isNamedBy(policy, it.name) || SHOWN.has(it.name) || (!it.isExtra && !LEFT_OUT.has(it.name));
+  const tools = visibleTools(session).filter((it) => (isPart?.(it) ?? true) && (!isDefault || isShown(it)));
+  const listed = tools.map((it) => toFormat(toToolInfo(it, decideTool(policy, it)), 'mcp') as ListedTool);
+  const patterns = patternsOf(choice);
+  const withBatch = tools.length > 1 && (patterns.length === 0 || patterns.some((it) => isSaid(BATCH, it)));
+  return withBatch ? [...listed, batchTool(tools)] : listed;
+}
+
+/** It may do what the tools of the list may. */
+function batchTool(tools: readonly Tool[]): ListedTool {
+  const { $schema: _, ...schema } = z.toJSONSchema(batchInput, { io: 'input' });
+  const readOnly = tools.every((it) => it.tier === 'read_only');
+  return {
+    ...{ name: BATCH, title: 'Several calls at once', description: BATCH_SUMMARY },
+    inputSchema: toPortable(schema) as ListedTool['inputSchema'],
+    annotations: {
+      readOnlyHint: readOnly,
+      destructiveHint: !readOnly,
+      idempotentHint: readOnly,
+      openWorldHint: tools.some((it) => it.tier === 'execute' || it.tier === 'external_api'),
+    },
+  };
+}

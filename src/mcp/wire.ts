@@ -1,0 +1,256 @@
+/**
+ * Newline-delimited JSON-RPC over a stream socket, as a transport of the SDK. It bounds what the SDK does not: lengths, nesting,
+ * requests under way, and what a slow reader makes us hold.
+ */
+import type { Socket } from 'node:net';
+import { type JSONRPCMessage, ProtocolError, type Transport } from '@modelcontextprotocol/server';
+import { RpcError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+import { decodeJson } from '../protocol/json.ts';
+
+type Id = string | number;
+type Plain = Record<string, unknown>;
+
+export interface WireOptions {
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Asked about each message before the SDK sees it; whether it was dealt with. What it throws answers the request. */
+  intercept?(message: Plain, isFirst: boolean): boolean;
+  /** The other side reads again after it was congested. */
+  onDrain?(): void;
+  /** The connection is over. */
+  onEnd?(): void;
+}
+
+const NEWLINE = 0x0a;
+
+export class Wire implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  readonly #socket: Socket;
+  readonly #options: WireOptions;
+  /** Pieces of a line whose end has not come, and whether it is too long already. */
+  #line: Buffer[] = [];
+  #lineBytes = 0;
+  #isTooLong = false;
+  #inbox: Buffer[] = [];
+  readonly #underWay = new Set<Id>();
+  #isFirst = true;
+  #isTurnPlanned = false;
+  #corked = false;
+  #hasEnded = false;
+  #closed = false;
+  /** Ends a connection that says nothing, or only half a line. */
+  #silent: Timer | undefined;
+  #halfLine: Timer | undefined;
+
+  constructor(socket: Socket, options: WireOptions) {
+    this.#socket = socket;
+    this.#options = options;
+  }
+
+  get congested(): boolean {
+    return this.#socket.writableLength > this.#options.limits.writeBufferBytesMax;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  async start(): Promise<void> {
+    const { limits, powers } = this.#options;
+    this.#silent = powers.after(limits.mcpOpenMs, () => this.destroy());
+    this.#socket
+      .on('data', (bytes: Buffer) => this.#receive(bytes))
+      .on('drain', () => this.#drained())
+      .on('end', () => this.#ended())
+      .on('error', () => this.#socket.destroy())
+      .on('close', () => this.#over());
+  }
+
+  /** Sends a message, unless it is a notice and the other side reads too slowly for those. An answer that is too long becomes an error. */
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (this.#closed) return;
+    const { id, method } = message as Plain;
+    if (method === undefined) this.#underWay.delete(id as Id);
+    else if (id === undefined && this.congested) return;
+    const max = this.#options.limits.mcpMessageBytesMax;
+    const line = `${JSON.stringify(message)}\n`;
+    // One UTF-16 unit is at most three bytes: most need not be counted.
+    if (3 * line.length > max && Buffer.byteLength(line) > max) {
+      if (id !== undefined) this.#refuse(id, new RpcError('INTERNAL', `the message is over the bound of ${max} bytes`));
+    } else this.#write(line);
+    if (this.#hasEnded) this.#endWhenIdle();
+  }
+
+  /** Ends after what was sent is written. */
+  async close(): Promise<void> {
+    this.#uncork();
+    this.#socket.end(() => this.#socket.destroy());
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  #write(line: string): void {
+    // What is sent in one turn of the loop is written in one call.
+    if (!this.#corked) {
+      this.#corked = true;
+      this.#socket.cork();
+      process.nextTick(() => this.#uncork());
+    }
+    this.#socket.write(line);
+  }
+
+  #uncork(): void {
+    if (!this.#corked) return;
+    this.#corked = false;
+    this.#socket.uncork();
+  }
+
+  #receive(bytes: Buffer): void {
+    let from = 0;
+    for (;;) {
+      const end = bytes.indexOf(NEWLINE, from);
+      if (end < 0) break;
+      this.#takePiece(bytes.subarray(from, end));
+      this.#endLine();
+      from = end + 1;
+    }
+    if (from < bytes.length) this.#takePiece(bytes.subarray(from));
+    this.#watchHalfLine();
+    this.#serveSome();
+  }
+
+  #takePiece(piece: Buffer): void {
+    this.#lineBytes += piece.length;
+    if (this.#lineBytes > this.#options.limits.mcpMessageBytesMax) {
+      this.#isTooLong = true;
+      this.#line = [];
+    } else if (piece.length > 0) this.#line.push(piece);
+  }
+
+  #endLine(): void {
+    const max = this.#options.limits.mcpMessageBytesMax;
+    if (this.#isTooLong)
+      this.#refuse(null, new RpcError('FRAME_TOO_LARGE', `a message over the bound of ${max} bytes was left out`));
+    else if (this.#lineBytes > 0)
+      this.#inbox.push(this.#line.length === 1 ? (this.#line[0] as Buffer) : Buffer.concat(this.#line));
+    this.#line = [];
+    this.#lineBytes = 0;
+    this.#isTooLong = false;
+  }
+
+  #watchHalfLine(): void {
+    const { powers, limits } = this.#options;
+    if (this.#lineBytes === 0) {
+      this.#halfLine?.cancel();
+      this.#halfLine = undefined;
+    } else this.#halfLine ??= powers.after(limits.frameIdleMs, () => this.destroy());
+  }
+
+  /** A few at a time: others have their turn between them, and a slow reader's are not served before it has read. */
+  #serveSome(): void {
+    if (this.#isTurnPlanned) return;
+    for (let count = 0; count < this.#options.limits.peerRequestsPerTurn; count++) {
+      if (this.#closed || this.#inbox.length === 0 || this.congested) break;
+      this.#take(this.#inbox.shift() as Buffer);
+    }
+    if (this.#inbox.length === 0) {
+      if (!this.congested) this.#socket.resume();
+      if (this.#hasEnded) this.#endWhenIdle();
+      return;
+    }
+    this.#socket.pause();
+    if (this.congested || this.#closed) return;
+    this.#isTurnPlanned = true;
+    setImmediate(() => {
+      this.#isTurnPlanned = false;
+      this.#serveSome();
+    });
+  }
+
+  #take(line: Buffer): void {
+    let id: Id | null = null;
+    try {
+      const message = decodeJson(line, this.#options.limits) as Plain;
+      id = idOf(message);
+      const isFirst = this.#isFirst;
+      this.#isFirst = false;
+      this.#silent?.cancel();
+      const isAnswer = message.method === undefined;
+      if (!isAnswer && id !== null) this.#assertMayBegin(id);
+      if (this.#options.intercept?.(message, isFirst)) return;
+      if (!isAnswer && id !== null) this.#underWay.add(id);
+      else if (message.method === 'notifications/cancelled')
+        // It gets no answer.
+        this.#underWay.delete((message.params as { requestId?: Id } | undefined)?.requestId as Id);
+      this.onmessage?.(message as never);
+    } catch (error) {
+      if (!(error instanceof RpcError || error instanceof ProtocolError)) throw error;
+      this.#refuse(id, error);
+    }
+  }
+
+  #assertMayBegin(id: Id): void {
+    const { mcpRequestsMax } = this.#options.limits;
+    if (this.#underWay.has(id))
+      throw new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
+    if (this.#underWay.size >= mcpRequestsMax)
+      throw new RpcError(
+        'OVERLOADED',
+        `${mcpRequestsMax} requests of this connection wait for an answer; wait for some`,
+      );
+  }
+
+  #refuse(id: unknown, error: RpcError | ProtocolError): void {
+    const { code, message, data } = error instanceof RpcError ? error.toWire() : error;
+    this.#write(`${JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } })}\n`);
+  }
+
+  #drained(): void {
+    if (this.congested) return;
+    this.#options.onDrain?.();
+    this.#serveSome();
+  }
+
+  /** Nothing more comes; what is under way may be answered yet. */
+  #ended(): void {
+    this.#hasEnded = true;
+    this.#options.powers.after(this.#options.limits.mcpEndGraceMs, () => void this.close());
+    this.#serveSome();
+  }
+
+  #endWhenIdle(): void {
+    if (this.#inbox.length === 0 && this.#underWay.size === 0) void this.close();
+  }
+
+  #over(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#inbox = [];
+    this.#silent?.cancel();
+    this.#halfLine?.cancel();
+    this.onclose?.();
+    this.#options.onEnd?.();
+  }
+}
+
+/** The id of a request; null for a notice. Throws INVALID_REQUEST for what is no JSON-RPC 2.0. */
+function idOf(message: unknown): Id | null {
+  if (Array.isArray(message)) throw new RpcError('INVALID_REQUEST', 'messages come one a line, not as an array');
+  if (typeof message !== 'object' || message === null) throw new RpcError('INVALID_REQUEST', 'a message is an object');
+  const { jsonrpc, id, method, params } = message as Plain;
+  if (id !== undefined && typeof id !== 'string' && !Number.isSafeInteger(id))
+    throw new RpcError('INVALID_REQUEST', 'id is a string or an integer');
+  if (jsonrpc !== '2.0') throw new RpcError('INVALID_REQUEST', 'jsonrpc is "2.0"');
+  if (method !== undefined && typeof method !== 'string') throw new RpcError('INVALID_REQUEST', 'method is a string');
+  if (method === undefined && !('result' in message) && !('error' in message))
+    throw new RpcError('INVALID_REQUEST', 'neither a request nor an answer');
+  if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
+    throw new RpcError('INVALID_REQUEST', 'params is an object');
+  return (id as Id | undefined) ?? null;
+}

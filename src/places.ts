@@ -1,0 +1,98 @@
+/** Where a user's daemon is found and keeps its things. Read by every entry, so that it loads nothing heavy. */
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** All absolute. */
+export interface Places {
+  readonly socket: string;
+  /** Of its MCP face, beside the other one. */
+  readonly mcpSocket: string;
+  readonly stateDir: string;
+  readonly configFile: string;
+  readonly home: string;
+  /** XDG's folder of settings, the person's git's among them. */
+  readonly configHome: string;
+}
+
+export interface PlaceFlags {
+  readonly socket?: string | undefined;
+  readonly state?: string | undefined;
+}
+
+/** Places by flag, environment and convention (XDG); nothing is made or read. */
+export function findPlaces(flags: PlaceFlags, env: Environment): Places {
+  const home = env.HOME ?? homedir();
+  const stateDir = resolve(
+    flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'),
+  );
+  const configHome = env.XDG_CONFIG_HOME ?? join(home, '.config');
+  const runtime = env.XDG_RUNTIME_DIR;
+  const byDefault =
+    runtime && flags.state === undefined ? join(runtime, 'ringfence/ringfence.sock') : join(stateDir, 'ringfence.sock');
+  const socket = resolve(flags.socket ?? env.RINGFENCE_SOCKET ?? byDefault);
+  return {
+    home,
+    configHome,
+    stateDir,
+    socket,
+    mcpSocket: mcpSocketOf(socket),
+    configFile: env.RINGFENCE_CONFIG ?? join(configHome, 'ringfence/config.yaml'),
+  };
+}
+
+/** `mcp.sock` beside `ringfence.sock`; another name keeps its own: two daemons may share a folder. */
+function mcpSocketOf(socket: string): string {
+  const name = socket.slice(dirname(socket).length + 1).replace(/\.sock$/, '');
+  return join(dirname(socket), name === 'ringfence' ? 'mcp.sock' : `${name}.mcp.sock`);
+}
+
+/** Where a running daemon listens, as it says in its state directory: clients that scrub the environment find it so. */
+export interface Endpoint {
+  readonly pid: number;
+  readonly socket: string;
+  readonly mcpSocket: string;
+}
+
+const endpointFile = (stateDir: string): string => join(stateDir, 'endpoint.json');
+
+/** Writes it, until it is disposed. */
+export function publishEndpoint(stateDir: string, { pid, socket, mcpSocket }: Endpoint): Disposable {
+  const path = endpointFile(stateDir);
+  writeFileSync(`${path}.new`, `${JSON.stringify({ pid, socket, mcpSocket })}\n`, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+  return { [Symbol.dispose]: () => rmSync(path, { force: true }) };
+}
+
+/** What the last daemon of a state directory said; it may be gone. */
+export function readEndpoint(stateDir: string): Endpoint | undefined {
+  try {
+    const { pid, socket, mcpSocket } = JSON.parse(readFileSync(endpointFile(stateDir), 'utf8')) as Endpoint;
+    return typeof socket === 'string' && typeof mcpSocket === 'string' ? { pid, socket, mcpSocket } : undefined;
+  } catch {
+    return undefined; // No daemon has run, or it wrote something else.
+  }
+}
+
+/**
+ * Where the MCP socket may be, the likeliest first. `uid` finds the runtime directory where the environment does not say. A
+ * place that is said is the only one.
+ */
+export function mcpSockets(flags: PlaceFlags, env: Environment, uid: number): string[] {
+  const { stateDir, mcpSocket } = findPlaces(flags, env);
+  if (flags.socket !== undefined || env.RINGFENCE_SOCKET !== undefined) return [mcpSocket];
+  const told = readEndpoint(stateDir)?.mcpSocket;
+  const inRuntime =
+    flags.state === undefined && env.RINGFENCE_STATE === undefined ? [join(runtimeDir(uid), 'ringfence/mcp.sock')] : [];
+  return [...new Set([mcpSocket, ...inRuntime, ...(told === undefined ? [] : [told])])];
+}
+
+const runtimeDir = (uid: number): string => `/run/user/${uid}`;
+
+/** The environment with the user's runtime directory, where a client has left it out. */
+export function withRuntimeDir(env: Environment, uid: number): Environment {
+  const folder = runtimeDir(uid);
+  return env.XDG_RUNTIME_DIR === undefined && existsSync(folder) ? { ...env, XDG_RUNTIME_DIR: folder } : env;
+}

@@ -1,0 +1,136 @@
+/**
+ * JSON Schemas of plugins: the part of the language that every model provider takes, without references. The gateway checks by
+ * them with patterns left out, which could keep it busy for ever; the whole schema is checked where the plugin runs, in time.
+ */
+import * as z from 'zod';
+
+export interface JsonSchema {
+  readonly type?: 'string' | 'number' | 'integer' | 'boolean' | 'null' | 'array' | 'object' | undefined;
+  readonly title?: string | undefined;
+  readonly description?: string | undefined;
+  readonly enum?: (string | number | boolean | null)[] | undefined;
+  readonly const?: string | number | boolean | null | undefined;
+  readonly default?: unknown;
+  readonly minLength?: number | undefined;
+  readonly maxLength?: number | undefined;
+  readonly pattern?: string | undefined;
+  readonly format?: string | undefined;
+  readonly minimum?: number | undefined;
+  readonly maximum?: number | undefined;
+  readonly exclusiveMinimum?: number | undefined;
+  readonly exclusiveMaximum?: number | undefined;
+  readonly multipleOf?: number | undefined;
+  readonly items?: JsonSchema | undefined;
+  readonly minItems?: number | undefined;
+  readonly maxItems?: number | undefined;
+  readonly properties?: Readonly<Record<string, JsonSchema>> | undefined;
+  readonly required?: string[] | undefined;
+  readonly additionalProperties?: JsonSchema | boolean | undefined;
+  readonly anyOf?: JsonSchema[] | undefined;
+}
+
+/** Of an object whose parameters are known by name. */
+export interface ObjectSchema extends JsonSchema {
+  readonly type: 'object';
+  readonly properties: Readonly<Record<string, JsonSchema>>;
+  readonly additionalProperties: false;
+}
+
+const text = (max: number) => z.string().max(max);
+const size = z.int().min(0).max(1_000_000_000);
+const plain = z.union([text(4096), z.number(), z.boolean(), z.null()]);
+/** Of parameters; none that JavaScript's own objects have. */
+const propertyName = z.string().regex(/^[A-Za-z][A-Za-z0-9_]{0,63}$/, 'names are letters, digits and _, 64 at most');
+
+const pattern = text(512).superRefine((value, context) => {
+  try {
+    new RegExp(value, 'u');
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: (error as Error).message });
+  }
+});
+
+const described = {
+  title: text(128).optional(),
+  description: text(2048).optional(),
+};
+
+export const jsonSchema: z.ZodType<JsonSchema> = z.strictObject({
+  ...described,
+  type: z.enum(['string', 'number', 'integer', 'boolean', 'null', 'array', 'object']).optional(),
+  enum: z.array(plain).min(1).max(256).optional(),
+  const: plain.optional(),
+  default: z.unknown().optional(),
+  minLength: size.optional(),
+  maxLength: size.optional(),
+  pattern: pattern.optional(),
+  format: z.enum(['date-time', 'date', 'time', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid']).optional(),
+  minimum: z.number().optional(),
+  maximum: z.number().optional(),
+  exclusiveMinimum: z.number().optional(),
+  exclusiveMaximum: z.number().optional(),
+  multipleOf: z.number().positive().optional(),
+  get items() {
+    return jsonSchema.optional();
+  },
+  minItems: size.optional(),
+  maxItems: size.optional(),
+  get properties() {
+    return z.record(propertyName, jsonSchema).optional();
+  },
+  required: z.array(propertyName).max(256).optional(),
+  get additionalProperties() {
+    return z.union([z.boolean(), jsonSchema]).optional();
+  },
+  get anyOf() {
+    return z.array(jsonSchema).min(1).max(16).optional();
+  },
+});
+
+/** What tools take and give: an object of known parameters, each described. */
+export const objectSchema = z
+  .strictObject({
+    ...described,
+    type: z.literal('object'),
+    properties: z.record(propertyName, jsonSchema).default({}),
+    required: z.array(propertyName).max(256).optional(),
+    additionalProperties: z.literal(false).default(false),
+  })
+  .superRefine(({ properties, required = [] }, context) => {
+    for (const [at, name] of required.entries())
+      if (!Object.hasOwn(properties, name))
+        context.addIssue({ code: 'custom', path: ['required', at], message: `there is no parameter ${name}` });
+  });
+
+/** The schema as zod has it, without patterns: linear in the size of what is checked. */
+export function toZod({ properties, required = [] }: ObjectSchema): z.ZodObject {
+  const members = Object.entries(properties).map(([name, schema]) => {
+    const member = z.fromJSONSchema(withoutPatterns(schema) as z.core.JSONSchema.JSONSchema);
+    const told = schema.description === undefined ? member : member.describe(schema.description);
+    return [name, required.includes(name) ? told : told.optional()] as const;
+  });
+  return z.strictObject(Object.fromEntries(members));
+}
+
+function withoutPatterns({ pattern: _, items, properties, additionalProperties, anyOf, ...rest }: JsonSchema): object {
+  return {
+    ...rest,
+    ...(items && { items: withoutPatterns(items) }),
+    ...(properties && {
+      properties: Object.fromEntries(Object.entries(properties).map(([name, it]) => [name, withoutPatterns(it)])),
+    }),
+    ...(additionalProperties !== undefined && {
+      additionalProperties:
+        typeof additionalProperties === 'object' ? withoutPatterns(additionalProperties) : additionalProperties,
+    }),
+    ...(anyOf && { anyOf: anyOf.map(withoutPatterns) }),
+  };
+}
+
+/** Schemas within it, itself among them. */
+export function schemasIn(schema: JsonSchema): number {
+  const { items, properties = {}, additionalProperties, anyOf = [], enum: values = [] } = schema;
+  const below = [...(items ? [items] : []), ...Object.values(properties), ...anyOf];
+  if (typeof additionalProperties === 'object') below.push(additionalProperties);
+  return below.reduce((sum, it) => sum + schemasIn(it), 1 + values.length);
+}

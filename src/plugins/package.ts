@@ -1,0 +1,132 @@
+/** A plugin as its files: read from a folder, known by one hash, with the manifest that is in it. */
+import { createHash } from 'node:crypto';
+import { opendirSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Limits } from '../limits.ts';
+import { FileRefusal, readBelow } from '../policy/file.ts';
+import { PolicyError } from '../policy/policy-error.ts';
+import { firstOf, type Positioned, readYaml, shown } from '../policy/position.ts';
+import { MANIFEST, type Manifest, manifestSchema } from './manifest.ts';
+
+/** A plugin that is not taken; each problem begins with its place. */
+export class PluginError extends Error {
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.name = 'PluginError';
+    this.problems = problems;
+  }
+}
+
+/** Texts by path, relative to the plugin's folder and `/`-separated. */
+export type PluginFiles = Readonly<Record<string, string>>;
+
+export interface Plugin {
+  readonly manifest: Manifest;
+  readonly files: PluginFiles;
+  /** Of all files, their names too: hexadecimal. */
+  readonly sha256: string;
+}
+
+const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+/** Levels of folders below the plugin's own. */
+const DEPTH_MAX = 4;
+
+/** The plugin that stands in a folder; hidden files are no part of it. Follows no links in there. Throws PluginError. */
+export function readPlugin(folder: string, limits: Limits): Plugin {
+  return toPlugin(readFiles(folder, limits), limits, folder);
+}
+
+/** The plugin that files make, called `label` in complaints. Throws PluginError. */
+export function toPlugin(files: PluginFiles, limits: Limits, label: string): Plugin {
+  const text = Object.hasOwn(files, MANIFEST) ? (files[MANIFEST] as string) : undefined;
+  if (text === undefined) throw new PluginError([`${label} holds no ${MANIFEST}`]);
+  const used = Buffer.byteLength(text);
+  if (used > limits.pluginManifestBytesMax)
+    throw new PluginError([`${MANIFEST} has ${used} bytes; at most ${limits.pluginManifestBytesMax} are read`]);
+  const where = yamlOf(text, limits);
+  const parsed = manifestSchema.safeParse(where.value ?? {});
+  if (!parsed.success) throw new PluginError(firstOf(parsed.error.issues.flatMap((it) => complain(it, where))));
+  const manifest = parsed.data;
+  const missing = manifest.tools.flatMap(({ module }, at) =>
+    Object.hasOwn(files, module)
+      ? []
+      : [`${where.at(['tools', at, 'module'])}: tools.${at}.module: the plugin has no file ${module}`],
+  );
+  if (missing.length > 0) throw new PluginError(firstOf(missing));
+  return { manifest, files, sha256: hashOf(files) };
+}
+
+/** The same for the same files, in whichever order they came. */
+export function hashOf(files: PluginFiles): string {
+  const hash = createHash('sha256');
+  for (const path of Object.keys(files).sort()) {
+    const bytes = Buffer.from(files[path] as string);
+    hash.update(`${path}\0${bytes.length}\0`).update(bytes);
+  }
+  return hash.digest('hex');
+}
+
+function readFiles(folder: string, { pluginFilesMax, pluginBytesMax }: Limits): PluginFiles {
+  const files: [string, string][] = [];
+  let bytes = 0;
+  const refuse = (path: string, why: string) => new PluginError([`${join(folder, path)}: ${why}`]);
+  const walk = (real: string, components: readonly string[]) => {
+    if (components.length > DEPTH_MAX) throw refuse(components.join('/'), `more than ${DEPTH_MAX} folders deep`);
+    using directory = opendirSync(join(real, ...components));
+    for (let entry = directory.readSync(); entry; entry = directory.readSync()) {
+      if (entry.name.startsWith('.')) continue;
+      const path = [...components, entry.name];
+      const shownPath = shown(path.join('/'));
+      if (!FILE_NAME.test(entry.name)) throw refuse(shownPath, 'names of files are letters, digits, `.`, `_` and `-`');
+      if (entry.isDirectory()) {
+        walk(real, path);
+        continue;
+      }
+      if (files.length >= pluginFilesMax) throw refuse(shownPath, `a plugin has at most ${pluginFilesMax} files`);
+      const text = readBelow(real, path, pluginBytesMax);
+      if (text === undefined) throw refuse(shownPath, 'it went away while it was read');
+      bytes += Buffer.byteLength(text);
+      if (bytes > pluginBytesMax) throw refuse(shownPath, `a plugin has at most ${pluginBytesMax} bytes`);
+      files.push([path.join('/'), text]);
+    }
+  };
+  try {
+    walk(realpathSync(folder), []);
+  } catch (error) {
+    if (error instanceof FileRefusal) throw new PluginError([error.message]);
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    throw new PluginError([`${folder}: ${(error as NodeJS.ErrnoException).code}: it is no folder that can be read`]);
+  }
+  return Object.fromEntries(files.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function yamlOf(text: string, limits: Limits): Positioned {
+  try {
+    return readYaml(text, MANIFEST, limits);
+  } catch (error) {
+    if (error instanceof PolicyError) throw new PluginError(error.problems);
+    throw error;
+  }
+}
+
+interface Issue {
+  readonly code?: string;
+  readonly path: PropertyKey[];
+  readonly message: string;
+  readonly keys?: string[];
+  readonly errors?: Issue[][];
+}
+
+/** `file:line:col: key: what`; of a union what is wrong with the alternative that was most likely meant. */
+function complain(issue: Issue, where: Positioned, above: readonly PropertyKey[] = []): string[] {
+  const path = [...above, ...issue.path];
+  if (issue.code === 'unrecognized_keys')
+    return (issue.keys ?? []).map(
+      (key) => `${where.atKey([...path, key])}: ${shown([...path, key].join('.'))} is unknown`,
+    );
+  const [meant] = (issue.errors ?? []).filter((it) => it.some(({ path: inner }) => inner.length > 0));
+  if (issue.code === 'invalid_union' && meant) return meant.flatMap((it) => complain(it, where, path));
+  return [`${where.at(path)}: ${shown(path.join('.')) || 'the file'}: ${issue.message}`];
+}

@@ -1,0 +1,85 @@
+/**
+ * Plugins that an operator added: each copied whole into one file of the state directory, which no workspace and no sandbox
+ * holds, with the hash that it had then. What became of the folder that it came from does not matter any more.
+ */
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as z from 'zod';
+import type { Limits } from '../limits.ts';
+import { FileRefusal, readTrusted } from '../policy/file.ts';
+import { hashOf, type Plugin, PluginError, toPlugin } from './package.ts';
+
+const pinSchema = z.strictObject({
+  version: z.literal(1),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  /** ISO 8601. */
+  addedAt: z.string(),
+  files: z.record(z.string(), z.string()),
+});
+
+/** Room for what JSON adds to texts: each character may take six. */
+const JSON_FACTOR = 6;
+
+export const pinsFolder = (stateDir: string): string => join(stateDir, 'plugins');
+
+const fileOf = (stateDir: string, name: string): string => join(pinsFolder(stateDir), `${name}.json`);
+
+/** Makes the folder, so that it can be watched; only its owner may look into it. */
+export function openPins(stateDir: string): string {
+  const folder = pinsFolder(stateDir);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  chmodSync(folder, 0o700);
+  return folder;
+}
+
+/** Names of the pinned plugins, in order. */
+export function pinnedNames(stateDir: string): string[] {
+  return readdirSync(openPins(stateDir))
+    .flatMap((it) => /^([a-z][a-z0-9_]{0,23})\.json$/.exec(it)?.[1] ?? [])
+    .sort();
+}
+
+/** Takes the place of the plugin that had its name, at once. Throws PluginError when there are too many. */
+export function pin(
+  stateDir: string,
+  { manifest: { name }, files, sha256 }: Plugin,
+  { limits: { pluginsMax }, nowMs }: { limits: Limits; nowMs: number },
+): void {
+  const others = pinnedNames(stateDir).filter((it) => it !== name);
+  if (others.length >= pluginsMax) throw new PluginError([`there are ${others.length} plugins; at most ${pluginsMax}`]);
+  const path = fileOf(stateDir, name);
+  const text = JSON.stringify({ version: 1, sha256, addedAt: new Date(nowMs).toISOString(), files });
+  writeFileSync(`${path}.new`, text, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** Whether there was one. */
+export function unpin(stateDir: string, name: string): boolean {
+  if (!pinnedNames(stateDir).includes(name)) return false;
+  rmSync(fileOf(stateDir, name), { force: true });
+  return true;
+}
+
+/** The pinned plugin, if it is what was added. Throws PluginError. */
+export function readPin(stateDir: string, name: string, limits: Limits): Plugin {
+  const path = fileOf(stateDir, name);
+  let raw: unknown;
+  try {
+    raw = JSON.parse(readTrusted(path, limits.pluginBytesMax * JSON_FACTOR));
+  } catch (error) {
+    if (error instanceof FileRefusal || error instanceof SyntaxError)
+      throw new PluginError([`${path}: ${error.message}`]);
+    throw error;
+  }
+  const parsed = pinSchema.safeParse(raw);
+  if (!parsed.success) throw new PluginError([`${path}: is not what \`ringfence plugin add\` writes`]);
+  const { files, sha256 } = parsed.data;
+  const now = hashOf(files);
+  if (now !== sha256)
+    throw new PluginError([
+      `${path}: was changed since it was added: its content is sha256:${now}, pinned was sha256:${sha256}`,
+    ]);
+  const plugin = toPlugin(files, limits, name);
+  if (plugin.manifest.name !== name) throw new PluginError([`${path}: holds the plugin ${plugin.manifest.name}`]);
+  return plugin;
+}

@@ -1,0 +1,52 @@
+/** Plugins written for a test, and added as `ringfence plugin add` does it. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { defaultLimits as limits } from '../../src/limits.ts';
+import { readPlugin } from '../../src/plugins/package.ts';
+import { pin } from '../../src/plugins/pins.ts';
+import { type TestDaemon, temporaryDir, until } from './daemon.ts';
+
+const ANYTHING = { type: 'object', properties: {} };
+
+export interface PluginText {
+  readonly name?: string;
+  readonly isolation?: 'isolate' | 'compartment';
+  /** Of its tools what is not as by default. */
+  readonly tools?: readonly object[];
+  /** Texts by path. */
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+/** A manifest, as JSON, which YAML is too. One tool `run` that takes and gives anything, unless said otherwise. */
+export function manifestOf({ name = 'probe', isolation = 'isolate', tools = [{}] }: PluginText): object {
+  return {
+    ...{ name, version: '1.0.0', title: 'A plugin of a test', isolation },
+    tools: tools.map((it) => ({
+      ...{ name: 'run', title: 'Runs', description: 'Runs.', tier: 'read_only', module: 'main.js' },
+      ...{ input: ANYTHING, output: { type: 'object', properties: { value: {} } } },
+      ...it,
+    })),
+  };
+}
+
+/** A new folder with it. */
+export function writePlugin(plugin: PluginText): string {
+  const folder = temporaryDir('plugin');
+  const files = { 'ringfence.plugin.yaml': JSON.stringify(manifestOf(plugin)), ...plugin.files };
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+  return folder;
+}
+
+/** Adds a folder's plugin to a daemon, and waits until its tools are there. */
+export async function addPlugin(daemon: TestDaemon, folder: string): Promise<void> {
+  const plugin = readPlugin(folder, limits);
+  pin(daemon.stateDir, plugin, { limits, nowMs: Date.now() });
+  await using operator = await daemon.connect({ role: 'operator' });
+  await until(async () => {
+    const { plugins } = (await operator.request('status', {})) as { plugins: { sha256?: string; problem?: string }[] };
+    return plugins.some((it) => it.sha256 === plugin.sha256 || it.problem !== undefined);
+  });
+}

@@ -1,0 +1,21 @@
+/** What crosses between a compartment host and the thread that runs its plugins: plain data. */
+import type { PluginCode } from '../src/plugin-code.ts';
+
+export type ToThread =
+  | {
+      readonly call: {
+        readonly plugin: PluginCode;
+        /** All three are JSON. */
+        readonly input: string;
+        readonly guest: string;
+        readonly grant: string;
+      };
+    }
+  /** What was asked under an id, and the answer. */
+  | { readonly answer: readonly [id: string, answer: string] };
+
+export type FromThread =
+  /** What the guest sent. */
+  | { readonly sent: [operation: string, a?: string, b?: string, c?: string] }
+  /** Why its modules could not be loaded. */
+  | { readonly failed: { readonly name: string; readonly message: string; readonly stack: string } };

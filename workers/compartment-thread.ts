@@ -1,0 +1,44 @@
+/**
+ * The realm in which compartments of plugins live: locked down first, so that none can change what the others are given. Each
+ * call gets a compartment of its own, whose globals are its own and hold nothing but the language.
+ */
+import 'ses';
+import { parentPort } from 'node:worker_threads';
+import type { FromThread, ToThread } from './compartment-messages.ts';
+import { linkInCompartment } from './compartment-modules.ts';
+import { type Deliver, guestScript } from './isolate-guest.ts';
+
+const port = parentPort as NonNullable<typeof parentPort>;
+// The stacks tell an author where the error is, and a plugin where our files lie in the sandbox: no secret.
+lockdown({ errorTaming: 'unsafe', errorTrapping: 'none', unhandledRejectionTrapping: 'none', consoleTaming: 'unsafe' });
+// A promise of a plugin's that nobody waits for is its own affair.
+process.on('unhandledRejection', () => {});
+
+const script = guestScript();
+const send = (message: FromThread) => port.postMessage(message);
+let deliver: Deliver | undefined;
+
+type Guest = (send: (...words: string[]) => void, bounds: string) => Deliver;
+
+async function call({ plugin, input, guest, grant }: Extract<ToThread, { call: unknown }>['call']): Promise<void> {
+  const compartment = new Compartment();
+  const wrap = compartment.evaluate(script) as Guest;
+  // Only strings leave; whatever else a plugin may have got into the wrapper does not.
+  const sent = harden((...words: unknown[]) => {
+    if (words.every((it) => it === undefined || typeof it === 'string')) send({ sent: words as [string] });
+  });
+  const guestOf = wrap(sent, guest);
+  deliver = guestOf;
+  try {
+    const tool = await linkInCompartment(plugin, compartment);
+    guestOf('call', '', input, grant, tool);
+  } catch (thrown) {
+    const { name, message, stack } = thrown as Error;
+    send({ failed: { name: `${name}`, message: `${message}`, stack: `${stack}` } });
+  }
+}
+
+port.on('message', (message: ToThread) => {
+  if ('call' in message) void call(message.call);
+  else deliver?.('answer', ...message.answer);
+});

@@ -1,0 +1,96 @@
+/**
+ * Entry of a compartment host: tools of reviewed plugins, one call at a time, all in one realm that was locked down before any
+ * of them came. That realm is a thread's: what does not end is ended with the thread, and the next call gets another one.
+ */
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { ToolError } from '../src/errors.ts';
+import type { IsolateBounds, Job, JobResult } from '../src/hosts/job.ts';
+import type { Limits } from '../src/limits.ts';
+import type { PluginCode } from '../src/plugin-code.ts';
+import type { FromThread, ToThread } from './compartment-messages.ts';
+import type { Grant, GuestBounds } from './isolate-guest.ts';
+import type { IsolateMessages } from './isolate-messages.ts';
+import { endOfPlugin, pluginError } from './plugin-outcome.ts';
+import { type Engine, type Guest, serveProgramHost } from './program-host.ts';
+
+const MIB = 1024 * 1024;
+
+class Compartments implements Engine {
+  #bounds!: GuestBounds;
+  #thread: Worker | undefined;
+  #memoryMb = 0;
+
+  begin({ codeLogsMax: logs, codeLogChars: logChars, codeTimersMax: timers }: Limits): void {
+    this.#bounds = { logs, logChars, timers };
+  }
+
+  start({ input, plugin }: Job, bounds: IsolateBounds, messages: IsolateMessages): Guest {
+    const thread = this.#threadOf(bounds.memoryMb);
+    const before = process.cpuUsage();
+    const cpuMs = () => {
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / 1000;
+    };
+    const end = () => void thread.terminate();
+    const result = run({ plugin: plugin as PluginCode, input, thread, guest: this.#bounds, bounds, messages, cpuMs });
+    const release = (isClean: boolean) => {
+      thread
+        .removeAllListeners('message')
+        .removeAllListeners('error')
+        .removeAllListeners('exit')
+        .on('error', () => {});
+      // The gateway ends this process then.
+      if (!isClean) this.#thread = undefined;
+    };
+    return { result, cpuMs, end, release };
+  }
+
+  #threadOf(memoryMb: number): Worker {
+    if (this.#thread && this.#memoryMb === memoryMb) return this.#thread;
+    void this.#thread?.terminate();
+    this.#memoryMb = memoryMb;
+    this.#thread = new Worker(new URL(`./compartment-thread${extname(import.meta.url)}`, import.meta.url), {
+      env: {},
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb },
+      stdin: false,
+    });
+    return this.#thread;
+  }
+}
+
+interface Run {
+  readonly plugin: PluginCode;
+  readonly input: unknown;
+  readonly thread: Worker;
+  readonly guest: GuestBounds;
+  readonly bounds: IsolateBounds;
+  readonly messages: IsolateMessages;
+  cpuMs(): number;
+}
+
+function run({ plugin, input, thread, guest, bounds, messages, cpuMs }: Run): Promise<JobResult> {
+  const tell = (message: ToThread) => thread.postMessage(message);
+  messages.connect((id, answer) => tell({ answer: [id, answer] }));
+  const grant: Grant = { tools: bounds.tools, resultChars: bounds.resultBytes };
+  return endOfPlugin(plugin, input, { limit: bounds.resultBytes, cpuMs }, (json) => {
+    const done = messages.done();
+    thread.on('message', (message: FromThread) => {
+      if ('sent' in message) messages.receive(...message.sent);
+      else messages.fail(pluginError(message.failed, plugin));
+    });
+    thread.on('error', (error: NodeJS.ErrnoException) => messages.fail(endOf(error, bounds)));
+    thread.on('exit', () => messages.fail(new ToolError('CANCELLED', 'its thread was ended')));
+    tell({ call: { plugin, input: json, guest: JSON.stringify(guest), grant: JSON.stringify(grant) } });
+    return done;
+  });
+}
+
+function endOf(error: NodeJS.ErrnoException, { memoryMb }: IsolateBounds): unknown {
+  if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') return error;
+  return new ToolError('MEMORY_LIMIT', `the plugin needed more than ${memoryMb} MiB of memory`, {
+    details: { limit: memoryMb * MIB, enforcedBy: 'compartment' },
+  });
+}
+
+serveProgramHost(new Compartments());

@@ -1,0 +1,59 @@
+/** Modules of a plugin in an isolate: linked from their pinned texts, and from nothing else. */
+import type ivm from 'isolated-vm';
+import type { PluginCode } from '../src/plugin-code.ts';
+import { missing, resolveImport } from '../src/plugins/imports.ts';
+import type { Fresh } from './isolate-fresh.ts';
+import { pluginError } from './plugin-outcome.ts';
+
+/** The tool's function, as the isolate has it. Throws CODE_ERROR with the place of what is wrong. */
+export async function linkTool(plugin: PluginCode, { isolate, context }: Fresh): Promise<ivm.Dereference<unknown>> {
+  const { module: entry, modules } = plugin;
+  const compiled = new Map<string, ivm.Module>();
+  const pathOf = new Map<ivm.Module, string>();
+  for (const waiting = [entry]; waiting.length > 0; ) {
+    const path = waiting.pop() as string;
+    if (compiled.has(path)) continue;
+    const module = await compile(isolate, path, modules[path] as string);
+    compiled.set(path, module);
+    pathOf.set(module, path);
+    waiting.push(...module.dependencySpecifiers.map((it) => imported(plugin, path, it)));
+  }
+  const main = compiled.get(entry) as ivm.Module;
+  try {
+    await main.instantiate(context, (specifier, referrer) => {
+      const path = resolveImport(plugin, pathOf.get(referrer) as string, specifier);
+      return compiled.get(path) as ivm.Module;
+    });
+    await main.evaluate();
+  } catch (thrown) {
+    throw isOfEngine(thrown) ? thrown : pluginError(thrown as Error, plugin);
+  }
+  const tool = await main.namespace.get(plugin.export, { reference: true });
+  if (tool.typeof !== 'function') throw pluginError(missing(plugin), plugin);
+  return tool.derefInto();
+}
+
+function imported(plugin: PluginCode, from: string, specifier: string): string {
+  try {
+    return resolveImport(plugin, from, specifier);
+  } catch (error) {
+    throw pluginError(error as SyntaxError, plugin);
+  }
+}
+
+async function compile(isolate: ivm.Isolate, filename: string, text: string): Promise<ivm.Module> {
+  try {
+    return await isolate.compileModule(text, { filename });
+  } catch (thrown) {
+    const { name, message } = thrown as Error;
+    if (name !== 'SyntaxError') throw thrown;
+    const [, text = message, file = filename, line = '1', column = '1'] =
+      /^(.*) \[(.*):(\d+):(\d+)\]$/s.exec(message) ?? [];
+    throw pluginError({ name, message: text, stack: `(${file}:${line}:${column})` });
+  }
+}
+
+/** Not the plugin's error, but the end of its isolate. */
+const isOfEngine = (thrown: unknown): boolean =>
+  thrown instanceof Error &&
+  /memory limit|allocation failed|isolate (was|is) (already )?disposed/i.test(thrown.message);
