@@ -37,6 +37,12 @@ test('nothing takes more than twice as many floors as in bench/baseline.json, ev
   expect(said.match(/^WORSE.*$/gm) ?? []).toEqual([]);
 });
 
+test('the bench of programs prints what one costs beside its floor, and loses no host', async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, [here('isolates.ts'), '--small']);
+  expect(stdout).toMatch(/^return 1 \+ 1 \/ bare isolated-vm +[\d.]+$/m);
+  expect(stdout).toMatch(/^soak, hosts that were lost +0 in 100 programs$/m);
+}, 120_000);
+
 test('docs/benchmarks.md is what `npm run bench -- --report` writes of what was published', () => {
   const written = toMarkdown(readJson<Results>(here('published.json')), readFileSync(here('notes.md'), 'utf8'));
   expect(readFileSync(here('../docs/benchmarks.md'), 'utf8')).toBe(written);
