@@ -46,15 +46,13 @@ export async function status(flags: { json?: boolean }, caller: Caller): Promise
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
   );
   print(`${it.undo.calls} calls can be undone (${Math.ceil(it.undo.bytes / MiB)} MiB kept for it)`);
+  for (const { name, version, tools, problem } of it.plugins) {
+    const told = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;
+    print(harmless(`plugin ${name} ${told}`));
+  }
   for (const { name, state, pending } of it.providers)
     print(
       `provider ${name.padEnd(16)} ${state}${pending > 0 ? `, ${pending} tools wait for you: ringfence providers accept ${name}` : ''}`,
-    );
-  for (const { name, version, tools, problem } of it.plugins)
-    print(
-      harmless(
-        problem === undefined ? `plugin ${name} ${version}: ${tools.join(', ')}` : `plugin ${name} is off: ${problem}`,
-      ),
     );
   for (const host of it.hosts) {
     print(

@@ -195,7 +195,7 @@ test('a plugin that hangs by the pattern of its own schema costs its call only',
   expect(await hanging).toMatchObject({ error: { code: 'TIMEOUT' } });
 });
 
-test('a plugin named like another tool, or a tool named like a property of objects, takes nothing away', async () => {
+test('a tool named like a property of objects takes nothing away', async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const files = { 'main.js': 'export const constructor = () => ({ value: 1 }); export const run = constructor' };
