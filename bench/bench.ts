@@ -62,6 +62,9 @@ const POLICY = [
   '  - { id: ask, match: { write: "asked/**" }, decision: ask, reason: a person is asked }',
 ].join('\n');
 
+/** Room for a thousand connections that say nothing for long. */
+const LIMITS = { connectionsMax: 1100, helloTimeoutMs: 600_000 };
+
 /** One run of a bench. */
 export class Context {
   readonly small: boolean;
@@ -148,7 +151,7 @@ export class Daemons implements AsyncDisposable {
   #daemon: Promise<TestDaemon> | undefined;
 
   shared(): Promise<TestDaemon> {
-    this.#daemon ??= startDaemon({ policy: POLICY }).then((it) => this.#parts.use(it));
+    this.#daemon ??= startDaemon({ policy: POLICY, limits: LIMITS }).then((it) => this.#parts.use(it));
     return this.#daemon;
   }
 

@@ -44,7 +44,11 @@ export function writeResults(results: Results, path?: string): string {
 /** The last whole result of each bench in its full form, of those in results/ and of those published before. */
 export function latestResults(): Results {
   const published = here('published.json');
-  const files = existsSync(here('results')) ? readdirSync(here('results')).sort() : [];
+  const files = existsSync(here('results'))
+    ? readdirSync(here('results'))
+        .filter((it) => it.endsWith('.json'))
+        .sort()
+    : [];
   const all = [...(existsSync(published) ? [published] : []), ...files.map((it) => here(`results/${it}`))]
     .map((it) => readJson<Results>(it))
     .filter((it) => it.form === 'full');

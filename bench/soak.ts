@@ -1,15 +1,16 @@
 // Does the daemon grow? Mixed calls with failures, cancels, killed hosts and reconnects for some minutes, its resources looked at
 // on the way: npm run soak -- --minutes 10. Exit code 1 where something grows beyond noise and bound.
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Client } from '../src/client.ts';
 import { ALLOW_ALL, startDaemon, type TestDaemon } from '../test/support/daemon.ts';
+import type { Figure } from './bench.ts';
 import { fit } from './measure.ts';
-import { here } from './results.ts';
-import { toSvg } from './svg.ts';
+import { isReached, shown } from './report.ts';
+import { machine, writeResults } from './results.ts';
 
-const { values } = parseArgs({ options: { minutes: { type: 'string', default: '10' } } });
+const { values } = parseArgs({ options: { minutes: { type: 'string', default: '10' }, json: { type: 'string' } } });
 const minutes = Number(values.minutes);
 if (!(minutes > 0)) throw new Error(`--minutes takes a number above 0, not ${values.minutes}`);
 
@@ -126,20 +127,23 @@ console.log(`${load.done} calls in ${minutes} min, ${killed} hosts killed`);
 const settled = seen.filter((it) => it.minute > minutes * WARM_UP);
 const curveOf = (name: keyof Sample) => settled.map(({ minute, sample }) => [minute, sample[name]] as const);
 const settledMinutes = minutes * (1 - WARM_UP);
-const leaks: string[] = [];
+const figures: Figure[] = [];
 for (const [name, { unit, most }] of Object.entries(BOUNDS) as [keyof typeof BOUNDS, (typeof BOUNDS)['rss']][]) {
   const { slope, error } = fit(curveOf(name));
+  // What is surely growth: three standard errors less than what the slope says.
   const [growth, noise] = [slope * settledMinutes, 3 * error * settledMinutes];
-  const isLeak = growth - noise > most;
-  if (isLeak) leaks.push(name);
-  const last = settled.at(-1)?.sample[name].toFixed(0);
-  const grew = `${growth.toFixed(1)} ± ${noise.toFixed(1)} ${unit}`.trim();
-  console.log(
-    `${name.padEnd(10)} ${last} ${unit} at the end, grew by ${grew}, may by ${most}${isLeak ? '  LEAK' : ''}`,
-  );
+  figures.push({ name: `${name}, at the end`, unit, value: settled.at(-1)?.sample[name] ?? Number.NaN });
+  figures.push({
+    name: `${name}, surely grown after the warm-up`,
+    unit,
+    value: Math.max(0, growth - noise),
+    goal: { most },
+  });
 }
 for (const name of SIZES)
-  console.log(`${name.padEnd(10)} ${settled.at(-1)?.sample[name].toFixed(1)} MiB on disk at the end`);
+  figures.push({ name: `${name}, on disk at the end`, unit: 'MiB', value: settled.at(-1)?.sample[name] ?? Number.NaN });
+for (const it of figures)
+  console.log(`${it.name.padEnd(44)} ${shown(it).padStart(10)}${isReached(it) ? '' : '  LEAK'}`);
 const units: Record<string, string> = { rss: 'MiB', audit: 'MiB', journal: 'MiB', results: 'MiB' };
 const names = [...Object.keys(BOUNDS), ...SIZES] as (keyof Sample)[];
 const curves = names.map((name) => ({
@@ -153,6 +157,13 @@ const curves = names.map((name) => ({
   points: seen.map(({ minute, sample }) => [minute, sample[name]] as const),
 }));
 const title = `${minutes} minutes of mixed calls: ${load.done} calls, ${killed} hosts killed`;
-mkdirSync(here('results'), { recursive: true });
-writeFileSync(here('results/soak.svg'), toSvg({ name: 'soak', title, kind: 'curves', curves }));
-if (leaks.length > 0) process.exitCode = 1;
+const findings = {
+  figures,
+  pictures: [{ name: 'soak', title, kind: 'curves', curves } as const],
+  says: [],
+  skipped: [],
+};
+const question = 'Does the daemon grow under mixed calls with failures, cancels, killed hosts and reconnects?';
+const about = { title: 'The long run', question, at: new Date().toISOString(), seconds: minutes * 60 };
+writeResults({ form: 'full', machine: machine(), benches: { soak: { ...about, ...findings } } }, values.json);
+if (!figures.every(isReached)) process.exitCode = 1;

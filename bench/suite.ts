@@ -20,7 +20,7 @@ import {
 /** Files of subjects/, in the order in which they run and are told. */
 const BENCHES = [
   ...['layers', 'calls', 'commands', 'scale', 'peers', 'faults', 'ends', 'decisions', 'audit', 'redaction'],
-  ...['orchestration', 'output', 'search', 'symbols', 'git', 'undo'],
+  ...['orchestration', 'output', 'search', 'symbols', 'git', 'undo', 'programs'],
 ];
 
 const HELP = `npm run bench -- [options]
@@ -72,8 +72,9 @@ async function runHere(name: string, daemons: Daemons): Promise<BenchResult> {
 function toLine(it: Figure): string {
   const p99 = it.p99 === undefined ? '' : `p99 ${shown({ value: it.p99, unit: it.unit })}`;
   const over = it.over ? `× ${shownRatio(it.over.ratio)} of ${it.over.floor}` : '';
+  const kib = it.allocatedKiB === undefined ? '' : `, ${it.allocatedKiB.toFixed(1)} KiB`;
   const goal = it.goal && !values.small ? (isReached(it) ? '  reached' : '  NOT REACHED') : '';
-  return `  ${it.name.padEnd(64)} ${shown(it).padStart(12)}  ${p99.padEnd(14)} ${over}${goal}`.trimEnd();
+  return `  ${it.name.padEnd(64)} ${shown(it).padStart(12)}  ${p99.padEnd(14)} ${over}${kib}${goal}`.trimEnd();
 }
 
 /** In a process of its own, so that no bench meets the heap and the code that another one left hot. */
@@ -139,7 +140,7 @@ async function main(): Promise<boolean> {
 const ordered = (results: Results): Results => ({
   ...results,
   benches: Object.fromEntries(
-    BENCHES.flatMap((name) => (results.benches[name] ? [[name, results.benches[name]]] : [])),
+    [...BENCHES, 'soak'].flatMap((name) => (results.benches[name] ? [[name, results.benches[name]]] : [])),
   ),
 });
 

@@ -16,11 +16,13 @@ export async function createIsolates(): Promise<{ run(code: string): Promise<unk
   const program = PROGRAM(import.meta.resolve('isolated-vm'));
   const args = ['--no-node-snapshot', '--input-type=module', '-e', program];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-  const answer = () =>
-    new Promise((resolve, reject) => {
-      child.once('message', resolve);
-      child.once('exit', (code) => reject(new Error(`isolated-vm ended with ${code}`)));
-    });
+  let waiting: PromiseWithResolvers<unknown> | undefined;
+  child.on('message', (value) => waiting?.resolve(value));
+  child.once('exit', (code) => waiting?.reject(new Error(`isolated-vm ended with ${code}`)));
+  const answer = () => {
+    waiting = Promise.withResolvers();
+    return waiting.promise;
+  };
   await answer();
   return {
     run(code) {

@@ -45,7 +45,7 @@ export default defineBench({
         'file_read of 4 KiB': read(client, 'four-kib.txt', false),
         'file_read of 4 KiB from the cache': read(client, 'four-kib.txt', true),
       },
-      { rounds: bench.size(3, 10), times: bench.size(60, 500) },
+      { rounds: bench.size(3, 10), times: bench.size(40, 500) },
     );
     bench.times(one, {
       over: 'socket echo',
@@ -58,7 +58,7 @@ export default defineBench({
       ...{ name: 'the same hops, empty', taken: one['the same hops, empty'] },
     });
 
-    const times = bench.size(200, 4000);
+    const times = bench.size(100, 4000);
     const lanes = (run: () => Promise<unknown>) => together(run, { inFlight: 32, times });
     const many = await inTurns(
       {

@@ -48,13 +48,11 @@ function permission(tool: string, input: object): () => unknown {
   return () => decide(defaultPolicy, toQuestion(named, parsed, { asker, parts }));
 }
 
-/** Recorded calls, a third of them commands, as a log gives them. */
-const RECORDED = 10_000;
-
-function backTest(): () => void {
+/** Of recorded calls, a third of them commands, as a log gives them. */
+function backTest(calls: number): () => void {
   const commands = ['git status', 'npm test', 'cat package.json | head -n 3', 'rm -rf build && mkdir build'];
   const entry = { kind: 'outcome', sessionId: 's', principal: 'uid:1000', callId: 'c', tool: 'file_read' } as const;
-  const recorded = Array.from({ length: RECORDED }, (_, i) => {
+  const recorded = Array.from({ length: calls }, (_, i) => {
     const call =
       i % 3 === 0
         ? { tool: 'terminal_execute', input: { command: commands[i % commands.length] } }
@@ -107,8 +105,9 @@ async function run(bench: Context): Promise<void> {
   };
   const many = await inTurns({ 'paths judged by 20 patterns': judged }, { rounds: bench.size(2, 10), times: 1 });
   bench.rates(many, { amount: paths, unit: '/s' });
-  const name = `back-test of ${RECORDED} recorded calls`;
-  const tested = await inTurns({ [name]: backTest() }, { rounds: bench.size(1, 5), times: 1 });
+  const recorded = bench.size(1000, 10_000);
+  const name = `back-test of ${recorded} recorded calls`;
+  const tested = await inTurns({ [name]: backTest(recorded) }, { rounds: bench.size(1, 5), times: 1 });
   bench.times(tested, { goals: { [name]: { most: 1000 } } });
 }
 

@@ -1,10 +1,10 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../../src/client.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
 import { AuditLog } from '../../src/store/audit-log.ts';
-import { ALLOW_COMMANDS, dataOf, startDaemon, temporaryDir } from '../../test/support/daemon.ts';
+import { dataOf, startDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { auditEntry } from '../floors/audit-entry.ts';
 import { type Taken, together } from '../measure.ts';
@@ -107,10 +107,12 @@ function fillAudit(stateDir: string, entries: number): void {
 
 /** A reload while calls go on: how long it takes, and what they take meanwhile. */
 async function reloads(bench: Context): Promise<void> {
-  await using daemon = await startDaemon();
-  await using client = await daemon.connect();
+  const daemon = await bench.daemon();
+  const client = await bench.client('.');
   await using operator = await daemon.connect({ role: 'operator' });
-  writeFileSync(join(daemon.workspace, 'empty'), '');
+  writeFileSync(join(client.folder, 'empty'), '');
+  const file = join(daemon.stateDir, 'policy.yaml');
+  const policy = readFileSync(file, 'utf8');
   await read(client);
   const [reload, before, meanwhile]: [number[][], number[][], number[][]] = [[], [], []];
   for (let round = 0; round < bench.size(1, 15); round++) {
@@ -118,7 +120,7 @@ async function reloads(bench: Context): Promise<void> {
     before.push([await timed(load)]);
     const running = timed(load);
     const rule = `  - { id: r${round}, match: { write: "no-${round}/**" }, decision: deny, reason: of the bench }`;
-    writeFileSync(join(daemon.stateDir, 'policy.yaml'), `${ALLOW_COMMANDS}rules:\n${rule}\n`);
+    writeFileSync(file, `${policy}\n${rule}\n`);
     reload.push([await timed(() => operator.request('policy.reload', {}))]);
     meanwhile.push([await running]);
   }

@@ -84,14 +84,14 @@ export default defineBench({
   question: 'Where does each microsecond of one file_read of 4 KiB go, from the socket to the tool?',
   async run(bench) {
     await using roomy = await startLayers(ROOMY);
-    const allocated = await allocations(roomy, bench.size(30, 500));
+    const allocated = await allocations(roomy, bench.size(10, 500));
     await using apart = bench.small ? null : await startLayers([]);
     const { layers } = apart ?? roomy;
     using echo = await createEcho();
     const ECHO = 'socket echo';
     const subjects: Record<string, Subject> = { [ECHO]: echo.run };
     for (const [name, { call }] of layers) subjects[name] = call;
-    const taken = await inTurns(subjects, { rounds: bench.size(3, 20), times: bench.size(20, 200) });
+    const taken = await inTurns(subjects, { rounds: bench.size(2, 20), times: bench.size(10, 200) });
     bench.times(taken, { over: ECHO });
     for (const it of bench.findings.figures) {
       const kib = allocated.get(it.name);

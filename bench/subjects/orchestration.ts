@@ -49,7 +49,7 @@ function subjectsOf(client: Client, { calls, commands }: { calls: number; comman
 async function run(bench: Context): Promise<void> {
   const client = await bench.client('.');
   await using operator = await (await bench.daemon()).connect({ role: 'operator' });
-  const [calls, commands] = [bench.size(20, 100), bench.size(4, 24)];
+  const [calls, commands] = [bench.size(20, 100), bench.size(2, 24)];
   for (let at = 0; at < calls; at++) writeFileSync(join(client.folder, `f${at}.txt`), `${at}\n`.repeat(512));
   mkdirSync(join(client.folder, 'asked'));
   const answering = answer(operator);

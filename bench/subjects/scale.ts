@@ -1,11 +1,11 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Client } from '../../src/client.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
 import { AuditLog } from '../../src/store/audit-log.ts';
-import { dataOf, startDaemon, type TestDaemon, temporaryDir } from '../../test/support/daemon.ts';
+import { dataOf, type TestDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { auditEntry } from '../floors/audit-entry.ts';
 import { makeTree } from '../floors/tree.ts';
@@ -77,28 +77,25 @@ async function payloads(bench: Context, client: Client & { folder: string }): Pr
   return { name: 'file_read, by size of the file', x: 'KiB', y: 'ms', points, expected: 1 };
 }
 
-async function sessions(bench: Context): Promise<Growth> {
-  await using daemon = await startDaemon();
-  writeFileSync(join(daemon.workspace, 'empty'), '');
-  const each: Points = [];
+async function sessions(bench: Context, { folder: workspace }: { folder: string }): Promise<Growth> {
+  const daemon = await bench.daemon();
+  const points: Points = [];
   const clients: Client[] = [];
   try {
     for (const n of bench.small ? [1, 10] : [1, 10, 50, 100, 200]) {
-      while (clients.length < n) clients.push(await daemon.connect());
+      while (clients.length < n) clients.push(await daemon.connect({ workspace }));
       const { eachMs } = await lanes(clients, { inFlight: 8, calls: bench.size(40, 2000) });
-      each.push([n, eachMs]);
+      points.push([n, eachMs]);
     }
   } finally {
     await Promise.all(clients.map((it) => it[Symbol.asyncDispose]()));
   }
-  return { name: 'time a call, by sessions, 8 in flight', x: 'sessions', y: 'ms', points: each, expected: 0 };
+  return { name: 'time a call, by sessions, 8 in flight', x: 'sessions', y: 'ms', points, expected: 0 };
 }
 
 /** Connections that say nothing at all. */
-async function connections(bench: Context): Promise<Growth> {
-  await using daemon = await startDaemon({ limits: { connectionsMax: 1100, helloTimeoutMs: 600_000 } });
-  await using client = await daemon.connect();
-  writeFileSync(join(daemon.workspace, 'empty'), '');
+async function connections(bench: Context, client: Client): Promise<Growth> {
+  const daemon = await bench.daemon();
   await medianMs(bench.size(5, 200), () => read(client, 'empty'));
   const sockets: Socket[] = [];
   const points: Points = [];
@@ -152,27 +149,18 @@ async function auditRows(bench: Context): Promise<Growth[]> {
 }
 
 async function workspaces(bench: Context): Promise<Growth[]> {
-  const root = temporaryDir('scale-ws');
-  await using daemon = await startDaemon({ workspace: root });
+  const daemon = await bench.daemon();
   const [calls, memory]: [Points, Points] = [[], []];
   const clients: Client[] = [];
-  try {
-    for (const n of bench.small ? [1, 2] : [1, 2, 5, 10]) {
-      while (clients.length < n) {
-        const workspace = join(root, `w${clients.length}`);
-        mkdirSync(workspace);
-        writeFileSync(join(workspace, 'empty'), '');
-        const client = await daemon.connect({ workspace });
-        clients.push(client);
-        await read(client, 'empty');
-      }
-      calls.push([n, await medianMs(bench.size(5, 200), () => read(clients[0] as Client, 'empty'))]);
-      memory.push([n, rssKib(daemon) / 1024]);
+  for (const n of bench.small ? [1, 2] : [1, 2, 5, 10]) {
+    while (clients.length < n) {
+      const client = await bench.client(`w${clients.length}`);
+      writeFileSync(join(client.folder, 'empty'), '');
+      clients.push(client);
+      await read(client, 'empty');
     }
-  } finally {
-    await Promise.all(clients.map((it) => it[Symbol.asyncDispose]()));
-    await daemon[Symbol.asyncDispose]();
-    rmSync(root, { recursive: true });
+    calls.push([n, await medianMs(bench.size(5, 200), () => read(clients[0] as Client, 'empty'))]);
+    memory.push([n, rssKib(daemon) / 1024]);
   }
   return [
     { name: 'one call, by workspaces', x: 'workspaces', y: 'ms', points: calls, expected: 0 },
@@ -229,8 +217,8 @@ export default defineBench({
     told(bench, [
       ...(await inFlight(bench, client)),
       await payloads(bench, client),
-      await sessions(bench),
-      await connections(bench),
+      await sessions(bench, client),
+      await connections(bench, client),
       ...(await auditRows(bench)),
       ...(await workspaces(bench)),
       ...(await trees(bench)),

@@ -93,7 +93,7 @@ export default defineBench({
   question:
     'What does undo of one file in a large tree cost, in the worker and by a client, and what does the journal add to each write?',
   async run(bench) {
-    const size = { files: bench.size(200, 20_000), rounds: bench.size(10, 300) };
+    const size = { files: bench.size(200, 20_000), rounds: bench.size(5, 300) };
     await inWorker(bench, size);
     await byClient(bench, size);
   },
