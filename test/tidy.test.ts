@@ -40,7 +40,8 @@ const MAY_IMPORT: Record<string, string> = {
   plugins: 'call errors limits plugin-code pipeline policy powers tools',
   hosts: 'call egress plugin-code sandbox protocol policy errors limits paths powers',
   pipeline: 'call egress tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
-  providers: 'call errors hosts limits pipeline policy powers sandbox store tools/catalogue tools/tool tools/upstream',
+  providers:
+    'call errors hosts limits pipeline policy powers sandbox store tools/catalogue tools/declarations tools/registry tools/tool tools/upstream',
   session:
     'pipeline redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool': 'call errors limits plugin-code tools/symbols tools/terminals tools/upstream',

@@ -17,6 +17,10 @@ export const mcpLimits = {
   mcpEndGraceMs: ms().default(1_000),
   /** Text of one result, about 25 000 tokens, which is where clients cut; the whole of it is a resource. */
   mcpTextBytesMax: bytes().default(100_000),
+  /** Pictures, sounds and other bytes of one result, in base64; with its text it stays within one message. */
+  mcpMediaBytesMax: bytes()
+    .max(8 * MiB)
+    .default(4 * MiB),
   /** Data that is sent as `structuredContent` beside its text; more of it would only be sent twice. */
   mcpStructuredBytesMax: bytes().default(16 * KiB),
   /** How long a call waits for a person before its result says so; most clients give up after 60 s. */

@@ -72,13 +72,49 @@ export function toProtocolError({ code, message, data }: RpcError): ProtocolErro
 }
 
 function addResult(body: Body, result: ToolResult): void {
-  if (result.success) for (const text of textsOf(result.data)) body.add(text);
+  const provided = result.success ? providedIn(result.data) : undefined;
+  if (provided) for (const it of provided.content) body.addProvided(it);
+  else if (result.success) for (const text of textsOf(result.data)) body.add(text);
   else body.add(errorText(result.error));
   const { warnings = [], denied = [], truncated } = result.metadata;
   for (const it of warnings) body.add(`warning: ${it}`);
   if (denied.length > 0) body.add(`kept from: ${json(denied)}`);
   if (truncated?.ref !== undefined)
     body.link(truncated.ref, truncated.bytesTotal, `[not all output is here; all ${truncated.bytesTotal} bytes are in`);
+}
+
+/** Data of tools that give content of kinds, as those of external providers do. */
+interface Provided {
+  readonly content: readonly ProvidedBlock[];
+  readonly structured?: Record<string, unknown>;
+}
+
+type ProvidedBlock =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image' | 'audio'; readonly mimeType: string; readonly data: string }
+  | {
+      readonly type: 'resource';
+      readonly uri: string;
+      readonly mimeType?: string;
+      readonly text?: string;
+      readonly data?: string;
+    }
+  | {
+      readonly type: 'resource_link';
+      readonly uri: string;
+      readonly name: string;
+      readonly mimeType?: string;
+      readonly description?: string;
+    }
+  | { readonly type: 'other'; readonly kind: string };
+
+const KINDS: ReadonlySet<unknown> = new Set(['text', 'image', 'audio', 'resource', 'resource_link', 'other']);
+
+function providedIn(data: unknown): Provided | undefined {
+  const content = typeof data === 'object' && data !== null && 'content' in data ? data.content : undefined;
+  if (!Array.isArray(content) || !content.every((it) => KINDS.has((it as { type?: unknown } | null)?.type)))
+    return undefined;
+  return data as Provided;
 }
 
 /** Texts as they are, and what is left as JSON behind them. */
@@ -112,8 +148,10 @@ const DETAILS_CHARS = 2_000;
 /** Small data without texts; larger would only be sent twice. */
 function structuredOf(data: unknown, { mcpStructuredBytesMax }: Limits): Record<string, unknown> | undefined {
   if (typeof data !== 'object' || data === null || Array.isArray(data)) return undefined;
-  if (Object.values(data).some(isRaw)) return undefined;
-  const text = json(data);
+  const provided = providedIn(data);
+  if (!provided && Object.values(data).some(isRaw)) return undefined;
+  if (provided && !provided.structured) return undefined;
+  const text = json(provided?.structured ?? data);
   return text.length <= mcpStructuredBytesMax ? (JSON.parse(text) as Record<string, unknown>) : undefined;
 }
 
@@ -122,10 +160,12 @@ class Body {
   readonly blocks: Block[] = [];
   readonly #parts: MapParts;
   #left: number;
+  #mediaLeft: number;
 
   constructor(parts: MapParts, room: number) {
     this.#parts = parts;
     this.#left = room;
+    this.#mediaLeft = Math.floor((parts.limits.mcpMediaBytesMax * room) / parts.limits.mcpTextBytesMax);
   }
 
   /** Bytes that there is room for. */
@@ -150,6 +190,22 @@ class Body {
     );
   }
 
+  /** Adds what a provider gave, in the kinds of MCP. */
+  addProvided(block: ProvidedBlock): void {
+    if (block.type === 'text') return this.add(block.text);
+    if (block.type === 'other') return this.add(`[content of a kind that is not passed on: ${block.kind}]`);
+    if (block.type === 'resource') {
+      const { uri, mimeType, text, data } = block;
+      const of = { uri, ...(mimeType !== undefined && { mimeType }) };
+      if (text !== undefined && Buffer.byteLength(text) > this.#left) return this.add(text);
+      if (text !== undefined) return this.#pushWhole({ type: 'resource', resource: { ...of, text } }, text.length);
+      return this.#pushMedia({ type: 'resource', resource: { ...of, blob: data ?? '' } }, data ?? '');
+    }
+    if (block.type === 'resource_link') return this.#pushWhole({ ...block }, block.uri.length);
+    const { type, mimeType, data } = block;
+    this.#pushMedia({ type, mimeType, data }, data);
+  }
+
   /** Says where a whole text is. */
   link(ref: string, size: number, note: string, query = ''): void {
     const uri = `${uriOf(ref)}${query}`;
@@ -162,6 +218,19 @@ class Body {
   take({ blocks }: Body): void {
     this.blocks.push(...blocks);
     for (const it of blocks) if (it.type === 'text') this.#left -= Buffer.byteLength(it.text);
+  }
+
+  #pushWhole(block: Block, bytes: number): void {
+    this.blocks.push(block);
+    this.#left -= bytes;
+  }
+
+  /** Pictures and sounds are no text for a model to read; they have room of their own. */
+  #pushMedia(block: Block, data: string): void {
+    this.#mediaLeft -= data.length;
+    if (this.#mediaLeft >= 0) this.blocks.push(block);
+    else
+      this.add(`[${block.type} of ${data.length} base64 characters is left out: the bound of one result is reached]`);
   }
 
   #push(text: string, bytes: number): void {

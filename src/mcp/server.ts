@@ -90,7 +90,9 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
   );
   server.setRequestHandler('tools/call', ({ params }, context) =>
     within(context, async (session) => {
-      const links = client.era === 'modern' || (server.getNegotiatedProtocolVersion() ?? '') >= LINKS_SINCE;
+      // Over HTTP each request says it.
+      const said = context.http?.req?.headers.get('mcp-protocol-version');
+      const links = client.era === 'modern' || (server.getNegotiatedProtocolVersion() ?? said ?? '') >= LINKS_SINCE;
       const request = {
         client,
         codec,

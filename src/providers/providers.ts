@@ -15,7 +15,7 @@ import { toolName } from './names.ts';
 import { type ProcessParts, workspaceOf } from './process.ts';
 import { type Listed, Provider, type ProviderState } from './provider.ts';
 import type { ProviderSettings } from './settings.ts';
-import { isOffered, toNamedTool } from './tool.ts';
+import { assertPresentable, isOffered, toNamedTool } from './tool.ts';
 
 /**
  * Of one tool: `accepted` is offered; `changed` and `new` are not until an operator accepts them; `gone` was accepted and is
@@ -168,8 +168,9 @@ export class Providers implements Upstreams, AsyncDisposable {
     this.#publish(name, entry);
   }
 
-  #takeList(name: string, listed: Listed): void {
+  #takeList(name: string, given: Listed): void {
     const entry = this.#entry(name);
+    const listed = this.#presentable(entry, given);
     entry.listed = listed;
     entry.offers = new Map(listed.tools.map((it) => [it.name, { definition: it, digest: subjectHash(name, it) }]));
     if (!this.#options.pins.isKnown(name)) this.#pin(name, entry, listed.tools, 'first sight');
@@ -179,6 +180,29 @@ export class Providers implements Upstreams, AsyncDisposable {
       this.#parts.powers.log.warn({ provider: name, tools }, 'tools wait for `ringfence providers accept`');
     }
     this.#publish(name, entry);
+  }
+
+  /** What is no tool that can be listed is refused, whatever its host let through. */
+  #presentable({ provider }: Entry, { tools, refused, ...rest }: Listed): Listed {
+    const { limits } = this.#parts;
+    const wrong = tools.flatMap((it) => {
+      const options = {
+        settings: provider.settings,
+        name: it.name,
+        digest: '',
+        definition: it,
+        limits,
+        assertAccepted() {},
+      };
+      try {
+        assertPresentable(toNamedTool(options));
+        return [];
+      } catch (error) {
+        return [{ name: it.name, reason: `its schema is none: ${(error as Error).message.slice(0, 200)}` }];
+      }
+    });
+    const good = tools.filter((it) => !wrong.some(({ name }) => name === it.name));
+    return { ...rest, tools: good, refused: [...refused, ...wrong] };
   }
 
   #pin(name: string, { pins, offers }: Entry, definitions: readonly Definition[], by: string): void {

@@ -4,6 +4,8 @@ import type { Effect } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
+import { declarationsOf } from '../tools/declarations.ts';
+import { toFormat, toToolInfo } from '../tools/registry.ts';
 import { defineTool, type Tool } from '../tools/tool.ts';
 import { type Definition, providedData } from './messages.ts';
 import type { ProviderSettings } from './settings.ts';
@@ -47,6 +49,15 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     },
   };
 }
+
+/** Throws where its schema is none that lists of tools can be made of: one such tool would spoil everybody's list. */
+export function assertPresentable({ tool }: NamedTool): void {
+  const info = toToolInfo(tool, 'ask');
+  for (const format of FORMATS) toFormat(info, format);
+  declarationsOf([info], Infinity);
+}
+
+const FORMATS = ['ringfence', 'mcp', 'openai', 'anthropic'] as const;
 
 const OUTPUT = z.toJSONSchema(providedData);
 

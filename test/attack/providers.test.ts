@@ -121,6 +121,18 @@ describe('a server of a provider', () => {
     expect(await it.text('fix__echo', { text: 'x' })).toBe('x');
   });
 
+  test.each(['v2', 'v1', 'none'] as const)(
+    'that takes more memory than it may (control groups: %s) is ended',
+    async (cgroup) => {
+      const config = cgroup === 'none' ? { cgroup } : {};
+      await using it = await startProvider({ ...FIXTURE, memoryMb: 400 }, { limits: QUICK, config });
+      if (it.daemon.confinement.cgroup !== cgroup) return;
+      expect(await it.error('fix__eat', { mb: 600 })).toMatchObject({ code: 'PROVIDER_UNAVAILABLE' });
+      await it.ready();
+      expect(await it.text('fix__echo', { text: 'x' })).toBe('x');
+    },
+  );
+
   test('that leaves a process behind takes it with it when it ends', async () => {
     const [mark, own] = [`left-by-provider-${process.pid}`, `provider-that-leaves-${process.pid}`];
     {

@@ -1,9 +1,11 @@
 /** External tool providers through a real daemon: calls, policies, and what is accepted. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import type { CallState } from '../../src/call.ts';
 import type { ToolInfo } from '../../src/tools/registry.ts';
 import { serveHttp } from '../fixtures/providers/http.ts';
@@ -92,6 +94,20 @@ describe('a policy', () => {
     expect(await it.text('fix__read', { path: 'public' })).toBe('ENOENT');
   });
 });
+
+test.each(['modern', 'auto'])(
+  'a server of the %s era is called as one of the other, by both ways',
+  async (protocol) => {
+    await using server = await serveHttp('token');
+    const far = { url: server.url, headers: { Authorization: 'Bearer token' }, protocol };
+    await using it = await startProvider({ ...FIXTURE, protocol }, { config: { providers: { far } } });
+    await it.ready('far');
+    expect(await it.text('far__echo', { text: 'there' })).toBe('there');
+    expect(await it.text('fix__echo', { text: 'here' })).toBe('here');
+    await it.text('fix__swap');
+    await until(async () => (await it.tool('echo'))?.state === 'changed');
+  },
+);
 
 test('tools that the configuration leaves out are not offered', async () => {
   await using it = await startProvider({ ...FIXTURE, tools: { allow: ['echo', 'pid'], deny: ['pid'] } });
@@ -205,6 +221,20 @@ describe('a server elsewhere', () => {
     await until(async () => ((await it.info('near')).reason ?? '') !== '');
     expect((await it.info('near')).state).not.toBe('ready');
   });
+});
+
+test('the example of examples/providers works as it stands', async () => {
+  const folder = fileURLToPath(new URL('../../examples/providers', import.meta.url));
+  const text = readFileSync(join(folder, 'config.yaml'), 'utf8').replaceAll(
+    '/opt/ringfence/examples/providers',
+    folder,
+  );
+  const { providers } = parse(text) as { providers: { clock: { command: string[] } } };
+  // As a person's PATH would find it.
+  providers.clock.command[0] = process.execPath;
+  await using it = await startProvider(FIXTURE, { policy: '{}', config: { providers } });
+  await it.ready('clock');
+  expect(await it.text('clock__now')).toMatch(/^\d{4}-\d\d-\d\dT/);
 });
 
 describe('ringfence providers', () => {

@@ -45,6 +45,6 @@ describe('what is configured of a provider', () => {
   });
 
   test.each(['a__b', 'A', '_a', 'a_', 'x'.repeat(25)])('is refused with the name %s', (name) => {
-    expect(() => providersSchema.parse({ [name]: { command: ['a'] } })).toThrow();
+    expect(() => providersSchema.parse({ [name]: { command: ['a'] } })).toThrow(name);
   });
 });

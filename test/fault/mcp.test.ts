@@ -1,0 +1,170 @@
+/** MCP clients that do everything wrong: the daemon goes on, and others are served. */
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { mcpSocketOf, RawMcp } from '../support/mcp.ts';
+
+const MiB = 1024 * 1024;
+let daemon: TestDaemon;
+let beside: RawMcp;
+beforeAll(async () => {
+  daemon = await startDaemon({
+    limits: { mcpOpenMs: 600, frameIdleMs: 600, mcpConnectionsMax: 24, mcpRequestsMax: 32, mcpEndGraceMs: 200 },
+  });
+  writeFileSync(join(daemon.workspace, 'a.txt'), 'x'.repeat(4096));
+  beside = await RawMcp.open(daemon);
+  await beside.initialize();
+});
+afterAll(async () => {
+  beside[Symbol.dispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+const read = (raw: RawMcp) => raw.request('tools/call', { name: 'file_read', arguments: { path: 'a.txt' } });
+
+/** After each of them. */
+afterEach(async () => {
+  expect(daemon.process.exitCode).toBeNull();
+  expect((await read(beside)).result).toMatchObject({ content: [{}, {}] });
+});
+
+const opened = async (): Promise<RawMcp> => {
+  const raw = await RawMcp.open(daemon);
+  await raw.initialize();
+  return raw;
+};
+const nextError = async (raw: RawMcp, before = raw.answers.length) => {
+  await until(() => raw.answers.length > before);
+  return raw.answers[before]?.error;
+};
+
+test.each<[string, string | Uint8Array, number]>([
+  ['no JSON', 'hello\n', -32700],
+  ['half of some JSON', '{"jsonrpc":"2.0",\n', -32700],
+  ['bytes that are no UTF-8', Uint8Array.from([0xff, 0xfe, 0x0a]), -32700],
+  ['an array of messages', '[{"jsonrpc":"2.0","id":1,"method":"ping"}]\n', -32600],
+  ['a number', '7\n', -32600],
+  ['nothing of a request', '{"jsonrpc":"2.0","id":1}\n', -32600],
+  ['another version of JSON-RPC', '{"jsonrpc":"1.0","id":1,"method":"ping"}\n', -32600],
+  ['an id that is none', '{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}\n', -32600],
+  ['a method that is none', '{"jsonrpc":"2.0","id":1,"method":7}\n', -32600],
+  ['params that are none', '{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}\n', -32600],
+  ['a key twice', '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}\n', -32700],
+  [
+    '10 000 levels',
+    `{"jsonrpc":"2.0","id":1,"method":"ping","params":${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}}\n`,
+    -32700,
+  ],
+  ['200 000 values', `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":[${'1,'.repeat(200_000)}1]}}\n`, -32700],
+])('%s is refused, and what follows is served', async (_, bytes, code) => {
+  using raw = await opened();
+  raw.write(bytes);
+  expect(await nextError(raw)).toMatchObject({ code });
+  expect((await read(raw)).result).toBeDefined();
+});
+
+test('a line of 60 MiB is left out, held nowhere, and what follows is served', async () => {
+  using raw = await opened();
+  const piece = Buffer.alloc(MiB, 'x');
+  for (let at = 0; at < 60; at++) raw.write(piece);
+  raw.write('\n');
+  expect(await nextError(raw)).toMatchObject({ code: -32001 });
+  expect((await read(raw)).result).toBeDefined();
+});
+
+test('a message of 9 MiB is taken', async () => {
+  using raw = await opened();
+  const content = 'y'.repeat(9 * MiB);
+  const answer = await raw.request('tools/call', { name: 'file_write', arguments: { path: 'big.txt', content } });
+  expect(answer.result).not.toMatchObject({ isError: true });
+});
+
+test('an id that waits is not used again', async () => {
+  using raw = await opened();
+  const call = (seconds: number) => ({ name: 'terminal_execute', arguments: { command: `sleep ${seconds}` } });
+  raw.send({ id: 7, method: 'tools/call', params: call(0.5) });
+  raw.send({ id: 7, method: 'ping' });
+  expect(await nextError(raw)).toMatchObject({ code: -32600, message: expect.stringContaining('waits') });
+});
+
+test('methods that there are not, in either era, and answers that nobody waits for, end nothing', async () => {
+  using raw = await opened();
+  for (const method of ['nope', 'sampling/createMessage', 'notifications/nope', '', 'x'.repeat(100_000), '__proto__'])
+    expect((await raw.request(method)).error?.code).toBe(-32601);
+  raw.send({ id: 999, result: {} });
+  raw.send({ id: 'r1', error: { code: 1, message: 'no' } });
+  raw.send({ method: 'notifications/cancelled', params: { requestId: {} } });
+  raw.send({ method: 'notifications/progress', params: {} });
+  raw.send({ method: 'notifications/initialized' });
+  raw.send({ method: 'notifications/ringfence/open', params: { workspace: '/' } });
+  expect((await read(raw)).error).toBeDefined();
+});
+
+test('what is asked for in the first line is checked, and told where it is wrong', async () => {
+  for (const params of [{ workspace: 7 }, { root: '/' }, { tools: Array(1000).fill('a') }, { policy: 'no-such' }]) {
+    using raw = await RawMcp.open(daemon);
+    raw.send({ method: 'notifications/ringfence/open', params });
+    const { error } = await raw.initialize();
+    const later = error ?? (await read(raw)).error;
+    expect(later).toMatchObject({ code: -32602 });
+  }
+});
+
+test('requests beyond the bound of one connection are refused, and those before them answered', async () => {
+  using raw = await opened();
+  const call = { name: 'terminal_execute', arguments: { command: 'sleep 0.3' } };
+  for (let id = 0; id < 40; id++) raw.send({ id, method: 'tools/call', params: call });
+  await until(() => raw.answers.filter((it) => it.error?.code === -32006).length === 8);
+  await until(() => raw.answers.filter((it) => it.result && typeof it.id === 'number').length === 32, 20_000);
+});
+
+test('a client that is gone takes its calls with it', async () => {
+  const raw = await opened();
+  const command = 'touch begun; sleep 20; touch done';
+  raw.send({ id: 1, method: 'tools/call', params: { name: 'terminal_execute', arguments: { command } } });
+  await until(() => existsSync(join(daemon.workspace, 'begun')));
+  raw.socket.destroy();
+  await using operator = await daemon.connect({ role: 'operator' });
+  const status = async () => (await operator.request('status', {})) as { calls: { running: number }; sessions: number };
+  await until(async () => (await status()).calls.running === 0);
+  rmSync(join(daemon.workspace, 'begun'));
+});
+
+test('one that never reads stops being served, and holds little', async () => {
+  const raw = await opened();
+  raw.socket.pause();
+  const before = await rss();
+  for (let id = 0; id < 20_000; id++) raw.send({ id: `n${id}`, method: 'tools/list', params: {} });
+  await new Promise((resolve) => setImmediate(resolve));
+  for (let round = 0; round < 50; round++) await read(beside);
+  // 20 000 lists would be 480 MB.
+  expect((await rss()) - before).toBeLessThan(200 * MiB);
+  raw[Symbol.dispose]();
+});
+
+async function rss(): Promise<number> {
+  await using operator = await daemon.connect({ role: 'operator' });
+  return ((await operator.request('status', {})) as { rssBytes: number }).rssBytes;
+}
+
+test('connections that say nothing, or half a line, are ended, and others find a place again', async () => {
+  const silent = Array.from({ length: 40 }, () => new RawMcp(mcpSocketOf(daemon)));
+  for (const it of silent.slice(0, 10)) it.write('{"jsonrpc":');
+  await until(() => silent.every((it) => it.closed));
+  using raw = await opened();
+  expect((await read(raw)).result).toBeDefined();
+  raw.write('{"half":');
+  await until(() => raw.closed);
+});
+
+test('initialize a hundred times, in both eras and between calls, is served as it can be', async () => {
+  using raw = await opened();
+  for (let at = 0; at < 100; at++) {
+    const version = at % 2 === 0 ? '2025-06-18' : '1999-01-01';
+    expect((await raw.initialize({}, version)).result).toBeDefined();
+  }
+  const meta = { 'io.modelcontextprotocol/protocolVersion': '2099-01-01' };
+  expect((await raw.request('tools/list', { _meta: meta })).error).toMatchObject({ code: -32022 });
+  expect((await read(raw)).result).toBeDefined();
+});
