@@ -140,6 +140,29 @@ verb('deny <id>', 'say no', approvals)
   .option('--feedback <text>', 'why; it reaches the agent')
   .action(ending(async (id, flags) => asOperator(flags, (client) => approvalsDeny(client, id, flags))));
 
+const providers = program.command('providers').description('external tool servers, and what changed in their tools');
+verb('list [name]', 'all of them, or one with its tools', providers)
+  .option('--json', 'print JSON')
+  .action(
+    ending(async (name, flags) =>
+      asOperator(flags, async (client) => (await import('./cli/providers.ts')).providersList(client, name, flags)),
+    ),
+  );
+verb(
+  'accept <name> [tools...]',
+  'take changed or new tools, each as TOOL@CODE; without any, show what waits',
+  providers,
+).action(
+  ending(async (name, tools, flags) =>
+    asOperator(flags, async (client) => (await import('./cli/providers.ts')).providersAccept(client, name, tools)),
+  ),
+);
+verb('check', 'whether all are there and nothing waits; exit code 0 or 1', providers).action(
+  ending(async (flags) =>
+    asOperator(flags, async (client) => (await import('./cli/providers.ts')).providersCheck(client)),
+  ),
+);
+
 const audit = program.command('audit').description('the record of what was asked and what came of it');
 const filtered = (command: Command) =>
   command

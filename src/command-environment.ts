@@ -52,16 +52,23 @@ export interface ToolchainPlaces {
   readonly home: string;
   /** All absolute and real: what no command may see, or may write. */
   readonly closed: readonly string[];
+  /** Folders whose place a sandbox fills with its own. */
+  readonly covered?: readonly string[];
 }
 
+const COVERED = ['/proc', '/dev', '/sys', '/run', '/etc'];
+
 /** Why a folder may not be shown to commands; undefined where it may. `path` is absolute and real. */
-export function toolchainProblem(path: string, { home, closed }: ToolchainPlaces): string | undefined {
+export function toolchainProblem(
+  path: string,
+  { home, closed, covered = ['/tmp'] }: ToolchainPlaces,
+): string | undefined {
   if (!statSync(path).isDirectory()) return 'is not a directory';
   if (path === '/' || isInside(path, home)) return 'holds the home directory';
   const secret = SECRET.map((it) => join(home, it)).find((it) => isInside(it, path));
   if (secret !== undefined) return `lies in ${secret}`;
   const [other] = closed.filter((it) => isInside(path, it) || isInside(it, path));
   if (other !== undefined) return `holds, or lies in, ${other}`;
-  const covered = ['/proc', '/dev', '/sys', '/run', '/etc', '/tmp'].find((it) => isInside(it, path));
-  return covered === undefined ? undefined : `lies in ${covered}`;
+  const by = [...COVERED, ...covered].find((it) => isInside(it, path));
+  return by === undefined ? undefined : `lies in ${by}`;
 }

@@ -10,6 +10,7 @@ import { toCommandEnvironment, toolchainProblem } from './command-environment.ts
 import { type Limits, limitsSchema } from './limits.ts';
 import { isInside } from './paths.ts';
 import { type Environment, findPlaces, type Places } from './places.ts';
+import { type ProviderSettings, providersSchema, toProviderSettings } from './providers/settings.ts';
 
 /** Something in flags, environment or config file that can't be used, in words for who wrote it. */
 export class ConfigError extends Error {}
@@ -27,6 +28,7 @@ const configFile = z.strictObject({
   limits: limitsSchema.partial().optional(),
   toolchains: z.array(z.string().min(1).max(4096)).max(16).optional(),
   cgroup: z.enum(['v2', 'v1', 'none']).optional(),
+  providers: providersSchema.optional(),
   cache: z.strictObject({ strategy: z.enum(['lru', 'lfu', 'ttl', 'size']) }).optional(),
   principals: z
     .record(principalName, z.strictObject({ policy: z.string().min(1).max(128).optional() }))
@@ -68,6 +70,8 @@ export interface Config {
   readonly cacheStrategy: 'lru' | 'lfu' | 'ttl' | 'size';
   /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
+  /** External tool providers. What they hold of the environment is secret, and is logged nowhere. */
+  readonly providers: readonly ProviderSettings[];
 }
 
 /** Everything a daemon needs to know. Throws ConfigError. */
@@ -81,7 +85,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   const policy = flags.policy ?? env.RINGFENCE_POLICY ?? file.policy ?? 'default';
   const policyPath = toPolicy(policy, cwd);
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { places, policy: policyPath }));
-  const toolchains = toToolchains(file.toolchains ?? [], places, workspaces);
+  const toolchains = toToolchains(file.toolchains ?? [], places, { workspaces });
   return Object.freeze({
     ...{ toolchains, environment: toCommandEnvironment(env, toolchains) },
     places,
@@ -92,6 +96,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
     limits: Object.freeze(limitsSchema.parse(file.limits ?? {})),
     ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
+    providers: toProviders(file.providers ?? {}, { places, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
       ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, dirname(places.configFile)) }),
@@ -147,18 +152,48 @@ function toWorkspace(path: string, { home, stateDir }: Places): string {
 }
 
 /** Throws ConfigError for what is not there, or would show commands what they may not see. */
-function toToolchains(named: readonly string[], places: Places, workspaces: readonly string[]): string[] {
+function toToolchains(
+  named: readonly string[],
+  places: Places,
+  { workspaces, covered }: { workspaces: readonly string[]; covered?: readonly string[] },
+): string[] {
   const { home, stateDir, socket } = places;
   const closed = [...workspaces, realpathSync(stateDir), dirname(socket)];
   return named.map((it) => {
     const path = it.startsWith('~/') ? join(home, it.slice(2)) : it;
     if (!isAbsolute(path) || !existsSync(path))
-      throw new ConfigError(`toolchain ${it} is not an absolute path that exists`);
+      throw new ConfigError(`folder ${it} is not an absolute path that exists`);
     const real = realpathSync(path);
-    const problem = toolchainProblem(real, { home: existsSync(home) ? realpathSync(home) : home, closed });
-    if (problem !== undefined) throw new ConfigError(`toolchain ${it} ${problem}; commands may not see that`);
+    const problem = toolchainProblem(real, {
+      home: existsSync(home) ? realpathSync(home) : home,
+      closed,
+      ...(covered && { covered }),
+    });
+    if (problem !== undefined) throw new ConfigError(`folder ${it} ${problem}; programs may not see that`);
     return real;
   });
+}
+
+/** Throws ConfigError. */
+function toProviders(
+  given: z.output<typeof providersSchema>,
+  { places, workspaces, env }: { places: Places; workspaces: readonly string[]; env: Environment },
+): ProviderSettings[] {
+  try {
+    return toProviderSettings(given, {
+      env,
+      toShownFolder: (path) => toToolchains([path], places, { workspaces, covered: [] })[0] as string,
+      toPath: (path) =>
+        path.startsWith('~/') ? join(places.home, path.slice(2)) : resolve(dirname(places.configFile), path),
+      toWorkspace(path) {
+        const real = existsSync(path) ? realpathSync(path) : path;
+        if (workspaces.includes(real)) return real;
+        throw new Error(`${path} is not one of the daemon's workspaces: ${workspaces.join(', ')}`);
+      },
+    });
+  } catch (error) {
+    throw new ConfigError(`${places.configFile}: ${(error as Error).message}`);
+  }
 }
 
 /** A name without dot or slash is a built-in's; anything else is a file. */

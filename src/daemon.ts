@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
-import { Hosts, type HostsOptions } from './hosts/hosts.ts';
+import { type HostStatus, Hosts, type HostsOptions } from './hosts/hosts.ts';
 import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
@@ -23,9 +23,18 @@ import type { Policy } from './policy/schema.ts';
 import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts';
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
+import { Providers } from './providers/providers.ts';
 import { createRecords, type Records } from './records.ts';
-import { compartmentProgram, egressProgram, hostProgram, isolateProgram, runtime, version } from './runtime.ts';
-import { type Confinement, createSandbox, type SandboxOptions } from './sandbox/sandbox.ts';
+import {
+  compartmentProgram,
+  egressProgram,
+  hostProgram,
+  isolateProgram,
+  providerProgram,
+  runtime,
+  version,
+} from './runtime.ts';
+import { type Confinement, createSandbox, type Sandbox, type SandboxOptions } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
 import { createCredentials } from './session/credentials.ts';
 import { DurableCalls } from './session/durable-calls.ts';
@@ -45,7 +54,6 @@ import { Catalogue } from './tools/catalogue.ts';
 import { builtinToolset, effectsOfBuiltin, internalUndo, toolsOf } from './tools/registry.ts';
 import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
-import { listenWebSocket } from './transport/websocket.ts';
 import { Workspaces } from './workspaces.ts';
 
 /** A daemon that can't start, in words for who started it. */
@@ -65,13 +73,8 @@ export interface Daemon {
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
   const { places, limits, environment } = config;
   const { stateDir, home } = places;
-  chmodSync(stateDir, 0o700);
   await using parts = new AsyncDisposableStack();
-  const lock = acquireLock(join(stateDir, 'daemon.lock'));
-  if (!lock)
-    throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
-  parts.use(lock);
-
+  parts.use(takeState(stateDir));
   const workspaces = new Workspaces(config, powers);
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
@@ -84,32 +87,35 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
   const { hosts, isolates, compartments } = ran;
-  told.policyChanged = () => hosts.endStale();
+  const catalogue = new Catalogue(builtinToolset());
+  const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
+  told.policyChanged = () => {
+    for (const it of [hosts, providers]) it.endStale();
+  };
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
-    ...{ ...records, ...ran, limits, powers, permission, turns, cache },
+    ...{ ...records, ...ran, upstreams: providers, limits, powers, permission, turns, cache },
     viewOf: (call) => policies.viewOf(call),
     approvers: (sessionId) => gateway.approversOf(sessionId),
   });
   const identify = createCredentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
-  const catalogue = new Catalogue(builtinToolset());
   const plugins = parts.use(
     new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
   );
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
-    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events },
+    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events, providers },
     ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
     ...recording(records, { limits, powers }),
     undoTool: internalUndo,
     confinement: toShown(confinement),
     probes: confinement.probes,
     warm: (session) => warm(session, { hosts, policies }),
-    hostStatus: async () => [...(await hosts.status()), ...isolates.status(), ...compartments.status()],
+    hostStatus: () => hostStatus(ran, providers),
     pluginStatus: () => plugins.status,
     cacheStatus: () => cache.status,
     listeners: () => listeners.map((it) => it.address),
@@ -133,20 +139,6 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
 }
 
-/** All that code of tools, callers and plugins runs in; ended with `parts`. */
-function createHosts(
-  parts: AsyncDisposableStack,
-  options: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'>,
-  powers: Powers,
-) {
-  const { sandbox, limits } = options;
-  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
-  const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
-  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
-  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
-  return { egress, hosts, isolates, compartments };
-}
-
 interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'identify'> {
   readonly config: Config;
   readonly gateway: Gateway;
@@ -165,7 +157,42 @@ async function listen(listeners: Listener[], { config, gateway, workspaces, ...p
   };
   await listenMcp(face, (it) => listeners.push(it));
   if (!config.listen) return;
+  // Not loaded where nobody asks for it: with node:http it takes 17 MiB and 50 ms.
+  const { listenWebSocket } = await import('./transport/websocket.ts');
   listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, parts.identify), accept));
+}
+
+/** Makes the state directory this daemon's alone. Throws DaemonError where it is another one's. */
+function takeState(stateDir: string): Disposable {
+  chmodSync(stateDir, 0o700);
+  const lock = acquireLock(join(stateDir, 'daemon.lock'));
+  if (lock) return lock;
+  throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
+}
+
+/** All that code of tools, callers and plugins runs in; ended with `parts`. */
+function createHosts(
+  parts: AsyncDisposableStack,
+  options: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'>,
+  powers: Powers,
+) {
+  const { sandbox, limits } = options;
+  const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
+  const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
+  const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
+  const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
+  return { egress, hosts, isolates, compartments };
+}
+
+async function hostStatus(
+  { hosts, isolates, compartments }: Pick<ReturnType<typeof createHosts>, 'hosts' | 'isolates' | 'compartments'>,
+  providers: Providers,
+): Promise<HostStatus[]> {
+  return [
+    ...(await hosts.status()),
+    ...[isolates, compartments].flatMap((it) => it.status()),
+    ...providers.hostStatus(),
+  ];
 }
 
 function createPolicies(
@@ -179,6 +206,31 @@ function createPolicies(
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
     home: places.home,
   });
+}
+
+interface ProviderParts {
+  readonly powers: Powers;
+  readonly records: Records;
+  readonly policies: Policies;
+  readonly sandbox: Sandbox;
+  readonly egress: Egress;
+  readonly catalogue: Catalogue;
+}
+
+function createProviders(
+  { providers: settings, environment, limits }: Config,
+  { powers, records, policies, sandbox, egress, catalogue }: ProviderParts,
+): Providers {
+  return new Providers(
+    {
+      ...{ settings, catalogue, pins: records.providerPins },
+      // As nobody in particular: what a rule says of some sessions is no provider's.
+      viewOf: (workspace) =>
+        policies.viewOf({ policy: policies.base, principal: '', sessionId: '', workspace, root: workspace }),
+      record: (entry) => records.auditLog.append(entry),
+    },
+    { sandbox, egress, program: providerProgram, environment, version, limits, powers },
+  );
 }
 
 function sandboxOptions(
@@ -277,7 +329,7 @@ function warm(
   const policy = policyNow();
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
-  const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects);
+  const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects && !it.upstream);
   const tiers = new Set(hosted.map((it) => it.tier));
   for (const tier of tiers)
     if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))

@@ -7,6 +7,7 @@ import { isolateLimits } from './limits/isolates.ts';
 import { mcpLimits } from './limits/mcp.ts';
 import { pluginLimits } from './limits/plugins.ts';
 import { policyLimits } from './limits/policies.ts';
+import { providerLimits } from './limits/providers.ts';
 import { storeLimits } from './limits/store.ts';
 import { bytes, count, KiB, MiB, ms } from './limits/units.ts';
 
@@ -364,9 +365,10 @@ export const limitsSchema = z.strictObject({
   commandFoldersMax: count().default(16),
 
   ...policyLimits,
+  ...providerLimits,
   ...isolateLimits,
-  ...pluginLimits,
   ...mcpLimits,
+  ...pluginLimits,
   ...storeLimits,
 });
 

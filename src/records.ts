@@ -10,6 +10,7 @@ import { Approvals } from './store/approvals.ts';
 import { type AuditEntry, AuditLog } from './store/audit-log.ts';
 import { CallStore } from './store/call-store.ts';
 import { CostLedger } from './store/cost-ledger.ts';
+import { ProviderPins } from './store/provider-pins.ts';
 import { ToolStates } from './store/tool-states.ts';
 import { UndoJournal } from './store/undo-journal.ts';
 
@@ -26,6 +27,7 @@ export interface Records extends Disposable {
   readonly ledger: CostLedger;
   readonly callStore: CallStore;
   readonly toolStates: ToolStates;
+  readonly providerPins: ProviderPins;
   readonly undoJournal: UndoJournal;
   /** Plain data without secrets, by their form and by the names of their keys: for the log, and for people who decide. */
   redact<T>(value: T): T;
@@ -54,9 +56,10 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const ledger = parts.use(new CostLedger(at('costs.db'), limits, powers));
   const callStore = parts.use(new CallStore(at('calls.db'), limits, powers));
   const toolStates = parts.use(new ToolStates(at('tools.db'), limits, powers));
+  const providerPins = parts.use(new ProviderPins(at('providers.db'), powers));
   const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers }));
   const whole = parts.move();
-  const all = { auditLog, approvals, ledger, callStore, toolStates, undoJournal };
+  const all = { auditLog, approvals, ledger, callStore, toolStates, providerPins, undoJournal };
   return { ...all, redact, [Symbol.dispose]: () => whole.dispose() };
 }
 

@@ -48,6 +48,14 @@ export const egressProgram: readonly string[] = [
   join(base, 'workers', `egress${extension}`),
 ];
 
+/** Program and arguments of a provider host. */
+export const providerProgram: readonly string[] = [
+  process.execPath,
+  '--disable-warning=ExperimentalWarning',
+  '--max-old-space-size=256',
+  join(base, 'workers', `provider${extension}`),
+];
+
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
 function neededPaths(): string[] {
   const loaded = [
@@ -68,6 +76,7 @@ function neededPaths(): string[] {
     '@ast-grep/lang-go',
     'typescript',
     'isolated-vm',
+    '@modelcontextprotocol/client',
     'ses',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));

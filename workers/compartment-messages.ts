@@ -4,6 +4,7 @@ import type { PluginCode } from '../src/plugin-code.ts';
 export type ToThread =
   | {
       readonly call: {
+        readonly id: number;
         readonly plugin: PluginCode;
         /** All three are JSON. */
         readonly input: string;
@@ -12,10 +13,16 @@ export type ToThread =
       };
     }
   /** What was asked under an id, and the answer. */
-  | { readonly answer: readonly [id: string, answer: string] };
+  | { readonly answer: readonly [id: string, answer: string] }
+  /** Answered when nothing of the call before it runs any more. */
+  | { readonly settle: number };
 
 export type FromThread =
-  /** What the guest sent. */
-  | { readonly sent: [operation: string, a?: string, b?: string, c?: string] }
+  /** What the guest of a call sent. */
+  | { readonly id: number; readonly sent: [operation: string, a?: string, b?: string, c?: string] }
   /** Why its modules could not be loaded. */
-  | { readonly failed: { readonly name: string; readonly message: string; readonly stack: string } };
+  | {
+      readonly id: number;
+      readonly failed: { readonly name: string; readonly message: string; readonly stack: string };
+    }
+  | { readonly id: number; readonly settled: true };

@@ -20,12 +20,12 @@ let deliver: Deliver | undefined;
 
 type Guest = (send: (...words: string[]) => void, bounds: string) => Deliver;
 
-async function call({ plugin, input, guest, grant }: Extract<ToThread, { call: unknown }>['call']): Promise<void> {
+async function call({ id, plugin, input, guest, grant }: Extract<ToThread, { call: unknown }>['call']): Promise<void> {
   const compartment = new Compartment();
   const wrap = compartment.evaluate(script) as Guest;
   // Only strings leave; whatever else a plugin may have got into the wrapper does not.
   const sent = harden((...words: unknown[]) => {
-    if (words.every((it) => it === undefined || typeof it === 'string')) send({ sent: words as [string] });
+    if (words.every((it) => it === undefined || typeof it === 'string')) send({ id, sent: words as [string] });
   });
   const guestOf = wrap(sent, guest);
   deliver = guestOf;
@@ -34,11 +34,12 @@ async function call({ plugin, input, guest, grant }: Extract<ToThread, { call: u
     guestOf('call', '', input, grant, tool);
   } catch (thrown) {
     const { name, message, stack } = thrown as Error;
-    send({ failed: { name: `${name}`, message: `${message}`, stack: `${stack}` } });
+    send({ id, failed: { name: `${name}`, message: `${message}`, stack: `${stack}` } });
   }
 }
 
 port.on('message', (message: ToThread) => {
   if ('call' in message) void call(message.call);
+  else if ('settle' in message) setImmediate(() => send({ id: message.settle, settled: true }));
   else deliver?.('answer', ...message.answer);
 });

@@ -25,7 +25,8 @@ class Compartments implements Engine {
     this.#bounds = { logs, logChars, timers };
   }
 
-  start({ input, plugin }: Job, bounds: IsolateBounds, messages: IsolateMessages): Guest {
+  start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): Guest {
+    const { input, plugin } = job;
     const thread = this.#threadOf(bounds.memoryMb);
     const before = process.cpuUsage();
     const cpuMs = () => {
@@ -33,7 +34,16 @@ class Compartments implements Engine {
       return (user + system) / 1000;
     };
     const end = () => void thread.terminate();
-    const result = run({ plugin: plugin as PluginCode, input, thread, guest: this.#bounds, bounds, messages, cpuMs });
+    const result = run({
+      id: job.id,
+      plugin: plugin as PluginCode,
+      input,
+      thread,
+      guest: this.#bounds,
+      bounds,
+      messages,
+      cpuMs,
+    });
     const release = (isClean: boolean) => {
       thread
         .removeAllListeners('message')
@@ -60,6 +70,7 @@ class Compartments implements Engine {
 }
 
 interface Run {
+  readonly id: number;
   readonly plugin: PluginCode;
   readonly input: unknown;
   readonly thread: Worker;
@@ -69,20 +80,32 @@ interface Run {
   cpuMs(): number;
 }
 
-function run({ plugin, input, thread, guest, bounds, messages, cpuMs }: Run): Promise<JobResult> {
+function run({ id, plugin, input, thread, guest, bounds, messages, cpuMs }: Run): Promise<JobResult> {
   const tell = (message: ToThread) => thread.postMessage(message);
-  messages.connect((id, answer) => tell({ answer: [id, answer] }));
+  messages.connect((asked, answer) => tell({ answer: [asked, answer] }));
   const grant: Grant = { tools: bounds.tools, resultChars: bounds.resultBytes };
   return endOfPlugin(plugin, input, { limit: bounds.resultBytes, cpuMs }, (json) => {
     const done = messages.done();
+    const settled = Promise.withResolvers<void>();
+    const gone = (error: unknown) => {
+      messages.fail(error);
+      settled.resolve();
+    };
     thread.on('message', (message: FromThread) => {
+      // What a call before this one left behind speaks for nobody.
+      if (message.id !== id) return;
       if ('sent' in message) messages.receive(...message.sent);
+      else if ('settled' in message) settled.resolve();
       else messages.fail(pluginError(message.failed, plugin));
     });
-    thread.on('error', (error: NodeJS.ErrnoException) => messages.fail(endOf(error, bounds)));
-    thread.on('exit', () => messages.fail(new ToolError('CANCELLED', 'its thread was ended')));
-    tell({ call: { plugin, input: json, guest: JSON.stringify(guest), grant: JSON.stringify(grant) } });
-    return done;
+    thread.on('error', (error: NodeJS.ErrnoException) => gone(endOf(error, bounds)));
+    thread.on('exit', () => gone(new ToolError('CANCELLED', 'its thread was ended')));
+    tell({ call: { id, plugin, input: json, guest: JSON.stringify(guest), grant: JSON.stringify(grant) } });
+    // One that goes on after its end would do so in the time of the next call, which may be another plugin's.
+    return done.finally(() => {
+      tell({ settle: id });
+      return settled.promise;
+    });
   });
 }
 

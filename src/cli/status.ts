@@ -1,5 +1,5 @@
 import { type Caller, connect } from './connect.ts';
-import { print, printJson } from './output.ts';
+import { harmless, print, printJson } from './output.ts';
 
 interface Status {
   uptimeMs: number;
@@ -18,9 +18,11 @@ interface Status {
     cpuMs: number;
     restarts: number;
   }[];
+  plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number };
   undo: { calls: number; bytes: number };
   listeners: string[];
+  providers: { name: string; state: string; pending: number }[];
   confinement: { level: string; missing: string[] };
 }
 
@@ -44,6 +46,14 @@ export async function status(flags: { json?: boolean }, caller: Caller): Promise
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
   );
   print(`${it.undo.calls} calls can be undone (${Math.ceil(it.undo.bytes / MiB)} MiB kept for it)`);
+  for (const { name, version, tools, problem } of it.plugins) {
+    const told = problem === undefined ? `${version}: ${tools.join(', ')}` : `is off: ${problem}`;
+    print(harmless(`plugin ${name} ${told}`));
+  }
+  for (const { name, state, pending } of it.providers)
+    print(
+      `provider ${name.padEnd(16)} ${state}${pending > 0 ? `, ${pending} tools wait for you: ringfence providers accept ${name}` : ''}`,
+    );
   for (const host of it.hosts) {
     print(
       `host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`,

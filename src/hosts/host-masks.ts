@@ -69,6 +69,15 @@ export class HostMasks implements AsyncDisposable {
     return this.#indexOf(workspace).masks(view, lifted);
   }
 
+  /**
+   * What a program that goes on for long is kept from, as a command that starts now. Throws SANDBOX_UNAVAILABLE when that can't
+   * be known or held.
+   */
+  async ofProgram(place: Pick<Place, 'workspace' | 'view'>): Promise<HeldMasks> {
+    const masks = await this.#indexOf(place.workspace).masks(place.view, []);
+    return { masks, print: await printOf(masks, place.workspace) };
+  }
+
   /** Ends the indexes of other workspaces than these, unless they were asked a short time ago. */
   reap(needed: ReadonlySet<string>): void {
     for (const [workspace, index] of this.#indexes) {

@@ -20,6 +20,7 @@ import {
   type HostOutput,
   type HostSetup,
   type Job,
+  type JobProgress,
   type JobResult,
   type LogLine,
   parseFromHost,
@@ -32,6 +33,8 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   /** Gives a promise where more had better wait: the host is told only when it settles. It never rejects. */
   readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
+  /** Hears how far the job is, as often as the host says. */
+  readonly onProgress?: (progress: Omit<JobProgress, 'id'>) => void;
   /** Answers a call that a program makes. It never rejects. */
   readonly onAsk?: (ask: ChildAsk) => Promise<Omit<ChildAnswer, 'id' | 'call'>>;
   /** Told what a program writes to its console, while it does. */
@@ -51,6 +54,8 @@ export interface HostOptions {
   readonly sandbox: Sandbox;
   /** Of an execute host whose commands may connect: its way to the egress proxy. */
   readonly egress?: Socket;
+  /** Hears what a provider host tells of its server; what it throws ends the host. */
+  readonly onTold?: (told: unknown) => void;
   readonly limits: Limits;
   readonly powers: Powers;
 }
@@ -259,7 +264,9 @@ export class Host {
     else if ('kept' in message) {
       this.kept = message.kept;
       this.idleSince = this.#options.powers.monotonicMs();
-    } else this.#takeOutput(message.output);
+    } else if ('progress' in message) this.#takeProgress(message.progress);
+    else if ('told' in message) this.#options.onTold?.(message.told);
+    else this.#takeOutput(message.output);
   }
 
   /** Throws where the host sends more than it may: it would fill this process. */
@@ -272,6 +279,10 @@ export class Host {
     const taken = pending.options.onOutput?.(stream, data);
     if (taken) void taken.then(() => this.#taken(id, pending, data.length));
     else this.#taken(id, pending, data.length);
+  }
+
+  #takeProgress({ id, ...progress }: JobProgress): void {
+    this.#pending.get(id)?.options.onProgress?.(progress);
   }
 
   /** Throws where the host asks for more than a program may: it was taken over. */

@@ -186,6 +186,8 @@ export interface HostSetup {
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */
   readonly jobsPerThread: number;
   readonly threads: number;
+  /** Which server a provider host speaks with, and how. */
+  readonly provider?: object;
 }
 
 export type ToHost =
@@ -223,7 +225,18 @@ export type FromHost =
   | { readonly ask: ChildAsk }
   | { readonly log: LogLine & { readonly id: number } }
   /** How many things it keeps between calls. */
-  | { readonly kept: number };
+  | { readonly kept: number }
+  /** How far a job is, by the provider's word. */
+  | { readonly progress: JobProgress }
+  /** What a provider host has to say of its server; whoever asked for it looks at its shape. */
+  | { readonly told: unknown };
+
+export interface JobProgress {
+  readonly id: number;
+  readonly done: number;
+  readonly total?: number;
+  readonly message?: string;
+}
 
 /**
  * What a host sent, believed only as far as its shape goes: a host that was taken over can lie about its own calls,
@@ -231,12 +244,14 @@ export type FromHost =
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
-  const { ready, done, output, kept, ask, log } = message;
+  const { ready, done, output, kept, ask, log, progress, told } = message;
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
   if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };
   if (isRecord(ask) && isAsk(ask)) return { ask };
   if (isRecord(log) && isLog(log)) return { log };
+  if (isRecord(progress) && isProgress(progress)) return { progress };
+  if (told !== undefined) return { told };
   if (isRecord(done) && typeof done.id === 'number' && isResult(done.result))
     return { done: { id: done.id, result: done.result } };
   return undefined;
@@ -277,6 +292,14 @@ const isAsk = (it: Record<string, unknown>): it is Record<string, unknown> & Chi
 
 const isLog = (it: Record<string, unknown>): it is Record<string, unknown> & LogLine & { id: number } =>
   typeof it.id === 'number' && isLogLevel(it.level) && typeof it.text === 'string';
+const isProgress = (it: Record<string, unknown>): it is Record<string, unknown> & JobProgress =>
+  typeof it.id === 'number' &&
+  typeof it.done === 'number' &&
+  ['number', 'undefined'].includes(typeof it.total) &&
+  (it.message === undefined || (typeof it.message === 'string' && it.message.length <= PROGRESS_CHARS_MAX));
+
+/** Of a word on how far a job is. */
+export const PROGRESS_CHARS_MAX = 300;
 
 function isResult(it: unknown): it is JobResult {
   if (!isRecord(it) || !isRecord(it.usage) || typeof it.usage.cpuMs !== 'number') return false;

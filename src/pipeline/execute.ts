@@ -10,6 +10,7 @@ import type { Powers } from '../powers.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
+import type { Upstream } from '../tools/upstream.ts';
 import { Beside } from './beside.ts';
 import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
@@ -18,9 +19,11 @@ import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { runProgram } from './program.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
+import { runUpstream, type Upstreams } from './upstream.ts';
 
 export interface ExecuteParts {
   readonly isolates: Isolates;
+  readonly upstreams: Upstreams;
   /** Hosts of plugins that share a realm. */
   readonly compartments: Isolates;
   readonly hosts: Hosts;
@@ -42,6 +45,7 @@ export const execute = (parts: ExecuteParts): Handler => {
     const { tool, tier } = checkedOf(call);
     if (tool.isolated) return isolated(call, parts);
     if (tool.connects) return inTime(call, parts, () => runFetch(call, parts, () => lastWord(call, parts)));
+    if (tool.upstream) return inTime(call, parts, () => upstream(tool.upstream as Upstream, call, parts));
     if (tier === 'read_only') return inTime(call, parts, () => run(call, parts));
     using stay = beside.enter(call.root);
     try {
@@ -62,6 +66,11 @@ async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
     beforeStart: () => lastWord(call, parts),
   });
   return taken(ran, call);
+}
+
+/** A call of a provider's tool; it is held to the workspace's masks by the provider's own sandbox. */
+async function upstream(to: Upstream, call: Call, parts: ExecuteParts): Promise<unknown> {
+  return taken(await runUpstream(to, call, { ...parts, beforeStart: () => lastWord(call, parts) }), call);
 }
 
 /** Before what has no host of its own begins. */

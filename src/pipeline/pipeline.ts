@@ -30,6 +30,7 @@ import { type ExecuteParts, execute, previewOf } from './execute.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { surroundingsOf } from './surroundings.ts';
 import type { Turns } from './turns.ts';
+import type { Upstreams } from './upstream.ts';
 import { validate } from './validate.ts';
 
 export interface PipelineParts {
@@ -41,6 +42,7 @@ export interface PipelineParts {
   readonly hosts: Hosts;
   readonly egress: Egress;
   readonly isolates: Isolates;
+  readonly upstreams: Upstreams;
   readonly compartments: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;

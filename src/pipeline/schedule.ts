@@ -32,11 +32,16 @@ export const schedule =
 
 /** Programs have places of their own: they wait for calls, which must find theirs. */
 function placeOf(
-  { isolated }: Tool,
+  { isolated, upstream }: Tool,
   tier: Tier,
   { call, limits }: { call: Call; limits: Limits },
 ): Pick<Place, 'line' | 'places' | 'placesOfSession'> {
   if (isolated) return { line: 'isolate', places: limits.isolatesMax, placesOfSession: limits.sessionIsolatesMax };
+  // One that is slow is waited for by its own callers only.
+  if (upstream) {
+    const { provider, places } = upstream;
+    return { line: `provider\0${provider}`, places, placesOfSession: places };
+  }
   const places = placesOf(tier, limits);
   const placesOfSession = tier === 'execute' ? limits.sessionCommandsMax : places;
   return { line: `${tier}\0${call.workspace}`, places, placesOfSession };

@@ -125,6 +125,11 @@ export const params = {
   'policy.get': nothing(),
   'policy.explain': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown() }),
   'policy.reload': nothing(),
+  'providers.list': nothing(),
+  'providers.accept': z.strictObject({
+    provider: z.string().min(1).max(64),
+    tools: z.record(z.string().min(1).max(128), z.string().min(1).max(128)),
+  }),
   status: nothing(),
   shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
 } as const;
@@ -132,10 +137,8 @@ export const params = {
 export type Method = keyof typeof params;
 export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
-/** Methods of protocol 1 that a later version serves; an honest answer to who asks for them already. */
-export const METHODS_TO_COME: ReadonlySet<string> = new Set(['providers.list']);
-
 /** Methods that only an operator may use; an agent is told no more than that. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
-  ...['approvals.list', 'approvals.resolve', 'audit.query', 'audit.verify', 'policy.reload', 'shutdown'],
+  ...['approvals.list', 'approvals.resolve', 'audit.query', 'audit.verify', 'policy.reload', 'providers.accept'],
+  'shutdown',
 ]);

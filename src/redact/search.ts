@@ -69,7 +69,8 @@ export class LiteralSearch {
 
   /**
    * Where the first literal at or after `from` stands in bytes read as latin1; undefined if there is none. Of any three bytes
-   * two are a word of an even address, so that only those are looked at: four times as fast as by characters.
+   * two are a word of an even address, so that only those are looked at: four times as fast as by characters. Literals that
+   * all of their rules dismiss are passed over.
    */
   nextInBytes(bytes: Uint8Array, from: number): number | undefined {
     const words = this.#words;
@@ -90,8 +91,10 @@ export class LiteralSearch {
     const hash = triple(bytes[at] as number, bytes[at + 1] as number, bytes[at + 2] as number);
     const bucket = this.#bucketOf[hash] as number;
     if (bucket === 0) return false;
-    const text = latin1(bytes.subarray(at, at + this.#beginningCharsMax + 1));
-    return (this.#buckets[bucket] as Entry[]).some((it) => standsAt(it, text, 0));
+    const entry = (this.#buckets[bucket] as Entry[]).find((it) => standsAtByte(it, bytes, at));
+    if (!entry) return false;
+    const end = at + entry.literal.length;
+    return !entry.rules.every((it) => it.dismisses?.(bytes, end));
   }
 
   /** `begun` of bytes read as latin1. */
@@ -152,8 +155,22 @@ function standsAt({ literal, anyCase }: Entry, text: string, at: number): boolea
   for (let i = 0; i < literal.length; i++) {
     const wanted = literal.charCodeAt(i);
     const code = text.charCodeAt(at + i);
-    // A capital letter is its small one without the bit 0x20; literals are in small letters.
-    if (code !== wanted && ((code | 0x20) !== wanted || wanted < 0x61 || wanted > 0x7a)) return false;
+    if (code !== wanted && !isCapitalOf(code, wanted)) return false;
   }
   return true;
 }
+
+/** `standsAt` in bytes read as latin1. */
+function standsAtByte({ literal, anyCase }: Entry, bytes: Uint8Array, at: number): boolean {
+  if (at + literal.length > bytes.length) return false;
+  for (let i = 0; i < literal.length; i++) {
+    const wanted = literal.charCodeAt(i);
+    const code = bytes[at + i] as number;
+    if (code !== wanted && !(anyCase && isCapitalOf(code, wanted))) return false;
+  }
+  return true;
+}
+
+/** A capital letter is its small one without the bit 0x20; literals are in small letters. */
+const isCapitalOf = (code: number, wanted: number): boolean =>
+  (code | 0x20) === wanted && wanted >= 0x61 && wanted <= 0x7a;

@@ -202,6 +202,40 @@ export function commandProfile(request: ProfileRequest & { workspace: string }):
   };
 }
 
+/** What a provider's processes see beside the system: nothing of the person's but what its configuration names. */
+export interface ProviderView {
+  /** Absolute; whether it may be changed. */
+  readonly workspace?: { readonly path: string; readonly isWritable: boolean };
+  /** More paths, read-only: where its own code lies. */
+  readonly reads: readonly string[];
+  readonly masks: Masks;
+}
+
+/** The profile of a provider: its host and its server together, without a network but by the egress proxy. */
+export function providerProfile(
+  request: Omit<ProfileRequest, 'workspace' | 'masks' | 'spool'>,
+  { workspace, reads, masks }: ProviderView,
+  seccompFd: number,
+): Profile {
+  const { runtime, shownId, tmpBytes } = request;
+  return {
+    mounts: [
+      tmp(tmpBytes),
+      ...toolchainMounts(request),
+      ...reads.map((path): Mount => ({ kind: 'ro-try', path })),
+      ...(workspace ? workspaceMounts(workspace.path, workspace.isWritable, { ...request, masks }) : []),
+      ...runtime.needed.map(readOnly),
+    ],
+    ...(shownId !== undefined && { shownId }),
+    nests: false,
+    proc: 'own',
+    network: 'none',
+    // bubblewrap's own init reaps what its server leaves behind.
+    asInit: false,
+    seccompFd,
+  };
+}
+
 /** Descriptors that a host's and a command's bwrap inherits; 3 is the host's line to the gateway, a command's filter. */
 export const HOST_FRAMES_FD = 3;
 export const HOST_SECCOMP_FD = 4;
@@ -209,6 +243,8 @@ export const HOST_SECCOMP_FD = 4;
 export const HOST_EGRESS_FD = 4;
 /** Of the egress proxy: where the listeners of commands come from. */
 export const EGRESS_LISTENERS_FD = 4;
+/** Of a provider host that may connect: its line to the egress proxy, and the pipe that its first program comes by. */
+export const PROVIDER_FDS = { line: HOST_EGRESS_FD, program: 5 };
 export const COMMAND_SECCOMP_FD = 3;
 export const COMMAND_STATUS_FD = 4;
 /** Of a command that may connect: its way to the egress proxy, which its first program closes, and that program. */

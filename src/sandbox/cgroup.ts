@@ -69,6 +69,8 @@ export interface CommandPlace {
 
 export interface HostGroupRequest {
   readonly runsCommands: boolean;
+  /** Of a host with less, or more, than others. */
+  readonly bounds?: { readonly memoryMb: number; readonly tasks: number };
   /** Who the host runs as. */
   readonly uid?: number;
   readonly gid?: number;
@@ -191,9 +193,9 @@ export class Cgroups implements AsyncDisposable {
   }
 
   /** A group for a host that is about to start. */
-  open({ runsCommands, uid, gid }: HostGroupRequest): HostGroup {
+  open({ runsCommands, bounds, uid, gid }: HostGroupRequest): HostGroup {
     const { hostMemoryMb, hostCommandsMax, commandMax, commandThreadsMax } = this.#limits;
-    const memoryBytes = hostMemoryMb * MiB;
+    const memoryBytes = (bounds?.memoryMb ?? hostMemoryMb) * MiB;
     for (const it of foldersOf(this.#root)) mkdirSync(it, { recursive: true });
     const whole = groupBelow(this.#root, `host-${this.#nextHost++}`);
     const own = groupBelow(whole, 'own');
@@ -202,7 +204,7 @@ export class Cgroups implements AsyncDisposable {
     makeGroup(own);
     // Somebody else may have to find what is theirs below, whatever our umask is.
     for (const it of [this.#root, whole, own].flatMap(foldersOf)) chmodSync(it, 0o711);
-    limitGroup(own, { memoryBytes });
+    limitGroup(own, { memoryBytes, ...(bounds && { tasks: bounds.tasks }) });
     let host: HostGroup = { join: joinFilesOf(own) };
     if (runsCommands) {
       // A host that was taken over could lift the limits of its commands, but not this.

@@ -107,7 +107,7 @@ export async function runCommand(
   const { limits } = setup;
   const startedAt = powers.monotonicMs();
   const child = start(request, setup, group, powers);
-  const output = collect(child, request, limits);
+  const output = collect(child, request, { limits, powers });
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
 
@@ -269,7 +269,11 @@ interface Output {
   flush(): void;
 }
 
-function collect(child: ChildProcess, request: CommandRequest, limits: Limits): Output {
+function collect(
+  child: ChildProcess,
+  request: CommandRequest,
+  { limits, powers }: { limits: Limits; powers: Powers },
+): Output {
   const { onOutput, bounds, captureBytes } = request;
   const keptBytes = Math.ceil(bounds.outputBytes / 2);
   const bytesMax = captureBytes ?? limits.commandOutputBytesMax;
@@ -296,7 +300,7 @@ function collect(child: ChildProcess, request: CommandRequest, limits: Limits): 
     for (const stream of [child.stdout, child.stderr]) stream?.pause();
     void room.then(resume);
   };
-  const pieces = onOutput && new OutputPieces(onOutput, pauseUntil);
+  const pieces = onOutput && new OutputPieces({ onPiece: onOutput, onFull: pauseUntil }, powers);
   const total = () => output.stdout.bytesTotal + output.stderr.bytesTotal;
   for (const stream of ['stdout', 'stderr'] as const) {
     const kept = output[stream];

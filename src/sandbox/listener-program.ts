@@ -12,11 +12,12 @@ import { callOf, DATA_BASE, toElf } from './syscall-program.ts';
 /** Where the proxy is found in a command's own loopback. */
 const EGRESS_PORT = 3128;
 const PROXY = `127.0.0.1:${EGRESS_PORT}`;
+export const EGRESS_PROXY_URL = `http://${PROXY}`;
 /** What programs of a command find the proxy by; names go to it as they are. `NODE_USE_ENV_PROXY` has Node heed the rest. */
-const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromEntries(
+export const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries({
-    http_proxy: `http://${PROXY}`,
-    https_proxy: `http://${PROXY}`,
+    http_proxy: EGRESS_PROXY_URL,
+    https_proxy: EGRESS_PROXY_URL,
     all_proxy: `socks5h://${PROXY}`,
     no_proxy: 'localhost,127.0.0.1,::1',
     node_use_env_proxy: '1',
@@ -52,18 +53,21 @@ export interface CommandEgress {
 /** Of a command that may connect to nothing. */
 export const NO_EGRESS: CommandEgress = { args: [], first: [], environment: {}, stdio: [], give() {} };
 
+/** Descriptors of a start: of its way to the egress proxy, and of the pipe that the program comes by. */
+const OF_COMMAND = { line: COMMAND_EGRESS_FD, program: COMMAND_LISTENER_FD };
+
 /** For a command of that token; nothing for one without. */
-export function egressOf(token: string | undefined): CommandEgress {
+export function egressOf(token: string | undefined, fds = OF_COMMAND): CommandEgress {
   if (token === undefined) return NO_EGRESS;
   return {
-    args: ['--perms', '0500', '--file', `${COMMAND_LISTENER_FD}`, PROGRAM],
+    args: ['--perms', '0500', '--file', `${fds.program}`, PROGRAM],
     first: [PROGRAM],
     environment: EGRESS_ENVIRONMENT,
     stdio: [HOST_EGRESS_FD, 'pipe'],
     give(child) {
       // EPIPE: bwrap ended before it read it, and says why.
-      const pipe = (child.stdio as readonly unknown[])[COMMAND_LISTENER_FD] as Writable;
-      pipe.on('error', () => {}).end(listenerProgram(token, COMMAND_EGRESS_FD));
+      const pipe = (child.stdio as readonly unknown[])[fds.program] as Writable;
+      pipe.on('error', () => {}).end(listenerProgram(token, fds.line));
     },
   };
 }

@@ -1,10 +1,12 @@
 /**
  * What a command writes in one turn of the loop, put together: programs write a few KiB at a time, and each piece on its way
- * costs a message, a frame and an entry. Nothing waits longer than the turn.
+ * costs a message, a frame and an entry. All but the first wait a moment for more.
  */
 
-/** As much as one read of a pipe gives at most. */
-const PIECE_BYTES_MAX = 64 * 1024;
+import type { Powers, Timer } from '../powers.ts';
+
+const PIECE_BYTES_MAX = 128 * 1024;
+const MOMENT_MS = 2;
 
 export type StreamName = 'stdout' | 'stderr';
 
@@ -14,15 +16,19 @@ export type OnPiece = (stream: StreamName, data: Uint8Array) => Promise<void> | 
 export class OutputPieces {
   readonly #onPiece: OnPiece;
   readonly #onFull: (room: Promise<void>) => void;
+  readonly #powers: Powers;
   #stream: StreamName = 'stdout';
   #chunks: Buffer[] = [];
   #bytes = 0;
   #turn: NodeJS.Immediate | undefined;
+  #moment: Timer | undefined;
+  #isFirst = true;
 
   /** `onFull` is told of each promise that `onPiece` gives. */
-  constructor(onPiece: OnPiece, onFull: (room: Promise<void>) => void) {
+  constructor({ onPiece, onFull }: { onPiece: OnPiece; onFull(room: Promise<void>): void }, powers: Powers) {
     this.#onPiece = onPiece;
     this.#onFull = onFull;
+    this.#powers = powers;
   }
 
   push(stream: StreamName, chunk: Buffer): void {
@@ -30,14 +36,18 @@ export class OutputPieces {
     this.#stream = stream;
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
-    this.#turn ??= setImmediate(() => this.flush());
+    if (this.#moment) return;
+    if (this.#isFirst) this.#turn ??= setImmediate(() => this.flush());
+    else this.#moment = this.#powers.after(MOMENT_MS, () => this.flush());
   }
 
   /** Gives what is there. */
   flush(): void {
     clearImmediate(this.#turn);
-    this.#turn = undefined;
+    this.#moment?.cancel();
+    this.#turn = this.#moment = undefined;
     if (this.#bytes === 0) return;
+    this.#isFirst = false;
     const piece = Buffer.allocUnsafeSlow(this.#bytes);
     let at = 0;
     for (const chunk of this.#chunks) at += chunk.copy(piece, at);

@@ -29,6 +29,7 @@ import { type Masks, NO_MASKS, onDisk } from './masks.ts';
 import { probeArgs } from './probe.ts';
 import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
 import { prove } from './proof.ts';
+import { type ProviderRequest, startProvider } from './provider-launch.ts';
 import { seccompFilter } from './seccomp.ts';
 
 /** A: with cgroups. B: without. C: namespaces but no file confinement. docs/protocol.md, `hello`. */
@@ -61,6 +62,11 @@ export interface Sandbox extends AsyncDisposable {
   commandPlaceOf(host: ChildProcess): CommandPlace | undefined;
   /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
   startEgress(program: readonly string[], stdio: Stdio): ChildProcess;
+  /**
+   * Starts `program` as the host of an external provider, with its server below it; `stdio` is for descriptors 0 to 3, and to
+   * 4 where it may connect, as the egress proxy knows it by `egressToken`. Throws SANDBOX_UNAVAILABLE.
+   */
+  startProvider(request: ProviderRequest, stdio: Stdio): ChildProcess;
   /** bwrap's arguments for a command of this workspace, to which its masks are added; its seccomp program. */
   commandSandbox(workspace: string): CommandParts;
 }
@@ -141,6 +147,11 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     startEgress(program, stdio) {
       assertHolds(confinement, 'execute');
       return launcher.start(launcher.egress(program), stdio, [launcher.filters.command]);
+    },
+    startProvider(request, stdio) {
+      assertHolds(confinement, 'external_api');
+      const start = (launch: Launch, all: Stdio) => launcher.start(launch, all, [launcher.filters.command]);
+      return startProvider(request, stdio, { ...options, bwrap, cgroups, start });
     },
     commandPlaceOf: (host) => places.get(host),
     commandSandbox: (workspace) => ({
@@ -356,6 +367,7 @@ function unavailable(advice: string): Sandbox {
     startHost: (tier) => refuse(tier),
     commandPlaceOf: () => undefined,
     startEgress: () => refuse('execute'),
+    startProvider: () => refuse('external_api'),
     commandSandbox: () => refuse('execute'),
     [Symbol.asyncDispose]: async () => {},
   };

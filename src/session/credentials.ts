@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Powers } from '../powers.ts';
-import { sameSecret } from '../transport/websocket.ts';
+import { sameSecret } from '../transport/same-secret.ts';
 import type { Identity } from './identity.ts';
 
 export interface CredentialsOptions {

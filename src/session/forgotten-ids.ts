@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** Ids by a digest, since callers choose their length. Those of calls that could change nothing make room first. */
+/** Long ids by a digest, since callers choose their length. Those of calls that could change nothing make room first. */
 export class ForgottenIds {
   readonly #harmless = new Set<string>();
   readonly #others = new Set<string>();
@@ -23,4 +23,7 @@ export class ForgottenIds {
   }
 }
 
-const digestOf = (id: string): string => hash('sha256', id, 'base64').slice(0, 24);
+/** As many characters as a UUID has. */
+const PLAIN_CHARS_MAX = 36;
+/** Longer than any that stands for itself. */
+const digestOf = (id: string): string => (id.length <= PLAIN_CHARS_MAX ? id : hash('sha256', id, 'base64'));

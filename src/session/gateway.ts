@@ -4,13 +4,7 @@ import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
-import {
-  METHODS_TO_COME,
-  type Method,
-  OPERATOR_METHODS,
-  type Params,
-  params as schemas,
-} from '../protocol/messages.ts';
+import { type Method, OPERATOR_METHODS, type Params, params as schemas } from '../protocol/messages.ts';
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
@@ -177,10 +171,7 @@ export class Gateway {
       throw new RpcError('NOT_READY', `the first request is hello, not ${method.slice(0, 64)}`);
     }
     if (!Object.hasOwn(schemas, method)) {
-      const known = METHODS_TO_COME.has(method)
-        ? `${method} is not served by this version yet`
-        : `there is no method ${method.slice(0, 64)}`;
-      throw new RpcError('METHOD_NOT_FOUND', known);
+      throw new RpcError('METHOD_NOT_FOUND', `there is no method ${method.slice(0, 64)}`);
     }
     if (OPERATOR_METHODS.has(method) && link?.session.options.role !== 'operator')
       throw new RpcError('FORBIDDEN', `${method} is for operators`);

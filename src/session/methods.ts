@@ -32,6 +32,14 @@ export interface StatusParts {
   auditStatus(): { entries: number; writable: boolean; overSize?: true };
   approvalsPending(): number;
   listeners(): string[];
+  readonly providers: ProviderControl;
+}
+
+/** External tool providers, as far as requests concern them. */
+export interface ProviderControl {
+  list(role: 'agent' | 'operator'): { name: string; state: string; pending: number }[];
+  /** Throws RpcError. */
+  accept(provider: string, digests: Readonly<Record<string, string>>, by: string): object;
 }
 
 export interface MethodParts extends StatusParts, UndoParts {
@@ -93,6 +101,9 @@ export function createMethods(parts: MethodParts): Methods {
       if (!answer.ok) records.reloadFailed(session, answer.problems);
       return answer;
     },
+    'providers.list': ({ session }) => ({ providers: parts.providers.list(session.options.role) }),
+    'providers.accept': ({ session }, { provider, tools }) =>
+      parts.providers.accept(provider, tools, session.options.principal),
     status: ({ session }) => statusFor(session, parts),
     shutdown: ({ session }, { graceMs = limits.shutdownGraceMs }) => {
       records.shutdownAsked(session, graceMs);
@@ -129,6 +140,7 @@ async function statusFor({ options }: Session, parts: MethodParts): Promise<obje
     undo: parts.undoJournal.status,
     audit: parts.auditStatus(),
     listeners: parts.listeners(),
+    providers: parts.providers.list('agent').map(({ name, state, pending }) => ({ name, state, pending })),
     confinement: { ...confinement, probes },
   };
 }

@@ -4,7 +4,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { CallStore, StoredSession } from '../store/call-store.ts';
-import { sameSecret } from '../transport/websocket.ts';
+import { sameSecret } from '../transport/same-secret.ts';
 import type { Identity } from './identity.ts';
 import type { Connection, Link } from './link.ts';
 import type { Session } from './session.ts';

@@ -22,9 +22,14 @@ export const isNamedBy = ({ rules, and }: Policy, name: string): boolean =>
 /** What a program may call is told where the tool that runs programs is. */
 function withTools(description: string, { toolset, limits }: Session['options'], policy: Policy): string {
   const callable = toolsOf(toolset).filter((it) => !it.isolated && couldAllow(policy, it));
-  const infos = callable.map((it) => toToolInfo(it, decideTool(policy, it)));
-  return `${description}\n${declarationsOf(infos, limits.codeDeclarationsChars)}`;
+  // Hundreds of a provider's would leave ours no room: of those a program is told the names.
+  const infos = callable.filter((it) => !it.upstream).map((it) => toToolInfo(it, decideTool(policy, it)));
+  const provided = callable.filter((it) => it.upstream).map((it) => it.name);
+  const more = provided.length === 0 ? '' : `\nOf providers: ${provided.join(' ')}`.slice(0, PROVIDED_CHARS_MAX);
+  return `${description}\n${declarationsOf(infos, limits.codeDeclarationsChars)}${more}`;
 }
+
+const PROVIDED_CHARS_MAX = 2000;
 
 /** The answer to `tools.list`. */
 export function toolList(session: Session, { tier, category, format, tools }: Params<'tools.list'>): object {

@@ -18,11 +18,21 @@ export class Catalogue {
     return this.#all;
   }
 
-  /** Replaces all that `source` gave before. Throws where a name is another's; then nothing changed. */
+  /**
+   * Replaces all that `source` gave before. Throws where a name is another's, or what stands before its `__`: to a policy,
+   * `gh__*` is one source; then nothing changed.
+   */
   set(source: string, tools: Toolset): void {
-    const others = [this.#builtin, ...[...this.#added].filter(([it]) => it !== source).map(([, it]) => it)];
-    const taken = [...tools.keys()].find((name) => others.some((it) => it.has(name)));
-    if (taken !== undefined) throw new Error(`the tool ${taken} of ${source} has the name of another tool`);
+    const names = [...tools.keys()];
+    const groups = new Set(names.flatMap((it) => groupOf(it) ?? []));
+    for (const [other, its] of [['', this.#builtin] as const, ...this.#added]) {
+      if (other === source) continue;
+      const taken = names.find((it) => its.has(it));
+      if (taken !== undefined) throw new Error(`the tool ${taken} of ${source} has the name of another tool`);
+      const group = [...its.keys()].map(groupOf).find((it) => it !== undefined && groups.has(it));
+      if (group !== undefined)
+        throw new Error(`the tools of ${source} are called ${group}__…, as those of ${other} are`);
+    }
     if (tools.size > 0) this.#added.set(source, tools);
     else this.#added.delete(source);
     this.#all = new Map([this.#builtin, ...this.#added.values()].flatMap((it) => [...it]));
@@ -35,3 +45,6 @@ export class Catalogue {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 }
+
+/** What all tools of a plugin or a provider share. */
+const groupOf = (name: string): string | undefined => /^(.*?)__/.exec(name)?.[1];

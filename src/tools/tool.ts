@@ -9,6 +9,7 @@ import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
+import type { Upstream } from './upstream.ts';
 
 declare const checked: unique symbol;
 
@@ -348,6 +349,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly plugin?: PluginSpec;
   /** Whether it keeps something in its host from one call to the next: it gets a host that only such tools use. */
   readonly keeps?: boolean;
+  /** Of a tool that an external provider has: calls go there, and its `run` is never called. */
+  readonly upstream?: Upstream;
   /** What the call is expected to cost, in US dollars; reserved before it runs. */
   estimateCostUsd?(input: z.output<I>): number;
   /** What a run would do to files, without doing it: runs in the read_only host, before a person is asked. */

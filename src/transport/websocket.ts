@@ -1,5 +1,4 @@
 /** WebSocket on loopback, for clients that can't open a Unix socket. Off unless asked for. */
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -25,12 +24,6 @@ export interface WebSocketOptions {
   readonly tooLarge: (encoding: 'msgpack' | 'json') => Buffer;
   /** Whether a bearer token is one of ours. */
   readonly isToken: (token: string) => boolean;
-}
-
-/** Compares two credentials in a time that says nothing about where they differ. */
-export function sameSecret(a: string, b: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(a), digest(b));
 }
 
 /** Listens on loopback. Throws when the host is not a loopback one or the port is taken. */

@@ -149,12 +149,45 @@ describe.each(['isolate', 'compartment'] as const)('a plugin in a %s', (isolatio
   });
 });
 
-test('a plugin that hangs by the pattern of its own schema costs its call only', async () => {
+test(
+  'a plugin in a compartment that goes on after its end ends by its own time, and speaks for no other',
+  BUSY,
+  async () => {
+    await using daemon = await startDaemon();
+    await using client = await daemon.connect();
+    const lasting = `const forever = () => Promise.resolve().then(forever);
+export const run = () => { void forever(); return {} };
+export const later = (_, { tools, console, setTimeout }) => {
+  const go = () => { console.log('late'); tools.file_read({ path: 'notes.txt' }).then(go, go) };
+  setTimeout(go, 0);
+  go();
+  return {};
+};`;
+    const tools = [{ limits: { timeoutMs: TIMEOUT_MS } }, { name: 'later', capabilities: ['fs.read'] }];
+    await addPlugin(daemon, written({ isolation: 'compartment', tools, files: { 'main.js': lasting } }));
+    const waiting = `export const run = (_, { setTimeout }) => new Promise((go) => setTimeout(() => go({ value: 1 }), 200));`;
+    const other = { name: 'other', isolation: 'compartment', files: { 'main.js': waiting } } as const;
+    await addPlugin(daemon, written({ ...other, tools: [{ capabilities: ['fs.read'] }] }));
+    expect(await client.call('probe__run', {})).toMatchObject({ error: { code: 'TIMEOUT' } });
+    expect(await dataOf(client.call('other__run', {}) as never)).toEqual({ value: 1 });
+    await dataOf(client.call('probe__later', {}) as never);
+    const callId = 'quiet';
+    expect(await dataOf(client.call('other__run', {}, { callId }) as never)).toEqual({ value: 1 });
+    await using operator = await daemon.connect({ role: 'operator' });
+    const { entries } = (await operator.request('audit.query', { tool: 'file_read' })) as {
+      entries: { detail?: object }[];
+    };
+    expect(entries.filter((it) => JSON.stringify(it.detail)?.includes(callId))).toEqual([]);
+  },
+);
+
+test('a plugin that hangs by the pattern of its own schema costs its call only', BUSY, async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const word = { type: 'string', pattern: '^(a+)+$', description: 'A word.' };
   const tool = { input: { type: 'object', properties: { word } }, limits: { timeoutMs: 400 } };
   await addPlugin(daemon, written({ tools: [tool], files: { 'main.js': 'export const run = () => ({})' } }));
+  await dataOf(client.call('todo_read', {}) as never); // Its host is there.
   const startedAt = performance.now();
   const hanging = Promise.resolve(client.call('probe__run', { word: `${'a'.repeat(40)}b` }));
   expect(await client.call('todo_read', {})).toMatchObject({ success: true });
@@ -162,7 +195,7 @@ test('a plugin that hangs by the pattern of its own schema costs its call only',
   expect(await hanging).toMatchObject({ error: { code: 'TIMEOUT' } });
 });
 
-test('a plugin named like another tool, or a tool named like a property of objects, takes nothing away', async () => {
+test('a tool named like a property of objects takes nothing away', async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const files = { 'main.js': 'export const constructor = () => ({ value: 1 }); export const run = constructor' };

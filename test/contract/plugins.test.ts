@@ -15,7 +15,7 @@ import { readPlugin } from '../../src/plugins/package.ts';
 import { toToolset } from '../../src/plugins/toolset.ts';
 import { toolsOf } from '../../src/tools/registry.ts';
 import { toolPromises } from '../support/contract.ts';
-import { ALLOW_ALL, ringfence, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { ALLOW_ALL, ringfence, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { addPlugin } from '../support/plugin.ts';
 
 const examples = fileURLToPath(new URL('../../examples/plugins', import.meta.url));
@@ -61,6 +61,20 @@ for (const tool of tools) toolPromises(tool, { client: () => client });
 test.each(NAMES)('%s is what `ringfence plugin check` takes', async (name) => {
   const { stdout } = await promisify(execFile)(process.execPath, [ringfence, 'plugin', 'check', join(examples, name)]);
   expect(stdout).toContain(`${name} 1.0.0`);
+});
+
+test('the plugin of docs/plugins.md does what it says there', async () => {
+  const page = readFileSync(fileURLToPath(new URL('../../docs/plugins.md', import.meta.url)), 'utf8');
+  const block = (language: string) => new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(page)?.[1] as string;
+  const folder = temporaryDir('plugin');
+  writeFileSync(join(folder, 'ringfence.plugin.yaml'), block('yaml'));
+  writeFileSync(join(folder, 'find.js'), block('js'));
+  await promisify(execFile)(process.execPath, [ringfence, 'plugin', 'check', folder]);
+  await addPlugin(daemon, folder);
+  rmSync(folder, { recursive: true });
+  mkdirSync(join(daemon.workspace, 'notes'), { recursive: true });
+  writeFileSync(join(daemon.workspace, 'notes/monday.md'), 'Buy tea.\n');
+  expect(await client.call('notes__find', { word: 'tea' })).toMatchObject({ data: { files: ['notes/monday.md'] } });
 });
 
 describe('packages', () => {

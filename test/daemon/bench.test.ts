@@ -1,44 +1,53 @@
-/** The benches run, small, so that they are there when they are wanted. */
+/** The whole suite runs, small, so that each bench is there when it is wanted; and docs/benchmarks.md tells what it found. */
 import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { toMarkdown } from '../../bench/report.ts';
+import { here, type Results, readJson } from '../../bench/results.ts';
+import { temporaryDir } from '../support/daemon.ts';
 
-test('the bench prints each figure beside its floor', async () => {
-  const bench = fileURLToPath(new URL('../../bench/run.ts', import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [bench, '--small']);
-  for (const it of [
-    'dispatch through a host / echo',
-    'terminal_execute true / bare bubblewrap',
-    'file_read per second, 32 in flight',
-    'idle daemon and three hosts',
-  ]) {
-    expect(stdout).toMatch(new RegExp(`^${it}.* [\\d.]+$`, 'm'));
-  }
+const names = readdirSync(here('subjects')).map((it) => it.replace(/\.ts$/, ''));
+const folder = temporaryDir('bench');
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let results: Results;
+let said: string;
+beforeAll(async () => {
+  const file = join(folder, 'results.json');
+  const suite = promisify(execFile)(process.execPath, [here('suite.ts'), '--small', '--compare', '--json', file]);
+  said = await suite.then(
+    ({ stdout }) => stdout,
+    ({ stdout, stderr }: { stdout: string; stderr: string }) => stdout + stderr,
+  );
+  results = readJson(file);
+}, 300_000);
+
+test.each(names)('the bench %s finds figures, all of them numbers', (name) => {
+  const { failed, figures = [], skipped = [] } = results.benches[name] ?? {};
+  expect(failed).toBeUndefined();
+  expect(figures.length + skipped.length).toBeGreaterThan(0);
+  for (const { name: figure, value, over } of figures)
+    expect([figure, Number.isFinite(value), Number.isFinite(over?.ratio.median ?? 0)]).toEqual([figure, true, true]);
+});
+
+test('nothing takes more than twice as many floors as in bench/baseline.json, even when it is measured again', () => {
+  expect(said).toMatch(/^\d+ ratios moved beyond their noise/m);
+  expect(said.match(/^WORSE.*$/gm) ?? []).toEqual([]);
+});
+
+test('the soak tells what grew, and of calls that went on', async () => {
+  const file = join(folder, 'soak.json');
+  const args = [here('soak.ts'), '--minutes', '0.1', '--json', file];
+  // So short a one sees the warm-up, which is no leak; it may say that it is.
+  await promisify(execFile)(process.execPath, args).catch(({ code }: { code: number }) => expect(code).toBe(1));
+  const { soak } = readJson<Results>(file).benches;
+  expect(soak?.figures.map((it) => it.name)).toContain('rss, surely grown after the warm-up');
+  expect(soak?.pictures[0]?.title).toMatch(/: [1-9]\d* calls/);
 }, 60_000);
 
-test.each([
-  ['stages', /^permission, a command +p50 [\d.]+ µs$/m],
-  ['stages', /^back-test of 10000 calls, [1-9]\d* decided differently: \d+ ms$/m],
-  ['decide', /^file call, 500 rules +p50 [\d.]+ µs/m],
-  ['audit', /^verify, entries a second +\d+$/m],
-  ['search', /^file_glob, \*\*\/\*\.ts +p50 [\d.]+ ms .* ratio [\d.]+$/m],
-  ['symbols', /^references +p50 [\d.]+ ms/m],
-  ['git', /^git_status \/ bare git and a command +[\d.]+$/m],
-  ['orchestration', /^cache hit +p50 [\d.]+ ms$/m],
-  ['undo', /^undo of one file by a client, 500 files +p50 [\d.]+ ms$/m],
-  ['ends', /^cancel, one process +gone p50 +[\d.]+ ms/m],
-  ['redact', /^worst hostile text, ms a MiB +[\d.]+$/m],
-  ['layers', /^\| \+ gateway: policy, record, log \| [\d.]+ ms \| [\d.]+ \|$/m],
-  ['soak-commands', /^slope, MiB a 1000 commands +-?[\d.]+$/m],
-  ['isolates', /^return 1 \+ 1 \/ bare isolated-vm +[\d.]+$[\s\S]+^soak, hosts that were lost +0 in 100 programs$/m],
-  ['output', /^zeros +bare pipe +\d+ MB\/s +ours +\d+ MB\/s +\d+ %/m],
-])(
-  'the bench of %s prints %s',
-  async (name, figure) => {
-    const bench = fileURLToPath(new URL(`../../bench/${name}.ts`, import.meta.url));
-    const { stdout } = await promisify(execFile)(process.execPath, [bench, '--small']);
-    expect(stdout).toMatch(figure);
-  },
-  60_000,
-);
+test('docs/benchmarks.md is what `npm run bench -- --report` writes of what was published', () => {
+  const written = toMarkdown(readJson<Results>(here('published.json')), readFileSync(here('notes.md'), 'utf8'));
+  expect(readFileSync(here('../docs/benchmarks.md'), 'utf8')).toBe(written);
+});

@@ -1,13 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { OutputPieces } from '../../../src/sandbox/output-pieces.ts';
+import { silentLog, systemPowers } from '../../../src/powers.ts';
+import { type OnPiece, OutputPieces } from '../../../src/sandbox/output-pieces.ts';
+import { until } from '../../support/daemon.ts';
 
 function pieces() {
   const given: [string, string][] = [];
-  const it = new OutputPieces(
-    (stream, data) => void given.push([stream, Buffer.from(data).toString()]),
-    () => {},
-  );
+  const onPiece: OnPiece = (stream, data) => void given.push([stream, Buffer.from(data).toString()]);
+  const it = new OutputPieces({ onPiece, onFull() {} }, systemPowers(silentLog));
   const push = (stream: 'stdout' | 'stderr', text: string) => it.push(stream, Buffer.from(text));
   return { given, push, it };
 }
@@ -20,6 +20,17 @@ test('what comes in one turn is one piece, given in that turn', async () => {
   expect(given).toEqual([['stdout', 'abcd']]);
   await setImmediate();
   expect(given).toHaveLength(1);
+});
+
+test('what comes after a first piece is put together over turns, and given soon', async () => {
+  const { given, push } = pieces();
+  push('stdout', 'a');
+  await setImmediate();
+  push('stdout', 'b');
+  push('stdout', 'c');
+  expect(given).toEqual([['stdout', 'a']]);
+  await until(() => given.length === 2);
+  expect(given[1]).toEqual(['stdout', 'bc']);
 });
 
 test('the streams stay in the order in which they came', async () => {
@@ -36,12 +47,12 @@ test('the streams stay in the order in which they came', async () => {
   ]);
 });
 
-test('no piece is larger than one read of a pipe, and none is lost', () => {
+test('no piece is larger than 128 KiB, and none is lost', () => {
   const { given, push, it } = pieces();
   const texts = Array.from({ length: 50 }, (_, i) => String(i % 10).repeat(8192));
   for (const text of texts) push('stdout', text);
   it.flush();
-  expect(Math.max(...given.map(([, text]) => text.length))).toBe(65_536);
+  expect(Math.max(...given.map(([, text]) => text.length))).toBe(131_072);
   expect(given.map(([, text]) => text).join('')).toBe(texts.join(''));
 });
 
@@ -50,13 +61,11 @@ test('a piece has memory of its own, and says when there is no room for more', (
   const room = Promise.resolve();
   const told: Promise<void>[] = [];
   let own: Uint8Array | undefined;
-  const it = new OutputPieces(
-    (_, data) => {
-      own = data;
-      return room;
-    },
-    (full) => told.push(full),
-  );
+  const onPiece: OnPiece = (_, data) => {
+    own = data;
+    return room;
+  };
+  const it = new OutputPieces({ onPiece, onFull: (full) => told.push(full) }, systemPowers(silentLog));
   it.push('stderr', chunk);
   it.flush();
   chunk.fill(0);

@@ -28,3 +28,13 @@ test('nobody takes the name of another one', () => {
   expect(() => catalogue.set('b', named('file_read'))).toThrow(/file_read/);
   expect(catalogue.toolset.has('b__x')).toBe(false);
 });
+
+test('what stands before `__` is one source, whose own tools may change', () => {
+  const catalogue = new Catalogue(builtin);
+  catalogue.set('provider:gh', named('gh__x'));
+  expect(() => catalogue.set('plugin gh', named('gh__y'))).toThrow(/called gh__…, as those of provider:gh are/);
+  expect(catalogue.toolset.has('gh__y')).toBe(false);
+  catalogue.set('provider:gh', named('gh__y'));
+  catalogue.set('plugin ghost', named('ghost__x'));
+  expect(catalogue.toolset.has('ghost__x')).toBe(true);
+});

@@ -1,0 +1,27 @@
+// What a command costs without Ringfence: a bare spawn, and bubblewrap with the very mounts that our commands get, but without
+// seccomp, shell, limits or daemon.
+import { spawn } from 'node:child_process';
+import { commandProfile, findProgram, toBwrapArgs } from '../../src/sandbox/bubblewrap.ts';
+
+function run(command: string, args: readonly string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: '/usr/bin:/bin' } });
+    child.stdout.resume();
+    child.stderr.resume();
+    child.once('error', reject);
+    child.once('close', (code) => (code === 0 ? resolve() : reject(new Error(`${command}: exit code ${code}`))));
+  });
+}
+
+export function commandFloor(workspace: string): { bare(): Promise<void>; bubblewrap(): Promise<void> } {
+  const shownId = process.getuid?.() === 0 ? { shownId: 1000 } : {};
+  const { seccompFd: _, ...profile } = commandProfile({
+    runtime: { needed: [], guarded: [] },
+    workspace,
+    tmpBytes: 2 ** 28,
+    ...shownId,
+  });
+  const args = [...toBwrapArgs(profile), '--chdir', workspace, '--', '/bin/true'];
+  const bwrap = findProgram('bwrap') ?? 'bwrap';
+  return { bare: () => run('/bin/true', []), bubblewrap: () => run(bwrap, args) };
+}

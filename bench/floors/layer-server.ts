@@ -1,0 +1,178 @@
+// A daemon cut off after each of its layers: a socket for each, where calls are answered as soon as they have passed that many
+// of them. Its argument is its folder. Its parts are the daemon's own, in the daemon's order (src/pipeline/pipeline.ts).
+import { chmodSync } from 'node:fs';
+import { join } from 'node:path';
+import { Egress } from '../../src/hosts/egress.ts';
+import { Hosts } from '../../src/hosts/hosts.ts';
+import { Isolates } from '../../src/hosts/isolates.ts';
+import { defaultLimits, type Limits } from '../../src/limits.ts';
+import { audit, intent } from '../../src/pipeline/audit.ts';
+import { type CachedResult, cache } from '../../src/pipeline/cache.ts';
+import { costCap } from '../../src/pipeline/cost-cap.ts';
+import { execute } from '../../src/pipeline/execute.ts';
+import { FairQueue } from '../../src/pipeline/fair-queue.ts';
+import { lock } from '../../src/pipeline/lock.ts';
+import { permission } from '../../src/pipeline/permission.ts';
+import { rateLimit } from '../../src/pipeline/rate-limit.ts';
+import { retry } from '../../src/pipeline/retry.ts';
+import { sanitize } from '../../src/pipeline/sanitize.ts';
+import { schedule } from '../../src/pipeline/schedule.ts';
+import type { Handler, Stage } from '../../src/pipeline/stage.ts';
+import { Turns } from '../../src/pipeline/turns.ts';
+import { validate } from '../../src/pipeline/validate.ts';
+import { BUILT_IN } from '../../src/policy/load.ts';
+import { createProgramResolver } from '../../src/policy/programs.ts';
+import type { Policy } from '../../src/policy/schema.ts';
+import { silentLog, systemPowers } from '../../src/powers.ts';
+import { Peer } from '../../src/protocol/peer.ts';
+import { createRecords } from '../../src/records.ts';
+import { compartmentProgram, egressProgram, hostProgram, isolateProgram, runtime, version } from '../../src/runtime.ts';
+import { createSandbox } from '../../src/sandbox/sandbox.ts';
+import { Events } from '../../src/session/events.ts';
+import { parseParams } from '../../src/session/parse-params.ts';
+import { Policies } from '../../src/session/policies.ts';
+import { Session } from '../../src/session/session.ts';
+import { ResultCache } from '../../src/store/result-cache.ts';
+import { builtinToolset } from '../../src/tools/registry.ts';
+import { listenUnix } from '../../src/transport/unix-socket.ts';
+import { policyOf } from '../../test/support/policy.ts';
+import { LAYERS } from './layers.ts';
+import { manyRules } from './rules.ts';
+
+const folder = process.argv[2] as string;
+const [stateDir, workspace] = [join(folder, 'state'), join(folder, 'ws')];
+chmodSync(stateDir, 0o700);
+const limits = defaultLimits;
+const powers = systemPowers(silentLog);
+const events = new Events(limits.eventsKept);
+const { auditLog, ledger, toolStates, undoJournal } = createRecords({ stateDir, limits, powers, events });
+const machine = { arch: process.arch, platform: process.platform, version };
+const sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, ...machine }, powers);
+const hosts = new Hosts({ sandbox, program: hostProgram, limits }, powers);
+const isolates = new Isolates({ sandbox, program: isolateProgram, limits }, powers);
+const compartments = new Isolates({ sandbox, program: compartmentProgram, limits }, powers);
+const egress = new Egress({ sandbox, program: egressProgram, limits }, powers);
+// None is configured.
+const upstreams = { run: () => Promise.reject(new Error('there is no provider')) };
+const facts = { home: '/home/person', resolve: createProgramResolver() };
+const turns = new Turns(limits, powers);
+const queue = new FairQueue(limits);
+
+/** What file_read gives of 4 KiB. */
+const content = `${'x'.repeat(63)}\n`.repeat(64);
+const data = { content, lines: 64, size: content.length, encoding: 'utf-8', hash: `sha256:${'0a'.repeat(32)}` };
+const resources = { cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'not started' };
+const timestamp = new Date(0).toISOString();
+const metadata = {
+  durationMs: 0.1,
+  queuedMs: 0,
+  cached: false,
+  retriesAttempted: 0,
+  timestamp,
+  undo: 'none',
+  resources,
+};
+const result = { callId: powers.uuid(), tool: 'file_read', success: true, data, metadata };
+
+function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYERS)[number], { frames: true }>): {
+  policy: Policy;
+  run: Handler;
+} {
+  const policy = policyOf(manyRules(rules));
+  const policies = new Policies({
+    ...{ base: () => policy, builtIn: BUILT_IN, home: facts.home },
+    ofPrincipal: () => policy,
+    ofProject: () => [],
+  });
+  const viewOf: Policies['viewOf'] = (call) => policies.viewOf(call);
+  // Room for one result, and callers who ask for two in turn: always a miss, always kept.
+  const room: Limits = cached ? limits : { ...limits, cacheEntriesMax: 1 };
+  const results = new ResultCache<CachedResult>({ strategy: 'lru', limits: room, powers });
+  const all: Record<string, Stage[]> = {
+    audit: [audit(auditLog, powers)],
+    limits: [rateLimit(powers, limits), costCap(ledger)],
+    validate: [validate],
+    permission: [permission(facts, turns)],
+    cache: [cache({ results, limits, viewKeyOf: (call) => viewOf(call).key })],
+    // `approve` lets allowed calls pass without a look.
+    lock: [intent(auditLog), retry(limits, powers), lock(limits)],
+    queue: [schedule(queue, limits, powers)],
+    redaction: [sanitize(limits)],
+  };
+  const host = execute({
+    ...{
+      isolates,
+      compartments,
+      egress,
+      upstreams,
+      hosts,
+      limits,
+      powers,
+      permission: facts,
+      toolStates,
+      undoJournal,
+      viewOf,
+    },
+  });
+  const ends: Record<typeof end, Handler> = {
+    constant: async () => data,
+    host: async (call) => {
+      await host(call);
+      return data;
+    },
+    tool: host,
+  };
+  const passed = stages.flatMap((it) => all[it] as Stage[]);
+  return { policy, run: passed.reduceRight((next, stage) => stage(next), ends[end]) };
+}
+
+/** What answers one connection's requests. */
+function served(layer: (typeof LAYERS)[number]): (method: string, params: unknown) => unknown {
+  if (layer.frames) return () => result;
+  const { policy, run } = handlerOf(layer);
+  const session = new Session({
+    ...{
+      id: powers.uuid(),
+      secret: '',
+      role: 'agent',
+      principal: 'local',
+      client: 'bench 1',
+      root: workspace,
+      workspace,
+    },
+    ...{ policy: () => policy, toolset: builtinToolset(), run, limits, powers },
+    keeping: { earlier: () => undefined, begin() {}, ended() {} },
+    congested: () => false,
+    onUpdate: ({ id: callId, sessionId }, state) =>
+      void events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } }),
+    onOutput: () => undefined,
+  });
+  return (_, params) => {
+    const { tool, input, options } = parseParams('tools.call', params) as {
+      tool: string;
+      input: unknown;
+      options: { callId: string };
+    };
+    return session.call(tool, input, options);
+  };
+}
+
+/** What is in use, garbage included; `heap.clean` collects it before. */
+function heapBytes(method: string): number {
+  if (method === 'heap.clean') globalThis.gc?.();
+  return process.memoryUsage().heapUsed;
+}
+
+for (const [at, layer] of LAYERS.entries()) {
+  const answer = served(layer);
+  await listenUnix(join(stateDir, `${at}.sock`), (channel) => {
+    const onRequest = (method: string, params: unknown) =>
+      method.startsWith('heap') ? heapBytes(method) : answer(method, params);
+    new Peer(channel, { limits, powers, onRequest });
+  });
+}
+console.log('up');
+process.once('SIGTERM', async () => {
+  await Promise.all([hosts[Symbol.asyncDispose](), isolates[Symbol.asyncDispose]()]);
+  process.exit();
+});

@@ -1,0 +1,14 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Sources of 2 KiB, forty to a directory, a tenth of them ignored; every hundredth file has a needle. */
+export function makeTree(root: string, files: number): void {
+  for (let at = 0; at < files; at++) {
+    const folder = join(root, `part-${at % 20}`, `d${Math.floor(at / 40) % 25}`, `e${Math.floor(at / 1000)}`);
+    mkdirSync(folder, { recursive: true });
+    const body = `export const value${at} = ${at};\n// some words about what this one is for\n`.repeat(28);
+    const name = at % 10 === 0 ? `f${at}.log` : `f${at}.${at % 3 === 0 ? 'js' : 'ts'}`;
+    writeFileSync(join(folder, name), at % 100 === 1 ? `${body}needle ${at}\n` : body);
+  }
+  writeFileSync(join(root, '.gitignore'), '*.log\n');
+}

@@ -1,0 +1,69 @@
+/** The least of an MCP client: JSON-RPC a line over the standard streams of a server that it starts. */
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+export interface McpLine extends AsyncDisposable {
+  /** Settles with the result of a tool. Rejects with what the tool or the server says is wrong. */
+  call(tool: string, input: object): Promise<object>;
+}
+
+export interface McpServer {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const START_MS = 15_000;
+
+/** Starts a server and says hello. Rejects when it ends or does not answer in time; then it is ended. */
+export async function startMcp({ program, args, cwd, env }: McpServer): Promise<McpLine> {
+  const child = spawn(program, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
+  let said = '';
+  child.stderr.on('data', (chunk) => (said = `${said}${chunk}`.slice(-2000)));
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()).once('error', () => resolve()));
+  const waiting = new Map<number, PromiseWithResolvers<object>>();
+  void ended.then(() => {
+    for (const it of waiting.values()) it.reject(new Error(`the server ended; ${said.trim() || 'it said nothing'}`));
+  });
+  createInterface(child.stdout).on('line', (line) => {
+    const { id, result, error } = JSON.parse(line) as { id?: number; result?: object; error?: { message: string } };
+    const asked = id === undefined ? undefined : waiting.get(id);
+    if (id !== undefined) waiting.delete(id);
+    if (error) asked?.reject(new Error(error.message));
+    else asked?.resolve(result as object);
+  });
+  child.stdin.on('error', () => {}); // EPIPE: it ended, and `ended` says so.
+  const send = (message: object) => child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  let asked = 0;
+  const request = (method: string, params: object) => {
+    const answer = Promise.withResolvers<object>();
+    asked += 1;
+    waiting.set(asked, answer);
+    send({ id: asked, method, params });
+    return answer.promise;
+  };
+  const end = async () => {
+    child.kill('SIGKILL');
+    await ended;
+  };
+  const clientInfo = { name: 'ringfence-bench', version: '1' };
+  const tooLate = setTimeout(() => child.kill('SIGKILL'), START_MS);
+  try {
+    await request('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
+  } catch (error) {
+    await end();
+    throw error;
+  } finally {
+    clearTimeout(tooLate);
+  }
+  send({ method: 'notifications/initialized' });
+  return {
+    async call(name, input) {
+      const result = (await request('tools/call', { name, arguments: input })) as { isError?: boolean };
+      if (result.isError) throw new Error(`${name}: ${JSON.stringify(result).slice(0, 500)}`);
+      return result;
+    },
+    [Symbol.asyncDispose]: end,
+  };
+}

@@ -1,0 +1,118 @@
+/** What people use today, as far as script/bench installed it below peers/ and it starts here. */
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { rgPath } from '@vscode/ripgrep';
+import { ringfence } from '../test/support/daemon.ts';
+import type { Context } from './bench.ts';
+import { type McpLine, startMcp } from './mcp-line.ts';
+import { here, readJson } from './results.ts';
+
+const installed = (path: string) => here(`peers/node_modules/${path}`);
+const nameOf = (name: string) => `${name} ${readJson<{ version: string }>(installed(`${name}/package.json`)).version}`;
+
+interface Server {
+  readonly name: string;
+  readonly path: string;
+  args(folder: string): readonly string[];
+}
+
+const FILES: Server = {
+  ...{ name: '@modelcontextprotocol/server-filesystem', path: 'dist/index.js' },
+  args: (folder) => [folder],
+};
+const COMMANDS: Server = { name: 'mcp-server-commands', path: 'build/index.js', args: () => [] };
+const COMMANDER: Server = {
+  ...{ name: '@wonderwhy-er/desktop-commander', path: 'dist/index.js' },
+  args: () => ['--no-onboarding'],
+};
+
+/** A running MCP server by the name and version that it is told by. */
+export interface Peer {
+  readonly name: string;
+  readonly line: McpLine;
+}
+
+export interface Peers extends AsyncDisposable {
+  readonly files?: Peer;
+  readonly commands?: Peer;
+  readonly commander?: Peer;
+  /** Ourselves, as an MCP client reaches us. */
+  readonly ours?: Peer;
+}
+
+/** Starts those that are there; the bench is told of the others and why. All work in `folder` and have a home of their own. */
+export async function startPeers(bench: Context, { folder, home }: { folder: string; home: string }): Promise<Peers> {
+  const parts = new AsyncDisposableStack();
+  mkdirSync(join(home, '.claude-server-commander'), { recursive: true });
+  const settings = { telemetryEnabled: false, allowedDirectories: [folder], defaultShell: '/bin/sh' };
+  writeFileSync(join(home, '.claude-server-commander/config.json'), JSON.stringify(settings));
+  const env = { PATH: process.env.PATH ?? '', HOME: home };
+  const start = async (name: string, args: readonly string[]): Promise<Peer | undefined> => {
+    try {
+      const line = parts.use(await startMcp({ program: process.execPath, args, cwd: folder, env }));
+      return { name, line };
+    } catch (error) {
+      bench.skip(name, (error as Error).message);
+      return undefined;
+    }
+  };
+  const foreign = async ({ name, path, args }: Server) => {
+    const program = installed(`${name}/${path}`);
+    if (existsSync(program)) return start(nameOf(name), [program, ...args(folder)]);
+    bench.skip(name, 'it is not installed: script/bench does that');
+    return undefined;
+  };
+  const [files, commands, commander] = [await foreign(FILES), await foreign(COMMANDS), await foreign(COMMANDER)];
+  const { socket } = await bench.daemon();
+  const ours = await start('ringfence mcp', [ringfence, 'mcp', '--socket', socket, '--workspace', folder]);
+  return {
+    ...{ ...(files && { files }), ...(commands && { commands }), ...(commander && { commander }) },
+    ...(ours && { ours }),
+    [Symbol.asyncDispose]: () => parts.disposeAsync(),
+  };
+}
+
+interface SandboxRuntime {
+  readonly SandboxManager: {
+    initialize(config: object): Promise<void>;
+    wrapWithSandbox(command: string): Promise<string>;
+    reset(): Promise<void>;
+  };
+}
+
+/** A command in @anthropic-ai/sandbox-runtime, as its documentation has it; disposing ends its proxies. */
+export async function startSandboxRuntime(
+  bench: Context,
+  folder: string,
+): Promise<({ readonly name: string; run(command: string): Promise<void> } & AsyncDisposable) | undefined> {
+  const name = '@anthropic-ai/sandbox-runtime';
+  const module = installed(`${name}/dist/index.js`);
+  if (!existsSync(module)) {
+    bench.skip(name, 'it is not installed: script/bench does that');
+    return undefined;
+  }
+  const { SandboxManager } = (await import(pathToFileURL(module).href)) as SandboxRuntime;
+  // It looks for ripgrep there.
+  process.env.PATH = `${process.env.PATH}:${dirname(rgPath)}`;
+  const network = { allowedDomains: [], deniedDomains: [] };
+  try {
+    const filesystem = { denyRead: [], allowWrite: [folder], denyWrite: [] };
+    await SandboxManager.initialize({ network, filesystem });
+  } catch (error) {
+    bench.skip(nameOf(name), (error as Error).message);
+    return undefined;
+  }
+  return {
+    name: nameOf(name),
+    async run(command) {
+      const wrapped = await SandboxManager.wrapWithSandbox(command);
+      const child = spawn(wrapped, { shell: true, cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+      for (const it of [child.stdout, child.stderr]) it.resume();
+      const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
+      if (code !== 0) throw new Error(`${name}: exit code ${code}`);
+    },
+    [Symbol.asyncDispose]: () => SandboxManager.reset(),
+  };
+}

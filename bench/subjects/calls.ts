@@ -1,0 +1,84 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Client } from '../../src/client.ts';
+import { dataOf, type TestDaemon, until } from '../../test/support/daemon.ts';
+import { defineBench } from '../bench.ts';
+import { createChain } from '../floors/chain.ts';
+import { createEcho } from '../floors/echo.ts';
+import { inTurns, together } from '../measure.ts';
+
+/** MiB of the daemon, and of it and its hosts together. */
+async function memory(daemon: TestDaemon): Promise<{ gateway: number; rss: number; pss: number }> {
+  await using operator = await daemon.connect({ role: 'operator' });
+  const hosts = async () => ((await operator.request('status', {})) as { hosts: { pid: number }[] }).hosts;
+  await until(async () => (await hosts()).length >= 3);
+  const pids = [daemon.pid, ...(await hosts()).map(({ pid }) => pid)];
+  const of = (pid: number, field: 'Rss' | 'Pss') =>
+    Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]) / 1024;
+  const sum = (field: 'Rss' | 'Pss') => pids.reduce((total, pid) => total + of(pid, field), 0);
+  return { gateway: of(daemon.pid, 'Rss'), rss: sum('Rss'), pss: sum('Pss') };
+}
+
+const read = (client: Client, path: string, cache: boolean) => () =>
+  dataOf(client.call('file_read', { path }, { cache }));
+
+export default defineBench({
+  title: 'Calls',
+  question:
+    'What does one call cost, and how many go through, beside the least that any daemon and the same hops cost?',
+  async run(bench) {
+    const client = await bench.client('.');
+    writeFileSync(join(client.folder, 'empty'), '');
+    writeFileSync(join(client.folder, 'four-kib.txt'), `${'x'.repeat(63)}\n`.repeat(64));
+    await dataOf(client.call('terminal_execute', { command: 'true' }));
+    await dataOf(client.call('file_write', { path: 'note', content: '' }));
+    const { gateway, rss, pss } = await memory(await bench.daemon());
+    using echo = await createEcho();
+    using chain = await createChain();
+
+    const one = await inTurns(
+      {
+        'socket echo': echo.run,
+        'the same hops, empty': chain.run,
+        'refused in the gateway': () => client.call('no_such_tool', {}),
+        'dispatch through a host (an empty file)': read(client, 'empty', false),
+        'file_read of 4 KiB': read(client, 'four-kib.txt', false),
+        'file_read of 4 KiB from the cache': read(client, 'four-kib.txt', true),
+      },
+      { rounds: bench.size(3, 10), times: bench.size(40, 500) },
+    );
+    bench.times(one, {
+      over: 'socket echo',
+      goals: {
+        'dispatch through a host (an empty file)': { ratio: 5 },
+        'file_read of 4 KiB from the cache': { most: 0.2 },
+      },
+    });
+    bench.beside('dispatch beside the hops that it makes', one['dispatch through a host (an empty file)'], {
+      ...{ name: 'the same hops, empty', taken: one['the same hops, empty'] },
+    });
+
+    const times = bench.size(100, 4000);
+    const lanes = (run: () => Promise<unknown>) => together(run, { inFlight: 32, times });
+    const many = await inTurns(
+      {
+        'the same hops, empty, 32 in flight': lanes(chain.run),
+        'refused in the gateway, 32 in flight': lanes(() => client.call('no_such_tool', {})),
+        'file_read of 4 KiB, 32 in flight': lanes(read(client, 'four-kib.txt', false)),
+        'file_read of 4 KiB from the cache, 32 in flight': lanes(read(client, 'four-kib.txt', true)),
+        'an empty file, 32 in flight': lanes(read(client, 'empty', false)),
+      },
+      { rounds: bench.size(2, 5), times: 1 },
+    );
+    bench.rates(many, {
+      ...{ amount: times, unit: '/s', over: 'the same hops, empty, 32 in flight' },
+      goals: {
+        'file_read of 4 KiB, 32 in flight': { least: 10_000 },
+        'an empty file, 32 in flight': { least: 15_000 },
+      },
+    });
+    bench.value('the idle gateway, Rss', gateway, 'MiB', { most: 90 });
+    bench.value('an idle daemon and its warm hosts, Pss', pss, 'MiB', { most: 300 });
+    bench.value('the same, sum of Rss (counts shared pages each time)', rss, 'MiB');
+  },
+});

@@ -1,0 +1,107 @@
+/** `ringfence providers`: which external servers there are, what changed in their tools, and a person's yes to that. */
+import type { ProvidedTool, ProviderInfo } from '../providers/providers.ts';
+import { showLine } from '../shown-text.ts';
+import { CliError, EXIT, print, printJson, say } from './output.ts';
+
+/** As much of a client as providers need. */
+export interface ProvidersClient {
+  request(method: string, params: unknown): Promise<unknown>;
+}
+
+/** Lists all of them, or one with its tools and what changed in them. Gives the exit code. */
+export async function providersList(
+  client: ProvidersClient,
+  name: string | undefined,
+  flags: { json?: boolean },
+): Promise<number> {
+  const all = await listed(client);
+  const shown = name === undefined ? all : [find(all, name)];
+  if (flags.json) printJson(name === undefined ? shown : shown[0]);
+  else if (shown.length === 0) say('no providers are configured; docs/providers.md says how');
+  else for (const it of shown) show(it, name !== undefined);
+  return EXIT.OK;
+}
+
+/**
+ * Accepts changed and new tools by `TOOL@CODE`, where the code is what `list` showed beside them: what the server says by then
+ * may be something else. Without any, shows what waits and how to accept it. Gives the exit code.
+ */
+export async function providersAccept(client: ProvidersClient, name: string, seen: readonly string[]): Promise<number> {
+  const waiting = find(await listed(client), name).tools.filter(isPending);
+  if (seen.length === 0) {
+    for (const it of waiting) showTool(it);
+    say(waiting.length === 0 ? `nothing of ${name} waits` : `accept with: ${commandOf(name, waiting)}`);
+    return waiting.length === 0 ? EXIT.OK : EXIT.FAILED;
+  }
+  const wanted = seen.map((it) => {
+    const found = waiting.find((tool) => markOf(tool) === it);
+    if (found) return found;
+    throw new CliError(
+      EXIT.USAGE,
+      `nothing of ${name} waits as ${showLine(it)}; there are: ${waiting.map(markOf).join(' ') || 'none'}`,
+    );
+  });
+  const tools = Object.fromEntries(wanted.map(({ tool, digest }) => [tool, digest]));
+  await client.request('providers.accept', { provider: name, tools });
+  say(`accepted ${Object.keys(tools).join(', ')}`);
+  return EXIT.OK;
+}
+
+const CODE_CHARS = 12;
+
+/** A tool as it was shown. */
+const markOf = ({ tool, digest = '' }: ProvidedTool): string =>
+  `${tool}@${digest.replace('sha256:', '').slice(0, CODE_CHARS)}`;
+
+const commandOf = (name: string, tools: readonly ProvidedTool[]): string =>
+  showLine(`ringfence providers accept ${name} ${tools.map(markOf).join(' ')}`);
+
+/** Whether all are there and nothing waits for a person. Gives the exit code: 1 where not. */
+export async function providersCheck(client: ProvidersClient): Promise<number> {
+  const wrong = (await listed(client)).filter((it) => it.pending > 0 || !['ready', 'idle'].includes(it.state));
+  for (const it of wrong) show(it, false);
+  return wrong.length === 0 ? EXIT.OK : EXIT.FAILED;
+}
+
+async function listed(client: ProvidersClient): Promise<ProviderInfo[]> {
+  return ((await client.request('providers.list', {})) as { providers: ProviderInfo[] }).providers;
+}
+
+function find(all: readonly ProviderInfo[], name: string): ProviderInfo {
+  const found = all.find((it) => it.name === name);
+  if (found) return found;
+  throw new CliError(EXIT.USAGE, `there is no provider ${name}; there are: ${all.map((it) => it.name).join(', ')}`);
+}
+
+const isPending = ({ state }: ProvidedTool): boolean => state === 'changed' || state === 'new';
+
+function show({ name, kind, tier, state, pending, tools, restarts, reason }: ProviderInfo, isWhole: boolean): void {
+  const offered = tools.filter((it) => it.state === 'accepted').length;
+  const waiting = pending > 0 ? `, ${pending} waiting for \`ringfence providers accept ${name}\`` : '';
+  print(
+    showLine(`${name.padEnd(16)} ${state.padEnd(9)} ${kind.padEnd(5)} ${tier.padEnd(12)} ${offered} tools${waiting}`),
+  );
+  if (state !== 'ready' && reason !== undefined) print(showLine(`  ended: ${reason} (started anew ${restarts} times)`));
+  if (isWhole) for (const it of tools) showTool(it);
+}
+
+/** What a server says is shown as text: it can neither move the cursor nor hide a line. */
+function showTool(it: ProvidedTool): void {
+  const { tool, name, state, reason, accepted, offered } = it;
+  const mark = isPending(it) ? `   ${markOf(it)}` : '';
+  print(showLine(`  ${state.padEnd(9)} ${name ?? tool}${mark}${reason === undefined ? '' : `: ${reason}`}`));
+  const [was, is] = [linesOf(accepted), linesOf(offered)];
+  for (const line of was.filter((one) => !is.includes(one))) print(`    - ${line}`);
+  for (const line of is.filter((one) => !was.includes(one))) print(`    + ${line}`);
+}
+
+/** Longer ones are shown in parts: nothing that a person accepts may be left out. */
+const PART_CHARS = 500;
+
+function linesOf(definition: unknown): string[] {
+  if (definition === undefined) return [];
+  return JSON.stringify(definition, null, 1)
+    .split('\n')
+    .flatMap((line) => line.match(new RegExp(`.{1,${PART_CHARS}}`, 'gsu')) ?? [])
+    .map(showLine);
+}

@@ -1,0 +1,174 @@
+/** One run of a provider: its process from start to end, and what it says meanwhile. */
+import { readFileSync } from 'node:fs';
+import { ToolError } from '../errors.ts';
+import type { Egress } from '../hosts/egress.ts';
+import { end as endOf } from '../hosts/ends.ts';
+import { Host } from '../hosts/host.ts';
+import type { Limits } from '../limits.ts';
+import { type NetworkLayer, parseNetworkEntry } from '../policy/network.ts';
+import type { Powers } from '../powers.ts';
+import { EGRESS_ENVIRONMENT } from '../sandbox/listener-program.ts';
+import type { Masks } from '../sandbox/masks.ts';
+import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
+import { type ProviderSetup, type ToldByProvider, toldByProvider } from './messages.ts';
+import type { ProviderSettings, SecretSource } from './settings.ts';
+
+export interface ProcessParts {
+  readonly sandbox: Sandbox;
+  readonly egress: Egress;
+  /** Node and its arguments for a provider host. */
+  readonly program: readonly string[];
+  /** PATH and what else of the person's variables every program has. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly version: string;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+export interface ProcessOptions {
+  readonly settings: ProviderSettings;
+  /** Of its workspace. */
+  readonly masks: Masks;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+  /** Hears its tools each time they are listed. */
+  readonly onTools: (told: Extract<ToldByProvider, { tools: unknown }>, host: Host) => void;
+}
+
+/** Runs the provider until it ends, and resolves with why it did. Throws SANDBOX_UNAVAILABLE, QUEUE_FULL. */
+export async function runProvider(options: ProcessOptions, parts: ProcessParts): Promise<string> {
+  const layers = networkOf(options.settings);
+  if (layers.length === 0) return runIn(undefined, options, parts);
+  let reason = '';
+  await parts.egress.lend([layers], options.signal, async (lease) => {
+    reason = await runIn(lease, options, parts);
+    return {};
+  });
+  return reason;
+}
+
+type Lease = Parameters<Parameters<Egress['lend']>[2]>[0];
+
+async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: ProcessParts): Promise<string> {
+  const { settings, signal, onTools } = options;
+  const { limits, powers } = parts;
+  let reason = '';
+  let lastListMs = -Infinity;
+  const hasTools = Promise.withResolvers<void>();
+  const host = new Host({
+    // Of what a host's tier decides, nothing is this one's: its sandbox is made for it.
+    ...{ tier: 'external_api', workspace: workspaceOf(settings) ?? '', program: parts.program, limits, powers },
+    sandbox: { ...parts.sandbox, startHost: (...args) => start(args[3], lease?.token, options, parts) },
+    ...(lease && { egress: lease.line.stream }),
+    setup: {
+      ...{ tier: 'external_api', view: { key: '', rules: [], home: '' }, limits, jobsPerThread: 1, threads: 1 },
+      provider: setupOf(settings, parts),
+    },
+    onTold: (told) => {
+      const it = toldByProvider.parse(told);
+      if ('failed' in it) {
+        reason ||= it.failed;
+        return;
+      }
+      const now = powers.monotonicMs();
+      if (now - lastListMs < limits.providerListMs) throw new Error('it lists its tools too often');
+      lastListMs = now;
+      hasTools.resolve();
+      onTools(it, host);
+    },
+  });
+  const end = (why: string) => {
+    reason ||= why;
+    void endOf(host);
+  };
+  const abort = () => end((signal.reason as Error).message);
+  // Without the proxy it would wait for answers that never come.
+  const lost = () => end('the egress proxy ended');
+  const late = powers.after(limits.providerStartMs, () => end(`it was not ready within ${limits.providerStartMs} ms`));
+  void hasTools.promise.then(() => late.cancel());
+  signal.addEventListener('abort', abort);
+  lease?.line.stream.once('close', lost);
+  try {
+    if (signal.aborted) abort();
+    await host.ready;
+    await host.gone;
+    return reason || 'its process ended';
+  } finally {
+    late.cancel();
+    signal.removeEventListener('abort', abort);
+    lease?.line.stream.off('close', lost);
+    await endOf(host);
+  }
+}
+
+function start(
+  stdio: Parameters<Sandbox['startHost']>[3],
+  egressToken: string | undefined,
+  { settings, masks }: ProcessOptions,
+  { sandbox, limits, program }: ProcessParts,
+) {
+  const workspace = workspaceOf(settings);
+  const isWritable = settings.tier === 'write' || settings.tier === 'execute';
+  const reads = settings.kind === 'stdio' ? settings.reads : [];
+  return sandbox.startProvider(
+    {
+      program,
+      view: { reads, masks, ...(workspace !== undefined && { workspace: { path: workspace, isWritable } }) },
+      bounds: { memoryMb: memoryMbOf(settings, limits), tasks: limits.providerTasksMax },
+      ...(egressToken !== undefined && { egressToken }),
+    },
+    stdio,
+  );
+}
+
+export const workspaceOf = (settings: ProviderSettings): string | undefined =>
+  settings.kind === 'stdio' ? settings.workspace : undefined;
+
+const memoryMbOf = (settings: ProviderSettings, { providerMemoryMb }: Limits): number =>
+  (settings.kind === 'stdio' ? settings.memoryMb : undefined) ?? providerMemoryMb;
+
+/** Of a server elsewhere, its own address and no other. Throws an Error for an entry that is none. */
+export function networkOf(settings: ProviderSettings): NetworkLayer {
+  if (settings.kind === 'stdio') return settings.network.map(parseNetworkEntry);
+  const { hostname, port, protocol } = new URL(settings.url);
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  return [
+    parseNetworkEntry({ host, port: Number(port || (protocol === 'https:' ? 443 : 80)), private: settings.private }),
+  ];
+}
+
+/** Secrets are read when it starts, so that one that was replaced is found. Throws PROVIDER_UNAVAILABLE. */
+function setupOf(settings: ProviderSettings, { environment, version, limits, sandbox }: ProcessParts): ProviderSetup {
+  const { name, protocol, outputBytes } = settings;
+  const given = settings.kind === 'stdio' ? settings.env : settings.headers;
+  const values = Object.entries(given).map(([key, source]) => ({ key, ...textOf(source, name) }));
+  const own = Object.fromEntries(values.map(({ key, text }) => [key, text]));
+  const server =
+    settings.kind === 'http'
+      ? { url: settings.url, headers: own }
+      : {
+          command: settings.command,
+          cwd: settings.workspace ?? '/tmp',
+          env: { ...BARE_ENVIRONMENT, ...environment, ...(settings.network.length > 0 && EGRESS_ENVIRONMENT), ...own },
+        };
+  const secrets = values.flatMap(({ secret = '' }) => (secret.length >= SECRET_CHARS_MIN ? [secret] : []));
+  const isWatched = sandbox.confinement.cgroup === 'none';
+  return {
+    ...{ name, protocol, server, secrets, outputBytes, version },
+    ...(isWatched && { memoryMb: memoryMbOf(settings, limits) }),
+  };
+}
+
+/** Shorter ones would be found in what has nothing to do with them. */
+const SECRET_CHARS_MIN = 8;
+
+function textOf(source: SecretSource, provider: string): { text: string; secret?: string } {
+  if ('text' in source) return source;
+  try {
+    const secret = readFileSync(source.file, 'utf8').trim();
+    return { text: source.prefix + secret, secret };
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'an error';
+    throw new ToolError('PROVIDER_UNAVAILABLE', `provider ${provider}: ${source.file} can't be read: ${code}`);
+  }
+}

@@ -1,0 +1,277 @@
+/** One external provider: kept running or started when called, started anew with growing waits when it ends, its tools compared with what was accepted. */
+import { ToolError } from '../errors.ts';
+import { unlessAborted } from '../hosts/ends.ts';
+import type { Host, JobEnd } from '../hosts/host.ts';
+import type { HostMasks } from '../hosts/host-masks.ts';
+import type { PathView, Ran, RunOptions } from '../hosts/hosts.ts';
+import type { JobResult } from '../hosts/job.ts';
+import type { UpstreamCaller } from '../pipeline/upstream.ts';
+import type { Powers, Timer } from '../powers.ts';
+import { NO_MASKS } from '../sandbox/masks.ts';
+import type { Upstream } from '../tools/upstream.ts';
+import { backoffMs } from './backoff.ts';
+import { type Definition, providedData } from './messages.ts';
+import { type ProcessParts, runProvider, workspaceOf } from './process.ts';
+import type { ProviderSettings } from './settings.ts';
+
+/** `idle`: ended since nobody called, started by the next call. `waiting`: ended, to be started anew. */
+export type ProviderState = 'starting' | 'ready' | 'idle' | 'waiting' | 'stopped';
+
+/** What its server offers, as last listed. */
+export interface Listed {
+  readonly tools: readonly Definition[];
+  readonly refused: readonly { readonly name: string; readonly reason: string }[];
+  readonly server: { readonly name: string; readonly version: string };
+}
+
+export interface ProviderOptions {
+  readonly settings: ProviderSettings;
+  readonly masks: HostMasks;
+  /** What the daemon's policy keeps from programs of its workspace. */
+  viewNow(): PathView;
+  /** Hears what it offers, each time that is listed. */
+  onListed(listed: Listed): void;
+  /** Throws TOOL_DISABLED where that is not what the server offers now, or was accepted. */
+  assertAccepted(upstream: Pick<Upstream, 'tool' | 'digest'>): void;
+}
+
+export class Provider {
+  readonly #options: ProviderOptions;
+  readonly #parts: ProcessParts;
+  readonly #powers: Powers;
+  #state: ProviderState = 'starting';
+  #host: Host | undefined;
+  /** Settles when the state is no longer `starting`. */
+  #settled = Promise.withResolvers<void>();
+  /** Ends the wait for the next start. */
+  #wake: () => void = () => {};
+  /** Ends the run that there is. */
+  #run = new AbortController();
+  #attempts = 0;
+  #retryAtMs = 0;
+  #idle: Timer | undefined;
+  /** Of the masks that its sandbox was made with. */
+  #print = '';
+  #viewKey = '';
+  /** Whether a new start was asked for, so that nothing is waited for before it. */
+  #isAsked = false;
+  readonly #life: Promise<void>;
+  restarts = 0;
+  /** Why it ended last. */
+  reason = '';
+
+  /** Begins at once to start it; nobody waits for that. */
+  constructor(options: ProviderOptions, parts: ProcessParts) {
+    this.#options = options;
+    this.#parts = parts;
+    this.#powers = parts.powers;
+    this.#life = this.#live();
+  }
+
+  get settings(): ProviderSettings {
+    return this.#options.settings;
+  }
+
+  get state(): ProviderState {
+    // Between the end of its process and what follows from that.
+    return this.#state === 'ready' && !this.host ? 'waiting' : this.#state;
+  }
+
+  get host(): Host | undefined {
+    return this.#host?.alive ? this.#host : undefined;
+  }
+
+  /** Throws what `Upstreams.run` throws. */
+  async run(upstream: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<Ran> {
+    this.#assertSees(caller);
+    const host = await this.#ready(options.signal);
+    await options.beforeStart?.();
+    // What was looked at last, with nothing awaited since, is what the call meets.
+    this.#options.assertAccepted(upstream);
+    if (!host.alive || this.#host !== host) throw this.#unavailable();
+    this.#idle?.cancel();
+    const running = host.run({ tool: upstream.tool, input }, options);
+    options.onStarted?.();
+    const end = await running;
+    this.#reapLater();
+    return { pid: host.pid, result: this.#resultOf(end) };
+  }
+
+  /** Ends it for good. */
+  async stop(): Promise<void> {
+    this.#state = 'stopped';
+    this.#idle?.cancel();
+    this.#wake();
+    this.#settled.resolve();
+    this.#run.abort(new Error('the daemon ends'));
+    await this.#life;
+  }
+
+  /** Ends it for a new start at once. */
+  restart(reason: string): void {
+    this.#begin();
+    this.#run.abort(new Error(reason));
+  }
+
+  async #live(): Promise<void> {
+    while (this.#state !== 'stopped') {
+      const startedMs = this.#powers.monotonicMs();
+      const run = new AbortController();
+      this.#run = run;
+      this.#isAsked = false;
+      try {
+        this.reason = await this.#runOnce(run.signal);
+      } catch (error) {
+        this.reason = (error as Error).message;
+      }
+      this.#host = undefined;
+      this.#idle?.cancel();
+      if (this.#is('stopped')) return;
+      const isSteady = this.#powers.monotonicMs() - startedMs > this.#parts.limits.providerSteadyMs;
+      if (this.#is('ready') && isSteady) this.#attempts = 0;
+      if (!this.#isAsked) await (this.#is('idle') ? this.#called() : this.#backOff());
+      if (this.#is('stopped')) return;
+      this.restarts += 1;
+      if (!this.#is('starting')) this.#begin();
+    }
+  }
+
+  /** From now on calls wait for it. */
+  #begin(): void {
+    if (this.#is('stopped')) return;
+    this.#isAsked = true;
+    if (!this.#is('starting')) this.#settled = Promise.withResolvers<void>();
+    this.#state = 'starting';
+    this.#wake();
+  }
+
+  /** For the compiler, which doesn't know that states change while one waits. */
+  #is(state: ProviderState): boolean {
+    return this.#state === state;
+  }
+
+  async #runOnce(signal: AbortSignal): Promise<string> {
+    const { settings, onListed } = this.#options;
+    const held = await this.#masks();
+    this.#print = held.print;
+    const onTools = (listed: Listed, host: Host) => {
+      if (signal.aborted || this.#is('stopped')) return;
+      onListed(listed);
+      if (this.#is('ready')) return;
+      this.#powers.log.info({ provider: settings.name, pid: host.pid, tools: listed.tools.length }, 'provider ready');
+      this.#host = host;
+      this.#state = 'ready';
+      this.#settled.resolve();
+      this.#reapLater();
+    };
+    return runProvider({ settings, masks: held.masks, signal, onTools }, this.#parts);
+  }
+
+  async #masks() {
+    const workspace = workspaceOf(this.settings);
+    const view = this.#options.viewNow();
+    this.#viewKey = view.key;
+    return workspace === undefined
+      ? { masks: NO_MASKS, print: '' }
+      : this.#options.masks.ofProgram({ workspace, view });
+  }
+
+  async #backOff(): Promise<void> {
+    this.#attempts += 1;
+    const random = Number.parseInt(this.#powers.secret().slice(0, 8), 16) / 2 ** 32;
+    const waitMs = backoffMs(this.#attempts, this.#parts.limits, random);
+    const { name } = this.settings;
+    this.#powers.log.warn({ provider: name, reason: this.reason, waitMs }, 'provider ended; it is started anew');
+    this.#retryAtMs = this.#powers.monotonicMs() + waitMs;
+    this.#state = 'waiting';
+    this.#settled.resolve();
+    await new Promise<void>((resolve) => {
+      const timer = this.#powers.after(waitMs, resolve);
+      this.#wake = () => {
+        timer.cancel();
+        resolve();
+      };
+    });
+  }
+
+  #called(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  /** A host that takes calls and is kept from what it is to be kept from now. Throws PROVIDER_UNAVAILABLE, the signal's reason. */
+  async #ready(signal: AbortSignal): Promise<Host> {
+    if (this.#is('ready') && !(await this.#isUpToDate())) {
+      if ((this.host?.jobs ?? 0) > 0) throw this.#unavailable('is started anew: files that it is kept from changed');
+      this.restart('files that it is kept from changed');
+    }
+    if (this.#is('idle')) this.#begin();
+    await unlessAborted(this.#settled.promise, signal);
+    const { host } = this;
+    if (!this.#is('ready') || !host) throw this.#unavailable();
+    return host;
+  }
+
+  async #isUpToDate(): Promise<boolean> {
+    if (workspaceOf(this.settings) === undefined) return true;
+    const key = this.#viewKey;
+    const { print } = await this.#masks();
+    return print === this.#print && this.#viewKey === key;
+  }
+
+  /** A provider of another workspace, or that sees more than its caller may, is no way around that. */
+  #assertSees({ workspace, view }: UpstreamCaller): void {
+    const own = workspaceOf(this.settings);
+    if (own === undefined || (own === workspace && view.key === this.#options.viewNow().key)) return;
+    const { name } = this.settings;
+    throw new ToolError(
+      'ACCESS_DENIED',
+      `provider ${name} works on ${own === workspace ? 'files of' : 'a folder beside'} this workspace that this session may not see`,
+      {
+        suggestion: 'Its operator configured it for sessions of that workspace under the policy of the daemon alone.',
+      },
+    );
+  }
+
+  #reapLater(): void {
+    const idleMs = this.settings.kind === 'stdio' ? this.settings.idleMs : undefined;
+    if (idleMs === undefined || (this.host?.jobs ?? 1) > 0) return;
+    this.#idle?.cancel();
+    this.#idle = this.#powers.after(idleMs, () => {
+      if (!this.#is('ready') || (this.host?.jobs ?? 0) > 0) return;
+      this.#state = 'idle';
+      this.#run.abort(new Error('nobody called it'));
+    });
+  }
+
+  #unavailable(
+    why = this.#is('stopped') ? 'is stopped' : `is down: ${this.reason || 'it has not started yet'}`,
+  ): ToolError {
+    const retryAfterMs = Math.max(0, Math.round(this.#retryAtMs - this.#powers.monotonicMs()));
+    return new ToolError('PROVIDER_UNAVAILABLE', `provider ${this.settings.name} ${why}`, {
+      suggestion: 'Its operator sees more with `ringfence providers`.',
+      details: { retryAfterMs },
+    });
+  }
+
+  /** A host that was taken over can say anything: of its errors as much is taken as a provider may say. */
+  #resultOf(end: JobEnd): JobResult {
+    if ('crashed' in end) throw this.#unavailable('ended under the call; whether it was done is not known');
+    const { result } = end;
+    if (!result.ok) {
+      const { code, message, details } = result.error;
+      const told = CODES.has(code) ? (code as 'UPSTREAM_FAILED') : 'UPSTREAM_FAILED';
+      const error = new ToolError(told, message.slice(0, MESSAGE_CHARS_MAX), {
+        ...(code === 'OUTPUT_LIMIT' && details && { details }),
+      });
+      return { ...result, error: error.toWire() };
+    }
+    const data = providedData.safeParse(result.data);
+    if (data.success) return { ok: true, data: data.data, usage: result.usage };
+    throw new ToolError('UPSTREAM_FAILED', `provider ${this.settings.name} gave what is no result`);
+  }
+}
+
+const CODES: ReadonlySet<string> = new Set(['UPSTREAM_FAILED', 'PROVIDER_UNAVAILABLE', 'OUTPUT_LIMIT', 'CANCELLED']);
+const MESSAGE_CHARS_MAX = 8192;

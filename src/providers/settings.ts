@@ -1,0 +1,180 @@
+/** External tool providers as the operator configures them; no agent, workspace or server has a say here. */
+import * as z from 'zod';
+import { TIERS, type Tier } from '../call.ts';
+import { parseNetworkEntry } from '../policy/network.ts';
+
+const word = (max: number) => z.string().min(1).max(max);
+/** A value, or where a secret one is found: a file, or a variable of the daemon's own environment. */
+const value = z.union([
+  z.string().max(4096),
+  z.strictObject({
+    file: word(4096).optional(),
+    env: word(256).optional(),
+    prefix: z.string().max(64).default('').describe('Before what was found: `Bearer `.'),
+  }),
+]);
+
+/** What a parameter of a tool names; policies judge the call by it. */
+const effects = z.partialRecord(z.enum(['read', 'write', 'delete', 'connect']), z.array(word(64)).max(8));
+
+const tool = z.strictObject({
+  tier: z.enum(TIERS).optional().describe('What policies judge its calls as; that of the provider when absent.'),
+  effects: effects.optional().describe('Which of its parameters name paths or hosts.'),
+});
+
+const variables = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/), value);
+const headers = z.record(z.string().regex(/^[A-Za-z0-9-]{1,64}$/), value);
+
+const common = {
+  tier: z.enum(TIERS).default('external_api').describe('What its calls are judged as, and what its process may do.'),
+  tools: z
+    .strictObject({
+      allow: z.array(word(128)).max(256).optional().describe('Its own names of the only tools that are offered.'),
+      deny: z.array(word(128)).max(256).optional(),
+    })
+    .catchall(tool)
+    .prefault({}),
+  protocol: z.enum(['legacy', 'modern', 'auto']).default('legacy'),
+  timeoutMs: z.int().min(100).max(3_600_000).optional().describe('Longest call.'),
+  outputBytes: z.int().min(1024).max(14_000_000).default(1_048_576).describe('Largest result.'),
+  concurrency: z.int().min(1).max(64).default(8).describe('Calls that it is given at once.'),
+};
+
+const stdio = z.strictObject({
+  ...common,
+  command: z.array(word(4096)).min(1).max(64).describe('Program and arguments.'),
+  env: variables.default({}).describe('All variables that it has beside PATH, HOME and LANG.'),
+  reads: z
+    .array(word(4096))
+    .max(16)
+    .default([])
+    .describe('Folders outside of /usr that it sees, read-only: its own code.'),
+  workspace: word(4096).optional().describe('The workspace that it sees, as its tier may: read-only, or to write in.'),
+  network: z.array(word(300)).max(64).default([]).describe('Where it may connect to: host, host:port, *.domain.'),
+  memoryMb: z.int().min(64).max(65_536).optional(),
+  idleMs: z
+    .int()
+    .min(1000)
+    .max(86_400_000)
+    .optional()
+    .describe('Ended when nobody called for so long; never when absent.'),
+});
+
+const http = z.strictObject({
+  ...common,
+  url: z.url({ protocol: /^https?$/ }).max(2048),
+  headers: headers.default({}).describe('Sent with each request.'),
+  private: z.boolean().default(false).describe('Whether it may be on this machine or its networks.'),
+});
+
+/** Each may be a process that is there all the time. */
+const PROVIDERS_MAX = 16;
+
+/** A name is the first part of its tools' names: no two underscores, so that it can be told where it ends. */
+const name = z
+  .string()
+  .regex(/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/)
+  .max(24);
+
+export const providersSchema = z
+  .record(name, z.union([stdio, http]))
+  .refine((it) => Object.keys(it).length <= PROVIDERS_MAX, `must name at most ${PROVIDERS_MAX} providers`);
+
+/** Of which a value is read when the provider starts: a file that changed meanwhile is read anew. */
+export type SecretSource =
+  | { readonly text: string; readonly secret?: string }
+  | { readonly file: string; readonly prefix: string };
+
+/** One provider, its paths absolute and real, its variables looked up. */
+export type ProviderSettings = {
+  readonly name: string;
+  readonly tier: Tier;
+  readonly tools: z.output<typeof common.tools>;
+  readonly protocol: 'legacy' | 'modern' | 'auto';
+  readonly timeoutMs?: number;
+  readonly outputBytes: number;
+  readonly concurrency: number;
+} & (
+  | {
+      readonly kind: 'stdio';
+      readonly command: readonly string[];
+      readonly env: Readonly<Record<string, SecretSource>>;
+      readonly reads: readonly string[];
+      readonly workspace?: string;
+      readonly network: readonly string[];
+      readonly memoryMb?: number;
+      readonly idleMs?: number;
+    }
+  | {
+      readonly kind: 'http';
+      readonly url: string;
+      readonly headers: Readonly<Record<string, SecretSource>>;
+      readonly private: boolean;
+    }
+);
+
+export interface SettingsPlaces {
+  /** The daemon's own environment. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** An absolute, real path of a folder that commands may see. Throws for others. */
+  toShownFolder(path: string): string;
+  /** One of the daemon's workspaces, real. Throws for others. */
+  toWorkspace(path: string): string;
+  /** A path of the config file as an absolute one. */
+  toPath(path: string): string;
+}
+
+/** Throws an Error that names the provider and what is wrong with it. */
+export function toProviderSettings(
+  providers: z.output<typeof providersSchema>,
+  places: SettingsPlaces,
+): ProviderSettings[] {
+  return Object.entries(providers).map(([name, it]) => {
+    try {
+      return toSettings(name, it, places);
+    } catch (error) {
+      throw new Error(`provider ${name}: ${(error as Error).message}`);
+    }
+  });
+}
+
+function toSettings(
+  name: string,
+  given: z.output<typeof stdio> | z.output<typeof http>,
+  { env, toShownFolder, toWorkspace, toPath }: SettingsPlaces,
+): ProviderSettings {
+  const { tier, tools, protocol, timeoutMs, outputBytes, concurrency } = given;
+  const shared = { ...{ name, tier, tools, protocol, outputBytes, concurrency }, ...(timeoutMs && { timeoutMs }) };
+  const sources = (values: Record<string, z.output<typeof value>>) =>
+    Object.fromEntries(Object.entries(values).map(([key, it]) => [key, toSource(it, { env, toPath })]));
+  if ('url' in given) {
+    const { url, headers: sent } = given;
+    if (tier !== 'external_api')
+      throw new Error(`its tier is external_api, not ${tier}: what it does is done elsewhere`);
+    if (URL.parse(url)?.username) throw new Error('credentials belong in `headers`, not in the URL');
+    return { ...shared, kind: 'http', url, headers: sources(sent), private: given.private };
+  }
+  const { command, reads, workspace, network, memoryMb, idleMs } = given;
+  if (workspace !== undefined && tier === 'external_api')
+    throw new Error('external_api sees no workspace; give it the tier read_only, write or execute');
+  for (const it of network) parseNetworkEntry(it);
+  return {
+    ...{ ...shared, kind: 'stdio', command, network, env: sources(given.env), reads: reads.map(toShownFolder) },
+    ...(workspace !== undefined && { workspace: toWorkspace(workspace) }),
+    ...(memoryMb !== undefined && { memoryMb }),
+    ...(idleMs !== undefined && { idleMs }),
+  };
+}
+
+function toSource(
+  given: z.output<typeof value>,
+  { env, toPath }: Pick<SettingsPlaces, 'env' | 'toPath'>,
+): SecretSource {
+  if (typeof given === 'string') return { text: given };
+  const { file, env: variable, prefix } = given;
+  if ((file === undefined) === (variable === undefined)) throw new Error('a value is found in a `file`, or in `env`');
+  if (file !== undefined) return { file: toPath(file), prefix };
+  const text = env[variable as string];
+  if (text === undefined) throw new Error(`the daemon's environment has no ${variable}`);
+  return { text: prefix + text, secret: text };
+}

@@ -1,0 +1,153 @@
+/** A provider's tool as one of ours: what callers are told of it, how far its input is checked here, what policies judge its calls by. */
+import * as z from 'zod';
+import type { Effect } from '../call.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+import type { NamedTool } from '../pipeline/stage.ts';
+import { declarationsOf } from '../tools/declarations.ts';
+import { toFormat, toToolInfo } from '../tools/registry.ts';
+import { defineTool, type Tool } from '../tools/tool.ts';
+import { type Definition, providedData } from './messages.ts';
+import type { ProviderSettings } from './settings.ts';
+
+export interface ToolOptions {
+  readonly settings: ProviderSettings;
+  /** As callers know it. */
+  readonly name: string;
+  readonly definition: Definition;
+  readonly digest: string;
+  readonly limits: Limits;
+  /** Throws TOOL_DISABLED where the server's tool is not the accepted one by now. */
+  assertAccepted(): void;
+}
+
+/** The tool as it stands in a toolset. What the server hints at its effects is believed in nothing. */
+export function toNamedTool({ settings, name, definition, digest, limits, assertAccepted }: ToolOptions): NamedTool {
+  const { tier = settings.tier, effects: named = {} } = configOf(settings, definition.name);
+  const { inputSchema, title, description } = definition;
+  const input = inputOf(inputSchema, { limits, targets: Object.values(named).flat() });
+  const tool = defineTool({
+    ...{ name, title: title ?? definition.name, version: digest, category: 'service', tier },
+    // Else a server's words would stand among ours as if they were ours.
+    summary: `(From the external provider \`${settings.name}\`, in its own words.) ${description}`,
+    effects: (given) => [...hostsOf(settings), ...effectsOf(given, named)],
+    destructive: true,
+    isExtra: false,
+    ...(settings.timeoutMs !== undefined && { timeoutMs: () => settings.timeoutMs }),
+    upstream: { provider: settings.name, tool: definition.name, digest, places: settings.concurrency },
+    ...{ input, output: providedData, shown: { input: inputSchema, output: OUTPUT } },
+    examples: [],
+    aliases: [],
+    run: () => Promise.reject(new ToolError('INTERNAL', `\`${name}\` is run by its provider`)),
+  });
+  return {
+    tool: tool as unknown as Tool,
+    parameters: Object.keys(propertiesOf(inputSchema)),
+    parse(given) {
+      assertAccepted();
+      return input.parse(given);
+    },
+  };
+}
+
+/** Throws where its schema is none that lists of tools can be made of: one such tool would spoil everybody's list. */
+export function assertPresentable({ tool }: NamedTool): void {
+  const info = toToolInfo(tool, 'ask');
+  for (const format of FORMATS) toFormat(info, format);
+  declarationsOf([info], Infinity);
+}
+
+const FORMATS = ['ringfence', 'mcp', 'openai', 'anthropic'] as const;
+
+const OUTPUT = z.toJSONSchema(providedData);
+
+/** What the operator says of one tool. */
+export function configOf({ tools }: ProviderSettings, tool: string) {
+  const { allow: _, deny: __, ...named } = tools;
+  return Object.hasOwn(named, tool) ? (named[tool] ?? {}) : {};
+}
+
+/** Whether the operator lets it be offered. */
+export const isOffered = ({ tools: { allow, deny } }: ProviderSettings, tool: string): boolean =>
+  (allow?.includes(tool) ?? true) && !deny?.includes(tool);
+
+/** Where a call goes, as far as that is known before it. */
+function hostsOf(settings: ProviderSettings): Effect[] {
+  if (settings.kind === 'stdio') return settings.network.map((target) => ({ kind: 'connect', target }));
+  const { hostname, port, protocol } = new URL(settings.url);
+  return [{ kind: 'connect', target: `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}` }];
+}
+
+/** What the parameters name that the operator said are paths or hosts. */
+function effectsOf(
+  input: unknown,
+  named: { readonly [K in Effect['kind']]?: readonly string[] | undefined },
+): Effect[] {
+  return Object.entries(named).flatMap(([kind, parameters = []]) =>
+    parameters.flatMap((parameter) => {
+      const value = (input as Record<string, unknown>)[parameter];
+      const targets = (Array.isArray(value) ? value : [value]).filter((it) => typeof it === 'string');
+      return targets.map((target): Effect => ({ kind: kind as Effect['kind'], target }));
+    }),
+  );
+}
+
+const isObject = (it: unknown): it is Record<string, unknown> =>
+  typeof it === 'object' && it !== null && !Array.isArray(it);
+
+const propertiesOf = ({ properties }: Record<string, unknown>): Record<string, unknown> =>
+  isObject(properties) ? properties : {};
+
+/**
+ * As much of the server's schema as can be checked in no time, whatever it says: no patterns, no references. The rest is the
+ * server's to check.
+ */
+function inputOf(
+  schema: Record<string, unknown>,
+  { limits: { providerInputBytes: bytesMax }, targets }: { limits: Limits; targets: readonly (string | undefined)[] },
+) {
+  const properties = propertiesOf(schema);
+  const required = Array.isArray(schema.required) ? schema.required.filter((it) => typeof it === 'string') : [];
+  return z.looseObject({}).superRefine((input: Record<string, unknown>, context) => {
+    const issue = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
+    for (const key of required) if (input[key] === undefined) issue([key], 'is required');
+    const unknown = Object.keys(input).filter((it) => !Object.hasOwn(properties, it));
+    if (schema.additionalProperties === false && unknown.length > 0)
+      context.addIssue({ code: 'unrecognized_keys', keys: unknown, path: [], message: 'no such parameters' });
+    for (const [key, value] of Object.entries(input)) {
+      const { type } = isObject(properties[key]) ? properties[key] : {};
+      if (typeof type === 'string' && value !== undefined && !isOfType(value, type)) issue([key], `must be: ${type}`);
+    }
+    // What policies judge must be all that there is.
+    for (const key of targets)
+      if (key !== undefined && !isTargets(input[key]))
+        issue([key], `must be a text, or at most ${TARGETS_MAX} of them`);
+    const bytes = JSON.stringify(input).length;
+    if (bytes > bytesMax) issue([], `takes ${bytes} bytes; at most ${bytesMax} are taken`);
+  });
+}
+
+const isTargets = (value: unknown): boolean =>
+  value === undefined ||
+  typeof value === 'string' ||
+  (Array.isArray(value) && value.length <= TARGETS_MAX && value.every((it) => typeof it === 'string'));
+
+/** Of one parameter that is a list. */
+const TARGETS_MAX = 256;
+
+function isOfType(value: unknown, type: string): boolean {
+  switch (type) {
+    case 'string':
+    case 'boolean':
+    case 'number':
+      return typeof value === type;
+    case 'integer':
+      return Number.isInteger(value);
+    case 'array':
+      return Array.isArray(value);
+    case 'object':
+      return isObject(value);
+    default:
+      return true; // Nothing that is known here.
+  }
+}

@@ -1,0 +1,48 @@
+/** The start of an external provider: its host and, below that, its server, in one sandbox without a network of its own. */
+import type { ChildProcess } from 'node:child_process';
+import type { Limits } from '../limits.ts';
+import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
+import type { Cgroups } from './cgroup.ts';
+import { inGroup } from './host-group.ts';
+import { identity, type Launch, rlimits, toLaunch } from './launch.ts';
+import { egressOf } from './listener-program.ts';
+import { NO_MASKS, onDisk } from './masks.ts';
+import type { Stdio } from './sandbox.ts';
+
+export interface ProviderRequest {
+  readonly program: readonly string[];
+  readonly view: ProviderView;
+  readonly bounds: { readonly memoryMb: number; readonly tasks: number };
+  /** By which the egress proxy knows it, where it may connect. */
+  readonly egressToken?: string;
+}
+
+export interface ProviderParts {
+  readonly bwrap: string;
+  readonly runtime: Runtime;
+  readonly limits: Limits;
+  readonly stateDir: string;
+  readonly toolchains?: readonly string[];
+  readonly cgroups: Cgroups | undefined;
+  /** Starts it with the filter of commands as the descriptor after those of `stdio`. */
+  start(launch: Launch, stdio: Stdio): ChildProcess;
+}
+
+/** Starts it as the owner of its workspace, or of the state directory where it has none. Throws SANDBOX_UNAVAILABLE. */
+export function startProvider(request: ProviderRequest, stdio: Stdio, parts: ProviderParts): ChildProcess {
+  const { program, view, bounds, egressToken } = request;
+  const { bwrap, runtime, limits, stateDir, toolchains = [], cgroups, start } = parts;
+  const who = identity(view.workspace?.path ?? stateDir);
+  return inGroup(cgroups, { runsCommands: false, bounds, ...who }, (group) => {
+    const { shownId, ...ids } = who;
+    const egress = egressOf(egressToken, PROVIDER_FDS);
+    const all: Stdio = egressToken === undefined ? stdio : [...stdio, 'pipe'];
+    const masks = view.workspace ? onDisk(view.masks, view.workspace.path) : NO_MASKS;
+    const base = { runtime, toolchains, tmpBytes: limits.commandTmpBytes, ...(shownId !== undefined && { shownId }) };
+    const profile = providerProfile(base, { ...view, masks }, all.length);
+    const inside = [bwrap, ...toBwrapArgs(profile), ...egress.args, '--', ...egress.first, ...program];
+    const child = start(toLaunch([...rlimits(limits), ...inside], { ...ids, ...(group && { group }) }), all);
+    egress.give(child);
+    return child;
+  });
+}

@@ -1,0 +1,88 @@
+/** Which tools of external providers were accepted, by the digest of their whole definition; what comes under the same name later is compared with it. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { ToolError } from '../errors.ts';
+import type { Powers } from '../powers.ts';
+import { openDatabase } from './database.ts';
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS pins (provider TEXT NOT NULL, tool TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL,
+    definition TEXT NOT NULL, accepted_ms INTEGER NOT NULL, accepted_by TEXT NOT NULL,
+    PRIMARY KEY (provider, tool), UNIQUE (provider, name)) STRICT;
+  CREATE TABLE IF NOT EXISTS seen (provider TEXT PRIMARY KEY) STRICT;`;
+
+/** A tool as it was accepted. */
+export interface Pin {
+  /** As its server calls it. */
+  readonly tool: string;
+  /** As callers do; it stays, whatever other tools come. */
+  readonly name: string;
+  readonly digest: string;
+  readonly definition: unknown;
+}
+
+export class ProviderPins implements Disposable {
+  readonly #database: DatabaseSync;
+  readonly #powers: Powers;
+  readonly #all: StatementSync;
+  readonly #put: StatementSync;
+  readonly #isSeen: StatementSync;
+  readonly #see: StatementSync;
+
+  /** Opens the file at `path`, which is this process's alone. */
+  constructor(path: string, powers: Powers) {
+    this.#powers = powers;
+    this.#database = openDatabase(path);
+    this.#database.exec(SCHEMA);
+    this.#all = this.#database.prepare(
+      'SELECT tool, name, digest, definition FROM pins WHERE provider = ? ORDER BY tool',
+    );
+    this.#put = this.#database.prepare('INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?, ?, ?)');
+    this.#isSeen = this.#database.prepare('SELECT 1 FROM seen WHERE provider = ?');
+    this.#see = this.#database.prepare('INSERT OR IGNORE INTO seen VALUES (?)');
+  }
+
+  /** Throws STORE_FAILED. */
+  of(provider: string): Pin[] {
+    return attempt(() =>
+      this.#all.all(provider).map(({ tool, name, digest, definition }) => ({
+        ...{ tool: tool as string, name: name as string, digest: digest as string },
+        definition: JSON.parse(definition as string) as unknown,
+      })),
+    );
+  }
+
+  /** Whether its tools were ever listed: those that come later are looked at by a person first. Throws STORE_FAILED. */
+  isKnown(provider: string): boolean {
+    return attempt(() => this.#isSeen.get(provider)) !== undefined;
+  }
+
+  /** Keeps what was accepted, all or nothing. Throws STORE_FAILED. */
+  accept(provider: string, pins: readonly Pin[], by: string): void {
+    attempt(() => {
+      this.#database.exec('BEGIN IMMEDIATE');
+      try {
+        this.#see.run(provider);
+        for (const { tool, name, digest, definition } of pins)
+          this.#put.run(provider, tool, name, digest, JSON.stringify(definition), this.#powers.now(), by);
+        this.#database.exec('COMMIT');
+      } catch (error) {
+        this.#database.exec('ROLLBACK');
+        throw error;
+      }
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#database.close();
+  }
+}
+
+function attempt<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    throw new ToolError('STORE_FAILED', 'what was accepted of providers can not be read or written at the moment', {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,32 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { systemPowers } from '../../../src/powers.ts';
+import { ProviderPins } from '../../../src/store/provider-pins.ts';
+
+test('what was accepted is there after a restart, all of an answer or nothing', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ringfence-pins-'));
+  try {
+    const path = join(folder, 'providers.db');
+    const pin = (tool: string, name = `fix__${tool}`) => ({
+      tool,
+      name,
+      digest: `sha256:${tool}`,
+      definition: { tool },
+    });
+    {
+      using pins = new ProviderPins(path, systemPowers());
+      expect(pins.isKnown('fix')).toBe(false);
+      pins.accept('fix', [pin('a')], 'first sight');
+      // An answer with a name that another tool of it has.
+      expect(() => pins.accept('other', [{ ...pin('b'), digest: null as never }], 'me')).toThrow('can not be');
+    }
+    using pins = new ProviderPins(path, systemPowers());
+    expect(pins.isKnown('fix')).toBe(true);
+    expect(pins.isKnown('other')).toBe(false);
+    expect(pins.of('fix')).toEqual([pin('a')]);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});

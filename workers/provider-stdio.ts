@@ -1,0 +1,125 @@
+/** A provider's server as a child process: messages are lines, of which it may send only so large and so many. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@modelcontextprotocol/client';
+import type { Limits } from '../src/limits.ts';
+
+export interface ServerCommand {
+  readonly command: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface ServerProcessOptions {
+  readonly limits: Limits;
+  /** Takes what it writes to its error output, as much as reaches the log. */
+  onStderr(text: string): void;
+  /** Called once, when it can't go on. */
+  onFailure(reason: string): void;
+}
+
+const NEWLINE = 10;
+const SECOND_MS = 1000;
+
+export class ServerProcess implements Transport {
+  readonly #server: ServerCommand;
+  readonly #options: ServerProcessOptions;
+  #child: ChildProcessWithoutNullStreams | undefined;
+  /** Of a line that has not ended. */
+  #pieces: Buffer[] = [];
+  #pieceBytes = 0;
+  #second = { since: 0, messages: 0, stderrBytes: 0 };
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+
+  constructor(server: ServerCommand, options: ServerProcessOptions) {
+    this.#server = server;
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {
+    const { command, cwd, env } = this.#server;
+    const [program = '', ...args] = command;
+    // The fourth covers our line to the gateway, which is a descriptor of this process.
+    const child = spawn(program, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe', 'ignore'] });
+    this.#child = child as unknown as ChildProcessWithoutNullStreams;
+    this.#child.stdin.on('error', () => {}); // EPIPE: it ended, and 'exit' says so.
+    this.#child.stdout.on('error', () => {}).on('data', (chunk: Buffer) => this.#read(chunk));
+    this.#child.stderr.on('error', () => {}).on('data', (chunk: Buffer) => this.#hear(chunk));
+    this.#child.once('exit', (code, signal) => this.#fail(`the server ended (${signal ?? `exit code ${code}`})`));
+    await new Promise<void>((resolve, reject) => {
+      child.once('spawn', resolve);
+      child.once('error', (error) => reject(new Error(`${program} can't be started: ${error.message}`)));
+    });
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    const stdin = this.#child?.stdin;
+    if (!stdin?.writable) throw new Error('the server has ended');
+    // A server that does not read keeps its callers waiting until their time is over.
+    if (!stdin.write(`${JSON.stringify(message)}\n`)) await new Promise((resolve) => stdin.once('drain', resolve));
+  }
+
+  async close(): Promise<void> {
+    this.#child?.kill('SIGKILL');
+    this.onclose?.();
+  }
+
+  #read(chunk: Buffer): void {
+    for (let from = 0; from < chunk.length; ) {
+      const end = chunk.indexOf(NEWLINE, from);
+      const piece = chunk.subarray(from, end < 0 ? chunk.length : end);
+      this.#pieceBytes += piece.length;
+      const { providerMessageBytes: max } = this.#options.limits;
+      if (this.#pieceBytes > max) return this.#fail(`the server sent a message of more than ${max} bytes`);
+      this.#pieces.push(piece);
+      if (end < 0) return;
+      const line = Buffer.concat(this.#pieces).toString('utf8').trim();
+      this.#pieces = [];
+      this.#pieceBytes = 0;
+      from = end + 1;
+      if (!this.#mayGoOn()) return;
+      this.#take(line);
+    }
+  }
+
+  #take(line: string): void {
+    let message: JSONRPCMessage;
+    try {
+      message = parseJSONRPCMessage(JSON.parse(line));
+    } catch {
+      return; // Not of the protocol: many servers greet, or log, on their output.
+    }
+    this.onmessage?.(message);
+  }
+
+  #mayGoOn(): boolean {
+    const { providerMessagesPerSecond: max } = this.#options.limits;
+    this.#thisSecond().messages += 1;
+    if (this.#second.messages <= max) return true;
+    this.#fail(`the server sent more than ${max} messages in a second`);
+    return false;
+  }
+
+  #hear(chunk: Buffer): void {
+    const second = this.#thisSecond();
+    const left = this.#options.limits.providerStderrBytes - second.stderrBytes;
+    second.stderrBytes += chunk.length;
+    if (left > 0) this.#options.onStderr(chunk.subarray(0, left).toString('utf8'));
+  }
+
+  #thisSecond() {
+    const now = performance.now();
+    if (now - this.#second.since > SECOND_MS) this.#second = { since: now, messages: 0, stderrBytes: 0 };
+    return this.#second;
+  }
+
+  #fail(reason: string): void {
+    const child = this.#child;
+    if (!child) return;
+    this.#child = undefined;
+    child.stdout.destroy();
+    child.kill('SIGKILL');
+    this.#options.onFailure(reason);
+  }
+}

@@ -1,0 +1,268 @@
+/**
+ * Entry of a provider host: an MCP client, in the sandbox of the server that it speaks with. What a server sends is parsed
+ * here and nowhere else; the gateway gets frames of ours, over fd 3. Taken over, it could lie about its own provider.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { setPriority } from 'node:os';
+import { setTimeout } from 'node:timers/promises';
+import {
+  Client,
+  type Progress,
+  ProtocolError,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+} from '@modelcontextprotocol/client';
+import { ToolError } from '../src/errors.ts';
+import {
+  type FromHost,
+  type HostSetup,
+  type Job,
+  type JobProgress,
+  type JobResult,
+  PROGRESS_CHARS_MAX,
+  type ToHost,
+} from '../src/hosts/job.ts';
+import type { Limits } from '../src/limits.ts';
+import { decode } from '../src/protocol/codec.ts';
+import { FrameReader, toFrame } from '../src/protocol/frame.ts';
+import type { Definition, ProvidedData, ProviderSetup, ToldByProvider } from '../src/providers/messages.ts';
+import { establishPerimeter } from './perimeter.ts';
+import { connectHttp } from './provider-http.ts';
+import { toData } from './provider-result.ts';
+import { ServerProcess } from './provider-stdio.ts';
+import { toDefinition, toPlainText, without } from './provider-text.ts';
+
+const GATEWAY_FD = 3;
+const NICE = 5;
+establishPerimeter(GATEWAY_FD);
+// Its server inherits it.
+setPriority(NICE);
+
+const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
+const running = new Map<number, AbortController>();
+let limits: Limits | undefined;
+let setup: ProviderSetup | undefined;
+let client: Client | undefined;
+
+/** Longest that the engine's timers take; the gateway ends calls. */
+const NEVER_MS = 2 ** 31 - 1;
+const MIB = 1024 * 1024;
+const PAGE_BYTES = 4096;
+/** Levels and values that the gateway's own messages add around a result. */
+const ENVELOPE = { depth: 8, elements: 1000 };
+
+function send(message: FromHost): void {
+  const { frameBytesMax, messageDepthMax, messageElementsMax } = limits as Limits;
+  const bounds = {
+    messageDepthMax: messageDepthMax - ENVELOPE.depth,
+    messageElementsMax: messageElementsMax - ENVELOPE.elements,
+  };
+  gateway.write(toFrame(message, frameBytesMax, bounds));
+}
+
+const tell = (told: ToldByProvider): void => send({ told });
+
+/** Says why this provider can't go on, and ends with it. */
+function fail(reason: string): void {
+  tell({ failed: toShown(reason) });
+  gateway.end(() => process.exit(0));
+}
+
+/** As much of a text from elsewhere as a person or a log is shown. */
+const toShown = (text: string): string => toPlainText(without(setup?.secrets ?? [], text), SHOWN_CHARS);
+const SHOWN_CHARS = 2000;
+
+async function begin(given: HostSetup): Promise<void> {
+  limits = given.limits;
+  setup = given.provider as ProviderSetup;
+  send({ ready: true });
+  if (setup.memoryMb !== undefined) watchMemory(setup.memoryMb, limits);
+  const mode = setup.protocol === 'modern' ? { pin: '2026-07-28' } : setup.protocol;
+  client = new Client(
+    { name: 'ringfence', version: setup.version },
+    {
+      // None: what a server asks of its client is answered with -32601.
+      capabilities: {},
+      versionNegotiation: { mode },
+      inputRequired: { autoFulfill: false },
+      // A result that is not as its tool says is the caller's to judge.
+      jsonSchemaValidator: {
+        getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
+      },
+      listChanged: {
+        tools: {
+          autoRefresh: false,
+          debounceMs: limits.providerListMs,
+          onChanged: () => void listAgain().catch(failWith),
+        },
+      },
+    },
+  );
+  client.onclose = () => fail('the connection to the server ended');
+  const { server } = setup;
+  const transport =
+    'command' in server
+      ? new ServerProcess(server, {
+          limits,
+          onStderr: (text) => void process.stderr.write(`${toShown(text).trimEnd()}\n`),
+          onFailure: fail,
+        })
+      : connectHttp(server, limits);
+  await client.connect(transport, { timeout: limits.providerStartMs });
+  listed = list();
+  await listed;
+}
+
+const failWith = (error: unknown): void => fail(messageOf(error));
+
+/** Of a failed fetch, what failed. */
+function messageOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  return cause instanceof Error ? `${message}: ${cause.message}` : message;
+}
+
+let listed: Promise<void> = Promise.resolve();
+let willList = false;
+
+/** Once for all changes that come meanwhile, and not right after the list before it: the gateway takes only so many. */
+async function listAgain(): Promise<void> {
+  if (willList) return;
+  willList = true;
+  await listed;
+  await setTimeout((limits as Limits).providerListMs * 2);
+  willList = false;
+  listed = list();
+  await listed;
+}
+
+async function list(): Promise<void> {
+  const { providerToolsMax, providerListBytes, providerStartMs } = limits as Limits;
+  const answer = await (client as Client).listTools(undefined, { timeout: providerStartMs, cacheMode: 'refresh' });
+  if (answer.tools.length > providerToolsMax)
+    throw new Error(`the server has ${answer.tools.length} tools; at most ${providerToolsMax} are taken`);
+  const tools = new Map<string, Definition>();
+  const refused: { name: string; reason: string }[] = [];
+  for (const tool of answer.tools) {
+    try {
+      if (tools.has(tool.name)) throw new Error('another tool has this name');
+      tools.set(tool.name, toDefinition(tool, limits as Limits));
+    } catch (error) {
+      refused.push({ name: toPlainText(String(tool.name), 100), reason: toPlainText(messageOf(error), 400) });
+    }
+  }
+  const bytes = JSON.stringify([...tools.values()]).length;
+  if (bytes > providerListBytes)
+    throw new Error(`the server's tools take ${bytes} bytes; at most ${providerListBytes} are taken`);
+  const { name = '', version = '' } = client?.getServerVersion() ?? {};
+  tell({
+    tools: [...tools.values()],
+    refused,
+    server: { name: toPlainText(name, 100), version: toPlainText(version, 50) },
+  });
+}
+
+async function run(job: Job): Promise<void> {
+  const controller = new AbortController();
+  running.set(job.id, controller);
+  let result: JobResult;
+  try {
+    const called = await (client as Client).callTool(
+      { name: job.tool, arguments: job.input as Record<string, unknown> },
+      { signal: controller.signal, timeout: NEVER_MS, onprogress: progressOf(job.id) },
+    );
+    const data = toData(called, { ...(setup as ProviderSetup), ...(limits as Limits) });
+    result = { ok: true, data, usage: usageOf(data) };
+  } catch (error) {
+    result = failure(error, controller.signal);
+  } finally {
+    running.delete(job.id);
+  }
+  answer(job.id, result);
+  if (!result.ok && result.error.code === 'PROVIDER_UNAVAILABLE') fail(result.error.message);
+}
+
+/** Sends a result; one that no message can hold ends its call, not this process. */
+function answer(id: number, result: JobResult): void {
+  try {
+    send({ done: { id, result } });
+  } catch (thrown) {
+    const error = new ToolError('OUTPUT_LIMIT', `the result does not fit a message: ${(thrown as Error).message}`);
+    send({ done: { id, result: { ok: false, error: error.toWire(), usage: { ...result.usage, verdict: 'output' } } } });
+  }
+}
+
+const usageOf = (data?: ProvidedData) => ({
+  ...{ cpuMs: 0, verdict: 'ok' as const, enforcedBy: 'provider host' },
+  outputBytes: data === undefined ? 0 : JSON.stringify(data).length,
+});
+
+function failure(error: unknown, signal: AbortSignal): JobResult {
+  const of = (it: ToolError): JobResult => ({ ok: false, error: it.toWire(), usage: usageOf() });
+  if (error instanceof ToolError) return of(error);
+  // The gateway knows why.
+  if (signal.aborted) return of(new ToolError('CANCELLED', 'the call was ended'));
+  const { name = '' } = setup ?? {};
+  const said = toShown(messageOf(error));
+  if (error instanceof ProtocolError)
+    return of(new ToolError('UPSTREAM_FAILED', `provider ${name} answered with error ${error.code}: ${said}`));
+  const isLost =
+    (error instanceof SdkHttpError && error.status === 404) ||
+    (error instanceof SdkError && LOST.has(error.code)) ||
+    (error instanceof TypeError && !(error instanceof SdkError));
+  return of(new ToolError(isLost ? 'PROVIDER_UNAVAILABLE' : 'UPSTREAM_FAILED', `provider ${name}: ${said}`));
+}
+
+const LOST: ReadonlySet<SdkErrorCode> = new Set([
+  ...[SdkErrorCode.NotConnected, SdkErrorCode.ConnectionClosed, SdkErrorCode.SendFailed],
+]);
+
+function progressOf(id: number) {
+  let lastAt = -Infinity;
+  return ({ progress, total, message }: Progress): void => {
+    const now = performance.now();
+    if (now - lastAt < (limits as Limits).providerProgressMs || !running.has(id)) return;
+    lastAt = now;
+    const told: JobProgress = {
+      ...{ id, done: progress },
+      ...(total !== undefined && { total }),
+      ...(message !== undefined && { message: toShown(message).slice(0, PROGRESS_CHARS_MAX) }),
+    };
+    send({ progress: told });
+  };
+}
+
+/** Ends this sandbox where its processes take too much; those that end us end with us. */
+function watchMemory(memoryMb: number, { providerLookMs, providerTasksMax }: Limits): void {
+  setInterval(() => {
+    const pids = readdirSync('/proc').filter((it) => /^\d+$/.test(it));
+    const pages = pids.reduce((sum, pid) => sum + residentPagesOf(pid), 0);
+    if (pages * PAGE_BYTES > memoryMb * MIB) fail(`its processes took more than ${memoryMb} MiB of memory`);
+    if (pids.length > providerTasksMax) fail(`it had more than ${providerTasksMax} processes`);
+  }, providerLookMs).unref();
+}
+
+function residentPagesOf(pid: string): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
+  } catch {
+    return 0; // It ended while we looked.
+  }
+}
+
+function receive(message: ToHost): void {
+  if ('setup' in message) begin(message.setup).catch(failWith);
+  else if ('run' in message) void run(message.run);
+  else if ('abort' in message) running.get(message.abort.id)?.abort();
+}
+
+/** Until the setup says more; the gateway, which sends it, bounds its own frames. */
+const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
+const reader = new FrameReader(2 ** 32 - 1);
+gateway.on('data', (chunk: Buffer) => {
+  for (const payload of reader.push(chunk)) receive(decode(payload, limits ?? BEFORE_SETUP) as ToHost);
+});
+// The gateway is gone, and with it whoever wanted our work.
+gateway.on('close', () => process.exit(0));
+gateway.on('error', () => process.exit(0));
