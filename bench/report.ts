@@ -44,20 +44,23 @@ function table(figures: readonly Figure[]): string {
 }
 
 function section(result: BenchResult): string {
-  const { title, question, figures, pictures, says, skipped } = result;
+  const { title, question, figures, pictures, says, skipped, load } = result;
   return [
     `## ${title}`,
     question,
     ...pictures.map((it) => `![${it.title}](benchmarks/${it.name}.svg)`),
     ...(figures.length > 0 ? [table(figures)] : []),
     ...says,
+    ...(load === undefined ? [] : [`Measured while the machine had a load of ${short(load)}.`]),
     ...skipped.map(({ name, reason }) => `Not measured: ${name}, since ${reason}.`),
   ].join('\n\n');
 }
 
 /** What is to be reached, of all benches; what is not reached comes first. */
 function goals({ benches }: Results): string {
-  const all = Object.values(benches).flatMap(({ figures }) => figures.filter((it) => it.goal));
+  const all = Object.values(benches).flatMap(({ title, figures }) =>
+    figures.filter((it) => it.goal).map((it) => ({ ...it, name: `${title}: ${it.name}` })),
+  );
   return table(all.toSorted((a, b) => Number(isReached(a)) - Number(isReached(b))));
 }
 

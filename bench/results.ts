@@ -12,6 +12,8 @@ export interface BenchResult extends Findings {
   readonly question: string;
   readonly at: string;
   readonly seconds: number;
+  /** Of the machine when it began, the mean of a minute. */
+  readonly load?: number;
   /** Why it ended before its end. */
   readonly failed?: string;
 }

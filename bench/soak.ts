@@ -1,6 +1,7 @@
 // Does the daemon grow? Mixed calls with failures, cancels, killed hosts and reconnects for some minutes, its resources looked at
 // on the way: npm run soak -- --minutes 10. Exit code 1 where something grows beyond noise and bound.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Client } from '../src/client.ts';
@@ -164,6 +165,12 @@ const findings = {
   skipped: [],
 };
 const question = 'Does the daemon grow under mixed calls with failures, cancels, killed hosts and reconnects?';
-const about = { title: 'The long run', question, at: new Date().toISOString(), seconds: minutes * 60 };
+const about = {
+  title: 'The long run',
+  question,
+  at: new Date().toISOString(),
+  seconds: minutes * 60,
+  load: loadavg()[0] as number,
+};
 writeResults({ form: 'full', machine: machine(), benches: { soak: { ...about, ...findings } } }, values.json);
 if (!figures.every(isReached)) process.exitCode = 1;

@@ -1,6 +1,7 @@
 // The benches, each beside its floor: `npm run bench -- --help`.
 import { spawn } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
+import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { type Bench, Context, Daemons, type Figure } from './bench.ts';
 import { isReached, publish, shown, shownRatio } from './report.ts';
@@ -54,6 +55,7 @@ async function runHere(name: string, daemons: Daemons): Promise<BenchResult> {
   console.log(`\n${title} (${name}): ${question}`);
   const context = new Context(values, daemons);
   const from = performance.now();
+  const load = loadavg()[0] as number;
   let failed: string | undefined;
   try {
     await bench.run(context);
@@ -66,7 +68,7 @@ async function runHere(name: string, daemons: Daemons): Promise<BenchResult> {
   for (const { name: what, reason } of findings.skipped) console.log(`not measured: ${what}, since ${reason}`);
   if (failed) console.log(`FAILED: ${failed}`);
   const seconds = Math.round((performance.now() - from) / 100) / 10;
-  return { title, question, at: new Date().toISOString(), seconds, ...findings, ...(failed && { failed }) };
+  return { title, question, at: new Date().toISOString(), seconds, load, ...findings, ...(failed && { failed }) };
 }
 
 function toLine(it: Figure): string {

@@ -60,9 +60,9 @@ function rowsOf(bars: readonly Bar[], stacked: boolean): { body: string; height:
   return { body: rows.join(''), height: TOP + bars.length * ROW + 10 };
 }
 
-const COLUMNS = 3;
+const COLUMNS = 2;
 const [CELL_WIDTH, CELL_HEIGHT] = [WIDTH / COLUMNS, 190];
-const [PLOT_WIDTH, PLOT_HEIGHT] = [170, 90];
+const [PLOT_WIDTH, PLOT_HEIGHT] = [260, 90];
 
 function sheet(curves: readonly Curve[]): { body: string; height: number } {
   const cells = curves.map((curve, at) => {
@@ -99,7 +99,7 @@ function plot({ name, note, points, x, y, log }: Curve): string {
     `<text x="50" y="${56 + PLOT_HEIGHT}" ${small}>${short(first?.[0])}</text>`,
     `<text x="${50 + PLOT_WIDTH}" y="${56 + PLOT_HEIGHT}" ${small} text-anchor="end">${short(last?.[0])} ${escaped(x)}</text>`,
     `<text x="46" y="${(at.at(0)?.[1] ?? 0) + 4}" ${small} text-anchor="end">${short(first?.[1])}</text>`,
-    `<text x="${54 + PLOT_WIDTH}" y="${(at.at(-1)?.[1] ?? 0) + 4}" ${small} text-anchor="end">${short(last?.[1])} ${escaped(y)}</text>`,
+    `<text x="${54 + PLOT_WIDTH}" y="${(at.at(-1)?.[1] ?? 0) + 4}" ${small}>${short(last?.[1])} ${escaped(y)}</text>`,
   ].join('');
 }
 
