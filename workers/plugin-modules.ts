@@ -5,7 +5,7 @@ import { missing, resolveImport } from '../src/plugins/imports.ts';
 import type { Fresh } from './isolate-fresh.ts';
 import { pluginError } from './plugin-outcome.ts';
 
-/** The tool's function, as the isolate has it. Throws CODE_ERROR with the place of what is wrong. */
+/** The tool's function, as the isolate has it. In this thread, which waits for it anyway, but for what the modules themselves do. Throws CODE_ERROR with the place of what is wrong. */
 export async function linkTool(plugin: PluginCode, { isolate, context }: Fresh): Promise<ivm.Dereference<unknown>> {
   const { module: entry, modules } = plugin;
   const compiled = new Map<string, ivm.Module>();
@@ -13,14 +13,14 @@ export async function linkTool(plugin: PluginCode, { isolate, context }: Fresh):
   for (const waiting = [entry]; waiting.length > 0; ) {
     const path = waiting.pop() as string;
     if (compiled.has(path)) continue;
-    const module = await compile(isolate, path, modules[path] as string);
+    const module = compile(isolate, path, modules[path] as string);
     compiled.set(path, module);
     pathOf.set(module, path);
     waiting.push(...module.dependencySpecifiers.map((it) => imported(plugin, path, it)));
   }
   const main = compiled.get(entry) as ivm.Module;
   try {
-    await main.instantiate(context, (specifier, referrer) => {
+    main.instantiateSync(context, (specifier, referrer) => {
       const path = resolveImport(plugin, pathOf.get(referrer) as string, specifier);
       return compiled.get(path) as ivm.Module;
     });
@@ -28,7 +28,7 @@ export async function linkTool(plugin: PluginCode, { isolate, context }: Fresh):
   } catch (thrown) {
     throw isOfEngine(thrown) ? thrown : pluginError(thrown as Error, plugin);
   }
-  const tool = await main.namespace.get(plugin.export, { reference: true });
+  const tool = main.namespace.getSync(plugin.export, { reference: true });
   if (tool.typeof !== 'function') throw pluginError(missing(plugin), plugin);
   return tool.derefInto();
 }
@@ -41,9 +41,9 @@ function imported(plugin: PluginCode, from: string, specifier: string): string {
   }
 }
 
-async function compile(isolate: ivm.Isolate, filename: string, text: string): Promise<ivm.Module> {
+function compile(isolate: ivm.Isolate, filename: string, text: string): ivm.Module {
   try {
-    return await isolate.compileModule(text, { filename });
+    return isolate.compileModuleSync(text, { filename });
   } catch (thrown) {
     const { name, message } = thrown as Error;
     if (name !== 'SyntaxError') throw thrown;

@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { setPriority } from 'node:os';
+import { setTimeout } from 'node:timers/promises';
 import {
   Client,
   type Progress,
@@ -93,8 +94,8 @@ async function begin(given: HostSetup): Promise<void> {
       listChanged: {
         tools: {
           autoRefresh: false,
-          debounceMs: limits.providerListMs * 2,
-          onChanged: () => void list().catch(failWith),
+          debounceMs: limits.providerListMs,
+          onChanged: () => void listAgain().catch(failWith),
         },
       },
     },
@@ -110,7 +111,8 @@ async function begin(given: HostSetup): Promise<void> {
         })
       : connectHttp(server, limits);
   await client.connect(transport, { timeout: limits.providerStartMs });
-  await list();
+  listed = list();
+  await listed;
 }
 
 const failWith = (error: unknown): void => fail(messageOf(error));
@@ -121,14 +123,28 @@ function messageOf(error: unknown): string {
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }
 
+let listed: Promise<void> = Promise.resolve();
+let willList = false;
+
+/** Once for all changes that come meanwhile, and not right after the list before it: the gateway takes only so many. */
+async function listAgain(): Promise<void> {
+  if (willList) return;
+  willList = true;
+  await listed;
+  await setTimeout((limits as Limits).providerListMs * 2);
+  willList = false;
+  listed = list();
+  await listed;
+}
+
 async function list(): Promise<void> {
   const { providerToolsMax, providerListBytes, providerStartMs } = limits as Limits;
-  const listed = await (client as Client).listTools(undefined, { timeout: providerStartMs, cacheMode: 'refresh' });
-  if (listed.tools.length > providerToolsMax)
-    throw new Error(`the server has ${listed.tools.length} tools; at most ${providerToolsMax} are taken`);
+  const answer = await (client as Client).listTools(undefined, { timeout: providerStartMs, cacheMode: 'refresh' });
+  if (answer.tools.length > providerToolsMax)
+    throw new Error(`the server has ${answer.tools.length} tools; at most ${providerToolsMax} are taken`);
   const tools = new Map<string, Definition>();
   const refused: { name: string; reason: string }[] = [];
-  for (const tool of listed.tools) {
+  for (const tool of answer.tools) {
     try {
       if (tools.has(tool.name)) throw new Error('another tool has this name');
       tools.set(tool.name, toDefinition(tool, limits as Limits));

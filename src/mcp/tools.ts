@@ -108,7 +108,13 @@ function listOf(session: Session, policy: Policy, choice: ToolChoice): ListedToo
 
 /** It may do what the tools of the list may. */
 function batchTool(tools: readonly Tool[]): ListedTool {
-  const { $schema: _, ...schema } = z.toJSONSchema(batchInput, { io: 'input' });
+  const { $schema: _, ...schema } = z.toJSONSchema(batchInput, {
+    io: 'input',
+    // Anything: some clients take a schema without a word for a mistake.
+    override: ({ jsonSchema: it }) => {
+      if (typeof it.additionalProperties === 'object') it.additionalProperties = true;
+    },
+  });
   const readOnly = tools.every((it) => it.tier === 'read_only');
   return {
     ...{ name: BATCH, title: 'Several calls at once', description: BATCH_SUMMARY },

@@ -81,7 +81,7 @@ async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: P
     reason ||= why;
     void endOf(host);
   };
-  const abort = () => end(String(signal.reason));
+  const abort = () => end((signal.reason as Error).message);
   // Without the proxy it would wait for answers that never come.
   const lost = () => end('the egress proxy ended');
   const late = powers.after(limits.providerStartMs, () => end(`it was not ready within ${limits.providerStartMs} ms`));

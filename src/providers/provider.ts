@@ -103,14 +103,14 @@ export class Provider {
     this.#idle?.cancel();
     this.#wake();
     this.#settled.resolve();
-    this.#run.abort('the daemon ends');
+    this.#run.abort(new Error('the daemon ends'));
     await this.#life;
   }
 
   /** Ends it for a new start at once. */
   restart(reason: string): void {
     this.#begin();
-    this.#run.abort(reason);
+    this.#run.abort(new Error(reason));
   }
 
   async #live(): Promise<void> {
@@ -241,7 +241,7 @@ export class Provider {
     this.#idle = this.#powers.after(idleMs, () => {
       if (!this.#is('ready') || (this.host?.jobs ?? 0) > 0) return;
       this.#state = 'idle';
-      this.#run.abort('nobody called it');
+      this.#run.abort(new Error('nobody called it'));
     });
   }
 

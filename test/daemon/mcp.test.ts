@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { processesWith, ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 import { connectMcp, ERAS, type Era, mcpSocketOf, RawMcp, textOf } from '../support/mcp.ts';
+import { addPlugin, writePlugin } from '../support/plugin.ts';
 
 let daemon: TestDaemon;
 beforeAll(async () => {
@@ -181,6 +182,22 @@ describe.each(ERAS)('a client of the %s era', (era: Era) => {
     expect(told.map((it) => it.progress)).toEqual(told.map((it) => it.progress).toSorted((a, b) => a - b));
     expect(told[0]?.message).toMatch(/^step \d$/);
   });
+});
+
+test.each(ERAS)('a client of the %s era hears when its tools are others', async (era) => {
+  const own = await startDaemon();
+  const changes: (string[] | null)[] = [];
+  const onChanged = (_: unknown, tools: { name: string }[] | null) =>
+    void changes.push(tools?.map((it) => it.name) ?? null);
+  const client = await connectMcp(own, { era, client: { listChanged: { tools: { onChanged } } } });
+  expect((await client.listTools()).tools.map((it) => it.name)).not.toContain('probe__run');
+  const source = writePlugin({ files: { 'main.js': 'export const run = () => ({ value: 1 });' } });
+  await addPlugin(own, source);
+  await until(() => changes.length > 0);
+  expect((await client.listTools()).tools.map((it) => it.name)).toContain('probe__run');
+  await client.close();
+  await own[Symbol.asyncDispose]();
+  rmSync(source, { recursive: true });
 });
 
 describe('the folder to work in', () => {
