@@ -13,8 +13,8 @@ import {
   type McpRequestContext,
 } from '@modelcontextprotocol/server';
 import { RpcError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
 import { decodeJson } from '../protocol/json.ts';
+import type { RequestBudget } from '../protocol/peer.ts';
 import type { Identify, Identity } from '../session/identity.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin } from '../transport/loopback.ts';
 import type { Listener } from '../transport/transport.ts';
@@ -25,6 +25,8 @@ import type { SharedSessions } from './shared.ts';
 export interface HttpParts extends ServerParts {
   readonly shared: SharedSessions;
   readonly identify: Identify;
+  /** Bytes of bodies that are not answered; shared with other ways in. */
+  readonly budget: RequestBudget;
 }
 
 export interface HttpListener extends Listener {
@@ -55,7 +57,11 @@ export async function listenHttp(
   const bound = server.address() as AddressInfo;
   const answer = toNodeHandler(handler);
   server.on('request', (request, response) => {
-    void receive(request, { port: bound.port, limits, identify: parts.identify }).then(
+    const held = { bytes: 0 };
+    response.on('close', () => {
+      parts.budget.bytes -= held.bytes;
+    });
+    void receive(request, { ...parts, port: bound.port, held }).then(
       ({ auth, body }) => answer(Object.assign(request, { auth }) as Parameters<typeof answer>[0], response, body),
       (error: unknown) =>
         refuse(response, error instanceof Refusal ? error : new Refusal(400, (error as Error).message)),
@@ -88,6 +94,12 @@ class Refusal extends Error {
   }
 }
 
+interface Receiving extends Pick<HttpParts, 'limits' | 'identify' | 'budget'> {
+  readonly port: number;
+  /** What this request has of the budget. */
+  readonly held: RequestBudget;
+}
+
 interface Received {
   readonly auth: AuthInfo;
   readonly body: unknown;
@@ -96,7 +108,7 @@ interface Received {
 /** Throws Refusal, and RpcError for a body that is no message. */
 async function receive(
   request: IncomingMessage,
-  { port, limits, identify }: { port: number; limits: Limits; identify: Identify },
+  { port, limits, identify, budget, held }: Receiving,
 ): Promise<Received> {
   const { headers, method, url = '/' } = request;
   if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
@@ -114,15 +126,23 @@ async function receive(
     });
   const auth = { token, clientId: identity.principal, scopes: [], extra: { identity } };
   const isMessage = method === 'POST' && isJsonContentType(headers['content-type']);
-  return { auth, body: isMessage ? decodeJson(await bodyOf(request, limits), limits) : undefined };
+  return { auth, body: isMessage ? decodeJson(await bodyOf(request, { limits, budget, held }), limits) : undefined };
 }
 
 /** Throws Refusal for one that is too long. */
-async function bodyOf(request: IncomingMessage, { mcpMessageBytesMax: max }: Limits): Promise<Buffer> {
+async function bodyOf(
+  request: IncomingMessage,
+  { limits, budget, held }: Pick<Receiving, 'limits' | 'budget' | 'held'>,
+): Promise<Buffer> {
+  const { mcpMessageBytesMax: max, requestBytesMax } = limits;
   const pieces: Buffer[] = [];
   let length = 0;
   for await (const piece of request as AsyncIterable<Buffer>) {
     length += piece.length;
+    held.bytes += piece.length;
+    budget.bytes += piece.length;
+    if (budget.bytes > requestBytesMax)
+      throw new Refusal(503, `unanswered requests hold over ${requestBytesMax} bytes`);
     if (length > max) throw new Refusal(413, `a body over the bound of ${max} bytes`, { connection: 'close' });
     pieces.push(piece);
   }

@@ -8,6 +8,7 @@ import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { decodeJson } from '../protocol/json.ts';
+import type { RequestBudget } from '../protocol/peer.ts';
 
 type Id = string | number;
 type Plain = Record<string, unknown>;
@@ -15,6 +16,8 @@ type Plain = Record<string, unknown>;
 export interface WireOptions {
   readonly limits: Limits;
   readonly powers: Powers;
+  /** Bytes of unanswered requests over all that share it; bounded by requestBytesMax. */
+  readonly budget: RequestBudget;
   /** Asked about each message before the SDK sees it; whether it was dealt with. What it throws answers the request. */
   intercept?(message: Plain, isFirst: boolean): boolean;
   /** The other side reads again after it was congested. */
@@ -36,7 +39,9 @@ export class Wire implements Transport {
   #lineBytes = 0;
   #isTooLong = false;
   #inbox: Buffer[] = [];
-  readonly #underWay = new Set<Id>();
+  /** Requests without an answer, with their bytes. */
+  readonly #underWay = new Map<Id, number>();
+  #underWayBytes = 0;
   #isFirst = true;
   #isTurnPlanned = false;
   #corked = false;
@@ -74,7 +79,7 @@ export class Wire implements Transport {
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return;
     const { id, method } = message as Plain;
-    if (method === undefined) this.#underWay.delete(id as Id);
+    if (method === undefined) this.#settled(id as Id);
     else if (id === undefined && this.congested) return;
     const max = this.#options.limits.mcpMessageBytesMax;
     const line = `${JSON.stringify(message)}\n`;
@@ -182,12 +187,12 @@ export class Wire implements Transport {
       this.#isFirst = false;
       this.#silent?.cancel();
       const isAnswer = message.method === undefined;
-      if (!isAnswer && id !== null) this.#assertMayBegin(id);
+      if (!isAnswer && id !== null) this.#assertMayBegin(id, line.length);
       if (this.#options.intercept?.(message, isFirst)) return;
-      if (!isAnswer && id !== null) this.#underWay.add(id);
+      if (!isAnswer && id !== null) this.#begun(id, line.length);
       else if (message.method === 'notifications/cancelled')
         // It gets no answer.
-        this.#underWay.delete((message.params as { requestId?: Id } | undefined)?.requestId as Id);
+        this.#settled((message.params as { requestId?: Id } | undefined)?.requestId as Id);
       this.onmessage?.(message as never);
     } catch (error) {
       if (!(error instanceof RpcError || error instanceof ProtocolError)) throw error;
@@ -195,14 +200,32 @@ export class Wire implements Transport {
     }
   }
 
-  #assertMayBegin(id: Id): void {
-    const { mcpRequestsMax } = this.#options.limits;
+  #begun(id: Id, bytes: number): void {
+    this.#underWay.set(id, bytes);
+    this.#underWayBytes += bytes;
+    this.#options.budget.bytes += bytes;
+  }
+
+  #settled(id: Id): void {
+    const bytes = this.#underWay.get(id) ?? 0;
+    this.#underWay.delete(id);
+    this.#underWayBytes -= bytes;
+    this.#options.budget.bytes -= bytes;
+  }
+
+  #assertMayBegin(id: Id, bytes: number): void {
+    const { mcpRequestsMax, peerRequestBytesMax, requestBytesMax } = this.#options.limits;
     if (this.#underWay.has(id))
       throw new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
     if (this.#underWay.size >= mcpRequestsMax)
       throw new RpcError(
         'OVERLOADED',
         `${mcpRequestsMax} requests of this connection wait for an answer; wait for some`,
+      );
+    if (this.#underWayBytes + bytes > peerRequestBytesMax || this.#options.budget.bytes + bytes > requestBytesMax)
+      throw new RpcError(
+        'OVERLOADED',
+        `unanswered requests hold over ${peerRequestBytesMax} bytes of this connection, or ${requestBytesMax} of all`,
       );
   }
 
@@ -232,6 +255,7 @@ export class Wire implements Transport {
     if (this.#closed) return;
     this.#closed = true;
     this.#inbox = [];
+    for (const id of [...this.#underWay.keys()]) this.#settled(id);
     this.#silent?.cancel();
     this.#halfLine?.cancel();
     this.onclose?.();

@@ -10,7 +10,14 @@ let daemon: TestDaemon;
 let beside: RawMcp;
 beforeAll(async () => {
   daemon = await startDaemon({
-    limits: { mcpOpenMs: 600, frameIdleMs: 600, mcpConnectionsMax: 24, mcpRequestsMax: 32, mcpEndGraceMs: 200 },
+    limits: {
+      mcpOpenMs: 600,
+      frameIdleMs: 600,
+      mcpConnectionsMax: 24,
+      mcpRequestsMax: 32,
+      mcpEndGraceMs: 200,
+      peerRequestBytesMax: 16 * MiB,
+    },
   });
   writeFileSync(join(daemon.workspace, 'a.txt'), 'x'.repeat(4096));
   beside = await RawMcp.open(daemon);
@@ -117,6 +124,20 @@ test('requests beyond the bound of one connection are refused, and those before 
   for (let id = 0; id < 40; id++) raw.send({ id, method: 'tools/call', params: call });
   await until(() => raw.answers.filter((it) => it.error?.code === -32006).length === 8);
   await until(() => raw.answers.filter((it) => it.result && typeof it.id === 'number').length === 32, 20_000);
+});
+
+test('requests whose bytes are beyond the bound of one connection are refused, and find room again', async () => {
+  using raw = await opened();
+  const calls = [
+    { id: 'a', tool: 'terminal_execute', input: { command: 'sleep 1' } },
+    { id: 'b', tool: 'file_write', dependsOn: ['a'], input: { path: 'b.txt', content: 'y'.repeat(9 * MiB) } },
+  ];
+  const params = { name: 'ringfence_batch', arguments: { calls } };
+  for (const id of [1, 2]) raw.send({ id, method: 'tools/call', params });
+  expect((await raw.answer(2, 20_000)).error).toMatchObject({ code: -32006 });
+  expect((await raw.answer(1, 20_000)).result).toBeDefined();
+  raw.send({ id: 3, method: 'tools/call', params });
+  expect((await raw.answer(3, 20_000)).result).toBeDefined();
 });
 
 test('a client that is gone takes its calls with it', async () => {
