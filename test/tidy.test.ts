@@ -79,7 +79,7 @@ const MAY_IMPORT: Record<string, string> = {
   cli: 'call client config errors limits pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
   workspaces: 'config errors paths places powers',
   daemon: '*',
-  mcp: 'call errors limits powers protocol policy session shown-text store transport tools',
+  mcp: 'call errors limits powers protocol policy providers session shown-text store transport tools',
   'mcp-bridge': 'cli places transport',
   identity: 'hosts sandbox limits powers',
   records: 'errors store session redact limits powers',
