@@ -70,7 +70,10 @@ async function listed(client: ProvidersClient): Promise<ProviderInfo[]> {
 function find(all: readonly ProviderInfo[], name: string): ProviderInfo {
   const found = all.find((it) => it.name === name);
   if (found) return found;
-  throw new CliError(EXIT.USAGE, `there is no provider ${name}; there are: ${all.map((it) => it.name).join(', ')}`);
+  throw new CliError(
+    EXIT.USAGE,
+    `there is no provider ${name}; there are: ${all.map((it) => it.name).join(', ') || 'none'}`,
+  );
 }
 
 const isPending = ({ state }: ProvidedTool): boolean => state === 'changed' || state === 'new';

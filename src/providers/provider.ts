@@ -243,7 +243,7 @@ export class Provider {
   ): ToolError {
     const retryAfterMs = Math.max(0, Math.round(this.#retryAtMs - this.#powers.monotonicMs()));
     return new ToolError('PROVIDER_UNAVAILABLE', `provider ${this.settings.name} ${why}`, {
-      suggestion: 'Its operator sees more with `ringfence providers`.',
+      suggestion: 'Its operator sees more with `ringfence providers list`.',
       details: { retryAfterMs },
     });
   }

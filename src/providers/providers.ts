@@ -227,7 +227,7 @@ export class Providers implements Upstreams, AsyncDisposable {
     if (pins.get(tool)?.digest === digest && (!offers || offers.get(tool)?.digest === digest)) return;
     const what = offers && !offers.has(tool) ? 'is not offered any more' : 'is not what was accepted any more';
     throw new ToolError('TOOL_DISABLED', `${tool} of provider ${provider} ${what}`, {
-      suggestion: `An operator sees what changed with \`ringfence providers ${provider}\`, and accepts it with \`ringfence providers accept ${provider}\`.`,
+      suggestion: `An operator sees what changed with \`ringfence providers list ${provider}\`, and accepts it with \`ringfence providers accept ${provider}\`.`,
       details: { provider, tool },
     });
   }
