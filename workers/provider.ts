@@ -109,7 +109,7 @@ async function begin(given: HostSetup): Promise<void> {
           onStderr: (text) => void process.stderr.write(`${toShown(text).trimEnd()}\n`),
           onFailure: fail,
         })
-      : connectHttp(server, limits);
+      : connectHttp(server, { limits, onFailure: fail });
   await client.connect(transport, { timeout: limits.providerStartMs });
   listed = list();
   await listed;
