@@ -82,7 +82,10 @@ export class McpConnection {
       {
         ...{ era, mayAnswer, principal: identity.principal },
         choice: () => choiceOf(this.#opening),
-        use: (context, work) => (era === 'legacy' ? this.#own().then(work) : this.#useShared(context, work)),
+        use: (context, work) =>
+          this.#wire.hold(context.mcpReq.id, async () =>
+            era === 'legacy' ? work(await this.#own()) : this.#useShared(context, work),
+          ),
       },
       this.#parts,
     );

@@ -3,7 +3,7 @@
  * and whoever has no token get no further than their headers.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import {
   type AuthInfo,
@@ -25,7 +25,11 @@ import type { SharedSessions } from './shared.ts';
 export interface HttpParts extends ServerParts {
   readonly shared: SharedSessions;
   readonly identify: Identify;
+<<<<<<< HEAD
   /** Bytes of bodies that are not answered; shared with other ways in. */
+=======
+  /** Bounded by requestBytesMax, over all connections. */
+>>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
   readonly budget: RequestBudget;
 }
 
@@ -56,12 +60,19 @@ export async function listenHttp(
   });
   const bound = server.address() as AddressInfo;
   const answer = toNodeHandler(handler);
+  const underWay = new Map<Socket, number>();
   server.on('request', (request, response) => {
+<<<<<<< HEAD
     const held = { bytes: 0 };
     response.on('close', () => {
       parts.budget.bytes -= held.bytes;
     });
     void receive(request, { ...parts, port: bound.port, held }).then(
+=======
+    // Clients wait for one answer before they ask for the next; one that sends more and more would have them pile up.
+    if (!mayBegin(underWay, response, limits)) return;
+    void receive(request, response, { ...parts, port: bound.port }).then(
+>>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
       ({ auth, body }) => answer(Object.assign(request, { auth }) as Parameters<typeof answer>[0], response, body),
       (error: unknown) =>
         refuse(response, error instanceof Refusal ? error : new Refusal(400, (error as Error).message)),
@@ -80,6 +91,20 @@ async function close(server: Server, handler: McpHttpHandler): Promise<void> {
   await handler.close();
   server.closeAllConnections();
   await closed;
+}
+
+/** Counts the requests of a connection until they are answered; ends one that has too many. */
+function mayBegin(underWay: Map<Socket, number>, response: ServerResponse, { mcpRequestsMax }: Limits): boolean {
+  const { socket } = response.req;
+  const count = (underWay.get(socket) ?? 0) + 1;
+  underWay.set(socket, count);
+  response.once('close', () => {
+    const left = (underWay.get(socket) ?? 1) - 1;
+    if (left > 0) underWay.set(socket, left);
+    else underWay.delete(socket);
+  });
+  if (count > mcpRequestsMax) socket.destroy();
+  return count <= mcpRequestsMax;
 }
 
 /** What a client gets that is not served: a status, and what it shows its person. */
@@ -108,7 +133,12 @@ interface Received {
 /** Throws Refusal, and RpcError for a body that is no message. */
 async function receive(
   request: IncomingMessage,
+<<<<<<< HEAD
   { port, limits, identify, budget, held }: Receiving,
+=======
+  response: ServerResponse,
+  { port, limits, identify, budget }: Pick<HttpParts, 'limits' | 'identify' | 'budget'> & { readonly port: number },
+>>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
 ): Promise<Received> {
   const { headers, method, url = '/' } = request;
   if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
@@ -126,6 +156,7 @@ async function receive(
     });
   const auth = { token, clientId: identity.principal, scopes: [], extra: { identity } };
   const isMessage = method === 'POST' && isJsonContentType(headers['content-type']);
+<<<<<<< HEAD
   return { auth, body: isMessage ? decodeJson(await bodyOf(request, { limits, budget, held }), limits) : undefined };
 }
 
@@ -133,17 +164,42 @@ async function receive(
 async function bodyOf(
   request: IncomingMessage,
   { limits, budget, held }: Pick<Receiving, 'limits' | 'budget' | 'held'>,
+=======
+  return {
+    auth,
+    body: isMessage ? decodeJson(await bodyOf(request, response, { limits, budget }), limits) : undefined,
+  };
+}
+
+/** Its bytes count until it is answered. Throws Refusal for one that is too long, or too much beside all others. */
+async function bodyOf(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { limits, budget }: Pick<HttpParts, 'limits' | 'budget'>,
+>>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
 ): Promise<Buffer> {
   const { mcpMessageBytesMax: max, requestBytesMax } = limits;
   const pieces: Buffer[] = [];
   let length = 0;
+  response.once('close', () => {
+    budget.bytes -= length;
+  });
   for await (const piece of request as AsyncIterable<Buffer>) {
+    if (response.closed) throw new Refusal(400, 'the client is gone');
     length += piece.length;
+<<<<<<< HEAD
     held.bytes += piece.length;
     budget.bytes += piece.length;
     if (budget.bytes > requestBytesMax)
       throw new Refusal(503, `unanswered requests hold over ${requestBytesMax} bytes`);
+=======
+    budget.bytes += piece.length;
+>>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
     if (length > max) throw new Refusal(413, `a body over the bound of ${max} bytes`, { connection: 'close' });
+    if (budget.bytes > requestBytesMax)
+      throw new Refusal(503, `requests under way of all connections hold over ${requestBytesMax} bytes`, {
+        connection: 'close',
+      });
     pieces.push(piece);
   }
   return Buffer.concat(pieces);

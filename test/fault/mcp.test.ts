@@ -16,7 +16,11 @@ beforeAll(async () => {
       mcpConnectionsMax: 24,
       mcpRequestsMax: 32,
       mcpEndGraceMs: 200,
+<<<<<<< HEAD
       peerRequestBytesMax: 16 * MiB,
+=======
+      peerRequestBytesMax: 20 * MiB,
+>>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
     },
   });
   writeFileSync(join(daemon.workspace, 'a.txt'), 'x'.repeat(4096));
@@ -126,6 +130,7 @@ test('requests beyond the bound of one connection are refused, and those before 
   await until(() => raw.answers.filter((it) => it.result && typeof it.id === 'number').length === 32, 20_000);
 });
 
+<<<<<<< HEAD
 test('requests whose bytes are beyond the bound of one connection are refused, and find room again', async () => {
   using raw = await opened();
   const calls = [
@@ -138,6 +143,25 @@ test('requests whose bytes are beyond the bound of one connection are refused, a
   expect((await raw.answer(1, 20_000)).result).toBeDefined();
   raw.send({ id: 3, method: 'tools/call', params });
   expect((await raw.answer(3, 20_000)).result).toBeDefined();
+=======
+test('a request that is cancelled counts for as long as something works on it', async () => {
+  using raw = await RawMcp.open(daemon);
+  // It is waited for, what it has open: no call begins before that.
+  await raw.initialize({ roots: {} });
+  const input = { path: 'x'.repeat(9 * MiB) };
+  for (const id of [1, 2, 3]) {
+    raw.send({ id, method: 'tools/call', params: { name: 'file_read', arguments: input } });
+    await raw.request('ping');
+    raw.send({ method: 'notifications/cancelled', params: { requestId: id } });
+  }
+  expect((await raw.answer(3)).error).toMatchObject({ code: -32006 });
+  await until(() => raw.answers.some((it) => it.method === 'roots/list'));
+  const { id } = raw.answers.find((it) => it.method === 'roots/list') as { id: number };
+  raw.send({ id, result: { roots: [] } });
+  expect((await read(raw)).result).toBeDefined();
+  // What was over is over.
+  expect((await raw.request('tools/call', { name: 'file_read', arguments: input })).result).toBeDefined();
+>>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
 });
 
 test('a client that is gone takes its calls with it', async () => {
@@ -177,6 +201,21 @@ test('connections that say nothing, or half a line, are ended, and others find a
   expect((await read(raw)).result).toBeDefined();
   raw.write('{"half":');
   await until(() => raw.closed);
+});
+
+test('a daemon ends although a client does not read what it is sent', async () => {
+  await using own = await startDaemon({ limits: { mcpEndGraceMs: 200 } });
+  writeFileSync(join(own.workspace, 'long.txt'), 'a line of text\n'.repeat(5_000));
+  const raw = await RawMcp.open(own);
+  await raw.initialize();
+  raw.socket.pause();
+  const call = { name: 'file_read', arguments: { path: 'long.txt' } };
+  for (let id = 0; id < 40; id++) raw.send({ id, method: 'tools/call', params: call });
+  await using operator = await own.connect({ role: 'operator' });
+  const status = async () => (await operator.request('status', {})) as { calls: { running: number } };
+  await until(async () => (await status()).calls.running === 0);
+  own.process.kill('SIGTERM');
+  await until(() => own.process.exitCode === 0);
 });
 
 test('initialize a hundred times, in both eras and between calls, is served as it can be', async () => {
