@@ -13,6 +13,7 @@ import {
   type McpRequestContext,
 } from '@modelcontextprotocol/server';
 import { RpcError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
 import { decodeJson } from '../protocol/json.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { Identify, Identity } from '../session/identity.ts';
@@ -25,11 +26,7 @@ import type { SharedSessions } from './shared.ts';
 export interface HttpParts extends ServerParts {
   readonly shared: SharedSessions;
   readonly identify: Identify;
-<<<<<<< HEAD
-  /** Bytes of bodies that are not answered; shared with other ways in. */
-=======
   /** Bounded by requestBytesMax, over all connections. */
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
   readonly budget: RequestBudget;
 }
 
@@ -62,17 +59,9 @@ export async function listenHttp(
   const answer = toNodeHandler(handler);
   const underWay = new Map<Socket, number>();
   server.on('request', (request, response) => {
-<<<<<<< HEAD
-    const held = { bytes: 0 };
-    response.on('close', () => {
-      parts.budget.bytes -= held.bytes;
-    });
-    void receive(request, { ...parts, port: bound.port, held }).then(
-=======
     // Clients wait for one answer before they ask for the next; one that sends more and more would have them pile up.
     if (!mayBegin(underWay, response, limits)) return;
     void receive(request, response, { ...parts, port: bound.port }).then(
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
       ({ auth, body }) => answer(Object.assign(request, { auth }) as Parameters<typeof answer>[0], response, body),
       (error: unknown) =>
         refuse(response, error instanceof Refusal ? error : new Refusal(400, (error as Error).message)),
@@ -119,12 +108,6 @@ class Refusal extends Error {
   }
 }
 
-interface Receiving extends Pick<HttpParts, 'limits' | 'identify' | 'budget'> {
-  readonly port: number;
-  /** What this request has of the budget. */
-  readonly held: RequestBudget;
-}
-
 interface Received {
   readonly auth: AuthInfo;
   readonly body: unknown;
@@ -133,12 +116,8 @@ interface Received {
 /** Throws Refusal, and RpcError for a body that is no message. */
 async function receive(
   request: IncomingMessage,
-<<<<<<< HEAD
-  { port, limits, identify, budget, held }: Receiving,
-=======
   response: ServerResponse,
   { port, limits, identify, budget }: Pick<HttpParts, 'limits' | 'identify' | 'budget'> & { readonly port: number },
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
 ): Promise<Received> {
   const { headers, method, url = '/' } = request;
   if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
@@ -156,15 +135,6 @@ async function receive(
     });
   const auth = { token, clientId: identity.principal, scopes: [], extra: { identity } };
   const isMessage = method === 'POST' && isJsonContentType(headers['content-type']);
-<<<<<<< HEAD
-  return { auth, body: isMessage ? decodeJson(await bodyOf(request, { limits, budget, held }), limits) : undefined };
-}
-
-/** Throws Refusal for one that is too long. */
-async function bodyOf(
-  request: IncomingMessage,
-  { limits, budget, held }: Pick<Receiving, 'limits' | 'budget' | 'held'>,
-=======
   return {
     auth,
     body: isMessage ? decodeJson(await bodyOf(request, response, { limits, budget }), limits) : undefined,
@@ -176,7 +146,6 @@ async function bodyOf(
   request: IncomingMessage,
   response: ServerResponse,
   { limits, budget }: Pick<HttpParts, 'limits' | 'budget'>,
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
 ): Promise<Buffer> {
   const { mcpMessageBytesMax: max, requestBytesMax } = limits;
   const pieces: Buffer[] = [];
@@ -187,14 +156,7 @@ async function bodyOf(
   for await (const piece of request as AsyncIterable<Buffer>) {
     if (response.closed) throw new Refusal(400, 'the client is gone');
     length += piece.length;
-<<<<<<< HEAD
-    held.bytes += piece.length;
     budget.bytes += piece.length;
-    if (budget.bytes > requestBytesMax)
-      throw new Refusal(503, `unanswered requests hold over ${requestBytesMax} bytes`);
-=======
-    budget.bytes += piece.length;
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
     if (length > max) throw new Refusal(413, `a body over the bound of ${max} bytes`, { connection: 'close' });
     if (budget.bytes > requestBytesMax)
       throw new Refusal(503, `requests under way of all connections hold over ${requestBytesMax} bytes`, {

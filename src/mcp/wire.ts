@@ -16,11 +16,7 @@ type Plain = Record<string, unknown>;
 export interface WireOptions {
   readonly limits: Limits;
   readonly powers: Powers;
-<<<<<<< HEAD
-  /** Bytes of unanswered requests over all that share it; bounded by requestBytesMax. */
-=======
   /** Bounded by requestBytesMax, over all connections. */
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
   readonly budget: RequestBudget;
   /** Asked about each message before the SDK sees it; whether it was dealt with. What it throws answers the request. */
   intercept?(message: Plain, isFirst: boolean): boolean;
@@ -52,16 +48,10 @@ export class Wire implements Transport {
   #lineBytes = 0;
   #isTooLong = false;
   #inbox: Buffer[] = [];
-<<<<<<< HEAD
-  /** Requests without an answer, with their bytes. */
-  readonly #underWay = new Map<Id, number>();
-  #underWayBytes = 0;
-=======
   readonly #underWay = new Map<Id, Request>();
   /** Of all requests that hold memory, cancelled ones that are worked on among them. */
   #requests = 0;
   #requestBytes = 0;
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
   #isFirst = true;
   #isTurnPlanned = false;
   #corked = false;
@@ -101,11 +91,7 @@ export class Wire implements Transport {
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return;
     const { id, method } = message as Plain;
-<<<<<<< HEAD
-    if (method === undefined) this.#settled(id as Id);
-=======
     if (method === undefined) this.#requestOver(id as Id);
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
     else if (id === undefined && this.congested) return;
     const max = this.#options.limits.mcpMessageBytesMax;
     const line = `${JSON.stringify(message)}\n`;
@@ -230,17 +216,10 @@ export class Wire implements Transport {
       const isAnswer = message.method === undefined;
       if (!isAnswer && id !== null) this.#assertMayBegin(id, line.length);
       if (this.#options.intercept?.(message, isFirst)) return;
-<<<<<<< HEAD
-      if (!isAnswer && id !== null) this.#begun(id, line.length);
-      else if (message.method === 'notifications/cancelled')
-        // It gets no answer.
-        this.#settled((message.params as { requestId?: Id } | undefined)?.requestId as Id);
-=======
       if (!isAnswer && id !== null) this.#requestBegins(id, line.length);
       else if (message.method === 'notifications/cancelled')
         // It gets no answer.
         this.#requestOver((message.params as { requestId?: Id } | undefined)?.requestId as Id);
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
       this.onmessage?.(message as never);
     } catch (error) {
       if (!(error instanceof RpcError || error instanceof ProtocolError)) throw error;
@@ -248,35 +227,6 @@ export class Wire implements Transport {
     }
   }
 
-<<<<<<< HEAD
-  #begun(id: Id, bytes: number): void {
-    this.#underWay.set(id, bytes);
-    this.#underWayBytes += bytes;
-    this.#options.budget.bytes += bytes;
-  }
-
-  #settled(id: Id): void {
-    const bytes = this.#underWay.get(id) ?? 0;
-    this.#underWay.delete(id);
-    this.#underWayBytes -= bytes;
-    this.#options.budget.bytes -= bytes;
-  }
-
-  #assertMayBegin(id: Id, bytes: number): void {
-    const { mcpRequestsMax, peerRequestBytesMax, requestBytesMax } = this.#options.limits;
-    if (this.#underWay.has(id))
-      throw new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
-    if (this.#underWay.size >= mcpRequestsMax)
-      throw new RpcError(
-        'OVERLOADED',
-        `${mcpRequestsMax} requests of this connection wait for an answer; wait for some`,
-      );
-    if (this.#underWayBytes + bytes > peerRequestBytesMax || this.#options.budget.bytes + bytes > requestBytesMax)
-      throw new RpcError(
-        'OVERLOADED',
-        `unanswered requests hold over ${peerRequestBytesMax} bytes of this connection, or ${requestBytesMax} of all`,
-      );
-=======
   #assertMayBegin(id: Id, bytes: number): void {
     const { budget, limits } = this.#options;
     const { mcpRequestsMax, peerRequestBytesMax, requestBytesMax } = limits;
@@ -311,7 +261,6 @@ export class Wire implements Transport {
     this.#requests -= 1;
     this.#requestBytes -= bytes;
     this.#options.budget.bytes -= bytes;
->>>>>>> 5493ef53245c571e451b66c3f8c9b99c7b8bb9e1
   }
 
   #refuse(id: unknown, error: RpcError | ProtocolError): void {
@@ -340,7 +289,6 @@ export class Wire implements Transport {
     if (this.#closed) return;
     this.#closed = true;
     this.#inbox = [];
-    for (const id of [...this.#underWay.keys()]) this.#settled(id);
     this.#silent?.cancel();
     this.#halfLine?.cancel();
     this.#unread?.cancel();
