@@ -16,7 +16,7 @@ beforeAll(async () => {
       mcpConnectionsMax: 24,
       mcpRequestsMax: 32,
       mcpEndGraceMs: 200,
-      peerRequestBytesMax: 16 * MiB,
+      peerRequestBytesMax: 20 * MiB,
     },
   });
   writeFileSync(join(daemon.workspace, 'a.txt'), 'x'.repeat(4096));
@@ -126,25 +126,6 @@ test('requests beyond the bound of one connection are refused, and those before 
   await until(() => raw.answers.filter((it) => it.result && typeof it.id === 'number').length === 32, 20_000);
 });
 
-test('a request that is cancelled counts for as long as something works on it', async () => {
-  using raw = await RawMcp.open(daemon);
-  // It is waited for, what it has open: no call begins before that.
-  await raw.initialize({ roots: {} });
-  const input = { path: 'x'.repeat(9 * MiB) };
-  for (const id of [1, 2]) {
-    raw.send({ id, method: 'tools/call', params: { name: 'file_read', arguments: input } });
-    await raw.request('ping');
-    raw.send({ method: 'notifications/cancelled', params: { requestId: id } });
-  }
-  expect((await raw.answer(2)).error).toMatchObject({ code: -32006 });
-  await until(() => raw.answers.some((it) => it.method === 'roots/list'));
-  const { id } = raw.answers.find((it) => it.method === 'roots/list') as { id: number };
-  raw.send({ id, result: { roots: [] } });
-  expect((await read(raw)).result).toBeDefined();
-  // What was over is over.
-  expect((await raw.request('tools/call', { name: 'file_read', arguments: input })).result).toBeDefined();
-});
-
 test('requests whose bytes are beyond the bound of one connection are refused, and find room again', async () => {
   using raw = await opened();
   const calls = [
@@ -152,11 +133,30 @@ test('requests whose bytes are beyond the bound of one connection are refused, a
     { id: 'b', tool: 'file_write', dependsOn: ['a'], input: { path: 'b.txt', content: 'y'.repeat(9 * MiB) } },
   ];
   const params = { name: 'ringfence_batch', arguments: { calls } };
-  for (const id of [1, 2]) raw.send({ id, method: 'tools/call', params });
-  expect((await raw.answer(2, 20_000)).error).toMatchObject({ code: -32006 });
-  expect((await raw.answer(1, 20_000)).result).toBeDefined();
-  raw.send({ id: 3, method: 'tools/call', params });
-  expect((await raw.answer(3, 20_000)).result).toBeDefined();
+  for (const id of [1, 2, 3]) raw.send({ id, method: 'tools/call', params });
+  expect((await raw.answer(3, 20_000)).error).toMatchObject({ code: -32006 });
+  for (const id of [1, 2]) expect((await raw.answer(id, 20_000)).result).toBeDefined();
+  raw.send({ id: 4, method: 'tools/call', params });
+  expect((await raw.answer(4, 20_000)).result).toBeDefined();
+});
+
+test('a request that is cancelled counts for as long as something works on it', async () => {
+  using raw = await RawMcp.open(daemon);
+  // It is waited for, what it has open: no call begins before that.
+  await raw.initialize({ roots: {} });
+  const input = { path: 'x'.repeat(9 * MiB) };
+  for (const id of [1, 2, 3]) {
+    raw.send({ id, method: 'tools/call', params: { name: 'file_read', arguments: input } });
+    await raw.request('ping');
+    raw.send({ method: 'notifications/cancelled', params: { requestId: id } });
+  }
+  expect((await raw.answer(3)).error).toMatchObject({ code: -32006 });
+  await until(() => raw.answers.some((it) => it.method === 'roots/list'));
+  const { id } = raw.answers.find((it) => it.method === 'roots/list') as { id: number };
+  raw.send({ id, result: { roots: [] } });
+  expect((await read(raw)).result).toBeDefined();
+  // What was over is over.
+  expect((await raw.request('tools/call', { name: 'file_read', arguments: input })).result).toBeDefined();
 });
 
 test('a client that is gone takes its calls with it', async () => {
