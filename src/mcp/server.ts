@@ -139,7 +139,7 @@ async function callTool(
   const { client, context } = request;
   using progress = progressOf(context, parts);
   if (asked.name === BATCH) return await callBatch(asked.arguments, request, progress);
-  const digest = digestOf(asked);
+  const digest = digestOf(asked, request.session);
   takeAnswer(digest, request);
   const { signal } = context.mcpReq;
   const parks = client.era === 'modern' && client.mayAnswer && saysItAsks(context);
@@ -224,5 +224,5 @@ function progressOf({ mcpReq }: ServerContext, { limits, powers }: ServerParts):
   return new Progress(send, limits, powers);
 }
 
-const digestOf = ({ name, arguments: input = {} }: Asked): string =>
-  hash('sha256', JSON.stringify([name, input]), 'base64');
+const digestOf = ({ name, arguments: input = {} }: Asked, { session }: McpSession): string =>
+  hash('sha256', JSON.stringify([session.options.workspace, name, input]), 'base64');

@@ -1,4 +1,6 @@
 /** Questions about calls of MCP clients: at the client, where it can ask its person, and everywhere else. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Client } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client as Operator } from '../../src/client.ts';
@@ -205,6 +207,18 @@ describe('an answer of the modern era, from a client that lies', () => {
     const { requestState } = result as { requestState: string };
     const other = await ask(raw, 'touch other', { ...yes, requestState });
     expect(other.result).toMatchObject({ resultType: 'input_required' });
+  });
+
+  test('is none for the same call in another folder', async () => {
+    mkdirSync(join(daemon.workspace, 'sub'));
+    using raw = await RawMcp.open(daemon);
+    using elsewhere = await RawMcp.open(daemon);
+    elsewhere.send({ method: 'notifications/ringfence/open', params: { workspace: join(daemon.workspace, 'sub') } });
+    const command = freshCommand();
+    const { requestState } = (await ask(raw, command)).result as { requestState: string };
+    const there = await ask(elsewhere, command, { ...yes, requestState });
+    expect(there.result).toMatchObject({ resultType: 'input_required' });
+    expect((await pending()).filter(({ input }) => input.command === command)).toHaveLength(2);
   });
 
   test('is none where its state was changed, or made up, or is missing', async () => {
