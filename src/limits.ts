@@ -357,6 +357,10 @@ export const limitsSchema = z.strictObject({
   commandWordsMax: count().default(10_000),
   /** Paths that their words may name; each is judged by every rule on paths. */
   commandMentionsMax: count().default(4_096),
+  /** Targets that a call of a plugin's or a provider's tool may name; each is judged by every rule, 0.1 ms, and holds up everybody. */
+  declaredTargetsMax: count().default(1_000),
+  /** Their characters together. */
+  declaredTargetChars: count().default(256 * KiB),
   /** Longest command line that is read as soon as it comes, in at most 15 ms; longer ones take 200 ms and wait for one another. */
   commandAtOnceChars: count().default(1024),
   /** Longer ones that one session may have waiting to be read. */
