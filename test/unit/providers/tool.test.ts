@@ -51,6 +51,6 @@ test('a call goes to the host of its provider, and where its parameters say', ()
     { kind: 'write', target: 'a' },
     { kind: 'write', target: 'b' },
   ]);
-  const many = Array<string>(defaultLimits.declaredTargetsMax).fill('a');
-  expect(() => tool.effects(parse({ to: 'other.org', files: many }) as never)).toThrow(/at most 1000 are judged/);
+  const long = 'a'.repeat(defaultLimits.declaredTargetChars);
+  expect(() => tool.effects(parse({ to: 'other.org', files: [long] }) as never)).toThrow(/at most 262144 are judged/);
 });
