@@ -1,10 +1,14 @@
-/** The least of an MCP client: JSON-RPC a line over the standard streams of a server that it starts. */
+/** The least of an MCP client: JSON-RPC a line over the standard streams of a server that it starts, or over a socket. */
 import { spawn } from 'node:child_process';
+import { createConnection } from 'node:net';
 import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
 
 export interface McpLine extends AsyncDisposable {
   /** Settles with the result of a tool. Rejects with what the tool or the server says is wrong. */
   call(tool: string, input: object): Promise<object>;
+  /** Settles with the list of tools. */
+  list(): Promise<object>;
 }
 
 export interface McpServer {
@@ -22,19 +26,47 @@ export async function startMcp({ program, args, cwd, env }: McpServer): Promise<
   let said = '';
   child.stderr.on('data', (chunk) => (said = `${said}${chunk}`.slice(-2000)));
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()).once('error', () => resolve()));
+  const end = async () => {
+    child.kill('SIGKILL');
+    await ended;
+  };
+  return hello(child.stdout, child.stdin, { ended, end, why: () => said.trim() || 'it said nothing' });
+}
+
+/** Connects to our own socket and says hello, to work in a folder. */
+export async function connectMcp(path: string, workspace: string): Promise<McpLine> {
+  const socket = createConnection(path);
+  const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  const params = { workspace };
+  socket.write(`${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/ringfence/open', params })}\n`);
+  const end = async () => {
+    socket.destroy();
+    await ended;
+  };
+  return hello(socket, socket, { ended, end, why: () => 'the connection was closed' });
+}
+
+interface Server {
+  readonly ended: Promise<void>;
+  end(): Promise<void>;
+  /** What it said when it ended. */
+  why(): string;
+}
+
+async function hello(output: Readable, input: Writable, { ended, end, why }: Server): Promise<McpLine> {
   const waiting = new Map<number, PromiseWithResolvers<object>>();
   void ended.then(() => {
-    for (const it of waiting.values()) it.reject(new Error(`the server ended; ${said.trim() || 'it said nothing'}`));
+    for (const it of waiting.values()) it.reject(new Error(`the server ended; ${why()}`));
   });
-  createInterface(child.stdout).on('line', (line) => {
+  createInterface(output).on('line', (line) => {
     const { id, result, error } = JSON.parse(line) as { id?: number; result?: object; error?: { message: string } };
     const asked = id === undefined ? undefined : waiting.get(id);
     if (id !== undefined) waiting.delete(id);
     if (error) asked?.reject(new Error(error.message));
     else asked?.resolve(result as object);
   });
-  child.stdin.on('error', () => {}); // EPIPE: it ended, and `ended` says so.
-  const send = (message: object) => child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  input.on('error', () => {}); // EPIPE: it ended, and `ended` says so.
+  const send = (message: object) => input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
   let asked = 0;
   const request = (method: string, params: object) => {
     const answer = Promise.withResolvers<object>();
@@ -43,12 +75,8 @@ export async function startMcp({ program, args, cwd, env }: McpServer): Promise<
     send({ id: asked, method, params });
     return answer.promise;
   };
-  const end = async () => {
-    child.kill('SIGKILL');
-    await ended;
-  };
   const clientInfo = { name: 'ringfence-bench', version: '1' };
-  const tooLate = setTimeout(() => child.kill('SIGKILL'), START_MS);
+  const tooLate = setTimeout(() => void end(), START_MS);
   try {
     await request('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo });
   } catch (error) {
@@ -59,11 +87,12 @@ export async function startMcp({ program, args, cwd, env }: McpServer): Promise<
   }
   send({ method: 'notifications/initialized' });
   return {
-    async call(name, input) {
-      const result = (await request('tools/call', { name, arguments: input })) as { isError?: boolean };
+    async call(name, given) {
+      const result = (await request('tools/call', { name, arguments: given })) as { isError?: boolean };
       if (result.isError) throw new Error(`${name}: ${JSON.stringify(result).slice(0, 500)}`);
       return result;
     },
+    list: () => request('tools/list', {}),
     [Symbol.asyncDispose]: end,
   };
 }

@@ -20,7 +20,7 @@ import {
 
 /** Files of subjects/, in the order in which they run and are told. */
 const BENCHES = [
-  ...['layers', 'calls', 'commands', 'scale', 'peers', 'faults', 'ends', 'decisions', 'audit', 'redaction'],
+  ...['layers', 'calls', 'commands', 'scale', 'peers', 'mcp', 'faults', 'ends', 'decisions', 'audit', 'redaction'],
   ...['orchestration', 'output', 'search', 'symbols', 'git', 'undo', 'programs'],
 ];
 

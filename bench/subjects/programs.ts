@@ -89,6 +89,6 @@ export default defineBench({
     await oneProgram(bench, client);
     for (const count of bench.small ? [12] : [12, 100]) await manyCalls(bench, client, count);
     // A daemon of its own, for which the small form has no time.
-    if (!bench.small) await oneHost(bench, 4000);
+    if (!bench.small) await oneHost(bench, 2000);
   },
 });

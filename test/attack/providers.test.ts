@@ -4,8 +4,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { processesWith, temporaryDir, until } from '../support/daemon.ts';
-import { FIXTURE, startProvider } from '../support/providers.ts';
+import { processesWith, until } from '../support/daemon.ts';
+import { FIXTURE, startProvider, temporaryWorkspace } from '../support/providers.ts';
 
 const QUICK = { providerBackoffMs: 20, providerBackoffMsMax: 100 };
 
@@ -65,7 +65,8 @@ describe('a server of a provider', () => {
   });
 
   test('of the tier read_only reads the workspace without its secrets, and writes nothing', async () => {
-    const workspace = temporaryDir('ws');
+    using folder = temporaryWorkspace();
+    const workspace = folder.path;
     writeFileSync(join(workspace, 'a.txt'), 'mine');
     writeFileSync(join(workspace, '.env'), 'KEY=1');
     await using it = await startProvider({ ...FIXTURE, tier: 'read_only', workspace }, { workspace });
@@ -80,7 +81,8 @@ describe('a server of a provider', () => {
   });
 
   test('of the tier write changes its workspace, and what is protected there it does not', async () => {
-    const workspace = temporaryDir('ws');
+    using folder = temporaryWorkspace();
+    const workspace = folder.path;
     await using it = await startProvider({ ...FIXTURE, tier: 'write', workspace }, { workspace });
     expect(await it.text('fix__write', { path: 'b.txt' })).toBe('undefined');
     expect(readFileSync(join(workspace, 'b.txt'), 'utf8')).toBe('written');

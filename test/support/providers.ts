@@ -1,15 +1,22 @@
 /** Daemons with the fixture provider, and what is asked of them again and again. */
+import { rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Client } from '../../src/client.ts';
 import type { ProvidedData } from '../../src/providers/messages.ts';
 import type { ProvidedTool, ProviderInfo } from '../../src/providers/providers.ts';
-import { type DaemonOptions, dataOf, startDaemon, type TestDaemon, until } from './daemon.ts';
+import { type DaemonOptions, dataOf, startDaemon, type TestDaemon, temporaryDir, until } from './daemon.ts';
 
 const folder = fileURLToPath(new URL('../fixtures/providers', import.meta.url));
 
 /** The fixture's server by stdio. */
 export const FIXTURE = { command: [process.execPath, `${folder}/stdio.ts`], reads: [folder] };
 export const ALLOW_PROVIDERS = 'tiers:\n  external_api: { decision: allow }\n  execute: { decision: allow }\n';
+
+/** A folder for a daemon and its provider, which is gone afterwards. */
+export function temporaryWorkspace(): Disposable & { readonly path: string } {
+  const path = temporaryDir('ws');
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}
 
 export interface ProviderArena extends AsyncDisposable {
   readonly daemon: TestDaemon;

@@ -1,0 +1,107 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { findPlaces } from '../../src/places.ts';
+import { dataOf, ringfence, temporaryDir } from '../../test/support/daemon.ts';
+import { type Context, defineBench } from '../bench.ts';
+import { connectMcp, type McpLine, startMcp } from '../mcp-line.ts';
+import { inTurns, type Subject } from '../measure.ts';
+import { startPeers } from '../peers.ts';
+
+const CALLS_AT_ONCE = 32;
+
+/** As many as `amount` calls, so many in flight at once. */
+const crowd =
+  (amount: number, call: () => Promise<unknown>): Subject =>
+  async () => {
+    let left = amount;
+    const one = async () => {
+      while (left-- > 0) await call();
+    };
+    await Promise.all(Array.from({ length: CALLS_AT_ONCE }, one));
+  };
+
+/** From the start of a program to its first byte. */
+const started =
+  (...args: string[]): Subject =>
+  async () => {
+    const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'ignore'] });
+    const ended = once(child, 'close');
+    const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'bench', version: '1' } };
+    child.stdin
+      .on('error', () => {})
+      .write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`); // The bare one reads nothing.
+    await once(child.stdout, 'data');
+    child.kill('SIGKILL');
+    await ended;
+  };
+
+async function run(bench: Context): Promise<void> {
+  const client = await bench.client('mcp');
+  const home = temporaryDir('peers-home');
+  const { socket } = await bench.daemon();
+  const { mcpSocket } = findPlaces({ socket }, {});
+  const [path, full] = ['four-kib.txt', join(client.folder, 'four-kib.txt')];
+  writeFileSync(full, `${'x'.repeat(63)}\n`.repeat(64));
+  let lines = 64;
+  // Another parameter each time: nothing comes from the cache.
+  const fresh = (line: McpLine) => () => line.call('file_read', { path, maxLines: ++lines });
+  const through = ['mcp', '--socket', socket, '--workspace', client.folder];
+  try {
+    await using peers = await startPeers(bench, { folder: client.folder, home });
+    const { files } = peers;
+    await using direct = await connectMcp(mcpSocket, client.folder);
+    const env = { PATH: process.env.PATH ?? '' };
+    await using piped = await startMcp({
+      program: process.execPath,
+      args: [ringfence, ...through],
+      cwd: client.folder,
+      env,
+    });
+    const reads = {
+      'read 4 KiB: our own protocol': () => dataOf(client.call('file_read', { path, maxLines: ++lines })),
+      'read 4 KiB: MCP, at the socket': fresh(direct),
+      'read 4 KiB: MCP, through ringfence mcp': fresh(piped),
+      ...(files && { [`read 4 KiB: ${files.name}`]: () => files.line.call('read_text_file', { path: full }) }),
+    };
+    const floor = 'read 4 KiB: our own protocol';
+    const goals = { 'read 4 KiB: MCP, at the socket': { most: 0.3 } };
+    bench.times(await inTurns(reads, { rounds: bench.size(2, 8), times: bench.size(10, 300) }), { over: floor, goals });
+    const amount = bench.size(64, 3200);
+    const crowds = Object.entries(reads).map(([name, call]) => [
+      `${name}, ${CALLS_AT_ONCE} in flight`,
+      crowd(amount, call),
+    ]);
+    bench.rates(
+      await inTurns(Object.fromEntries(crowds) as Record<string, Subject>, { rounds: bench.size(2, 6), times: 1 }),
+      {
+        ...{ amount, unit: '/s', over: `${floor}, ${CALLS_AT_ONCE} in flight` },
+        goals: { [`read 4 KiB: MCP, at the socket, ${CALLS_AT_ONCE} in flight`]: { least: 8000 } },
+      },
+    );
+    const lists = {
+      'list of tools: ringfence': () => direct.list(),
+      ...(files && { [`list of tools: ${files.name}`]: () => files.line.list() }),
+    };
+    bench.times(await inTurns(lists, { rounds: bench.size(2, 8), times: bench.size(5, 50) }), {
+      goals: { 'list of tools: ringfence': { most: 1 } },
+    });
+    const starts = {
+      'start: a Node that writes a byte': started('-e', 'process.stdout.write("1")'),
+      'start: ringfence mcp, to the answer to initialize': started(ringfence, ...through),
+    };
+    bench.times(await inTurns(starts, { rounds: bench.size(1, 6), times: bench.size(1, 4) }), {
+      over: 'start: a Node that writes a byte',
+    });
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+export default defineBench({
+  title: 'MCP',
+  question:
+    'What does an MCP client wait for, beside our own protocol, and beside the server that people use for files?',
+  run,
+});
