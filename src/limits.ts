@@ -195,6 +195,8 @@ export const limitsSchema = z.strictObject({
   egressThreads: count().max(1024).default(64),
   /** Destinations of one command that are told one by one, made and refused; names are of the command's choosing. */
   egressTargetsMax: count().default(32),
+  /** Characters that one host, or the proxy, may write to the log by its stderr: a program can make it write for ever. */
+  hostStderrCharsMax: count().default(64 * KiB),
   /** JS heap of the proxy, in MiB; one that grows beyond it is ended, and started again for the next command. */
   egressHeapMb: count().default(128),
   /** How long the proxy may take to answer the gateway; one that does not is ended. */
