@@ -4,4 +4,5 @@ import { start } from './start.js';
 // The MCP bridge is started by clients, often, and loads next to nothing.
 const [, , verb, ...words] = process.argv;
 const isBridge = verb === 'mcp' && !words.some((it) => it === '--help' || it === '-h');
-await start(isBridge ? 'mcp-bridge' : 'cli', import.meta.url);
+if (isBridge) await start('mcp-bridge', import.meta.url, ['src/mcp-bridge.ts', 'src/places.ts', 'src/transport']);
+else await start('cli', import.meta.url);

@@ -85,7 +85,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   const policy = flags.policy ?? env.RINGFENCE_POLICY ?? file.policy ?? 'default';
   const policyPath = toPolicy(policy, cwd);
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { places, policy: policyPath }));
-  const toolchains = toToolchains(file.toolchains ?? [], places, { workspaces });
+  const toolchains = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', places, workspaces }));
   return Object.freeze({
     ...{ toolchains, environment: toCommandEnvironment(env, toolchains) },
     places,
@@ -151,27 +151,29 @@ function toWorkspace(path: string, { home, stateDir }: Places): string {
   return real;
 }
 
-/** Throws ConfigError for what is not there, or would show commands what they may not see. */
-function toToolchains(
-  named: readonly string[],
-  places: Places,
-  { workspaces, covered }: { workspaces: readonly string[]; covered?: readonly string[] },
-): string[] {
+interface ShownFolder {
+  /** What it is called in the config. */
+  readonly as: string;
+  readonly places: Places;
+  readonly workspaces: readonly string[];
+  readonly covered?: readonly string[];
+}
+
+/** The real path of a folder that programs get to see. Throws ConfigError for what is not there, or would show them what they may not see. */
+function toShownFolder(named: string, { as, places, workspaces, covered }: ShownFolder): string {
   const { home, stateDir, socket } = places;
   const closed = [...workspaces, realpathSync(stateDir), dirname(socket)];
-  return named.map((it) => {
-    const path = it.startsWith('~/') ? join(home, it.slice(2)) : it;
-    if (!isAbsolute(path) || !existsSync(path))
-      throw new ConfigError(`folder ${it} is not an absolute path that exists`);
-    const real = realpathSync(path);
-    const problem = toolchainProblem(real, {
-      home: existsSync(home) ? realpathSync(home) : home,
-      closed,
-      ...(covered && { covered }),
-    });
-    if (problem !== undefined) throw new ConfigError(`folder ${it} ${problem}; programs may not see that`);
-    return real;
+  const path = named.startsWith('~/') ? join(home, named.slice(2)) : named;
+  if (!isAbsolute(path) || !existsSync(path))
+    throw new ConfigError(`${as} ${named} is not an absolute path that exists`);
+  const real = realpathSync(path);
+  const problem = toolchainProblem(real, {
+    home: existsSync(home) ? realpathSync(home) : home,
+    closed,
+    ...(covered && { covered }),
   });
+  if (problem !== undefined) throw new ConfigError(`${as} ${named} ${problem}; programs may not see that`);
+  return real;
 }
 
 /** Throws ConfigError. */
@@ -182,7 +184,7 @@ function toProviders(
   try {
     return toProviderSettings(given, {
       env,
-      toShownFolder: (path) => toToolchains([path], places, { workspaces, covered: [] })[0] as string,
+      toShownFolder: (path) => toShownFolder(path, { as: 'folder', places, workspaces, covered: [] }),
       toPath: (path) =>
         path.startsWith('~/') ? join(places.home, path.slice(2)) : resolve(dirname(places.configFile), path),
       toWorkspace(path) {

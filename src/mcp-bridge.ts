@@ -4,7 +4,6 @@
  */
 import type { Socket } from 'node:net';
 import { resolve } from 'node:path';
-import { scheduler } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { type Environment, mcpSockets, withRuntimeDir } from './places.ts';
 import { connectUnix } from './transport/unix-socket.ts';
@@ -16,6 +15,9 @@ const END_MS = 2_000;
 /** Another bridge may be starting the daemon at the same time. */
 const START_TRIES = 200;
 const START_TRY_MS = 50;
+
+/** Loaded when it is needed, which it most often is not. */
+const wait = async (ms: number): Promise<void> => (await import('node:timers/promises')).scheduler.wait(ms);
 
 const say = (text: string): void => void process.stderr.write(`ringfence mcp: ${text}\n`);
 
@@ -77,7 +79,7 @@ async function startDaemon(flags: Flags, env: Environment, folder: string): Prom
     const socket = await findDaemon(flags, whole);
     if (socket) return socket;
     if (failed && !/another daemon|already listens/.test(failed.message)) break;
-    await scheduler.wait(START_TRY_MS);
+    await wait(START_TRY_MS);
   }
   throw failed ?? new Error('the daemon that was started does not answer');
 }
@@ -105,7 +107,7 @@ function pipe(socket: Socket): void {
   let isOver = false;
   process.stdin.on('end', () => {
     isOver = true;
-    void scheduler.wait(END_MS).then(() => leave(0));
+    void wait(END_MS).then(() => leave(0));
   });
   process.stdout.on('error', () => leave(0)); // The client is gone.
   socket.on('error', ({ message }) => leave(EXIT.UNREACHABLE, `the connection to the daemon broke: ${message}`));

@@ -24,6 +24,7 @@ const MAY_IMPORT: Record<string, string> = {
   powers: '',
   runtime: '',
   glob: 'errors',
+  'held-bytes': '',
   redact: '',
   call: 'errors',
   config: 'command-environment limits paths places providers',
@@ -39,11 +40,12 @@ const MAY_IMPORT: Record<string, string> = {
   'plugin-code': '',
   plugins: 'call errors limits plugin-code pipeline policy powers tools',
   hosts: 'call egress plugin-code sandbox protocol policy errors limits paths powers',
-  pipeline: 'call egress tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
+  pipeline:
+    'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
   providers:
     'call errors hosts limits pipeline policy powers sandbox store tools/catalogue tools/declarations tools/registry tools/tool tools/upstream',
   session:
-    'pipeline redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
+    'pipeline held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool': 'call errors limits plugin-code tools/symbols tools/terminals tools/upstream',
   'tools/symbols': '',
   'tools/upstream': '',

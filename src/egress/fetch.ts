@@ -50,6 +50,8 @@ function send(
         host: url.host,
         connection: 'close',
         'accept-encoding': 'identity',
+        // Node says it only for methods that usually have a body; without it a server takes the body for the next request.
+        ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }),
       },
       maxHeaderSize: limits.egressHeaderBytesMax,
     });
@@ -59,6 +61,9 @@ function send(
     outgoing.end(body);
   });
 }
+
+/** Node takes any three digits; the gateway ends an egress process that tells of one below this. */
+const STATUS_MIN = 100;
 
 async function answerOf(incoming: IncomingMessage, bytesMax: number): Promise<HttpAnswer> {
   const pieces: Buffer[] = [];
@@ -70,9 +75,11 @@ async function answerOf(incoming: IncomingMessage, bytesMax: number): Promise<Ht
     if (truncated) break;
   }
   incoming.destroy();
+  const { statusCode: status = 0 } = incoming;
+  if (status < STATUS_MIN) throw new Error(`the server answered with the status ${status}, which there is not`);
   const headers = Object.entries(incoming.headersDistinct).map(([name, values]) => [name, values?.join(', ') ?? '']);
   return {
-    status: incoming.statusCode ?? 0,
+    status,
     headers: Object.fromEntries(headers) as Record<string, string>,
     body: Buffer.concat(pieces).subarray(0, bytesMax),
     truncated,

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { bytes, count, KiB, MiB, ms } from './units.ts';
 
 export const mcpLimits = {
-  /** Connections to mcp.sock at once; each is an MCP server of its own, about 100 KiB. */
+  /** Connections to mcp.sock at once; each is an MCP server and a session of its own, less than 1 MiB together. */
   mcpConnectionsMax: count().default(128),
   /** Longest message, both ways: clients end their connection over a longer one. */
   mcpMessageBytesMax: bytes()

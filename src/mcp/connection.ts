@@ -9,6 +9,7 @@ import {
 } from '@modelcontextprotocol/server';
 import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { RpcError } from '../errors.ts';
+import type { RequestBudget } from '../protocol/peer.ts';
 import type { Approval, Resolution } from '../store/approval.ts';
 import { choiceOf, folderOf, OPEN_METHOD, type Opening, PLAIN_OPENING, parseOpening } from './opening.ts';
 import { toForm, toResolution } from './question.ts';
@@ -20,6 +21,7 @@ import { Wire } from './wire.ts';
 
 export interface ConnectionParts extends ServerParts, McpSessionParts {
   readonly shared: SharedSessions;
+  readonly budget: RequestBudget;
   /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): { workspace: string };
   onEnd(connection: McpConnection): void;
@@ -49,9 +51,9 @@ export class McpConnection {
   constructor(socket: Socket, caller: Caller, parts: ConnectionParts) {
     this.#parts = parts;
     this.#caller = caller;
-    const { limits, powers } = parts;
+    const { limits, powers, budget } = parts;
     this.#wire = new Wire(socket, {
-      ...{ limits, powers },
+      ...{ limits, powers, budget },
       intercept: (message, isFirst) => this.#intercept(message, isFirst),
       onDrain: () => void this.#session?.then((it) => it.drained()).catch(() => {}), // It never was opened.
       onEnd: () => this.#ended(),
@@ -80,7 +82,10 @@ export class McpConnection {
       {
         ...{ era, mayAnswer, principal: identity.principal },
         choice: () => choiceOf(this.#opening),
-        use: (context, work) => (era === 'legacy' ? this.#own().then(work) : this.#useShared(context, work)),
+        use: (context, work) =>
+          this.#wire.hold(context.mcpReq.id, async () =>
+            era === 'legacy' ? work(await this.#own()) : this.#useShared(context, work),
+          ),
       },
       this.#parts,
     );

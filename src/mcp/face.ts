@@ -1,5 +1,6 @@
 /** The MCP face of the daemon: its connections, and who is told that tools have changed. */
 import type { Socket } from 'node:net';
+import type { RequestBudget } from '../protocol/peer.ts';
 import type { Identify } from '../session/identity.ts';
 import type { Listener } from '../transport/transport.ts';
 import { McpConnection } from './connection.ts';
@@ -20,6 +21,7 @@ export class McpFace {
   readonly #shared: SharedSessions;
   readonly #lists = new ToolLists();
   readonly #stateKey: string;
+  readonly #budget: RequestBudget = { bytes: 0 };
   #http: HttpListener | undefined;
 
   constructor(parts: FaceParts) {
@@ -33,7 +35,7 @@ export class McpFace {
     if (this.#connections.size >= this.#parts.limits.mcpConnectionsMax) return void socket.destroy();
     const connection = new McpConnection(socket, caller, {
       ...this.#parts,
-      ...{ shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey },
+      ...{ shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey, budget: this.#budget },
       onEnd: (it) => this.#connections.delete(it),
     });
     this.#connections.add(connection);
@@ -42,7 +44,13 @@ export class McpFace {
   /** Serves HTTP, too. Throws where the address can't be had. */
   async listenHttp(address: { host: string; port: number }, identify: Identify): Promise<Listener> {
     const { listenHttp } = await import('./http.ts');
-    const served = { shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey, identify };
+    const served = {
+      shared: this.#shared,
+      lists: this.#lists,
+      stateKey: this.#stateKey,
+      budget: this.#budget,
+      identify,
+    };
     this.#http = await listenHttp(address, { ...this.#parts, ...served });
     return this.#http;
   }

@@ -3,7 +3,7 @@
  * and whoever has no token get no further than their headers.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import {
   type AuthInfo,
@@ -15,6 +15,7 @@ import {
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { decodeJson } from '../protocol/json.ts';
+import type { RequestBudget } from '../protocol/peer.ts';
 import type { Identify, Identity } from '../session/identity.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin } from '../transport/loopback.ts';
 import type { Listener } from '../transport/transport.ts';
@@ -25,6 +26,8 @@ import type { SharedSessions } from './shared.ts';
 export interface HttpParts extends ServerParts {
   readonly shared: SharedSessions;
   readonly identify: Identify;
+  /** Bounded by requestBytesMax, over all connections. */
+  readonly budget: RequestBudget;
 }
 
 export interface HttpListener extends Listener {
@@ -54,8 +57,11 @@ export async function listenHttp(
   });
   const bound = server.address() as AddressInfo;
   const answer = toNodeHandler(handler);
+  const underWay = new Map<Socket, number>();
   server.on('request', (request, response) => {
-    void receive(request, { port: bound.port, limits, identify: parts.identify }).then(
+    // Clients wait for one answer before they ask for the next; one that sends more and more would have them pile up.
+    if (!mayBegin(underWay, response, limits)) return;
+    void receive(request, response, { ...parts, port: bound.port }).then(
       ({ auth, body }) => answer(Object.assign(request, { auth }) as Parameters<typeof answer>[0], response, body),
       (error: unknown) =>
         refuse(response, error instanceof Refusal ? error : new Refusal(400, (error as Error).message)),
@@ -74,6 +80,20 @@ async function close(server: Server, handler: McpHttpHandler): Promise<void> {
   await handler.close();
   server.closeAllConnections();
   await closed;
+}
+
+/** Counts the requests of a connection until they are answered; ends one that has too many. */
+function mayBegin(underWay: Map<Socket, number>, response: ServerResponse, { mcpRequestsMax }: Limits): boolean {
+  const { socket } = response.req;
+  const count = (underWay.get(socket) ?? 0) + 1;
+  underWay.set(socket, count);
+  response.once('close', () => {
+    const left = (underWay.get(socket) ?? 1) - 1;
+    if (left > 0) underWay.set(socket, left);
+    else underWay.delete(socket);
+  });
+  if (count > mcpRequestsMax) socket.destroy();
+  return count <= mcpRequestsMax;
 }
 
 /** What a client gets that is not served: a status, and what it shows its person. */
@@ -96,7 +116,8 @@ interface Received {
 /** Throws Refusal, and RpcError for a body that is no message. */
 async function receive(
   request: IncomingMessage,
-  { port, limits, identify }: { port: number; limits: Limits; identify: Identify },
+  response: ServerResponse,
+  { port, limits, identify, budget }: Pick<HttpParts, 'limits' | 'identify' | 'budget'> & { readonly port: number },
 ): Promise<Received> {
   const { headers, method, url = '/' } = request;
   if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
@@ -114,16 +135,33 @@ async function receive(
     });
   const auth = { token, clientId: identity.principal, scopes: [], extra: { identity } };
   const isMessage = method === 'POST' && isJsonContentType(headers['content-type']);
-  return { auth, body: isMessage ? decodeJson(await bodyOf(request, limits), limits) : undefined };
+  return {
+    auth,
+    body: isMessage ? decodeJson(await bodyOf(request, response, { limits, budget }), limits) : undefined,
+  };
 }
 
-/** Throws Refusal for one that is too long. */
-async function bodyOf(request: IncomingMessage, { mcpMessageBytesMax: max }: Limits): Promise<Buffer> {
+/** Its bytes count until it is answered. Throws Refusal for one that is too long, or too much beside all others. */
+async function bodyOf(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { limits, budget }: Pick<HttpParts, 'limits' | 'budget'>,
+): Promise<Buffer> {
+  const { mcpMessageBytesMax: max, requestBytesMax } = limits;
   const pieces: Buffer[] = [];
   let length = 0;
+  response.once('close', () => {
+    budget.bytes -= length;
+  });
   for await (const piece of request as AsyncIterable<Buffer>) {
+    if (response.closed) throw new Refusal(400, 'the client is gone');
     length += piece.length;
+    budget.bytes += piece.length;
     if (length > max) throw new Refusal(413, `a body over the bound of ${max} bytes`, { connection: 'close' });
+    if (budget.bytes > requestBytesMax)
+      throw new Refusal(503, `requests under way of all connections hold over ${requestBytesMax} bytes`, {
+        connection: 'close',
+      });
     pieces.push(piece);
   }
   return Buffer.concat(pieces);

@@ -8,6 +8,7 @@ import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { decodeJson } from '../protocol/json.ts';
+import type { RequestBudget } from '../protocol/peer.ts';
 
 type Id = string | number;
 type Plain = Record<string, unknown>;
@@ -15,6 +16,8 @@ type Plain = Record<string, unknown>;
 export interface WireOptions {
   readonly limits: Limits;
   readonly powers: Powers;
+  /** Bounded by requestBytesMax, over all connections. */
+  readonly budget: RequestBudget;
   /** Asked about each message before the SDK sees it; whether it was dealt with. What it throws answers the request. */
   intercept?(message: Plain, isFirst: boolean): boolean;
   /** The other side reads again after it was congested. */
@@ -24,6 +27,15 @@ export interface WireOptions {
 }
 
 const NEWLINE = 0x0a;
+
+/** A request of the other side, for as long as it holds memory. */
+interface Request {
+  readonly bytes: number;
+  /** Answered, or cancelled, which gets no answer. */
+  isOver: boolean;
+  /** Whether something works on it still. */
+  isHeld: boolean;
+}
 
 export class Wire implements Transport {
   onclose?: () => void;
@@ -36,7 +48,10 @@ export class Wire implements Transport {
   #lineBytes = 0;
   #isTooLong = false;
   #inbox: Buffer[] = [];
-  readonly #underWay = new Set<Id>();
+  readonly #underWay = new Map<Id, Request>();
+  /** Of all requests that hold memory, cancelled ones that are worked on among them. */
+  #requests = 0;
+  #requestBytes = 0;
   #isFirst = true;
   #isTurnPlanned = false;
   #corked = false;
@@ -45,6 +60,8 @@ export class Wire implements Transport {
   /** Ends a connection that says nothing, or only half a line. */
   #silent: Timer | undefined;
   #halfLine: Timer | undefined;
+  /** Ends one that is to end and does not read. */
+  #unread: Timer | undefined;
 
   constructor(socket: Socket, options: WireOptions) {
     this.#socket = socket;
@@ -74,7 +91,7 @@ export class Wire implements Transport {
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return;
     const { id, method } = message as Plain;
-    if (method === undefined) this.#underWay.delete(id as Id);
+    if (method === undefined) this.#requestOver(id as Id);
     else if (id === undefined && this.congested) return;
     const max = this.#options.limits.mcpMessageBytesMax;
     const line = `${JSON.stringify(message)}\n`;
@@ -85,10 +102,25 @@ export class Wire implements Transport {
     if (this.#hasEnded) this.#endWhenIdle();
   }
 
-  /** Ends after what was sent is written. */
+  /** Does the work of a request, which counts until then, also when it is cancelled meanwhile. Throws RpcError where it is already. */
+  async hold<T>(id: Id, work: () => Promise<T>): Promise<T> {
+    const request = this.#underWay.get(id);
+    if (!request) throw new RpcError('INVALID_REQUEST', 'the request was cancelled');
+    request.isHeld = true;
+    try {
+      return await work();
+    } finally {
+      request.isHeld = false;
+      this.#release(request);
+    }
+  }
+
+  /** Ends after what was sent is written, where the other side reads it soon. */
   async close(): Promise<void> {
+    const { limits, powers } = this.#options;
     this.#uncork();
-    this.#socket.end(() => this.#socket.destroy());
+    this.#socket.end(() => this.destroy());
+    this.#unread ??= powers.after(limits.mcpEndGraceMs, () => this.destroy());
   }
 
   destroy(): void {
@@ -182,12 +214,12 @@ export class Wire implements Transport {
       this.#isFirst = false;
       this.#silent?.cancel();
       const isAnswer = message.method === undefined;
-      if (!isAnswer && id !== null) this.#assertMayBegin(id);
+      if (!isAnswer && id !== null) this.#assertMayBegin(id, line.length);
       if (this.#options.intercept?.(message, isFirst)) return;
-      if (!isAnswer && id !== null) this.#underWay.add(id);
+      if (!isAnswer && id !== null) this.#requestBegins(id, line.length);
       else if (message.method === 'notifications/cancelled')
         // It gets no answer.
-        this.#underWay.delete((message.params as { requestId?: Id } | undefined)?.requestId as Id);
+        this.#requestOver((message.params as { requestId?: Id } | undefined)?.requestId as Id);
       this.onmessage?.(message as never);
     } catch (error) {
       if (!(error instanceof RpcError || error instanceof ProtocolError)) throw error;
@@ -195,15 +227,40 @@ export class Wire implements Transport {
     }
   }
 
-  #assertMayBegin(id: Id): void {
-    const { mcpRequestsMax } = this.#options.limits;
+  #assertMayBegin(id: Id, bytes: number): void {
+    const { budget, limits } = this.#options;
+    const { mcpRequestsMax, peerRequestBytesMax, requestBytesMax } = limits;
     if (this.#underWay.has(id))
       throw new RpcError('INVALID_REQUEST', `id ${JSON.stringify(id)} waits for an answer already`);
-    if (this.#underWay.size >= mcpRequestsMax)
-      throw new RpcError(
-        'OVERLOADED',
-        `${mcpRequestsMax} requests of this connection wait for an answer; wait for some`,
-      );
+    const full =
+      (this.#requests >= mcpRequestsMax && `${mcpRequestsMax} requests of this connection are under way`) ||
+      (this.#requestBytes + bytes > peerRequestBytesMax &&
+        `requests under way of this connection hold over ${peerRequestBytesMax} bytes`) ||
+      (budget.bytes + bytes > requestBytesMax &&
+        `requests under way of all connections hold over ${requestBytesMax} bytes`);
+    if (full) throw new RpcError('OVERLOADED', `${full}; wait for some`);
+  }
+
+  #requestBegins(id: Id, bytes: number): void {
+    this.#underWay.set(id, { bytes, isOver: false, isHeld: false });
+    this.#requests += 1;
+    this.#requestBytes += bytes;
+    this.#options.budget.bytes += bytes;
+  }
+
+  #requestOver(id: Id): void {
+    const request = this.#underWay.get(id);
+    if (!request) return;
+    this.#underWay.delete(id);
+    request.isOver = true;
+    this.#release(request);
+  }
+
+  #release({ bytes, isOver, isHeld }: Request): void {
+    if (!isOver || isHeld) return;
+    this.#requests -= 1;
+    this.#requestBytes -= bytes;
+    this.#options.budget.bytes -= bytes;
   }
 
   #refuse(id: unknown, error: RpcError | ProtocolError): void {
@@ -234,6 +291,8 @@ export class Wire implements Transport {
     this.#inbox = [];
     this.#silent?.cancel();
     this.#halfLine?.cancel();
+    this.#unread?.cancel();
+    for (const id of [...this.#underWay.keys()]) this.#requestOver(id);
     this.onclose?.();
     this.#options.onEnd?.();
   }

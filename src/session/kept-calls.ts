@@ -1,9 +1,9 @@
 /** The calls that a session remembers: those under way, and the newest of those that ended. */
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
+import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import type { Call } from '../pipeline/stage.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
-import { roughBytes } from './outbox.ts';
 
 /** What is remembered of a call, whatever became of it. */
 export interface Remembered {
@@ -119,7 +119,7 @@ export class KeptCalls {
     const kept: Remembered = { call: { id, name, rawInput, options, toolset }, record, result };
     this.#calls.set(id, kept);
     this.#open.delete(id);
-    const bytes = roughBytes(call.rawInput) + (call.resultBytes ?? 0);
+    const bytes = heldBytes(call.rawInput) + (call.heldBytes ?? 0);
     const share = isChild(call) ? this.#children : this.#own;
     share.ended.set(kept, bytes);
     share.bytes += bytes;

@@ -1,6 +1,7 @@
 /** MCP over HTTP: who gets in, and that both eras work for who does. */
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
+import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -134,6 +135,22 @@ describe('who is not let in', () => {
     expect((await post(bearer(), Buffer.alloc(11 * 1024 * 1024, 'x'))).status).toBe(413);
     expect((await post(bearer())).status).toBe(200);
   });
+});
+
+test('a connection that asks and asks without an answer is ended', async () => {
+  const socket = createConnection(Number(new URL(url).port), '127.0.0.1');
+  let isOver = false;
+  socket.on('close', () => (isOver = true)).on('error', () => {}); // It is cut off.
+  const params = { name: 'terminal_execute', arguments: { command: 'touch piped' } };
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+  const head = [
+    ...['POST /mcp HTTP/1.1', `host: ${new URL(url).host}`, `authorization: ${bearer().authorization}`],
+    ...['content-type: application/json', 'accept: application/json, text/event-stream'],
+    ...['mcp-protocol-version: 2025-11-25', `content-length: ${body.length}`],
+  ];
+  socket.write(`${head.join('\r\n')}\r\n\r\n${body}`.repeat(300));
+  await until(() => isOver, 5_000);
+  expect((await post(bearer())).status).toBe(200);
 });
 
 test('tokens are files that only their owner reads', () => {

@@ -10,7 +10,14 @@ let daemon: TestDaemon;
 let beside: RawMcp;
 beforeAll(async () => {
   daemon = await startDaemon({
-    limits: { mcpOpenMs: 600, frameIdleMs: 600, mcpConnectionsMax: 24, mcpRequestsMax: 32, mcpEndGraceMs: 200 },
+    limits: {
+      mcpOpenMs: 600,
+      frameIdleMs: 600,
+      mcpConnectionsMax: 24,
+      mcpRequestsMax: 32,
+      mcpEndGraceMs: 200,
+      peerRequestBytesMax: 20 * MiB,
+    },
   });
   writeFileSync(join(daemon.workspace, 'a.txt'), 'x'.repeat(4096));
   beside = await RawMcp.open(daemon);
@@ -119,6 +126,39 @@ test('requests beyond the bound of one connection are refused, and those before 
   await until(() => raw.answers.filter((it) => it.result && typeof it.id === 'number').length === 32, 20_000);
 });
 
+test('requests whose bytes are beyond the bound of one connection are refused, and find room again', async () => {
+  using raw = await opened();
+  const calls = [
+    { id: 'a', tool: 'terminal_execute', input: { command: 'sleep 1' } },
+    { id: 'b', tool: 'file_write', dependsOn: ['a'], input: { path: 'b.txt', content: 'y'.repeat(9 * MiB) } },
+  ];
+  const params = { name: 'ringfence_batch', arguments: { calls } };
+  for (const id of [1, 2, 3]) raw.send({ id, method: 'tools/call', params });
+  expect((await raw.answer(3, 20_000)).error).toMatchObject({ code: -32006 });
+  for (const id of [1, 2]) expect((await raw.answer(id, 20_000)).result).toBeDefined();
+  raw.send({ id: 4, method: 'tools/call', params });
+  expect((await raw.answer(4, 20_000)).result).toBeDefined();
+});
+
+test('a request that is cancelled counts for as long as something works on it', async () => {
+  using raw = await RawMcp.open(daemon);
+  // It is waited for, what it has open: no call begins before that.
+  await raw.initialize({ roots: {} });
+  const input = { path: 'x'.repeat(9 * MiB) };
+  for (const id of [1, 2, 3]) {
+    raw.send({ id, method: 'tools/call', params: { name: 'file_read', arguments: input } });
+    await raw.request('ping');
+    raw.send({ method: 'notifications/cancelled', params: { requestId: id } });
+  }
+  expect((await raw.answer(3)).error).toMatchObject({ code: -32006 });
+  await until(() => raw.answers.some((it) => it.method === 'roots/list'));
+  const { id } = raw.answers.find((it) => it.method === 'roots/list') as { id: number };
+  raw.send({ id, result: { roots: [] } });
+  expect((await read(raw)).result).toBeDefined();
+  // What was over is over.
+  expect((await raw.request('tools/call', { name: 'file_read', arguments: input })).result).toBeDefined();
+});
+
 test('a client that is gone takes its calls with it', async () => {
   const raw = await opened();
   const command = 'touch begun; sleep 20; touch done';
@@ -156,6 +196,21 @@ test('connections that say nothing, or half a line, are ended, and others find a
   expect((await read(raw)).result).toBeDefined();
   raw.write('{"half":');
   await until(() => raw.closed);
+});
+
+test('a daemon ends although a client does not read what it is sent', async () => {
+  await using own = await startDaemon({ limits: { mcpEndGraceMs: 200 } });
+  writeFileSync(join(own.workspace, 'long.txt'), 'a line of text\n'.repeat(5_000));
+  const raw = await RawMcp.open(own);
+  await raw.initialize();
+  raw.socket.pause();
+  const call = { name: 'file_read', arguments: { path: 'long.txt' } };
+  for (let id = 0; id < 40; id++) raw.send({ id, method: 'tools/call', params: call });
+  await using operator = await own.connect({ role: 'operator' });
+  const status = async () => (await operator.request('status', {})) as { calls: { running: number } };
+  await until(async () => (await status()).calls.running === 0);
+  own.process.kill('SIGTERM');
+  await until(() => own.process.exitCode === 0);
 });
 
 test('initialize a hundred times, in both eras and between calls, is served as it can be', async () => {

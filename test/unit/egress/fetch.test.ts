@@ -72,6 +72,32 @@ describe('a request', () => {
     });
   });
 
+  test.each(['GET', 'HEAD', 'DELETE', 'POST'])('of %s with a body is one request, not two', async (method) => {
+    let text = '';
+    const own = await listening(
+      createTcp((socket) => {
+        socket.on('data', (chunk) => {
+          text += chunk;
+          if (text.includes('smuggled')) socket.end('HTTP/1.1 204 No Content\r\n\r\n');
+        });
+      }) as never,
+    );
+    const body = 'GET /smuggled HTTP/1.1\r\nhost: other.example\r\n\r\n';
+    const answer = await fetched({ url: `http://127.0.0.1:${own}/`, method, body }, [`127.0.0.1:${own}`]);
+    expect(answer).toMatchObject({ status: 204 });
+    expect(text.toLowerCase()).toContain(`content-length: ${body.length}\r\n`);
+    expect(text.toLowerCase()).not.toContain('transfer-encoding');
+  });
+
+  test('whose answer has a status that there is not fails', async () => {
+    const own = await listening(
+      createTcp((socket) => socket.end('HTTP/1.1 000 Odd\r\ncontent-length: 0\r\n\r\n')) as never,
+    );
+    expect(await fetched({ url: `http://127.0.0.1:${own}/` }, [`127.0.0.1:${own}`])).toEqual({
+      failed: 'the server answered with the status 0, which there is not',
+    });
+  });
+
   test('is cut, or ends, where an answer is too large or none', async () => {
     const answer = await fetched({ url: at('/large') });
     expect(answer).toMatchObject({ status: 200, truncated: true });
