@@ -195,6 +195,8 @@ export const limitsSchema = z.strictObject({
   egressThreads: count().max(1024).default(64),
   /** Destinations of one command that are told one by one, made and refused; names are of the command's choosing. */
   egressTargetsMax: count().default(32),
+  /** Characters that one host, or the proxy, may write to the log by its stderr: a program can make it write for ever. */
+  hostStderrCharsMax: count().default(64 * KiB),
   /** JS heap of the proxy, in MiB; one that grows beyond it is ended, and started again for the next command. */
   egressHeapMb: count().default(128),
   /** How long the proxy may take to answer the gateway; one that does not is ended. */
@@ -357,6 +359,10 @@ export const limitsSchema = z.strictObject({
   commandWordsMax: count().default(10_000),
   /** Paths that their words may name; each is judged by every rule on paths. */
   commandMentionsMax: count().default(4_096),
+  /** Targets that a call of a plugin's or a provider's tool may name; each is judged by every rule, 0.1 ms, and holds up everybody. */
+  declaredTargetsMax: count().default(1_000),
+  /** Their characters together. */
+  declaredTargetChars: count().default(256 * KiB),
   /** Longest command line that is read as soon as it comes, in at most 15 ms; longer ones take 200 ms and wait for one another. */
   commandAtOnceChars: count().default(1024),
   /** Longer ones that one session may have waiting to be read. */

@@ -19,9 +19,16 @@ const fileOf = ({ stateDir }: Pick<Places, 'stateDir'>): string => join(stateDir
 export function readAdded(places: Pick<Places, 'stateDir'>): string[] {
   const file = fileOf(places);
   if (!existsSync(file)) return [];
-  const parsed = added.safeParse(JSON.parse(readFileSync(file, 'utf8')));
+  const refuse = (why: string) => new ConfigError(`${file} is not a list of at most ${ADDED_MAX} folders: ${why}`);
+  let raw: unknown;
+  try {
+    raw = JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw refuse((error as Error).message); // SyntaxError, EACCES.
+  }
+  const parsed = added.safeParse(raw);
   if (parsed.success) return parsed.data;
-  throw new ConfigError(`${file} is not a list of at most ${ADDED_MAX} folders: ${z.prettifyError(parsed.error)}`);
+  throw refuse(z.prettifyError(parsed.error));
 }
 
 /** In one step. Throws ConfigError for too many. */

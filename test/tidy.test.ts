@@ -43,7 +43,7 @@ const MAY_IMPORT: Record<string, string> = {
   pipeline:
     'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
   providers:
-    'call errors hosts limits pipeline policy powers sandbox store tools/catalogue tools/declarations tools/registry tools/tool tools/upstream',
+    'call errors hosts limits pipeline policy powers sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
     'pipeline held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool': 'call errors limits plugin-code tools/symbols tools/terminals tools/upstream',
@@ -55,6 +55,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/catalogue': 'pipeline',
   'tools/portable': '',
   'tools/declarations': 'tools/registry',
+  'tools/declared-effects': 'call errors limits',
   'tools/nulls': '',
   'tools/undo': 'tools/tool',
   'tools/registry': 'call pipeline policy tools',

@@ -20,9 +20,4 @@ export type ToThread =
 export type FromThread =
   /** What the guest of a call sent. */
   | { readonly id: number; readonly sent: [operation: string, a?: string, b?: string, c?: string] }
-  /** Why its modules could not be loaded. */
-  | {
-      readonly id: number;
-      readonly failed: { readonly name: string; readonly message: string; readonly stack: string };
-    }
   | { readonly id: number; readonly settled: true };

@@ -20,7 +20,7 @@ let deliver: Deliver | undefined;
 
 type Guest = (send: (...words: string[]) => void, bounds: string) => Deliver;
 
-async function call({ id, plugin, input, guest, grant }: Extract<ToThread, { call: unknown }>['call']): Promise<void> {
+function call({ id, plugin, input, guest, grant }: Extract<ToThread, { call: unknown }>['call']): void {
   const compartment = new Compartment();
   const wrap = compartment.evaluate(script) as Guest;
   // Only strings leave; whatever else a plugin may have got into the wrapper does not.
@@ -29,17 +29,15 @@ async function call({ id, plugin, input, guest, grant }: Extract<ToThread, { cal
   });
   const guestOf = wrap(sent, guest);
   deliver = guestOf;
-  try {
+  // What its modules throw is a stranger's like what the tool throws, and put into words where that is.
+  guestOf('call', '', input, grant, async (value, context) => {
     const tool = await linkInCompartment(plugin, compartment);
-    guestOf('call', '', input, grant, tool);
-  } catch (thrown) {
-    const { name, message, stack } = thrown as Error;
-    send({ id, failed: { name: `${name}`, message: `${message}`, stack: `${stack}` } });
-  }
+    return tool(value, context);
+  });
 }
 
 port.on('message', (message: ToThread) => {
-  if ('call' in message) void call(message.call);
+  if ('call' in message) call(message.call);
   else if ('settle' in message) setImmediate(() => send({ id: message.settle, settled: true }));
   else deliver?.('answer', ...message.answer);
 });

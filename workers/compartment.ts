@@ -11,7 +11,7 @@ import type { PluginCode } from '../src/plugin-code.ts';
 import type { FromThread, ToThread } from './compartment-messages.ts';
 import type { Grant, GuestBounds } from './isolate-guest.ts';
 import type { IsolateMessages } from './isolate-messages.ts';
-import { endOfPlugin, pluginError } from './plugin-outcome.ts';
+import { endOfPlugin } from './plugin-outcome.ts';
 import { type Engine, type Guest, serveProgramHost } from './program-host.ts';
 
 const MIB = 1024 * 1024;
@@ -95,8 +95,7 @@ function run({ id, plugin, input, thread, guest, bounds, messages, cpuMs }: Run)
       // What a call before this one left behind speaks for nobody.
       if (message.id !== id) return;
       if ('sent' in message) messages.receive(...message.sent);
-      else if ('settled' in message) settled.resolve();
-      else messages.fail(pluginError(message.failed, plugin));
+      else settled.resolve();
     });
     thread.on('error', (error: NodeJS.ErrnoException) => gone(endOf(error, bounds)));
     thread.on('exit', () => gone(new ToolError('CANCELLED', 'its thread was ended')));

@@ -3,7 +3,7 @@ import type ivm from 'isolated-vm';
 import type { PluginCode } from '../src/plugin-code.ts';
 import { missing, resolveImport } from '../src/plugins/imports.ts';
 import type { Fresh } from './isolate-fresh.ts';
-import { pluginError } from './plugin-outcome.ts';
+import { codeError, pluginError } from './plugin-outcome.ts';
 
 /** The tool's function, as the isolate has it. In this thread, which waits for it anyway, but for what the modules themselves do. Throws CODE_ERROR with the place of what is wrong. */
 export async function linkTool(plugin: PluginCode, { isolate, context }: Fresh): Promise<ivm.Dereference<unknown>> {
@@ -26,7 +26,7 @@ export async function linkTool(plugin: PluginCode, { isolate, context }: Fresh):
     });
     await main.evaluate();
   } catch (thrown) {
-    throw isOfEngine(thrown) ? thrown : pluginError(thrown as Error, plugin);
+    throw isOfEngine(thrown) ? thrown : pluginError(thrown, plugin);
   }
   const tool = main.namespace.getSync(plugin.export, { reference: true });
   if (tool.typeof !== 'function') throw pluginError(missing(plugin), plugin);
@@ -37,7 +37,7 @@ function imported(plugin: PluginCode, from: string, specifier: string): string {
   try {
     return resolveImport(plugin, from, specifier);
   } catch (error) {
-    throw pluginError(error as SyntaxError, plugin);
+    throw pluginError(error, plugin);
   }
 }
 
@@ -49,7 +49,7 @@ function compile(isolate: ivm.Isolate, filename: string, text: string): ivm.Modu
     if (name !== 'SyntaxError') throw thrown;
     const [, text = message, file = filename, line = '1', column = '1'] =
       /^(.*) \[(.*):(\d+):(\d+)\]$/s.exec(message) ?? [];
-    throw pluginError({ name, message: text, stack: `(${file}:${line}:${column})` });
+    throw codeError({ name, message: text, file, line: Number(line), column: Number(column) });
   }
 }
 

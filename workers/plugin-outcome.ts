@@ -58,14 +58,14 @@ interface Thrown extends Partial<Place> {
 }
 
 /** What a plugin threw while it was loaded, by the innermost place of its stack that is in one of its files. */
-export function pluginError(
-  { name, message, stack }: Pick<Error, 'name' | 'message' | 'stack'>,
-  plugin?: PluginCode,
-): ToolError {
+export function pluginError(thrown: unknown, plugin: PluginCode): ToolError {
+  if (!(thrown instanceof Error)) return codeError({ name: 'Error', message: String(thrown) });
+  const { name, message, stack } = thrown;
   return codeError({ name: `${name}`, message: `${message}`, ...placeIn(`${stack}`, plugin) });
 }
 
-function codeError({ name, message, file, line, column, code }: Thrown): ToolError {
+/** For what went wrong in a plugin. */
+export function codeError({ name, message, file, line, column, code }: Thrown): ToolError {
   const where = file === undefined ? '' : line === undefined ? ` (${file})` : ` (${file}:${line}:${column})`;
   const flat = message.replaceAll(/\s+/g, ' ').slice(0, 500);
   return new ToolError('CODE_ERROR', `the plugin threw ${name.slice(0, 64)}: ${flat}${where}`.toWellFormed(), {
@@ -90,9 +90,9 @@ function thrownError(body: string, plugin: PluginCode): ToolError {
   return codeError({ name, message, code, ...placeIn(stack, plugin) });
 }
 
-function placeIn(stack: string, plugin?: PluginCode): Place | undefined {
+function placeIn(stack: string, { modules }: PluginCode): Place | undefined {
   for (const [, file = '', line, column] of stack.matchAll(/(?:\(|\bat (?:async )?)([\w./-]+\.m?js):(\d+):(\d+)\)?/g))
-    if (!plugin || Object.hasOwn(plugin.modules, file)) return { file, line: Number(line), column: Number(column) };
+    if (Object.hasOwn(modules, file)) return { file, line: Number(line), column: Number(column) };
   return undefined;
 }
 

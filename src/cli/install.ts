@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   readFileSync,
@@ -48,7 +49,7 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
   if (target.own && !flags.print && findProgram(target.own.program, caller) !== undefined)
     return byClient(target.own, flags, caller);
   const path = target.files.find((it) => existsSync(it)) ?? (target.files[0] as string);
-  const before = existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+  const before = existsSync(path) ? textOf(path) : undefined;
   const kept = readKept(places);
   const after = flags.undo ? undone(path, before, { target, kept }) : edited(path, before, target);
   if (after === before) {
@@ -111,6 +112,17 @@ function launchOf(caller: Caller): Launch {
   return { command: process.execPath, args: [bin, ...args] };
 }
 
+/** Of UTF-8 and nothing else: what is decoded otherwise could not be brought back. */
+function textOf(path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(path));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : code;
+    throw new CliError(EXIT.FAILED, `${path} can not be read: ${why}`);
+  }
+}
+
 function edited(path: string, before: string | undefined, target: Target): string {
   try {
     return withEntry(before ?? '', target, target.entry);
@@ -153,7 +165,8 @@ function write(path: string, text: string): void {
   const real = existsSync(path) ? realpathSync(path) : path;
   const mode = existsSync(real) ? statSync(real).mode & 0o777 : 0o600;
   const fresh = `${real}.${process.pid}.ringfence`;
-  writeFileSync(fresh, text, { mode, flag: 'wx' });
+  writeFileSync(fresh, text, { mode: 0o600, flag: 'wx' });
+  chmodSync(fresh, mode); // The umask has no say in it.
   renameSync(fresh, real);
 }
 
@@ -165,8 +178,16 @@ type Kept = z.output<typeof keptSchema>;
 const keptPath = ({ stateDir }: Places): string => join(stateDir, 'installs.json');
 
 function readKept(places: Places): Kept {
-  if (!existsSync(keptPath(places))) return {};
-  return keptSchema.parse(JSON.parse(readFileSync(keptPath(places), 'utf8')));
+  const path = keptPath(places);
+  if (!existsSync(path)) return {};
+  try {
+    return keptSchema.parse(JSON.parse(textOf(path)));
+  } catch {
+    throw new CliError(
+      EXIT.FAILED,
+      `${path} is not what \`ringfence install\` writes; remove it to go on without undo`,
+    );
+  }
 }
 
 function writeKept(places: Places, kept: Kept): void {

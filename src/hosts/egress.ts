@@ -14,6 +14,7 @@ import { decode } from '../protocol/codec.ts';
 import { FrameReader, toFrame } from '../protocol/frame.ts';
 import { EGRESS_LISTENERS_FD, HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { Complaints } from './complaints.ts';
 import { unlessAborted } from './ends.ts';
 
 /** The way from execute hosts to one proxy process. Another process has another one. */
@@ -162,7 +163,7 @@ class EgressProcess {
   /** By token: what is asked of it one after the other. */
   readonly #asked = new Map<string, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   #alive = true;
-  #stderr = '';
+  readonly #complaints: Complaints;
 
   constructor(id: number, options: EgressOptions, powers: Powers) {
     this.#options = options;
@@ -174,7 +175,8 @@ class EgressProcess {
     // Execute hosts get this end; all that comes back is Node's own word that a descriptor came.
     const stream = this.#child.stdio[EGRESS_LISTENERS_FD] as Socket;
     this.line = { id, stream: stream.on('error', () => {}).resume() };
-    this.#child.stderr?.on('data', (chunk) => this.#hear(`${chunk}`));
+    const told = { log: powers.log, about: {}, message: 'egress proxy complains' };
+    this.#complaints = new Complaints(this.#child.stderr, told, limits);
     this.#gone = new Promise<void>((resolve) => {
       this.#child.once('exit', () => resolve());
       this.#child.once('error', () => resolve());
@@ -189,8 +191,8 @@ class EgressProcess {
     this.ready = this.#ask(READY, limits.hostStartMs, { setup: { limits } }).then(
       () => powers.log.info({ pid: this.#child.pid }, 'egress proxy ready'),
       () => {
-        const complaint = this.#stderr.trim().split('\n').at(-1) || 'it said nothing';
-        throw new ToolError('SANDBOX_UNAVAILABLE', `the egress proxy could not be started: ${complaint}`);
+        const { last } = this.#complaints;
+        throw new ToolError('SANDBOX_UNAVAILABLE', `the egress proxy could not be started: ${last}`);
       },
     );
     this.ready.catch(() => {}); // Whoever waits for it is told; nobody may.
@@ -252,11 +254,6 @@ class EgressProcess {
     else this.#asked.get(message.closed.token)?.resolve(message.closed.report);
   }
 
-  #hear(text: string): void {
-    this.#stderr = (this.#stderr + text).slice(-STDERR_CHARS_KEPT);
-    this.#powers.log.warn({ stderr: text.slice(0, STDERR_CHARS_KEPT) }, 'egress proxy complains');
-  }
-
   #kill(): void {
     this.#child.kill('SIGKILL');
     this.#end();
@@ -274,6 +271,5 @@ class EgressProcess {
 /** No token: those are in hexadecimal. */
 const READY = 'ready';
 const toFetchKey = (token: string): string => `fetch ${token}`;
-const STDERR_CHARS_KEPT = 4096;
 
 const gone = (): ToolError => new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended under it');

@@ -13,6 +13,7 @@ import { decode } from '../protocol/codec.ts';
 import { FrameReader, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { Complaints } from './complaints.ts';
 import {
   type ChildAnswer,
   type ChildAsk,
@@ -81,8 +82,6 @@ const WINDOWS_AHEAD_MAX = 4;
 /** A frame with a piece of output: its room is taken once, and need not grow with it. */
 const PIECE_FRAME_BYTES = 128 * 1024;
 
-const STDERR_CHARS_KEPT = 4096;
-
 export class Host {
   readonly tier: HostTier;
   readonly workspace: string;
@@ -103,7 +102,7 @@ export class Host {
   #pid = 0;
   #alive = true;
   #corked = false;
-  #stderr = '';
+  readonly #complaints: Complaints;
   #onReady: () => void = () => {};
 
   /** Starts the process. Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier. */
@@ -118,7 +117,8 @@ export class Host {
     const stdio = ['ignore', 'ignore', 'pipe', 'pipe', ...(egress ? [egress] : [])] as const;
     this.#child = sandbox.startHost(tier, workspace, program, [...stdio]);
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
-    this.#child.stderr?.on('data', (chunk) => this.#hear(`${chunk}`));
+    const told = { log: powers.log, about: { tier }, message: 'tier host complains' };
+    this.#complaints = new Complaints(this.#child.stderr, told, limits);
     this.gone = new Promise((resolve) => {
       this.#child.once('exit', resolve);
       this.#child.once('error', resolve);
@@ -196,12 +196,9 @@ export class Host {
     const came = await answered;
     timer.cancel();
     if (!came) {
-      const complaint = this.#stderr.trim().split('\n').at(-1) ?? '';
-      powers.log.error({ tier, stderr: this.#stderr }, 'tier host did not start');
-      throw new ToolError(
-        'SANDBOX_UNAVAILABLE',
-        `the ${tier} host could not be started: ${complaint || 'it said nothing'}`,
-      );
+      const { text: stderr, last } = this.#complaints;
+      powers.log.error({ tier, stderr }, 'tier host did not start');
+      throw new ToolError('SANDBOX_UNAVAILABLE', `the ${tier} host could not be started: ${last}`);
     }
     this.#pid = leafOf(this.#child.pid ?? 0);
     if (tier === 'execute') prefer(this.#pid, -10);
@@ -320,11 +317,6 @@ export class Host {
     if (pending.untold < this.#options.limits.outputWindowBytes / 4 || !this.#pending.has(id)) return;
     this.#send({ taken: { id, bytes: pending.untold } });
     pending.untold = 0;
-  }
-
-  #hear(text: string): void {
-    this.#stderr = (this.#stderr + text).slice(-STDERR_CHARS_KEPT);
-    this.#options.powers.log.warn({ tier: this.tier, stderr: text.slice(0, STDERR_CHARS_KEPT) }, 'tier host complains');
   }
 
   #end(): void {

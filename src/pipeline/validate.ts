@@ -36,6 +36,8 @@ const PROBLEMS_TOLD_MAX = 16;
 function invalid({ tool, parameters }: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolError {
   const issues = problems.slice(0, PROBLEMS_TOLD_MAX).flatMap((issue) => {
     const path = issue.path.join('.');
+    // What is wrong with a key is said below that it is wrong.
+    if (issue.code === 'invalid_key') return [{ path, message: issue.issues[0]?.message ?? issue.message }];
     if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }];
     return issue.keys.slice(0, PROBLEMS_TOLD_MAX).map((key) => {
       const close = nearest(key, parameters);

@@ -39,8 +39,11 @@ export interface ObjectSchema extends JsonSchema {
 const text = (max: number) => z.string().max(max);
 const size = z.int().min(0).max(1_000_000_000);
 const plain = z.union([text(4096), z.number(), z.boolean(), z.null()]);
-/** Of parameters; none that JavaScript's own objects have. */
-const propertyName = z.string().regex(/^[A-Za-z][A-Za-z0-9_]{0,63}$/, 'names are letters, digits and _, 64 at most');
+/** Of parameters; none that JavaScript's own objects have, which an input that leaves it out would seem to give. */
+const propertyName = z
+  .string()
+  .regex(/^[A-Za-z][A-Za-z0-9_]{0,63}$/, 'names are letters, digits and _, 64 at most')
+  .refine((it) => !(it in Object.prototype), 'is a name that every object of JavaScript has');
 
 const pattern = text(512).superRefine((value, context) => {
   try {

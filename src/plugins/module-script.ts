@@ -17,7 +17,8 @@ interface Script {
 }
 
 /** A module as a script whose value is an async function from what it imports to what it exports. Throws SyntaxError. */
-export function toScript(text: string, path: string): Script {
+export function toScript(module: string, path: string): Script {
+  const text = module.replace(/^#!/, '//'); // A line for shells.
   const imports: Import[] = [];
   const exported: [name: string, local: string][] = [];
   const importOf = (node: SgNode, names: readonly string[]): string =>
@@ -71,7 +72,7 @@ function importStatement(node: SgNode, importOf: ImportOf): string {
     else if (part.kind() === 'named_imports')
       for (const [name, local] of specifiersOf(part)) {
         names.push(name);
-        bound.push(`${name}: ${local}`);
+        bound.push(`${JSON.stringify(name)}: ${local}`);
       }
   }
   const from = importOf(node, names);
@@ -87,7 +88,10 @@ const specifiersOf = (list: SgNode): [name: string, other: string][] =>
   list
     .children()
     .filter((it) => it.isNamed() && it.kind() !== 'comment')
-    .map((it) => [textOf(it.field('name')), textOf(it.field('alias') ?? it.field('name'))]);
+    .map((it) => [nameOf(it.field('name')), nameOf(it.field('alias') ?? it.field('name'))]);
+
+/** A name may be written as a string. */
+const nameOf = (node: SgNode | null): string => (node?.kind() === 'string' ? node.text().slice(1, -1) : textOf(node));
 
 interface Exporting {
   readonly exported: [name: string, local: string][];
@@ -111,27 +115,47 @@ function exportStatement(node: SgNode, { exported, importOf, path }: Exporting):
           specifiers.map(([name]) => name),
         )
       : undefined;
-    for (const [local, name] of specifiers) exported.push([name, from === undefined ? local : `${from}.${local}`]);
+    for (const [local, name] of specifiers)
+      exported.push([name, from === undefined ? local : `${from}[${JSON.stringify(local)}]`]);
     return [replaced(node, ';')];
   }
   const declaration = node.field('declaration');
   const isDefault = children.some((it) => it.kind() === 'default');
   const [keyword] = children;
   if (!keyword || (!declaration && !isDefault)) throw refuse('`export *`');
-  const what = declaration ?? (node.field('value') as SgNode);
+  const what = declaration ?? declaredFirst(node.field('value') as SgNode);
   const start = node.range().start.index;
   const end = what.range().start.index;
-  const blank = (by = ''): Edit => ({ from: start, to: end, by: by.padEnd(end - start) });
+  const lines = what.range().start.line - node.range().start.line;
+  // A comment may stand between the two, over lines.
+  const blank = (by = ''): Edit => ({
+    from: start,
+    to: end,
+    by: lines === 0 ? by.padEnd(end - start) : `${by}${'\n'.repeat(lines)}${' '.repeat(what.range().start.column)}`,
+  });
   if (isDefault) {
-    const name = declaration?.field('name')?.text();
+    const name = DECLARED.test(`${what.kind()}`) ? what.field('name')?.text() : undefined;
     exported.push(['default', name ?? DEFAULT]);
-    return [blank(name === undefined ? `const ${DEFAULT} =` : '')];
+    if (name !== undefined) return [blank()];
+    // A function or class without a name ends where it ends, and the value of a `const` where a semicolon is.
+    const last = what.range().end.index;
+    return [blank(`const ${DEFAULT} =`), { from: last, to: last, by: ';' }];
   }
   for (const name of declaredBy(what)) {
     if (name === undefined) throw refuse('an exported pattern');
     exported.push([name, name]);
   }
   return [blank()];
+}
+
+const DECLARED = /^(function|generator_function|class)(_expression|_declaration)?$/;
+
+/** What is exported by default: a function or class that begins it is all of it, though the parser reads on behind its end. */
+function declaredFirst(value: SgNode): SgNode {
+  const start = value.range().start.index;
+  for (let at: SgNode | null = value; at?.range().start.index === start; at = at.child(0))
+    if (DECLARED.test(`${at.kind()}`) && at.isNamed()) return at;
+  return value;
 }
 
 /** Names; undefined for a pattern. */

@@ -116,7 +116,10 @@ interface Issue {
   readonly path: PropertyKey[];
   readonly message: string;
   readonly keys?: string[];
+  /** Of a union, by alternative. */
   readonly errors?: Issue[][];
+  /** Of a key. */
+  readonly issues?: Issue[];
 }
 
 /** `file:line:col: key: what`; of a union what is wrong with the alternative that was most likely meant. */
@@ -128,5 +131,6 @@ function complain(issue: Issue, where: Positioned, above: readonly PropertyKey[]
     );
   const [meant] = (issue.errors ?? []).filter((it) => it.some(({ path: inner }) => inner.length > 0));
   if (issue.code === 'invalid_union' && meant) return meant.flatMap((it) => complain(it, where, path));
-  return [`${where.at(path)}: ${shown(path.join('.')) || 'the file'}: ${issue.message}`];
+  const message = issue.code === 'invalid_key' ? (issue.issues?.[0]?.message ?? issue.message) : issue.message;
+  return [`${where.at(path)}: ${shown(path.join('.')) || 'the file'}: ${message}`];
 }

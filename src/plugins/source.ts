@@ -40,7 +40,6 @@ export class PluginSource implements Disposable {
     this.#options = options;
     const { stateDir, powers } = options;
     const folder = openPins(stateDir);
-    this.reload();
     const failed = (error: unknown) => {
       this.#watcher?.close();
       powers.log.warn({ folder, error: `${error as Error}` }, 'changes of plugins are not noticed until a restart');
@@ -51,6 +50,8 @@ export class PluginSource implements Disposable {
     } catch (error) {
       failed(error);
     }
+    // After the watch has begun: what is added meanwhile is seen by one of the two.
+    this.reload();
   }
 
   /** All that are pinned, in the order of their names. */

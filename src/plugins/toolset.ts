@@ -1,6 +1,8 @@
 /** The tools of a plugin as the pipeline takes them. No code of the plugin runs here. */
 import { ToolError } from '../errors.ts';
+import { defaultLimits } from '../limits.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
+import { boundedEffects } from '../tools/declared-effects.ts';
 import { withoutNulls } from '../tools/nulls.ts';
 import { defineTool, type PluginSpec, type Tool } from '../tools/tool.ts';
 import { toolsOfCapabilities } from './capabilities.ts';
@@ -42,7 +44,7 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
     isolated: true,
     destructive: tier !== 'read_only' && (declared.destructive ?? true),
     idempotent: declared.idempotent ?? tier === 'read_only',
-    effects: (input) => effectsOf(effects, input),
+    effects: (input) => boundedEffects(effectsOf(effects, input), defaultLimits),
     timeoutMs: () => limits.timeoutMs ?? DEFAULT_TIMEOUT_MS,
     input: toZod(declared.input as ObjectSchema),
     output: toZod(declared.output as ObjectSchema),

@@ -5,6 +5,7 @@ import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import { declarationsOf } from '../tools/declarations.ts';
+import { boundedEffects } from '../tools/declared-effects.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
 import { defineTool, type Tool } from '../tools/tool.ts';
 import { type Definition, type Listed, providedData } from './messages.ts';
@@ -31,7 +32,7 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     ...{ name, title: title ?? definition.name, version: digest, category: 'service', tier },
     // Else a server's words would stand among ours as if they were ours.
     summary: `(From the external provider \`${settings.name}\`, in its own words.) ${description}`,
-    effects: (given) => [...hostsOf(settings), ...effectsOf(given, named)],
+    effects: (given) => boundedEffects([...hostsOf(settings), ...effectsOf(given, named)], limits),
     destructive: true,
     isExtra: false,
     ...(settings.timeoutMs !== undefined && { timeoutMs: () => settings.timeoutMs }),

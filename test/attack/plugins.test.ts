@@ -136,6 +136,17 @@ describe.each(['isolate', 'compartment'] as const)('a plugin in a %s', (isolatio
     expect(result.success ? result.data.value : result.error.code).toMatch(/INPUT_INVALID|CODE_ERROR/);
   });
 
+  test.each([
+    ['null', 'throw null;', /threw Error: null/],
+    ['a symbol', "throw Symbol('x');", /threw \w+: /],
+    ['what throws when it is looked at', "throw { get name() { throw new Error('again') } };", /threw \w+: /],
+  ])('whose module throws %s ends at once, as the error of its code', async (_, code, message) => {
+    const files = { 'main.js': `${code} export const run = () => ({});` };
+    await addPlugin(daemon, written({ name: 'thrower', isolation, tools: [{}], files }));
+    const { error } = (await client.call('thrower__run', {})) as { error?: { code: string; message: string } };
+    expect(error).toMatchObject({ code: 'CODE_ERROR', message: expect.stringMatching(message) });
+  });
+
   test('leaves nothing for its next call, or for another plugin', async () => {
     await call(
       'globalThis.left = 1; Object.prototype.left = 1; Array.prototype.map = () => "taken"; JSON.stringify = () => "taken"; return 1',
@@ -195,6 +206,24 @@ test('a plugin that hangs by the pattern of its own schema costs its call only',
   expect(await hanging).toMatchObject({ error: { code: 'TIMEOUT' } });
 });
 
+test('a call that names more than can be judged in a turn is refused, whatever the manifest lets it name', async () => {
+  await using daemon = await startDaemon();
+  await using client = await daemon.connect();
+  const paths = { type: 'array', items: { type: 'string' }, description: 'Any.' };
+  const tool = {
+    input: { type: 'object', properties: { paths } },
+    effects: [{ kind: 'read', target: '${input.paths}' }],
+  };
+  await addPlugin(daemon, written({ tools: [tool], files: { 'main.js': 'export const run = () => ({})' } }));
+  const call = (given: string[]) => client.call('probe__run', { paths: given });
+  const { declaredTargetsMax, declaredTargetChars } = limits;
+  expect(await call(Array<string>(declaredTargetsMax).fill('a'))).toMatchObject({ success: true });
+  expect(await call(Array<string>(declaredTargetsMax + 1).fill('a'))).toMatchObject({
+    error: { code: 'INPUT_INVALID' },
+  });
+  expect(await call(['a'.repeat(declaredTargetChars + 1)])).toMatchObject({ error: { code: 'INPUT_INVALID' } });
+});
+
 test('a tool named like a property of objects takes nothing away', async () => {
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
@@ -230,6 +259,11 @@ const REFUSED: readonly [string, object, RegExp][] = [
     'a parameter called __proto__',
     { tools: [{ input: JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}') as object }] },
     /__proto__/,
+  ],
+  [
+    'a parameter that every object has',
+    { tools: [{ input: { type: 'object', properties: { valueOf: { type: 'string', description: 'x' } } } }] },
+    /is a name that every object/,
   ],
   ['a module outside of its folder', { tools: [{ module: '../main.js' }] }, /takes a \.js or \.mjs file/],
   ['limits that are more than any program has', { tools: [{ limits: { memoryMb: 100_000 } }] }, /memoryMb/],

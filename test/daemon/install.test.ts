@@ -50,14 +50,14 @@ test('undo brings back every byte, mode and link of a file, and takes out only t
   const real = join(home, 'codex.toml');
   const before = '# mine\n[mcp_servers.other]\ncommand = "o"   # keep\n\n\n';
   writeFileSync(real, before);
-  chmodSync(real, 0o640);
+  chmodSync(real, 0o662); // Which no umask would give.
   mkdirSync(join(home, '.codex'));
   symlinkSync(real, join(home, '.codex/config.toml'));
   expect(install('--client', 'codex').status).toBe(0);
   expect(readFileSync(real, 'utf8')).toContain('supports_parallel_tool_calls = true');
   expect(install('--client', 'codex', '--undo').status).toBe(0);
   expect(readFileSync(real, 'utf8')).toBe(before);
-  expect(statSync(real).mode & 0o777).toBe(0o640);
+  expect(statSync(real).mode & 0o777).toBe(0o662);
 
   install('--client', 'codex');
   writeFileSync(real, `${readFileSync(real, 'utf8')}\n[late]\na = 1\n`);
@@ -75,6 +75,26 @@ test('a file that can not be read is left alone, with its name and the reason', 
     stderr: expect.stringMatching(/\.mcp\.json can not be changed: it is not JSON/),
   });
   expect(readFileSync(path, 'utf8')).toBe('{"mcpServers": ');
+});
+
+test('a file that is not UTF-8 is left as it is, since no undo could bring its bytes back', () => {
+  const path = join(project, '.mcp.json');
+  const bytes = Buffer.from('{"mcpServers":{"a":"\xff"}}', 'latin1');
+  writeFileSync(path, bytes);
+  expect(install('--client', 'claude', '--scope', 'project')).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining(`${path} can not be read: it is not UTF-8`),
+  });
+  expect(readFileSync(path)).toEqual(bytes);
+  rmSync(path);
+});
+
+test('what was kept for undo and is not that any more is told by its name', () => {
+  const path = join(home, 'state/installs.json');
+  mkdirSync(join(home, 'state'), { recursive: true });
+  writeFileSync(path, 'bad');
+  expect(install('--client', 'cursor', '--print')).toMatchObject({ status: 1, stderr: expect.stringContaining(path) });
+  rmSync(path);
 });
 
 test('where this program is on the path it is called by its name, and the state directory goes along', () => {

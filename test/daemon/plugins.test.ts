@@ -223,6 +223,8 @@ describe('ringfence plugin', () => {
   test('refuses in a compartment what has no form there', async () => {
     const files = { 'main.js': "export * from './a.js'", 'a.js': '' };
     expect((await failed('check', written({ isolation: 'compartment', files }))).stderr).toContain('`export *`');
+    const meta = { 'main.js': 'export const run = () => import.meta.url' };
+    expect((await failed('check', written({ isolation: 'compartment', files: meta }))).stderr).toMatch(/import\.meta/);
   });
 });
 

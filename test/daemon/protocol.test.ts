@@ -158,6 +158,13 @@ describe('a call', () => {
     });
   });
 
+  test('of a key that may not be says why', async () => {
+    const asked = { url: 'https://example.org/', headers: { Host: 'other.example' } };
+    expect(await client.call('http_request', asked)).toMatchObject({
+      error: { details: { issues: [{ path: 'headers.Host', message: 'is set by Ringfence' }] } },
+    });
+  });
+
   test('with an id that was used runs no second time: the same again gets the first result, another CONFLICT', async () => {
     const input = { command: 'echo x >> once; wc -l < once' };
     const first = await client.call('terminal_execute', input, { callId: 'once' });

@@ -61,6 +61,8 @@ test('the state directory, and what holds it, is never one, not by a file that s
   writeFileSync(join(daemon.stateDir, 'workspaces.json'), JSON.stringify([daemon.stateDir, '/']));
   await expect(opened('/usr')).rejects.toThrow(/not one of this daemon/);
   writeFileSync(join(daemon.stateDir, 'workspaces.json'), '{');
+  const broken = expect.stringContaining('workspaces.json is not a list of at most 64 folders');
+  expect(workspace('list')).toMatchObject({ status: 2, stderr: broken });
   await expect(opened(other)).rejects.toThrow(/not one of this daemon/);
   rmSync(join(daemon.stateDir, 'workspaces.json'));
 });

@@ -14,7 +14,10 @@ const url = z
   .string()
   .max(8192)
   .refine((it) => /^https?:$/.test(URL.parse(it)?.protocol ?? ''), 'takes an http:// or https:// URL')
-  .refine((it) => (URL.parse(it)?.username ?? '') === '', 'holds no name or password; send them as a header')
+  .refine(
+    (it) => `${URL.parse(it)?.username ?? ''}${URL.parse(it)?.password ?? ''}` === '',
+    'holds no name or password; send them as a header',
+  )
   .describe('What is asked for; http:// or https://.');
 
 export default defineTool({
@@ -62,6 +65,7 @@ export default defineTool({
     // As long as the policy lists no host.
     { input: { url: 'https://example.org/' }, error: 'POLICY_DENIED' },
     { input: { url: 'file:///etc/passwd' }, error: 'INPUT_INVALID' },
+    { input: { url: 'https://:secret@example.org/' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
 

@@ -1,0 +1,35 @@
+/** What a confined process writes to its stderr: for the log, up to a bound, since a program in it may make it write without end. */
+import type { Readable } from 'node:stream';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+
+/** Of the newest of it, told where the process does not start. */
+const KEPT_CHARS = 4096;
+
+export class Complaints {
+  /** The newest of it. */
+  text = '';
+  #leftChars: number;
+
+  /** `about` is logged with each. */
+  constructor(
+    from: Readable | null,
+    { log, about, message }: { log: Powers['log']; about: object; message: string },
+    { hostStderrCharsMax }: Pick<Limits, 'hostStderrCharsMax'>,
+  ) {
+    this.#leftChars = hostStderrCharsMax;
+    from?.on('data', (chunk) => {
+      const text = `${chunk}`;
+      this.text = (this.text + text).slice(-KEPT_CHARS);
+      if (this.#leftChars <= 0) return;
+      const stderr = text.slice(0, Math.min(this.#leftChars, KEPT_CHARS));
+      this.#leftChars -= text.length;
+      log.warn({ ...about, stderr, ...(this.#leftChars <= 0 && { cut: true }) }, message);
+    });
+  }
+
+  /** Its last line, or that there is none. */
+  get last(): string {
+    return this.text.trim().split('\n').at(-1) || 'it said nothing';
+  }
+}

@@ -1,0 +1,20 @@
+/** Effects of tools that others wrote: what their callers name in lists of any length, all of which the policy judges in one turn. */
+import type { Effect } from '../call.ts';
+import { ToolError } from '../errors.ts';
+import type { Limits } from '../limits.ts';
+
+/** The effects, if they are few enough to be judged. Throws INPUT_INVALID. */
+export function boundedEffects(
+  effects: Effect[],
+  { declaredTargetsMax, declaredTargetChars }: Pick<Limits, 'declaredTargetsMax' | 'declaredTargetChars'>,
+): Effect[] {
+  if (effects.length > declaredTargetsMax) throw tooMany(`${effects.length} paths and hosts`, `${declaredTargetsMax}`);
+  const chars = effects.reduce((sum, { target }) => sum + target.length, 0);
+  if (chars > declaredTargetChars) throw tooMany(`paths and hosts of ${chars} characters`, `${declaredTargetChars}`);
+  return effects;
+}
+
+const tooMany = (used: string, max: string): ToolError =>
+  new ToolError('INPUT_INVALID', `the input names ${used}; at most ${max} are judged for one call`, {
+    suggestion: 'Make several calls.',
+  });

@@ -1,0 +1,24 @@
+import { PassThrough } from 'node:stream';
+import { expect, test } from 'vitest';
+import { Complaints } from '../../../src/hosts/complaints.ts';
+import { systemPowers } from '../../../src/powers.ts';
+
+test('a process that complains without end fills the log up to its bound, and its last words are known still', async () => {
+  const logged: { stderr: string; cut?: true }[] = [];
+  const { log: silent } = systemPowers();
+  const log = { ...silent, warn: (it: object) => void logged.push(it as (typeof logged)[number]) };
+  const from = new PassThrough();
+  const complaints = new Complaints(
+    from,
+    { log, about: { tier: 'isolate' }, message: 'complains' },
+    { hostStderrCharsMax: 10_000 },
+  );
+  for (let at = 0; at < 100; at++) from.write(`${'x'.repeat(999)}\n`);
+  from.end('the end\n');
+  await new Promise((read) => from.once('end', read));
+  expect(logged.map((it) => it.stderr).join('').length).toBe(10_000);
+  expect(logged.filter((it) => it.cut)).toEqual([logged.at(-1)]);
+  expect(logged[0]).toMatchObject({ tier: 'isolate' });
+  expect(complaints.last).toBe('the end');
+  expect(complaints.text.length).toBeLessThanOrEqual(4096);
+});
