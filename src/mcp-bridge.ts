@@ -112,7 +112,12 @@ function pipe(socket: Socket): void {
   process.stdout.on('error', () => leave(0)); // The client is gone.
   socket.on('error', ({ message }) => leave(EXIT.UNREACHABLE, `the connection to the daemon broke: ${message}`));
   socket.on('close', () =>
-    isOver ? leave(0) : leave(EXIT.UNREACHABLE, 'the daemon has ended; start the MCP server again to start it anew'),
+    isOver
+      ? leave(0)
+      : leave(
+          EXIT.UNREACHABLE,
+          'the daemon has ended, or takes no more clients; start the MCP server again to start it anew',
+        ),
   );
   process.stdin.pipe(socket);
   socket.pipe(process.stdout);

@@ -1,5 +1,6 @@
 /** The MCP face of the daemon: its connections, and who is told that tools have changed. */
 import type { Socket } from 'node:net';
+import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { Identify } from '../session/identity.ts';
 import type { Listener } from '../transport/transport.ts';
@@ -30,9 +31,14 @@ export class McpFace {
     this.#stateKey = parts.powers.secret();
   }
 
-  /** Takes a connection, unless there are too many. */
+  /** Takes a connection, unless there are too many, which it is told. */
   accept(socket: Socket, caller: Caller): void {
-    if (this.#connections.size >= this.#parts.limits.mcpConnectionsMax) return void socket.destroy();
+    const { mcpConnectionsMax } = this.#parts.limits;
+    if (this.#connections.size >= mcpConnectionsMax) {
+      const error = new RpcError('OVERLOADED', `${mcpConnectionsMax} MCP clients are connected; end some`).toWire();
+      socket.write(`${JSON.stringify({ jsonrpc: '2.0', id: null, error })}\n`, () => socket.destroy());
+      return;
+    }
     const connection = new McpConnection(socket, caller, {
       ...this.#parts,
       ...{ shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey, budget: this.#budget },

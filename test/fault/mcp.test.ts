@@ -219,6 +219,12 @@ test('a daemon ends although a client does not read what it is sent', async () =
   await until(() => own.process.exitCode === 0);
 });
 
+test('a client that finds no place is told so', async () => {
+  const silent = Array.from({ length: 40 }, () => new RawMcp(mcpSocketOf(daemon)));
+  await until(() => silent.some((it) => it.closed && it.answers[0]?.error?.code === -32006));
+  for (const it of silent) it[Symbol.dispose]();
+});
+
 test('initialize a hundred times, in both eras and between calls, is served as it can be', async () => {
   using raw = await opened();
   for (let at = 0; at < 100; at++) {
