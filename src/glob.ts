@@ -239,11 +239,15 @@ function toSet(inside: readonly number[]): CharacterSet {
 }
 
 function toWildcard(tokens: readonly Token[]): Wildcard {
-  const lastWild = tokens.findLastIndex((it) => typeof it !== 'number' || it < 0);
+  const isWild = (it: Token) => typeof it !== 'number' || it < 0;
+  const lastWild = tokens.findLastIndex(isWild);
   const ending = toText(tokens.slice(lastWild + 1));
   if (lastWild < 0) return { test: (text) => text === ending, literal: ending, ending };
   const plain = tokens.every((it) => typeof it === 'number' && it !== ANY);
-  const test: TextTest = plain ? compileChunks(tokens) : (text) => matchTokens(tokens, text);
+  const beginning = toText(tokens.slice(0, tokens.findIndex(isWild)));
+  const test: TextTest = plain
+    ? compileChunks(tokens)
+    : (text) => text.startsWith(beginning) && text.endsWith(ending) && matchTokens(tokens, text);
   return { test, literal: undefined, ending };
 }
 

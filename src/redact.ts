@@ -118,7 +118,7 @@ class Redaction {
 
 /** `text` with its secrets replaced; the same string where it has none. */
 export function redactText(text: string, onSecret?: OnSecret): string {
-  if (!search.next(text, 0)) return text;
+  if (!search.standsIn(text)) return text;
   const redaction = new Redaction(onSecret);
   const redacted = redaction.push(text, true);
   return redaction.secrets === 0 ? text : redacted;

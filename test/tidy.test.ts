@@ -24,6 +24,7 @@ const MAY_IMPORT: Record<string, string> = {
   powers: '',
   runtime: '',
   glob: 'errors',
+  'held-bytes': '',
   redact: '',
   call: 'errors',
   config: 'command-environment limits paths places providers',
@@ -39,11 +40,12 @@ const MAY_IMPORT: Record<string, string> = {
   'plugin-code': '',
   plugins: 'call errors limits plugin-code pipeline policy powers tools',
   hosts: 'call egress plugin-code sandbox protocol policy errors limits paths powers',
-  pipeline: 'call egress tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
+  pipeline:
+    'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
   providers:
     'call errors hosts limits pipeline policy powers sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
-    'pipeline redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
+    'pipeline held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool': 'call errors limits plugin-code tools/symbols tools/terminals tools/upstream',
   'tools/symbols': '',
   'tools/upstream': '',
@@ -80,7 +82,7 @@ const MAY_IMPORT: Record<string, string> = {
   cli: 'call client config errors limits pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
   workspaces: 'config errors paths places powers',
   daemon: '*',
-  mcp: 'call errors limits powers protocol policy session shown-text store transport tools',
+  mcp: 'call errors limits powers protocol policy providers session shown-text store transport tools',
   'mcp-bridge': 'cli places transport',
   identity: 'hosts sandbox limits powers',
   records: 'errors store session redact limits powers',

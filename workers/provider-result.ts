@@ -2,7 +2,7 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client';
 import { ToolError } from '../src/errors.ts';
 import type { ProvidedData } from '../src/providers/messages.ts';
-import { allWithout, toPlainText } from './provider-text.ts';
+import { allWithout, toPlainText } from '../src/providers/text.ts';
 
 export interface ResultBounds {
   readonly name: string;

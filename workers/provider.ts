@@ -28,11 +28,11 @@ import type { Limits } from '../src/limits.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
 import type { Definition, ProvidedData, ProviderSetup, ToldByProvider } from '../src/providers/messages.ts';
+import { toDefinition, toPlainText, without } from '../src/providers/text.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { connectHttp } from './provider-http.ts';
 import { toData } from './provider-result.ts';
 import { ServerProcess } from './provider-stdio.ts';
-import { toDefinition, toPlainText, without } from './provider-text.ts';
 
 const GATEWAY_FD = 3;
 const NICE = 5;
@@ -109,7 +109,7 @@ async function begin(given: HostSetup): Promise<void> {
           onStderr: (text) => void process.stderr.write(`${toShown(text).trimEnd()}\n`),
           onFailure: fail,
         })
-      : connectHttp(server, limits);
+      : connectHttp(server, { limits, onFailure: fail });
   await client.connect(transport, { timeout: limits.providerStartMs });
   listed = list();
   await listed;

@@ -70,7 +70,10 @@ async function listed(client: ProvidersClient): Promise<ProviderInfo[]> {
 function find(all: readonly ProviderInfo[], name: string): ProviderInfo {
   const found = all.find((it) => it.name === name);
   if (found) return found;
-  throw new CliError(EXIT.USAGE, `there is no provider ${name}; there are: ${all.map((it) => it.name).join(', ')}`);
+  throw new CliError(
+    EXIT.USAGE,
+    `there is no provider ${name}; there are: ${all.map((it) => it.name).join(', ') || 'none'}`,
+  );
 }
 
 const isPending = ({ state }: ProvidedTool): boolean => state === 'changed' || state === 'new';
@@ -90,18 +93,31 @@ function showTool(it: ProvidedTool): void {
   const { tool, name, state, reason, accepted, offered } = it;
   const mark = isPending(it) ? `   ${markOf(it)}` : '';
   print(showLine(`  ${state.padEnd(9)} ${name ?? tool}${mark}${reason === undefined ? '' : `: ${reason}`}`));
-  const [was, is] = [linesOf(accepted), linesOf(offered)];
-  for (const line of was.filter((one) => !is.includes(one))) print(`    - ${line}`);
-  for (const line of is.filter((one) => !was.includes(one))) print(`    + ${line}`);
+  for (const line of changesOf(accepted, offered)) print(`    ${line}`);
 }
 
 /** Longer ones are shown in parts: nothing that a person accepts may be left out. */
 const PART_CHARS = 500;
 
-function linesOf(definition: unknown): string[] {
-  if (definition === undefined) return [];
-  return JSON.stringify(definition, null, 1)
-    .split('\n')
-    .flatMap((line) => line.match(new RegExp(`.{1,${PART_CHARS}}`, 'gsu')) ?? [])
-    .map(showLine);
+/** What is said no more (`-`) and what is new (`+`), each with where it is said: the same words elsewhere are another thing. */
+export function changesOf(accepted: unknown, offered: unknown): string[] {
+  const [was, is] = [accepted, offered].map((it) => (it === undefined ? [] : statementsOf(it, '')));
+  const shown = (sign: string, lines: readonly string[] = [], others: readonly string[] = []) => {
+    const known = new Set(others);
+    const parts = lines.filter((it) => !known.has(it)).flatMap((line) => line.match(PARTS) ?? []);
+    return parts.map((part) => `${sign} ${showLine(part)}`);
+  };
+  return [...shown('-', was, is), ...shown('+', is, was)];
+}
+
+const PARTS = new RegExp(`.{1,${PART_CHARS}}`, 'gsu');
+
+/** A line for each value that holds no others: `inputSchema.properties.text.type: "string"`. */
+function statementsOf(value: unknown, path: string): string[] {
+  const entries = typeof value === 'object' && value !== null ? Object.entries(value) : [];
+  if (entries.length === 0) return [`${path}: ${JSON.stringify(value)}`];
+  return entries.flatMap(([key, it]) => {
+    const name = /^[\w$-]+$/.test(key) ? key : JSON.stringify(key);
+    return statementsOf(it, path === '' ? name : `${path}.${name}`);
+  });
 }

@@ -7,6 +7,7 @@ import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { encodeJson } from '../protocol/json.ts';
+import { type ProvidedData, providedData } from '../providers/messages.ts';
 
 type Block = CallToolResult['content'][number];
 
@@ -83,38 +84,10 @@ function addResult(body: Body, result: ToolResult): void {
     body.link(truncated.ref, truncated.bytesTotal, `[not all output is here; all ${truncated.bytesTotal} bytes are in`);
 }
 
-/** Data of tools that give content of kinds, as those of external providers do. */
-interface Provided {
-  readonly content: readonly ProvidedBlock[];
-  readonly structured?: Record<string, unknown>;
-}
-
-type ProvidedBlock =
-  | { readonly type: 'text'; readonly text: string }
-  | { readonly type: 'image' | 'audio'; readonly mimeType: string; readonly data: string }
-  | {
-      readonly type: 'resource';
-      readonly uri: string;
-      readonly mimeType?: string;
-      readonly text?: string;
-      readonly data?: string;
-    }
-  | {
-      readonly type: 'resource_link';
-      readonly uri: string;
-      readonly name: string;
-      readonly mimeType?: string;
-      readonly description?: string;
-    }
-  | { readonly type: 'other'; readonly kind: string };
-
-const KINDS: ReadonlySet<unknown> = new Set(['text', 'image', 'audio', 'resource', 'resource_link', 'other']);
-
-function providedIn(data: unknown): Provided | undefined {
-  const content = typeof data === 'object' && data !== null && 'content' in data ? data.content : undefined;
-  if (!Array.isArray(content) || !content.every((it) => KINDS.has((it as { type?: unknown } | null)?.type)))
-    return undefined;
-  return data as Provided;
+/** Content of kinds, as tools of external providers give it; what only looks like it is data like any other. */
+function providedIn(data: unknown): ProvidedData | undefined {
+  const isLikely = typeof data === 'object' && data !== null && 'content' in data && Array.isArray(data.content);
+  return isLikely ? providedData.safeParse(data).data : undefined;
 }
 
 /** Texts as they are, and what is left as JSON behind them. */
@@ -191,7 +164,7 @@ class Body {
   }
 
   /** Adds what a provider gave, in the kinds of MCP. */
-  addProvided(block: ProvidedBlock): void {
+  addProvided(block: ProvidedData['content'][number]): void {
     if (block.type === 'text') return this.add(block.text);
     if (block.type === 'other') return this.add(`[content of a kind that is not passed on: ${block.kind}]`);
     if (block.type === 'resource') {

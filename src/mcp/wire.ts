@@ -3,7 +3,7 @@
  * requests under way, and what a slow reader makes us hold.
  */
 import type { Socket } from 'node:net';
-import { type JSONRPCMessage, ProtocolError, type Transport } from '@modelcontextprotocol/server';
+import { isJSONRPCRequest, type JSONRPCMessage, ProtocolError, type Transport } from '@modelcontextprotocol/server';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -214,6 +214,9 @@ export class Wire implements Transport {
       this.#isFirst = false;
       this.#silent?.cancel();
       const isAnswer = message.method === undefined;
+      // The SDK leaves those without an answer.
+      if (!isAnswer && id !== null && !isJSONRPCRequest(message))
+        throw new RpcError('INVALID_REQUEST', 'not a request: its _meta is not right, or it has members of its own');
       if (!isAnswer && id !== null) this.#assertMayBegin(id, line.length);
       if (this.#options.intercept?.(message, isFirst)) return;
       if (!isAnswer && id !== null) this.#requestBegins(id, line.length);

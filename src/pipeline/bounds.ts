@@ -17,12 +17,15 @@ interface Asked {
 
 /** Of the daemon's own bound and what the layers of a policy say of a tier, and of the tool. */
 export function leastOf(policy: Policy, { tier, key, most, tool }: Asked): number {
-  const names = tool ? [tool.name, ...tool.aliases.map((it) => it.name)] : [];
-  const said = layersOf(policy).flatMap(({ tiers, toolBounds = {} }) => [
-    tiers[tier][key],
-    ...names.map((name) => (Object.hasOwn(toolBounds, name) ? toolBounds[name]?.[key as keyof ToolBounds] : undefined)),
-  ]);
-  return Math.min(most, ...said.filter((it) => it !== undefined));
+  let least = most;
+  for (const { tiers, toolBounds } of layersOf(policy)) {
+    least = Math.min(least, tiers[tier][key] ?? Infinity);
+    if (!toolBounds || !tool) continue;
+    for (const { name } of [tool, ...tool.aliases])
+      if (Object.hasOwn(toolBounds, name))
+        least = Math.min(least, toolBounds[name]?.[key as keyof ToolBounds] ?? Infinity);
+  }
+  return least;
 }
 
 /** How long a call may run, in milliseconds from its start; what its caller allows runs since the call arrived. */

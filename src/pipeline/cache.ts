@@ -38,8 +38,8 @@ export const cache =
     const data = await next(call);
     const { witnesses, truncatedBytes } = call.usage ?? {};
     if (isWitnesses(witnesses, limits.cacheWitnessesMax)) {
-      const bytes = (call.resultBytes ?? 0) + witnesses.length * WITNESS_BYTES;
-      results.put(key, { data, bytes: call.resultBytes ?? 0, truncatedBytes, witnesses }, { bytes });
+      const bytes = (call.heldBytes ?? 0) + witnesses.length * WITNESS_BYTES;
+      results.put(key, { data, bytes: call.heldBytes ?? 0, truncatedBytes, witnesses }, { bytes });
     }
     return data;
   };
@@ -49,7 +49,7 @@ const WITNESS_BYTES = 200;
 
 function give({ data, bytes, truncatedBytes }: CachedResult, call: Call): unknown {
   call.cached = true;
-  call.resultBytes = bytes;
+  call.heldBytes = bytes;
   call.usage = {
     ...{ cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'cache' },
     ...(truncatedBytes !== undefined && { truncatedBytes }),

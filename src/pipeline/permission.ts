@@ -33,12 +33,12 @@ export const permission =
   (next) =>
   async (call) => {
     const { tool, input } = checkedOf(call);
-    const line = tool.commandOf?.(input as never)?.command;
-    await turns.take({ line, session: call.sessionId, signal: call.controller.signal });
+    const line = tool.commandOf?.(input as never);
+    if (line) await turns.take({ line: line.command, session: call.sessionId, signal: call.controller.signal });
     const question = questionOf(call, parts);
     call.question = question;
     call.checked = { ...checkedOf(call), effects: question.effects };
-    assertEnvironment(call.policy, tool.commandOf?.(input as never)?.env ?? {});
+    if (line) assertEnvironment(call.policy, line.env);
     const decided = decide(call.policy, question);
     call.decided = decided;
     call.decision = decided.decision === 'allow' && call.costAsk ? 'ask' : decided.decision;

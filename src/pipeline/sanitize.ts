@@ -1,5 +1,6 @@
 /** What reaches a caller, and is remembered or recorded of it: bounded in size, and without secrets. */
 import { ToolError } from '../errors.ts';
+import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import { type OnSecret, RedactingStream, redactText, redactValue } from '../redact.ts';
 import { leastOf } from './bounds.ts';
@@ -28,9 +29,10 @@ export const sanitize =
       call.output = output;
     }
     const bytesMax = resultBytesMaxOf(call, limits);
-    call.resultBytes = assertSize(data, bytesMax);
+    assertSize(data, bytesMax);
     const shown = redactResult(data, onSecret);
-    if (shown !== data) call.resultBytes = assertSize(shown, bytesMax);
+    if (shown !== data) assertSize(shown, bytesMax);
+    call.heldBytes = heldBytes(shown);
     return shown;
   };
 
@@ -88,9 +90,9 @@ function resultBytesMaxOf({ checked, policy }: Call, { resultBytesMax: most }: L
   return leastOf(policy, { tier: checked.tier, tool: checked.tool, key: 'outputBytes', most });
 }
 
-function assertSize(data: unknown, limit: number): number {
+function assertSize(data: unknown, limit: number): void {
   const used = sizeOf(data);
-  if (used <= limit) return used;
+  if (used <= limit) return;
   throw new ToolError('OUTPUT_LIMIT', `the result is ${used} bytes; at most ${limit} are returned`, {
     suggestion: 'Ask for a part of it.',
     details: { limit, used, enforcedBy: 'daemon' },

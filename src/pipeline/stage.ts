@@ -98,8 +98,8 @@ export interface Call {
   usage?: JobUsage;
   /** Names the log of its output, once there is some. */
   logRef?: string;
-  /** About what the result takes on the wire. */
-  resultBytes?: number;
+  /** About what the result takes in memory. */
+  heldBytes?: number;
   verdict?: Verdict;
 }
 

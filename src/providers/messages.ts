@@ -45,6 +45,8 @@ export const toldByProvider = z.union([
   z.strictObject({ failed: z.string().max(2048) }),
 ]);
 export type ToldByProvider = z.output<typeof toldByProvider>;
+/** What a server offers, as last listed. */
+export type Listed = Readonly<Extract<ToldByProvider, { tools: unknown }>>;
 
 const uri = z.string().max(8192);
 const mimeType = z.string().max(256);

@@ -10,7 +10,7 @@ import type { Powers } from '../powers.ts';
 import { EGRESS_ENVIRONMENT } from '../sandbox/listener-program.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
-import { type ProviderSetup, type ToldByProvider, toldByProvider } from './messages.ts';
+import { type Listed, type ProviderSetup, toldByProvider } from './messages.ts';
 import type { ProviderSettings, SecretSource } from './settings.ts';
 
 export interface ProcessParts {
@@ -32,7 +32,7 @@ export interface ProcessOptions {
   /** Ends it. */
   readonly signal: AbortSignal;
   /** Hears its tools each time they are listed. */
-  readonly onTools: (told: Extract<ToldByProvider, { tools: unknown }>, host: Host) => void;
+  readonly onTools: (told: Listed, host: Host) => void;
 }
 
 /** Runs the provider until it ends, and resolves with why it did. Throws SANDBOX_UNAVAILABLE, QUEUE_FULL. */

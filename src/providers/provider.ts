@@ -10,19 +10,12 @@ import type { Powers, Timer } from '../powers.ts';
 import { NO_MASKS } from '../sandbox/masks.ts';
 import type { Upstream } from '../tools/upstream.ts';
 import { backoffMs } from './backoff.ts';
-import { type Definition, providedData } from './messages.ts';
+import { type Listed, providedData } from './messages.ts';
 import { type ProcessParts, runProvider, workspaceOf } from './process.ts';
 import type { ProviderSettings } from './settings.ts';
 
 /** `idle`: ended since nobody called, started by the next call. `waiting`: ended, to be started anew. */
 export type ProviderState = 'starting' | 'ready' | 'idle' | 'waiting' | 'stopped';
-
-/** What its server offers, as last listed. */
-export interface Listed {
-  readonly tools: readonly Definition[];
-  readonly refused: readonly { readonly name: string; readonly reason: string }[];
-  readonly server: { readonly name: string; readonly version: string };
-}
 
 export interface ProviderOptions {
   readonly settings: ProviderSettings;
@@ -250,7 +243,7 @@ export class Provider {
   ): ToolError {
     const retryAfterMs = Math.max(0, Math.round(this.#retryAtMs - this.#powers.monotonicMs()));
     return new ToolError('PROVIDER_UNAVAILABLE', `provider ${this.settings.name} ${why}`, {
-      suggestion: 'Its operator sees more with `ringfence providers`.',
+      suggestion: 'Its operator sees more with `ringfence providers list`.',
       details: { retryAfterMs },
     });
   }

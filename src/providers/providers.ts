@@ -10,12 +10,12 @@ import type { AuditEntry } from '../store/audit-log.ts';
 import type { Pin, ProviderPins } from '../store/provider-pins.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { Upstream } from '../tools/upstream.ts';
-import { type Definition, definition } from './messages.ts';
+import { type Definition, definition, type Listed } from './messages.ts';
 import { toolName } from './names.ts';
 import { type ProcessParts, workspaceOf } from './process.ts';
-import { type Listed, Provider, type ProviderState } from './provider.ts';
+import { Provider, type ProviderState } from './provider.ts';
 import type { ProviderSettings } from './settings.ts';
-import { assertPresentable, isOffered, toNamedTool } from './tool.ts';
+import { isOffered, takeListed, toNamedTool } from './tool.ts';
 
 /**
  * Of one tool: `accepted` is offered; `changed` and `new` are not until an operator accepts them; `gone` was accepted and is
@@ -170,7 +170,7 @@ export class Providers implements Upstreams, AsyncDisposable {
 
   #takeList(name: string, given: Listed): void {
     const entry = this.#entry(name);
-    const listed = this.#presentable(entry, given);
+    const listed = takeListed(given, { settings: entry.provider.settings, limits: this.#parts.limits });
     entry.listed = listed;
     entry.offers = new Map(listed.tools.map((it) => [it.name, { definition: it, digest: subjectHash(name, it) }]));
     if (!this.#options.pins.isKnown(name)) this.#pin(name, entry, listed.tools, 'first sight');
@@ -180,29 +180,6 @@ export class Providers implements Upstreams, AsyncDisposable {
       this.#parts.powers.log.warn({ provider: name, tools }, 'tools wait for `ringfence providers accept`');
     }
     this.#publish(name, entry);
-  }
-
-  /** What is no tool that can be listed is refused, whatever its host let through. */
-  #presentable({ provider }: Entry, { tools, refused, ...rest }: Listed): Listed {
-    const { limits } = this.#parts;
-    const wrong = tools.flatMap((it) => {
-      const options = {
-        settings: provider.settings,
-        name: it.name,
-        digest: '',
-        definition: it,
-        limits,
-        assertAccepted() {},
-      };
-      try {
-        assertPresentable(toNamedTool(options));
-        return [];
-      } catch (error) {
-        return [{ name: it.name, reason: `its schema is none: ${(error as Error).message.slice(0, 200)}` }];
-      }
-    });
-    const good = tools.filter((it) => !wrong.some(({ name }) => name === it.name));
-    return { ...rest, tools: good, refused: [...refused, ...wrong] };
   }
 
   #pin(name: string, { pins, offers }: Entry, definitions: readonly Definition[], by: string): void {
@@ -250,7 +227,7 @@ export class Providers implements Upstreams, AsyncDisposable {
     if (pins.get(tool)?.digest === digest && (!offers || offers.get(tool)?.digest === digest)) return;
     const what = offers && !offers.has(tool) ? 'is not offered any more' : 'is not what was accepted any more';
     throw new ToolError('TOOL_DISABLED', `${tool} of provider ${provider} ${what}`, {
-      suggestion: `An operator sees what changed with \`ringfence providers ${provider}\`, and accepts it with \`ringfence providers accept ${provider}\`.`,
+      suggestion: `An operator sees what changed with \`ringfence providers list ${provider}\`, and accepts it with \`ringfence providers accept ${provider}\`.`,
       details: { provider, tool },
     });
   }

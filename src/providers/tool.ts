@@ -8,8 +8,9 @@ import { declarationsOf } from '../tools/declarations.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
 import { defineTool, type Tool } from '../tools/tool.ts';
-import { type Definition, providedData } from './messages.ts';
+import { type Definition, type Listed, providedData } from './messages.ts';
 import type { ProviderSettings } from './settings.ts';
+import { toDefinition } from './text.ts';
 
 export interface ToolOptions {
   readonly settings: ProviderSettings;
@@ -50,6 +51,32 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     },
   };
 }
+
+/** What of a list can be offered, as it may be shown, whatever its host let through. Each other tool is refused with its reason. */
+export function takeListed(
+  { tools, refused, ...rest }: Listed,
+  { settings, limits }: Pick<ToolOptions, 'settings' | 'limits'>,
+): Listed {
+  const good = new Map<string, Definition>();
+  const wrong: { name: string; reason: string }[] = [];
+  for (const it of tools) {
+    try {
+      if (good.has(it.name)) throw new Error('another tool has this name');
+      const definition = toDefinition(it, limits);
+      assertPresentable(
+        toNamedTool({ ...{ settings, definition, limits }, name: it.name, digest: '', assertAccepted() {} }),
+      );
+      good.set(it.name, definition);
+    } catch (error) {
+      const { name, message } = error as Error;
+      const reason = name === 'TypeError' ? `its schema is none: ${message}` : message;
+      wrong.push({ name: it.name, reason: reason.slice(0, REASON_CHARS) });
+    }
+  }
+  return { ...rest, tools: [...good.values()], refused: [...refused, ...wrong] };
+}
+
+const REASON_CHARS = 300;
 
 /** Throws where its schema is none that lists of tools can be made of: one such tool would spoil everybody's list. */
 export function assertPresentable({ tool }: NamedTool): void {

@@ -16,6 +16,12 @@ export interface Found {
 
 /** Shortest literal; what is skipped in one step is one less. */
 const LITERAL_CHARS_MIN = 3;
+/** Shorter texts are looked at by characters. */
+const WORDS_CHARS_MIN = 64;
+const PIECE_CHARS = 16 * 1024;
+/** A piece of a text, a byte each. */
+const piece = Buffer.allocUnsafeSlow(PIECE_CHARS);
+const pieceWords = new Uint16Array(piece.buffer, 0, PIECE_CHARS / 2);
 const pair = (a: number, b: number) => ((a & 255) << 8) | (b & 255);
 const triple = (a: number, b: number, c: number) => (((a & 255) * 31 + (b & 255)) * 31 + (c & 255)) & 0x7fff;
 
@@ -49,7 +55,6 @@ export class LiteralSearch {
   /** The first literal at or after `from`. */
   next(text: string, from: number): Found | undefined {
     const shifts = this.#shifts;
-    const bucketOf = this.#bucketOf;
     for (let last = from + LITERAL_CHARS_MIN - 1; last < text.length; ) {
       const before = text.charCodeAt(last - 1);
       const code = text.charCodeAt(last);
@@ -59,12 +64,36 @@ export class LiteralSearch {
         continue;
       }
       const at = last - LITERAL_CHARS_MIN + 1;
-      const bucket = bucketOf[triple(text.charCodeAt(at), before, code)] as number;
-      const entry = bucket === 0 ? undefined : this.#buckets[bucket]?.find((it) => standsAt(it, text, at));
+      const entry = this.#entryAt(text, at);
       if (entry) return { at, end: at + entry.literal.length, rules: entry.rules };
       last += 1;
     }
     return undefined;
+  }
+
+  /**
+   * Whether any literal stands in `text`: its characters' low bytes by words, as `nextInBytes`, and the text itself where one
+   * may stand. For a first look, which ends it for most texts: asked again and again it would copy the text each time.
+   */
+  standsIn(text: string): boolean {
+    if (text.length < WORDS_CHARS_MIN) return this.next(text, 0) !== undefined;
+    const words = this.#words;
+    // No word of an even address is cut by the end of a piece.
+    for (let from = 0; from < text.length; from += PIECE_CHARS) {
+      const count = piece.write(text.slice(from, from + PIECE_CHARS), 'latin1') >> 1;
+      for (let i = 0; i < count; i++) {
+        if (words[pieceWords[i] as number] === 0) continue;
+        const at = from + 2 * i;
+        if (this.#entryAt(text, at) || (at > 0 && this.#entryAt(text, at - 1))) return true;
+      }
+    }
+    return false;
+  }
+
+  #entryAt(text: string, at: number): Entry | undefined {
+    const hash = triple(text.charCodeAt(at), text.charCodeAt(at + 1), text.charCodeAt(at + 2));
+    const bucket = this.#bucketOf[hash] as number;
+    return bucket === 0 ? undefined : this.#buckets[bucket]?.find((it) => standsAt(it, text, at));
   }
 
   /**

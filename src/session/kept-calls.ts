@@ -1,16 +1,21 @@
 /** The calls that a session remembers: those under way, and the newest of those that ended. */
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
+import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import type { Call } from '../pipeline/stage.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
-import { roughBytes } from './outbox.ts';
 
-/** A call that was taken, and what came of it so far. */
-export interface KeptCall {
-  readonly call: Call;
+/** What is remembered of a call, whatever became of it. */
+export interface Remembered {
+  readonly call: Pick<Call, 'id' | 'name' | 'rawInput' | 'options' | 'toolset'>;
   readonly record: CallRecord;
   /** Never rejects. */
   readonly result: Promise<ToolResult>;
+}
+
+/** A call that was taken, and what came of it so far. */
+export interface KeptCall extends Remembered {
+  readonly call: Call;
 }
 
 export interface Filter {
@@ -28,7 +33,7 @@ export interface Page {
 /** Calls that ended and make room for each other only: the first that ended goes first. */
 interface Share {
   /** With the bytes of their inputs and results. */
-  readonly ended: Map<KeptCall, number>;
+  readonly ended: Map<Remembered, number>;
   bytes: number;
   readonly callsMax: number;
   readonly bytesMax: number;
@@ -38,7 +43,8 @@ interface Share {
 const UNHEARD_SHARE = 0.5;
 
 export class KeptCalls {
-  readonly #calls = new Map<string, KeptCall>();
+  readonly #calls = new Map<string, Remembered>();
+  readonly #open = new Map<string, KeptCall>();
   readonly #forgotten: ForgottenIds;
   readonly #own: Share;
   /** Of programs: however many they are, the calls of the client stay. */
@@ -55,15 +61,21 @@ export class KeptCalls {
 
   add(kept: KeptCall): void {
     this.#calls.set(kept.call.id, kept);
+    this.#open.set(kept.call.id, kept);
   }
 
-  get(callId: string): KeptCall | undefined {
+  get(callId: string): Remembered | undefined {
     return this.#calls.get(callId);
+  }
+
+  /** One that is under way. */
+  underWay(callId: string): KeptCall | undefined {
+    return this.#open.get(callId);
   }
 
   /** Those under way. */
   get open(): KeptCall[] {
-    return [...this.#calls.values()].filter(({ record }) => !record.result);
+    return [...this.#open.values()];
   }
 
   /** Whether the id was used by a call that is not remembered any more. */
@@ -101,9 +113,13 @@ export class KeptCalls {
   }
 
   /** It has its result; others make room for it, never the call itself. */
-  ended(kept: KeptCall): void {
-    const { call } = kept;
-    const bytes = roughBytes(call.rawInput) + (call.resultBytes ?? 0);
+  ended({ call, record, result }: KeptCall): void {
+    const { id, name, rawInput, options, toolset } = call;
+    // Its controller, its closures and what the stages found would stay with it: several times what is needed.
+    const kept: Remembered = { call: { id, name, rawInput, options, toolset }, record, result };
+    this.#calls.set(id, kept);
+    this.#open.delete(id);
+    const bytes = heldBytes(call.rawInput) + (call.heldBytes ?? 0);
     const share = isChild(call) ? this.#children : this.#own;
     share.ended.set(kept, bytes);
     share.bytes += bytes;
@@ -123,7 +139,7 @@ export class KeptCalls {
 }
 
 /** Its id is ours, and nobody's to repeat. */
-const isChild = ({ options }: Call): boolean => options.parentCallId !== undefined;
+const isChild = ({ options }: Pick<Call, 'options'>): boolean => options.parentCallId !== undefined;
 
-const isHarmless = ({ toolset, name, options }: Call): boolean =>
+const isHarmless = ({ toolset, name, options }: Remembered['call']): boolean =>
   options.preview === true || (toolset.get(name)?.tool.tier ?? 'read_only') === 'read_only';

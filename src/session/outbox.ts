@@ -1,4 +1,5 @@
 /** What a session tells its client: at once while one is connected, and kept for a while where one may come back. */
+import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import type { Audience } from './link.ts';
 
@@ -16,8 +17,8 @@ export interface Kept {
 }
 
 const OUTPUT = 'call.output';
-/** Of a notice in memory, beside its strings and bytes. */
-const NOTICE_BYTES = 256;
+/** Of a notice in memory, beside its params. */
+const NOTICE_BYTES = 64;
 
 export class Outbox {
   readonly #bytesMax: number;
@@ -79,7 +80,7 @@ export class Outbox {
     const { data } = params;
     // A copy: a chunk of output shares the memory of the frame that it came in.
     const own = data instanceof Uint8Array ? { ...params, data: Buffer.from(data) } : params;
-    const notice = { method, params: own, bytes: NOTICE_BYTES + roughBytes(own) };
+    const notice = { method, params: own, bytes: NOTICE_BYTES + heldBytes(own) };
     this.#waiting.push(notice);
     this.#bytes += notice.bytes;
     if (method === OUTPUT) this.#outputs += 1;
@@ -97,11 +98,4 @@ export class Outbox {
     this.#bytes -= bytes;
     if (method === OUTPUT) this.#outputs -= 1;
   }
-}
-
-/** The strings and bytes of plain data; all that can be large. */
-export function roughBytes(value: unknown): number {
-  if (typeof value === 'string' || value instanceof Uint8Array) return value.length;
-  if (typeof value !== 'object' || value === null) return 8;
-  return Object.values(value).reduce<number>((sum, it) => sum + roughBytes(it), 16);
 }

@@ -142,7 +142,7 @@ export class Session {
 
   /** Ends a call for `reason`; false where it was over, or never was. */
   abort(callId: string, reason: ToolError): boolean {
-    const kept = this.#calls.get(callId);
+    const kept = this.#calls.underWay(callId);
     if (!kept || kept.record.result) return false;
     kept.call.controller.abort(reason);
     return true;

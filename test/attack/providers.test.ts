@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { serveEndless } from '../fixtures/providers/endless.ts';
 import { processesWith, until } from '../support/daemon.ts';
 import { FIXTURE, startProvider, temporaryWorkspace } from '../support/providers.ts';
 
@@ -117,6 +118,17 @@ describe('a server of a provider', () => {
       expect((await it.info()).reason).toContain(tool === 'long' ? 'a message of more than' : 'messages in a second');
     },
   );
+
+  test.each([
+    ['babble', 'messages in a second'],
+    ['long', 'a message of more than'],
+  ])('elsewhere that sends more than it may (%s) is ended', async (tool, reason) => {
+    await using server = await serveEndless();
+    await using it = await startProvider({ url: server.url }, { limits: QUICK });
+    expect(await it.error(`fix__${tool}`)).toMatchObject({ code: 'PROVIDER_UNAVAILABLE' });
+    await it.ready();
+    expect((await it.info()).reason).toContain(reason);
+  });
 
   test('gets no larger result through than it may', async () => {
     await using it = await startProvider({ ...FIXTURE, outputBytes: 10_000 });

@@ -131,6 +131,7 @@ describe('who is not let in', () => {
 
   test('sends what is no message', async () => {
     expect((await post(bearer(), '{')).status).toBe(400);
+    expect((await post(bearer(), initialize.replace('{', '{"more":1,'))).status).toBe(400);
     expect((await post(bearer(), '['.repeat(10_000))).status).toBe(400);
     expect((await post(bearer(), Buffer.alloc(11 * 1024 * 1024, 'x'))).status).toBe(413);
     expect((await post(bearer())).status).toBe(200);

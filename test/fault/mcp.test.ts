@@ -57,6 +57,12 @@ test.each<[string, string | Uint8Array, number]>([
   ['an id that is none', '{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}\n', -32600],
   ['a method that is none', '{"jsonrpc":"2.0","id":1,"method":7}\n', -32600],
   ['params that are none', '{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}\n', -32600],
+  [
+    'a token of progress that is none',
+    '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"progressToken":{}}}}\n',
+    -32600,
+  ],
+  ['a member that there is not', '{"jsonrpc":"2.0","id":1,"method":"ping","more":1}\n', -32600],
   ['a key twice', '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}\n', -32700],
   [
     '10 000 levels',

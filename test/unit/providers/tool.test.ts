@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
 import type { Definition } from '../../../src/providers/messages.ts';
 import { providersSchema, toProviderSettings } from '../../../src/providers/settings.ts';
-import { assertPresentable, toNamedTool } from '../../../src/providers/tool.ts';
+import { assertPresentable, takeListed, toNamedTool } from '../../../src/providers/tool.ts';
 
 const places = { env: {}, toShownFolder: String, toWorkspace: String, toPath: String };
 const named = (inputSchema: object, provider: object = { command: ['a'] }) => {
@@ -40,6 +40,29 @@ describe('a schema that a server made up', () => {
     const input = { a: `${'a'.repeat(40)}!` };
     expect(parse(input)).toEqual(input);
   });
+});
+
+test('what a host that was taken over tells is shown as any other, and no tool twice', () => {
+  const [settings] = toProviderSettings(providersSchema.parse({ fix: { command: ['a'] } }) as never, places);
+  const schema = (description: string) => ({ type: 'object', properties: { a: { description } } });
+  const told = {
+    tools: [
+      { name: 'do', description: 'Does\u202e it\u001b[8m.', inputSchema: schema('x\u200by') },
+      { name: 'do', description: 'Does another thing.', inputSchema: schema('z') },
+      { name: 'do\n\u001b[1A', description: '', inputSchema: schema('z') },
+      { name: 'large', description: '', inputSchema: schema('z'.repeat(100_000)) },
+      { name: 'odd', description: '', inputSchema: { type: 'object', properties: { a: null } } },
+    ],
+    ...{ refused: [], server: { name: 'x', version: '1' } },
+  };
+  const { tools, refused } = takeListed(told, { settings: settings as never, limits: defaultLimits });
+  expect(tools).toEqual([{ name: 'do', description: 'Does it[8m.', inputSchema: schema('xy') }]);
+  expect(refused.map(({ reason }) => reason.slice(0, 25))).toEqual([
+    'another tool has this nam',
+    'a name takes 1 to 128 let',
+    'its schema takes 100055 b',
+    'its schema is none: Canno',
+  ]);
 });
 
 test('a call goes to the host of its provider, and where its parameters say', () => {

@@ -46,7 +46,7 @@ test('over its bytes it loses the oldest output first, and says how much', () =>
 });
 
 test('without output to lose it loses the oldest, and never holds more than its bytes', () => {
-  const outbox = opened(1_000);
+  const outbox = opened(1_200);
   for (let seq = 1; seq <= 100; seq += 1) outbox.notify('call.update', { seq, state: { status: 'x'.repeat(100) } });
   const { peer, heard } = listener();
   expect(outbox.attach(peer)).toEqual({ notices: 2, dropped: 98 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
-import { toDefinition, toPlainText, without } from '../../../workers/provider-text.ts';
+import { toDefinition, toPlainText, without } from '../../../src/providers/text.ts';
 
 const tool = (more: object) => toDefinition({ name: 'a', inputSchema: { type: 'object' }, ...more }, defaultLimits);
 const nested = (depth: number): object => (depth === 0 ? {} : { properties: nested(depth - 1) });

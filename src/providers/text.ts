@@ -1,6 +1,9 @@
-/** What a provider's server says, made harmless before anybody reads it: bounded, without control characters and without secrets. */
-import type { Limits } from '../src/limits.ts';
-import type { Definition } from '../src/providers/messages.ts';
+/**
+ * What a provider's server says, made harmless before anybody reads it: bounded, without control characters and without secrets.
+ * Its host does so where it parses, and the gateway again what is shown of tools: a server may take its host over.
+ */
+import type { Limits } from '../limits.ts';
+import type { Definition } from './messages.ts';
 
 /**
  * What a terminal or a model takes for something else than it shows: control characters and escape sequences, marks that
@@ -29,7 +32,7 @@ export function allWithout(secrets: readonly string[], value: unknown): unknown 
 }
 
 /** Throws an Error that says why a tool can't be offered. */
-export function toDefinition(tool: Record<string, unknown>, limits: Limits): Definition {
+export function toDefinition(tool: Readonly<Record<string, unknown>>, limits: Limits): Definition {
   const { name, title, description = '', inputSchema, outputSchema, annotations } = tool;
   if (typeof name !== 'string' || !/^[\w./-]{1,128}$/.test(name))
     throw new Error('a name takes 1 to 128 letters, digits and _ . / -');
