@@ -211,6 +211,10 @@ export const limitsSchema = z.strictObject({
   watchAnswerMs: ms().default(200),
   /** Changed files in the result of one command; their number is told. */
   filesChangedMax: count().default(200),
+  /** HTTP requests of calls at once, over all sessions; each may hold its body and that of its answer. */
+  httpRequestsMax: count().default(32),
+  /** Of these, those of one session: a server that is slow is waited for by its own callers. */
+  sessionHttpRequestsMax: count().default(8),
   /** Body of an answer to an HTTP request that a caller gets; what is beyond it is cut. */
   httpBodyBytesMax: bytes().default(MiB),
   /** Open files of a host or a command. */

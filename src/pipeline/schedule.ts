@@ -32,7 +32,7 @@ export const schedule =
 
 /** Programs have places of their own: they wait for calls, which must find theirs. */
 function placeOf(
-  { isolated, upstream }: Tool,
+  { isolated, upstream, connects }: Tool,
   tier: Tier,
   { call, limits }: { call: Call; limits: Limits },
 ): Pick<Place, 'line' | 'places' | 'placesOfSession'> {
@@ -42,6 +42,8 @@ function placeOf(
     const { provider, places } = upstream;
     return { line: `provider\0${provider}`, places, placesOfSession: places };
   }
+  // No host makes it, but the one egress process.
+  if (connects) return { line: 'http', places: limits.httpRequestsMax, placesOfSession: limits.sessionHttpRequestsMax };
   const places = placesOf(tier, limits);
   const placesOfSession = tier === 'execute' ? limits.sessionCommandsMax : places;
   return { line: `${tier}\0${call.workspace}`, places, placesOfSession };

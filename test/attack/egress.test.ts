@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
+import { defaultLimits } from '../../src/limits.ts';
 import { ALLOW_COMMANDS, dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let server: Server;
@@ -27,6 +28,32 @@ afterAll(async () => {
   await client[Symbol.asyncDispose]();
   await daemon[Symbol.asyncDispose]();
   server.close();
+});
+
+test('a session whose HTTP requests are never answered holds up no other', async () => {
+  let waiting = 0;
+  const slow = createServer((incoming, response) => {
+    if (incoming.url === '/never') waiting += 1;
+    else response.end('served');
+  });
+  await new Promise<void>((done) => void slow.listen(0, '127.0.0.1', done));
+  const at = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
+  const network = `network: { allow: ["${at.slice('http://'.length)}"] }`;
+  await using own = await startDaemon({ policy: `tiers:\n  external_api: { decision: allow, ${network} }\n` });
+  await using hog = await own.connect();
+  await using other = await own.connect();
+  const { sessionHttpRequestsMax } = defaultLimits;
+  const ending = new AbortController();
+  const hanging = Array.from({ length: 3 * sessionHttpRequestsMax }, () =>
+    hog.call('http_request', { url: `${at}/never` }, { signal: ending.signal }),
+  );
+  await until(() => waiting >= sessionHttpRequestsMax);
+  expect(await other.call('http_request', { url: at })).toMatchObject({ success: true, data: { body: 'served' } });
+  expect(waiting).toBe(sessionHttpRequestsMax);
+  ending.abort();
+  await Promise.all(hanging);
+  slow.closeAllConnections();
+  slow.close();
 });
 
 const policyOf = (...hosts: string[]) =>

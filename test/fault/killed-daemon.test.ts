@@ -43,3 +43,33 @@ test('no effect of a thousand calls is without its intent, and outcomes that nob
     rmSync(workspace, { recursive: true, force: true });
   }
 });
+
+test('no effect of a program is without two intents, its own call and the program, though that one was not waited for', async () => {
+  const stateDir = temporaryDir('state');
+  const workspace = temporaryDir('ws');
+  try {
+    const killed = await startDaemon({ stateDir, workspace });
+    const client = await killed.connect();
+    const code = "for (let i = 0; i < 900; i++) await tools.file_write({ path: `f${i}`, content: 'x' });";
+    const call = client.call('code_run', { code }).catch(() => undefined);
+    const written = () => readdirSync(workspace).filter((it) => /^f\d+$/.test(it));
+    await until(() => written().length > 20, 30_000);
+    killed.process.kill('SIGKILL');
+    await killed.ended;
+    await call;
+    await client[Symbol.asyncDispose]();
+
+    await using daemon = await startDaemon({ stateDir, workspace });
+    await using operator = await daemon.connect({ role: 'operator' });
+    const filter = { kind: 'intent', order: 'oldest', limit: 1000 };
+    const { entries } = (await operator.request('audit.query', filter)) as { entries: AuditRecord[] };
+    const [program, ...children] = entries;
+    expect(program?.tool).toBe('code_run');
+    expect(children.every((it) => it.detail?.parentCallId === program?.callId)).toBe(true);
+    const intended = new Set(children.map((it) => (it.input as { path: string }).path));
+    expect(written().filter((it) => !intended.has(it))).toEqual([]);
+  } finally {
+    rmSync(stateDir, { recursive: true, force: true });
+    rmSync(workspace, { recursive: true, force: true });
+  }
+});
