@@ -34,7 +34,8 @@ export const permission =
   async (call) => {
     const { tool, input } = checkedOf(call);
     const line = tool.commandOf?.(input as never);
-    if (line) await turns.take({ line: line.command, session: call.sessionId, signal: call.controller.signal });
+    // Each call waits a turn, with a command line or without: none overtakes one that came before it.
+    await turns.take({ line: line?.command, session: call.sessionId, signal: call.controller.signal });
     const question = questionOf(call, parts);
     call.question = question;
     call.checked = { ...checkedOf(call), effects: question.effects };

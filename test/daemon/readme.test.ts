@@ -17,7 +17,7 @@ const shellBlocks = [...readme.matchAll(/^```sh\n([\s\S]*?)^```/gm)]
   .filter((it) => it.includes('bin/ringfence.js'));
 
 test('its shell commands work as they stand', async () => {
-  expect(shellBlocks.length).toBe(3);
+  expect(shellBlocks.length).toBe(4);
   const env = { PATH: `${root}/node_modules/.bin:/usr/bin:/bin`, HOME: home };
   for (const block of shellBlocks) {
     const { stdout } = await run('bash', ['-ec', block], { cwd: root, env });
