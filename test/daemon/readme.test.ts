@@ -21,7 +21,7 @@ test('its shell commands work as they stand', async () => {
   const env = { PATH: `${root}/node_modules/.bin:/usr/bin:/bin`, HOME: home };
   for (const block of shellBlocks) {
     const { stdout } = await run('bash', ['-ec', block], { cwd: root, env });
-    expect(stdout).toMatch(/README\.md|uid=|entries/);
+    expect(stdout).toMatch(/README\.md|uid=|entries|mcpServers/);
     await until(() => processesWith(home).length === 0);
   }
 }, 60_000);
