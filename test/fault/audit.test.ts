@@ -61,7 +61,8 @@ test.each([30, 400, 1000])(
     expect(effects.length).toBeGreaterThan(Math.min(killAt, 999));
     expect(effects.filter((it) => !intents.has(it))).toEqual([]);
     for (const [callId, { outcome }] of intents) expect(outcome).toBe(ended.has(callId) ? undefined : 'unknown');
-    expect(ended.size).toBeLessThan(intents.size); // Outcomes of the last ten milliseconds were still waiting.
+    // Outcomes of the last ten milliseconds were still waiting, unless that was all of them.
+    if (killAt < 1000) expect(ended.size).toBeLessThan(intents.size);
     log.append({ kind: 'session', sessionId: 's', principal: 'p' });
     expect(await log.verify()).toMatchObject({ ok: true, entries: found.length + 1 });
   },
