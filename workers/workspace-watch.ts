@@ -40,7 +40,8 @@ export class WorkspaceWatch {
         directoriesMax: limits.watchedDirectoriesMax,
         namesMax: limits.watchedNamesMax,
       } satisfies WatchSetup,
-      resourceLimits: { maxOldGenerationSizeMb: limits.watchHeapMb },
+      // What is young there is a turn's events: without a bound V8 takes 16 MiB for it.
+      resourceLimits: { maxOldGenerationSizeMb: limits.watchHeapMb, maxYoungGenerationSizeMb: 2 },
     });
     this.#worker.unref();
     this.#worker.on('message', (message: FromWatch) => this.#asked.get(message.run)?.(message));

@@ -1,6 +1,7 @@
 /** The daemon's SQLite files: who may open them, and how they are written. */
 import { chmodSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
+import { ToolError } from '../errors.ts';
 
 /** Opens a database that only its owner can read. What is committed survives the daemon's end, if not a power cut. */
 export function openDatabase(path: string): DatabaseSync {
@@ -27,3 +28,14 @@ export function acquireLock(path: string): Disposable | undefined {
 }
 
 const SQLITE_BUSY = 5;
+
+/** Runs work on a store; whatever it throws becomes STORE_FAILED, which says that `what` can't be had. */
+export const storing =
+  (what: string) =>
+  <T>(work: () => T): T => {
+    try {
+      return work();
+    } catch (cause) {
+      throw new ToolError('STORE_FAILED', `${what} can not be read or written at the moment`, { cause });
+    }
+  };

@@ -1,8 +1,9 @@
 /** Which tools of external providers were accepted, by the digest of their whole definition; what comes under the same name later is compared with it. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
-import { openDatabase } from './database.ts';
+import { openDatabase, storing } from './database.ts';
+
+const attempt = storing('what was accepted of providers');
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS pins (provider TEXT NOT NULL, tool TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL,
@@ -74,15 +75,5 @@ export class ProviderPins implements Disposable {
 
   [Symbol.dispose](): void {
     this.#database.close();
-  }
-}
-
-function attempt<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (cause) {
-    throw new ToolError('STORE_FAILED', 'what was accepted of providers can not be read or written at the moment', {
-      cause,
-    });
   }
 }

@@ -1,9 +1,10 @@
 /** What tools keep of a workspace from call to call: plain data under a name, of which nothing else is known here. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import { openDatabase } from './database.ts';
+import { openDatabase, storing } from './database.ts';
+
+const attempt = storing('what tools keep');
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS states (name TEXT NOT NULL, workspace TEXT NOT NULL, value TEXT NOT NULL,
@@ -46,13 +47,5 @@ export class ToolStates implements Disposable {
 
   [Symbol.dispose](): void {
     this.#database.close();
-  }
-}
-
-function attempt<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (cause) {
-    throw new ToolError('STORE_FAILED', 'what tools keep can not be read or written at the moment', { cause });
   }
 }

@@ -6,10 +6,11 @@ import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import { openDatabase } from './database.ts';
+import { openDatabase, storing } from './database.ts';
+
+const attempt = storing('what can be undone');
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, call_id TEXT NOT NULL, session_id TEXT NOT NULL,
@@ -264,12 +265,4 @@ function prepare(database: DatabaseSync): Statements {
       ORDER BY workspace = :workspace DESC, principal = :principal DESC, begun_ms DESC LIMIT 1`),
     oldest: database.prepare('SELECT key, begun_ms FROM calls WHERE undo IS NOT NULL ORDER BY begun_ms LIMIT 1'),
   };
-}
-
-function attempt<T>(work: () => T): T {
-  try {
-    return work();
-  } catch (cause) {
-    throw new ToolError('STORE_FAILED', 'what can be undone can not be read or written at the moment', { cause });
-  }
 }

@@ -49,7 +49,7 @@ test('a command whose output is not taken stops writing, and gives all of it onc
   expect(came).toBeLessThan(2 * limits.outputWindowBytes);
   expect(existsSync(join(workspace, 'written'))).toBe(false);
   const { pid } = await run('true', never);
-  expect(Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])).toBeLessThan(180 * KiB);
+  expect(Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])).toBeLessThan(160 * KiB);
   room.resolve();
   expect((await running).result).toMatchObject({ ok: true, usage: { outputBytes: bytes } });
   expect(came).toBe(bytes);

@@ -23,7 +23,7 @@ test('a result without secrets passes as it is, with what it takes', async () =>
   const data = { content: 'é', lines: [1] };
   const { result, call } = await run(async () => data);
   expect(result).toBe(data);
-  expect(call.heldBytes).toBeGreaterThan(0);
+  expect(call.heldBytes).toBe(185 + 7 + (16 + 1) + 5 + (33 + 8 + 16));
 });
 
 test('secrets in a result are hidden and counted, and what stands under the name of one is data', async () => {
