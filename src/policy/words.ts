@@ -198,8 +198,9 @@ function resolveTilde(atoms: readonly Atom[], home: string): readonly Atom[] | u
   // Bash expands it in arguments that look like assignments too: `dd if=~/x`.
   const [, name, tilde] = /^([A-Za-z_][A-Za-z0-9_]*\+?=)?(~.*)$/.exec(prefix) ?? [];
   const isCut = slash < 0 && rest.length > 0;
-  if (tilde === undefined || isCut) return isAssignedTilde(first) ? undefined : atoms;
-  if (tilde !== '~' || first.text.includes(':~')) return undefined;
+  // Behind quotes, too: `x='a':~`.
+  if (tilde === undefined || isCut) return atoms.some(isAssignedTilde) ? undefined : atoms;
+  if (tilde !== '~' || atoms.some((it) => it.kind === 'plain' && it.text.includes(':~'))) return undefined;
   return [{ kind: 'quoted', text: `${name ?? ''}${home}` }, { kind: 'plain', text: after }, ...rest];
 }
 

@@ -25,6 +25,10 @@ describe('words', () => {
       ...['a=/home/person/y', '~'],
     ]);
   });
+  test('with a home behind quotes and a colon are left to the shell', () => {
+    expect(words(`a x='b':~ x="b":~/c ~"b":~`)).toEqual(['a', undefined, undefined, undefined]);
+    expect(words(`a x='b:'c x="~"`)).toEqual(['a', 'x=b:c', 'x=~']);
+  });
   test('of braces that are too many are left to the shell', () => {
     expect(words(`a ${'{b,c}'.repeat(12)} {1..9..2}`)).toEqual(['a', undefined, undefined]);
   });
