@@ -10,6 +10,7 @@ import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/
 import { CommandGroups } from '../src/sandbox/command-group.ts';
 import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
+import { WaitingSandbox } from '../src/sandbox/waiting-sandbox.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
 import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
@@ -84,6 +85,10 @@ export default async function run({ job, place }: PlacedJob): Promise<JobReturn>
     running.delete(job.id);
     clock.end(job.id);
     places.leave(place);
+    // After the result is on its way, and while nobody waits for another.
+    powers.after(0, () => {
+      if (running.size === 0) command?.waiting?.prepare();
+    });
   }
 }
 
@@ -184,7 +189,9 @@ function prepare({ filter, ...sandbox }: NonNullable<HostSetup['command']>): Com
     };
     const watchdog = new Watchdog(limits, powers);
     const groups = setup.groups && new CommandGroups(setup.groups, limits, powers);
-    return { ...sandbox, ...(groups && { groups }), filterFile: `/proc/self/fd/${fd}`, limits, rlimits, watchdog };
+    const filterFile = `/proc/self/fd/${fd}`;
+    const base = { ...sandbox, ...(groups && { groups }), filterFile, limits, rlimits, watchdog };
+    return { ...base, waiting: new WaitingSandbox(base, powers) };
   } finally {
     rmSync(folder, { recursive: true });
   }

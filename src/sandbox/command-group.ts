@@ -7,7 +7,6 @@ import { openSync, writeFileSync, writeSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
-import { isDeepStrictEqual } from 'node:util';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -39,8 +38,6 @@ export class CommandGroups {
   readonly #watched = new Set<CommandGroup>();
   /** Of commands that ended; the kernel may still count a process that is gone. */
   readonly #waiting = new Set<Group>();
-  /** For the next command, made while nobody waits. */
-  #spare: Limited | undefined;
   #next = 1;
   #looks = false;
 
@@ -59,7 +56,7 @@ export class CommandGroups {
   open(bounds: CommandBounds): CommandGroup {
     const limits = this.#limitsOf(bounds);
     return new CommandGroup({
-      ...{ group: this.#take(limits), limits, home: this.#home, bounds, enforcedBy: this.enforcedBy },
+      ...{ group: this.#make(limits), limits, home: this.#home, bounds, enforcedBy: this.enforcedBy },
       onWatch: (it) => {
         this.#watched.add(it);
         this.#lookLater();
@@ -68,10 +65,7 @@ export class CommandGroups {
         this.#watched.delete(it);
         this.#waiting.add(group);
         // After the result is on its way.
-        this.#powers.after(0, () => {
-          this.#remove();
-          this.#prepare(limits);
-        });
+        this.#powers.after(0, () => this.#remove());
       },
     });
   }
@@ -81,39 +75,18 @@ export class CommandGroups {
     return { memoryBytes: memoryMb * 1024 * 1024, tasks };
   }
 
-  #take(limits: Required<GroupLimits>): Group {
-    const spare = this.#spare;
-    this.#spare = undefined;
-    if (spare && isDeepStrictEqual(spare.limits, limits)) return spare.group;
-    if (spare) this.#waiting.add(spare.group);
-    try {
-      return this.#make(limits);
-    } catch (error) {
-      throw new ToolError('SANDBOX_UNAVAILABLE', `no control group for this command: ${(error as Error).message}`);
-    }
-  }
-
   #make(limits: Required<GroupLimits>): Group {
     if (this.#waiting.size > WAITING_PER_COMMAND * this.#limits.hostCommandsMax)
-      throw new Error(`${this.#waiting.size} groups of ended commands can not be removed`);
+      throw none(`${this.#waiting.size} groups of ended commands can not be removed`);
     const group = groupBelow(this.#place.group, `${this.#next++}`);
     try {
       makeGroup(group);
       limitGroup(group, limits);
     } catch (error) {
       removeGroup(group);
-      throw error;
+      throw none((error as Error).message);
     }
     return group;
-  }
-
-  #prepare(limits: Required<GroupLimits>): void {
-    if (this.#spare) return;
-    try {
-      this.#spare = { group: this.#make(limits), limits };
-    } catch {
-      // The next command tries again, and says why not.
-    }
   }
 
   #remove(): void {
@@ -133,10 +106,8 @@ export class CommandGroups {
   }
 }
 
-interface Limited {
-  readonly group: Group;
-  readonly limits: Required<GroupLimits>;
-}
+const none = (why: string): ToolError =>
+  new ToolError('SANDBOX_UNAVAILABLE', `no control group for this command: ${why}`);
 
 interface Options {
   readonly group: Group;

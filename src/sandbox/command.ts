@@ -2,23 +2,24 @@
  * One command in a sandbox of its own: started, fed, read to its bounds, ended. Runs in an execute host.
  * Everything that a command starts lives in its pid namespace and dies with it, `setsid` or not.
  */
-import type { ChildProcess, SpawnOptions } from 'node:child_process';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import type { ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import type { Denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
-import type { CommandGroup, CommandGroups } from './command-group.ts';
+import { COMMAND_STATUS_FD } from './bubblewrap.ts';
+import type { CommandGroups } from './command-group.ts';
+import { type Begun, begin, shapeOf, tell } from './command-start.ts';
 import { Status } from './command-status.ts';
 import { HeadAndTail } from './head-and-tail.ts';
-import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
-import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
+import type { Masks } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
-import { COMPUTED, type Rlimits, toBashArgs } from './prologue.ts';
+import type { Rlimits } from './prologue.ts';
+import type { WaitingSandbox } from './waiting-sandbox.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
 
 /** Why a command is to end: it may first be asked to. */
@@ -74,6 +75,8 @@ export interface CommandSetup {
   readonly watchdog: Watchdog;
   /** Where the kernel counts and limits what a command uses, the watchdog need not. */
   readonly groups?: CommandGroups;
+  /** Where there is time between commands: bubblewrap is started before its command is known. */
+  readonly waiting?: WaitingSandbox;
 }
 
 export interface CommandOutcome {
@@ -103,10 +106,11 @@ export async function runCommand(
   setup: CommandSetup,
   powers: Powers,
 ): Promise<CommandOutcome> {
-  using group = setup.groups?.open(request.bounds);
-  const { limits } = setup;
   const startedAt = powers.monotonicMs();
-  const child = start(request, setup, group, powers);
+  const begun = takeOrBegin(request, setup, powers);
+  using group = begun.group;
+  const { child } = begun;
+  const { limits } = setup;
   const output = collect(child, request, { limits, powers });
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
@@ -134,6 +138,7 @@ export async function runCommand(
   output.onOverflow = kill;
   if (request.signal.aborted) stop();
   try {
+    tell(begun, request, setup);
     const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
     const failure = await ended(child);
     const cpuMs = group ? 0 : cpuSinceLastMs();
@@ -168,6 +173,11 @@ export async function runCommand(
   }
 }
 
+function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
+  const shape = shapeOf(request, setup);
+  return setup.waiting?.take(shape) ?? begin(shape, setup, powers);
+}
+
 function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
   return {
     stdout: captureBytes === undefined ? stdout.text() : '',
@@ -193,69 +203,6 @@ function usedOf(
   if (signal === 'SIGXFSZ') return byRlimit('file', fileBytes, fileBytes);
   if (signal === 'SIGXCPU') return byRlimit('cpu', bounds.cpuMs, used.cpuMs);
   return used;
-}
-
-/**
- * bwrap's arguments for one command; `launcher` stands between the sandbox and bash.
- * None of the caller's variables (LD_PRELOAD …) reaches bwrap while it still has rights, nor bash before its limits are set:
- * `toBashArgs` holds them, but for those that bash must not be told by assignment.
- */
-export function toSandboxArgs(request: CommandRequest, setup: CommandSetup, around: Around = {}): string[] {
-  const { launcher = [], egress = NO_EGRESS, hold = [] } = around;
-  const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
-  const own = Object.entries({ ...setup.environment, ...egress.environment });
-  const env = [...own, ...early].flatMap(([name, value]) => ['--setenv', name, value]);
-  return [
-    ...setup.args,
-    ...egress.args,
-    ...maskArgs(request, setup),
-    ...hold,
-    ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
-    ...['--', ...egress.first, ...launcher, '/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })],
-  ];
-}
-
-/** What stands around a command. */
-export interface Around {
-  /** Programs that become bash. */
-  readonly launcher?: readonly string[];
-  readonly egress?: CommandEgress;
-  /** What bubblewrap is told of its group. */
-  readonly hold?: readonly string[];
-}
-
-function start(
-  request: CommandRequest,
-  setup: CommandSetup,
-  group: CommandGroup | undefined,
-  powers: Powers,
-): ChildProcess {
-  const filter = openSync(setup.filterFile, 'r');
-  try {
-    const egress = egressOf(request.egressToken);
-    const before = [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'] as const;
-    const stdio = [...before, ...egress.stdio];
-    const args = toSandboxArgs(request, setup, { egress, hold: group?.holdArgs(stdio.length) ?? [] });
-    const options: SpawnOptions = {
-      stdio: [...stdio, ...(group?.holds ? ['pipe' as const] : [])],
-      env: setup.environment,
-      cwd: '/',
-    };
-    const spawn = () => powers.spawn(setup.bwrap, args, options);
-    const child = group ? group.spawn(spawn) : spawn();
-    egress.give(child);
-    return child;
-  } finally {
-    closeSync(filter);
-  }
-}
-
-/** The masks hold what is there as the command starts; the gateway's word on it may be some milliseconds old. */
-function maskArgs({ workspace, masks, readOnly = false }: CommandRequest, { guarded }: CommandSetup): string[] {
-  const all = guard(masks, workspace, guarded);
-  const mounts = maskMounts(onDisk(all, workspace), workspace, !readOnly);
-  // Over the writable one: a remount would leave mounts below it as they are.
-  return [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts].flatMap(toArgs);
 }
 
 interface Output {

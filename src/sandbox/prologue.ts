@@ -57,3 +57,29 @@ function ulimits({ bounds, rlimits }: PrologueRequest): string[] {
     ...(threadsPerProcess === undefined ? [] : [`ulimit -u ${processes * threadsPerProcess + 16}`]),
   ];
 }
+
+/** Where bash finds its command when it is started before that is known; gone before anything of it runs. */
+const SCRIPT = 'RINGFENCE_0';
+const wordAt = (i: number): string => `RINGFENCE_${i + 1}`;
+
+/** Arguments of a bash whose command comes in its environment, by `toLateVariables`. */
+export const LATE_BASH: readonly string[] = ['--norc', '--noprofile', '-c', `eval "$${SCRIPT}"`, '/bin/bash'];
+
+/** The kernel takes no longer one, its name included. */
+const VARIABLE_BYTES_MAX = 128 * 1024 - 32;
+
+/**
+ * Variables with which LATE_BASH does what bash does with `args` of `toBashArgs`; undefined where one of those is too long to be
+ * one. Each word is a value, so that no shell reads it before it is where it belongs.
+ */
+export function toLateVariables(args: readonly string[]): [name: string, value: string][] | undefined {
+  const [, , , script = '', , ...words] = args;
+  if (words.some((it) => it.length > VARIABLE_BYTES_MAX / 3 && Buffer.byteLength(it) > VARIABLE_BYTES_MAX))
+    return undefined;
+  const names = words.map((_, i) => wordAt(i));
+  const taken = names.map((it) => `"$${it}"`).join(' ');
+  return [
+    ...words.map((it, i): [string, string] => [wordAt(i), it]),
+    [SCRIPT, `set -- ${taken};unset ${[SCRIPT, ...names].join(' ')};${script}`],
+  ];
+}

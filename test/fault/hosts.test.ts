@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
+import { statOf } from '../../src/sandbox/proc.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 interface HostStatus {
@@ -27,6 +28,9 @@ async function pidOf(tier: string): Promise<number> {
   return pid as number;
 }
 
+/** 0 where there is no such process any more. */
+const parentOf = (pid: number): number => statOf(pid)?.parent ?? 0;
+
 describe('a host that is killed', () => {
   test('while it is idle is replaced at the next call', async () => {
     daemon = await startDaemon();
@@ -45,6 +49,18 @@ describe('a host that is killed', () => {
       expect((await hosts()).find((it) => it.tier === tier)).toMatchObject({ restarts: 1 });
     }
     expect(daemon.process.exitCode).toBeNull();
+  });
+
+  test('takes the sandbox with it that waits for the next command', async () => {
+    daemon = await startDaemon();
+    await using client = await daemon.connect();
+    const { metadata } = await client.call('terminal_execute', { command: 'true' });
+    const host = metadata.hostPid as number;
+    const waiting = () => processesWith('--args').filter((pid) => parentOf(pid) === host);
+    await until(() => waiting().length === 1);
+    const [pid] = waiting();
+    process.kill(host, 'SIGKILL');
+    await until(() => !processesWith('--args').includes(pid as number));
   });
 
   test('under read_only calls is replaced without their callers noticing', async () => {

@@ -1,0 +1,152 @@
+/** A sandbox that was begun before its command: it is that command's as any other would be, or nobody's. */
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import * as fc from 'fast-check';
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { defaultLimits as limits } from '../../../src/limits.ts';
+import { type Powers, systemPowers } from '../../../src/powers.ts';
+import { runtime } from '../../../src/runtime.ts';
+import { type CommandRequest, type CommandSetup, runCommand } from '../../../src/sandbox/command.ts';
+import { type Begun, begin, shapeOf } from '../../../src/sandbox/command-start.ts';
+import { NO_MASKS } from '../../../src/sandbox/masks.ts';
+import { createSandbox } from '../../../src/sandbox/sandbox.ts';
+import { WaitingSandbox } from '../../../src/sandbox/waiting-sandbox.ts';
+import { Watchdog } from '../../../src/sandbox/watchdog.ts';
+import { until } from '../../support/daemon.ts';
+
+/** Pids of all that was started since. */
+let started: number[];
+const system = systemPowers();
+const powers: Powers = {
+  ...system,
+  spawn(command, args, options) {
+    const child = system.spawn(command, args, options);
+    started.push(child.pid as number);
+    return child;
+  },
+};
+
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ringfence-waiting-')));
+const workspace = join(folder, 'ws');
+const bounds = { ...limits.commandMax, outputBytes: 65_536 };
+let base: CommandSetup;
+let waiting: WaitingSandbox;
+beforeAll(async () => {
+  mkdirSync(workspace);
+  const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
+  const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, system);
+  const { filter, ...parts } = sandbox.commandSandbox(workspace);
+  writeFileSync(join(folder, 'filter'), filter);
+  const common = { filterFile: join(folder, 'filter'), environment: { PATH: '/usr/bin:/bin' }, limits };
+  base = { ...parts, ...common, rlimits: { addressFactor: 16 }, watchdog: new Watchdog(limits, system) };
+  return () => rmSync(folder, { recursive: true });
+});
+beforeEach(() => {
+  started = [];
+  waiting = new WaitingSandbox(base, powers);
+});
+afterEach(() => waiting[Symbol.dispose]());
+
+const requestOf = (command: string, rest: Partial<CommandRequest> = {}): CommandRequest => ({
+  ...{ command, cwd: workspace, env: {}, workspace, masks: NO_MASKS, bounds, signal: new AbortController().signal },
+  ...rest,
+});
+const run = (command: string, rest?: Partial<CommandRequest>) =>
+  runCommand(requestOf(command, rest), { ...base, waiting }, powers);
+
+/** In a sandbox that waited, whatever was before. */
+async function runLate(command: string, rest: Partial<CommandRequest> = {}) {
+  waiting.take(shapeOf(requestOf(command, rest), base));
+  waiting.prepare();
+  const before = started.length;
+  const outcome = await run(command, rest);
+  expect(started.length).toBe(before);
+  return outcome;
+}
+
+test('what a command does in it is what it does in one of its own', async () => {
+  const commands = [
+    'echo $LINENO $# $0 $-\nnosuch\nf() { caller; }\nf',
+    'echo a\nfi',
+    'exit 7',
+    'kill -TERM $$',
+    'ulimit -f; echo ${RANDOM:+set}',
+    'cat; ls -l /proc/self/fd | cut -d: -f2- | cut -d" " -f2',
+  ];
+  for (const command of commands) {
+    const env = { MINE: "it's\n`two`", RINGFENCE_1: 'taken', RANDOM: '1' };
+    const { durationMs: _, used: __, ...own } = await runCommand(requestOf(command, { env }), base, powers);
+    const { durationMs: ___, used: ____, ...late } = await runLate(command, { env });
+    expect(late, command).toEqual(own);
+  }
+}, 30_000);
+
+test('its variables and arguments reach it as they are, and none of ours does', async () => {
+  const word = fc.string({ unit: 'grapheme', maxLength: 20 }).filter((it) => !it.includes('\0'));
+  await fc.assert(
+    fc.asyncProperty(fc.array(word, { maxLength: 4 }), word, async (words, value) => {
+      const argv = ['/bin/sh', '-c', 'printf "%s\\0" "$MINE" "$@"; env -0 | grep -z ^RINGFENCE', 'sh', ...words];
+      const { captured } = await runLate('', { argv, env: { MINE: value }, captureBytes: 65_536 });
+      expect(captured?.toString()).toBe([value, ...words].map((it) => `${it}\0`).join(''));
+    }),
+    { numRuns: 10 },
+  );
+}, 30_000);
+
+test('what came to be hidden while it waited is hidden', async () => {
+  await run('true');
+  waiting.prepare();
+  writeFileSync(join(workspace, 'late-secret'), 'secret');
+  const before = started.length;
+  const { stdout, exitCode } = await run('cat late-secret', { masks: { ...NO_MASKS, hidden: [{ path: 'late-secret', type: 'file' }] } });
+  expect(started.length).toBe(before);
+  expect([stdout, exitCode]).toEqual(['', 1]);
+});
+
+test('a command that is given input, may use less, or is too long to come late gets one of its own', async () => {
+  await run('true');
+  waiting.prepare();
+  const less = { ...bounds, memoryMb: bounds.memoryMb - 1 };
+  for (const [command, rest] of [
+    ['cat', { stdin: 'given' }],
+    ['printf given', { bounds: less }],
+    [`printf given #${'x'.repeat(131_050)}`, {}],
+  ] as const) {
+    const before = started.length;
+    expect(await run(command, rest)).toMatchObject({ stdout: 'given', exitCode: 0 });
+    expect(started.length).toBe(before + 1);
+  }
+});
+
+test('one that is ended while it waits is not missed, and no second one waits', async () => {
+  await run('true');
+  waiting.prepare();
+  waiting.prepare();
+  expect(started.length).toBe(2);
+  const [, pid = 0] = started;
+  process.kill(pid, 'SIGKILL');
+  await until(() => {
+    waiting.prepare();
+    return started.length === 3;
+  });
+  expect(await run('echo here')).toMatchObject({ stdout: 'here\n' });
+  expect(started.length).toBe(3);
+});
+
+/** Ends the pipe by which it is told after `options`; gives its exit code and output. */
+async function endAfter(options: readonly string[]) {
+  const { child }: Begun = begin(shapeOf(requestOf('echo ran'), base), base, powers);
+  let said = '';
+  for (const it of [child.stdout, child.stderr]) it?.on('data', (chunk) => (said += chunk));
+  (child.stdio[4] as Readable).resume();
+  const ended = new Promise((resolve) => child.once('close', resolve));
+  (child.stdio.at(-1) as Writable).end(options.map((it) => `${it}\0`).join(''));
+  return { code: await ended, said };
+}
+
+test('it runs nothing where whoever began it dies before, or in the middle of, telling it its command', async () => {
+  expect(await endAfter([])).toEqual({ code: 1, said: expect.stringMatching(/^bwrap: .*bash.*\n$/) });
+  expect(await endAfter([...base.args, '--clearenv', '--chdir', workspace])).toEqual({ code: 0, said: '' });
+});
