@@ -1,6 +1,7 @@
 /**
- * The start of a command, in two steps: bubblewrap begins, knowing no more than which streams its command will have, and waits;
- * then it is told the rest, and builds the sandbox. What is masked is found out with the second step, however long the first one is past.
+ * The start of a command, in two steps: bubblewrap begins, knowing what all commands have in common and which streams this one
+ * has, and waits; then it is told the rest, and builds the sandbox. What is masked is found out with the second step, however
+ * long the first one is past.
  */
 import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
@@ -58,7 +59,8 @@ export function begin(shape: Shape, setup: CommandSetup, powers: Powers): Begun 
       env: setup.environment,
       cwd: '/',
     };
-    const args = ['--args', `${toldBy(connects)}`, '--', ...egress.first, '/bin/bash', ...bashArgs];
+    const program = [...egress.first, '/bin/bash', ...bashArgs];
+    const args = [...setup.args, '--args', `${toldBy(connects)}`, '--', ...program];
     const spawn = () => powers.spawn(setup.bwrap, args, options);
     return { shape, group, child: group ? group.spawn(spawn) : spawn() };
   } catch (error) {
@@ -98,11 +100,11 @@ export interface Around {
 export function toSandboxArgs(request: CommandRequest, setup: CommandSetup, around: Around = {}): string[] {
   const { launcher = [], egress = NO_EGRESS } = around;
   const bash = ['/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })];
-  return [...optionsOf(request, setup, around), '--', ...egress.first, ...launcher, ...bash];
+  return [...setup.args, ...optionsOf(request, setup, around), '--', ...egress.first, ...launcher, ...bash];
 }
 
 /**
- * All of them but the program. None of the caller's variables (LD_PRELOAD …) reaches bwrap while it still has rights, nor bash
+ * Those that are of this very command, but for its program. None of the caller's variables (LD_PRELOAD …) reaches bwrap while it still has rights, nor bash
  * before its limits are set: `toBashArgs` holds them, but for those that bash must not be told by assignment.
  */
 function optionsOf(request: CommandRequest, setup: CommandSetup, { egress = NO_EGRESS, hold = [] }: Around): string[] {
@@ -110,7 +112,6 @@ function optionsOf(request: CommandRequest, setup: CommandSetup, { egress = NO_E
   const own = Object.entries({ ...setup.environment, ...egress.environment });
   const env = [...own, ...early].flatMap(([name, value]) => ['--setenv', name, value]);
   return [
-    ...setup.args,
     ...egress.args,
     ...maskArgs(request, setup),
     ...hold,

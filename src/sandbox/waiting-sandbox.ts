@@ -1,6 +1,6 @@
 /**
  * The next command's bubblewrap, begun while nobody waits for it: 2 ms of a fork and 1 ms until it has come up are not its command's.
- * It stands outside of any sandbox but the host's and has seen nothing yet; where its pipe ends it has nothing to run, and ends.
+ * It has built nothing yet; where its pipe ends before it was told of a command, it runs none, and ends.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Powers } from '../powers.ts';

@@ -172,8 +172,8 @@ test('thousands of connections leave the proxy to others', async () => {
 test('a proxy that was killed under a command is missed by that one only', async () => {
   const before = proxiesOf(daemon);
   expect(before.length).toBeGreaterThan(0);
-  const under = run('sleep 1; curl -sS http://listed.test/');
-  await until(() => processesWith('sleep 1').length > 0);
+  const under = run('(exec -a marker-under-proxy sleep 1); curl -sS http://listed.test/');
+  await until(() => processesWith('marker-under-proxy').length > 0);
   for (const pid of before) process.kill(pid, 'SIGKILL');
   expect((await under).metadata.warnings).toEqual([expect.stringContaining('the egress proxy ended')]);
   expect(await dataOf(run(`curl -sS ${url()}/`))).toMatchObject({ stdout: 'served\n' });

@@ -100,7 +100,9 @@ test('what came to be hidden while it waited is hidden', async () => {
   waiting.prepare();
   writeFileSync(join(workspace, 'late-secret'), 'secret');
   const before = started.length;
-  const { stdout, exitCode } = await run('cat late-secret', { masks: { ...NO_MASKS, hidden: [{ path: 'late-secret', type: 'file' }] } });
+  const { stdout, exitCode } = await run('cat late-secret', {
+    masks: { ...NO_MASKS, hidden: [{ path: 'late-secret', type: 'file' }] },
+  });
   expect(started.length).toBe(before);
   expect([stdout, exitCode]).toEqual(['', 1]);
 });
@@ -147,6 +149,9 @@ async function endAfter(options: readonly string[]) {
 }
 
 test('it runs nothing where whoever began it dies before, or in the middle of, telling it its command', async () => {
-  expect(await endAfter([])).toEqual({ code: 1, said: expect.stringMatching(/^bwrap: .*bash.*\n$/) });
-  expect(await endAfter([...base.args, '--clearenv', '--chdir', workspace])).toEqual({ code: 0, said: '' });
+  expect(await endAfter([])).toEqual({ code: 0, said: '' });
+  expect(await endAfter(['--clearenv', '--chdir', workspace, '--setenv', 'RINGFENCE_1', 'echo ran'])).toEqual({
+    code: 0,
+    said: '',
+  });
 });
