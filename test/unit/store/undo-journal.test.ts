@@ -88,7 +88,9 @@ test('what a host planted in its folder is removed without being followed, or le
   fs.mkdirSync(join(third, 'deep'), { recursive: true });
   const fourth = keep(journal, caller('4'));
   expect(fs.readdirSync(outside)).toEqual(['precious']);
-  expect(fs.readdirSync(journal.spoolOf(workspace) as string).sort()).toEqual([third, fourth].map((it) => basename(it)).sort());
+  expect(fs.readdirSync(journal.spoolOf(workspace) as string).sort()).toEqual(
+    [third, fourth].map((it) => basename(it)).sort(),
+  );
   fs.rmSync(outside, { recursive: true });
 });
 
