@@ -10,7 +10,7 @@ import { type Begun, begin, type Shape } from './command-start.ts';
 export class WaitingSandbox {
   readonly #setup: CommandSetup;
   readonly #powers: Powers;
-  /** Of the command before: the next one is likely to be like it. */
+  /** Of a command before: the next one is likely to be like it. */
   #shape: Shape | undefined;
   #begun: Begun | undefined;
 
@@ -21,11 +21,11 @@ export class WaitingSandbox {
 
   /** The one that waits, if a command of that shape can have it; whoever takes it owns it. */
   take(shape: Shape): Begun | undefined {
-    const { bashArgs, ...like } = shape;
-    if (bashArgs) return undefined;
-    this.#shape = like;
+    // Those are few, and would leave another kind of sandbox for the many that are not like them.
+    if (shape.bashArgs || shape.feeds) return undefined;
+    this.#shape = shape;
     const begun = this.#begun;
-    if (!begun || !isDeepStrictEqual(begun.shape, like)) return undefined;
+    if (!begun || !isDeepStrictEqual(begun.shape, shape)) return undefined;
     this.#begun = undefined;
     return begun;
   }
