@@ -99,10 +99,6 @@ async function runPlaced({ job, place }: PlacedJob): Promise<JobReturn> {
     running.delete(job.id);
     clock.end(job.id);
     places.leave(place);
-    // After the result is on its way, and while nobody waits for another.
-    powers.after(0, () => {
-      if (running.size === 0) command?.waiting?.prepare();
-    });
   }
 }
 

@@ -75,7 +75,7 @@ export interface CommandSetup {
   readonly watchdog: Watchdog;
   /** Where the kernel counts and limits what a command uses, the watchdog need not. */
   readonly groups?: CommandGroups;
-  /** Where there is time between commands: bubblewrap is started before its command is known. */
+  /** Where more commands are to come. */
   readonly waiting?: WaitingSandbox;
 }
 
@@ -110,8 +110,7 @@ export async function runCommand(
   const begun = takeOrBegin(request, setup, powers);
   using group = begun.group;
   const { child } = begun;
-  const { limits } = setup;
-  const output = collect(child, request, { limits, powers });
+  const output = collect(child, request, { limits: setup.limits, powers });
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
 
@@ -123,7 +122,7 @@ export async function runCommand(
   status.onInit = (init) => {
     network = openNetworkEvidence(init);
     if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
-    group?.admit(init, child).catch((error: Error) => {
+    admit(begun, init, setup).catch((error: Error) => {
       notAdmitted = error;
       kill();
     });
@@ -143,7 +142,7 @@ export async function runCommand(
     const failure = await ended(child);
     const cpuMs = group ? 0 : cpuSinceLastMs();
     output.release();
-    await within(closed, limits.commandDrainMs, powers);
+    await within(closed, setup.limits.commandDrainMs, powers);
     output.flush();
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
 
@@ -176,6 +175,12 @@ export async function runCommand(
 function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
   const shape = shapeOf(request, setup);
   return setup.waiting?.take(shape) ?? begin(shape, setup, powers);
+}
+
+/** Lets it go on, and begins the next one: from now to its end it needs little of this thread. */
+async function admit({ group, child }: Begun, init: number, { waiting }: CommandSetup): Promise<void> {
+  await group?.admit(init, child);
+  waiting?.prepare();
 }
 
 function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {

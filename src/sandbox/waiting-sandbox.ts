@@ -1,5 +1,5 @@
 /**
- * The next command's bubblewrap, begun while nobody waits for it: 2 ms of a fork and 1 ms until it has come up are not its command's.
+ * The next command's bubblewrap, begun while the one before it runs: 2 ms of a fork and 1 ms until it has come up are nobody's.
  * It has built nothing yet; where its pipe ends before it was told of a command, it runs none, and ends.
  */
 import { isDeepStrictEqual } from 'node:util';

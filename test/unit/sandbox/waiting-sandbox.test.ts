@@ -53,17 +53,20 @@ const requestOf = (command: string, rest: Partial<CommandRequest> = {}): Command
   ...{ command, cwd: workspace, env: {}, workspace, masks: NO_MASKS, bounds, signal: new AbortController().signal },
   ...rest,
 });
-const run = (command: string, rest?: Partial<CommandRequest>) =>
-  runCommand(requestOf(command, rest), { ...base, waiting }, powers);
+
+/** Runs it in a sandbox that waited, or not; while it runs another one may be begun. */
+function run(command: string, { isLate, ...rest }: Partial<CommandRequest> & { isLate: boolean }) {
+  const before = started.length;
+  const running = runCommand(requestOf(command, rest), { ...base, waiting }, powers);
+  expect(started.length).toBe(isLate ? before : before + 1);
+  return running;
+}
 
 /** In a sandbox that waited, whatever was before. */
-async function runLate(command: string, rest: Partial<CommandRequest> = {}) {
+function runLate(command: string, rest: Partial<CommandRequest> = {}) {
   waiting.take(shapeOf(requestOf(command, rest), base));
   waiting.prepare();
-  const before = started.length;
-  const outcome = await run(command, rest);
-  expect(started.length).toBe(before);
-  return outcome;
+  return run(command, { ...rest, isLate: true });
 }
 
 test('what a command does in it is what it does in one of its own', async () => {
@@ -96,45 +99,33 @@ test('its variables and arguments reach it as they are, and none of ours does', 
 }, 30_000);
 
 test('what came to be hidden while it waited is hidden', async () => {
-  await run('true');
-  waiting.prepare();
+  await run('true', { isLate: false });
   writeFileSync(join(workspace, 'late-secret'), 'secret');
-  const before = started.length;
-  const { stdout, exitCode } = await run('cat late-secret', {
-    masks: { ...NO_MASKS, hidden: [{ path: 'late-secret', type: 'file' }] },
-  });
-  expect(started.length).toBe(before);
-  expect([stdout, exitCode]).toEqual(['', 1]);
+  const masks = { ...NO_MASKS, hidden: [{ path: 'late-secret', type: 'file' } as const] };
+  expect(await run('cat late-secret', { masks, isLate: true })).toMatchObject({ stdout: '', exitCode: 1 });
 });
 
 test('a command that is given input, may use less, or is too long to come late gets one of its own', async () => {
-  await run('true');
-  waiting.prepare();
+  await run('true', { isLate: false });
   const less = { ...bounds, memoryMb: bounds.memoryMb - 1 };
   for (const [command, rest] of [
     ['cat', { stdin: 'given' }],
     ['printf given', { bounds: less }],
     [`printf given #${'x'.repeat(131_050)}`, {}],
-  ] as const) {
-    const before = started.length;
-    expect(await run(command, rest)).toMatchObject({ stdout: 'given', exitCode: 0 });
-    expect(started.length).toBe(before + 1);
-  }
+  ] as const)
+    expect(await run(command, { ...rest, isLate: false })).toMatchObject({ stdout: 'given', exitCode: 0 });
 });
 
 test('one that is ended while it waits is not missed, and no second one waits', async () => {
-  await run('true');
-  waiting.prepare();
+  await run('true', { isLate: false });
   waiting.prepare();
   expect(started.length).toBe(2);
-  const [, pid = 0] = started;
-  process.kill(pid, 'SIGKILL');
+  process.kill(started[1] as number, 'SIGKILL');
   await until(() => {
     waiting.prepare();
     return started.length === 3;
   });
-  expect(await run('echo here')).toMatchObject({ stdout: 'here\n' });
-  expect(started.length).toBe(3);
+  expect(await run('echo here', { isLate: true })).toMatchObject({ stdout: 'here\n' });
 });
 
 /** Ends the pipe by which it is told after `options`; gives its exit code and output. */
