@@ -7,7 +7,7 @@ import { Piscina } from 'piscina';
 import { ToolError } from '../src/errors.ts';
 import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
-import { FrameReader, toFrame } from '../src/protocol/frame.ts';
+import { FrameReader, toFrame, toFrameBefore } from '../src/protocol/frame.ts';
 import { HOST_EGRESS_FD } from '../src/sandbox/bubblewrap.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
 import { JobPlaces, type PlacedJob, type ThreadSetup } from './job-places.ts';
@@ -58,16 +58,28 @@ const running = new Map<number, Running>();
 let corked = false;
 
 /** What is sent in one turn of the loop is written in one call. */
+function cork(): void {
+  if (corked) return;
+  corked = true;
+  gateway.cork();
+  setImmediate(() => {
+    corked = false;
+    gateway.uncork();
+  });
+}
+
 function send(message: FromHost): void {
-  if (!corked) {
-    corked = true;
-    gateway.cork();
-    setImmediate(() => {
-      corked = false;
-      gateway.uncork();
-    });
-  }
+  cork();
   gateway.write(frameOf(message));
+}
+
+const NONE = Buffer.alloc(0);
+
+function sendOutput({ id, stream, data }: HostOutput): void {
+  cork();
+  const { frameBytesMax } = (setup as HostSetup).limits;
+  gateway.write(toFrameBefore(data, { output: { id, stream, data: NONE } } satisfies FromHost, frameBytesMax));
+  gateway.write(data);
 }
 
 /** Levels and values that the gateway's own messages add around a result. */
@@ -123,9 +135,8 @@ function begin(given: HostSetup): void {
     // Hosts that keep things have one thread.
     if ('kept' in message) return send({ kept: message.kept });
     if ('heard' in message) return running.get(message.job)?.heard.add(message.heard);
-    const output = message;
-    send({ output });
-    const job = running.get(output.id);
+    sendOutput(message);
+    const job = running.get(message.id);
     if (job) job.outputs += 1;
     return job?.onOutput();
   });
