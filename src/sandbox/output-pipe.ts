@@ -11,8 +11,24 @@ import { loadNative } from '../native.ts';
 const room = Buffer.allocUnsafeSlow(64 * 1024);
 
 const O_CLOEXEC = 0o2000000;
+const F_SETPIPE_SZ = 1031;
 
-let pipe2: ReturnType<typeof loadNative> | 'unknown' = 'unknown';
+/**
+ * Who writes that much is a flood. Its reader is the faster one, and would be woken for each few KiB, which costs both of them
+ * more than the bytes: it sleeps instead, for a time in which the larger pipe does not fill.
+ */
+const FLOOD_BYTES = 1024 * 1024;
+const FLOOD_PIPE_BYTES = 256 * 1024;
+const NAP_MS = 0.1;
+/** Nobody wakes who waits here. */
+const nap = new Int32Array(new SharedArrayBuffer(4));
+
+/** Of the C library; undefined where there is no FFI. */
+const calls = {
+  loaded: false,
+  pipe2: undefined as ReturnType<typeof loadNative>,
+  fcntl: undefined as ReturnType<typeof loadNative>,
+};
 
 export interface OutputPipe extends Disposable {
   /** For the `stdio` of who writes. */
@@ -26,10 +42,16 @@ export interface OutputPipe extends Disposable {
 
 /** Nothing is left of it where it was read to its end or what is read was destroyed, or where it is disposed of before. */
 export function openOutputPipe(): OutputPipe {
-  if (pipe2 === 'unknown') pipe2 = loadNative('pipe2', { arguments: ['buffer', 'i32'], return: 'i32' });
+  if (!calls.loaded) load();
   const ends = Buffer.alloc(8);
-  const isOpen = pipe2?.(ends, O_CLOEXEC) === 0;
+  const isOpen = calls.pipe2?.(ends, O_CLOEXEC) === 0;
   return isOpen ? new RealPipe(ends.readInt32LE(0), ends.readInt32LE(4)) : NODES_PIPE;
+}
+
+function load(): void {
+  calls.loaded = true;
+  calls.pipe2 = loadNative('pipe2', { arguments: ['buffer', 'i32'], return: 'i32' });
+  calls.fcntl = loadNative('fcntl', { arguments: ['i32', 'i32', 'i32'], return: 'i32' });
 }
 
 /** The one that Node makes: where there is no FFI, or no descriptor left, which the spawn will say. */
@@ -52,8 +74,12 @@ class RealPipe implements OutputPipe {
     const fd = this.#reader as number;
     this.#reader = undefined;
     closeSync(this.writer);
+    let bytes = 0;
     const callback = (count: number) => {
+      if (bytes < FLOOD_BYTES && bytes + count >= FLOOD_BYTES) calls.fcntl?.(fd, F_SETPIPE_SZ, FLOOD_PIPE_BYTES);
+      bytes += count;
       onBytes(room.subarray(0, count));
+      if (bytes >= FLOOD_BYTES && count < room.length) Atomics.wait(nap, 0, 0, NAP_MS);
       return true;
     };
     return new Socket({ fd, readable: true, writable: false, onread: { buffer: room, callback } })
