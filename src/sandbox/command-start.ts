@@ -13,6 +13,7 @@ import type { CommandRequest, CommandSetup } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
 import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
 import { guard, maskMounts, onDisk } from './masks.ts';
+import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
 import { COMPUTED, LATE_BASH, toBashArgs, toLateVariables } from './prologue.ts';
 
 /** What is to be known of a command so that bubblewrap can begin. */
@@ -36,11 +37,13 @@ export function shapeOf(request: CommandRequest, { rlimits }: CommandSetup): Sha
   };
 }
 
-/** bubblewrap, which waits to be told what to build. */
-export interface Begun {
+/** bubblewrap, which waits to be told what to build. Disposed of, its group is let go, and the pipes that nobody has begun to read. */
+export interface Begun extends Disposable {
   readonly shape: Shape;
   readonly child: ChildProcess;
   readonly group: CommandGroup | undefined;
+  readonly stdout: OutputPipe;
+  readonly stderr: OutputPipe;
 }
 
 /** The pipe by which it is told comes after the descriptors of the command's start. */
@@ -49,11 +52,13 @@ const toldBy = (connects: boolean): number => COMMAND_STATUS_FD + 1 + egressOf(c
 /** Starts bubblewrap. Throws SANDBOX_UNAVAILABLE. */
 export function begin(shape: Shape, setup: CommandSetup, powers: Powers): Begun {
   const { feeds, connects, bounds, bashArgs = LATE_BASH } = shape;
-  const group = setup.groups?.open(bounds);
+  using parts = new DisposableStack();
+  const group = parts.use(setup.groups?.open(bounds));
+  const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
   const filter = openSync(setup.filterFile, 'r');
   try {
     const egress = egressOf(connects ? '' : undefined);
-    const before = [feeds ? 'pipe' : 'ignore', 'pipe', 'pipe', filter, 'pipe'] as const;
+    const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
     const options: SpawnOptions = {
       stdio: [...before, ...egress.stdio, 'pipe', ...(group?.holds ? (['pipe'] as const) : [])],
       env: setup.environment,
@@ -62,10 +67,9 @@ export function begin(shape: Shape, setup: CommandSetup, powers: Powers): Begun 
     const program = [...egress.first, '/bin/bash', ...bashArgs];
     const args = [...setup.args, '--args', `${toldBy(connects)}`, '--', ...program];
     const spawn = () => powers.spawn(setup.bwrap, args, options);
-    return { shape, group, child: group ? group.spawn(spawn) : spawn() };
-  } catch (error) {
-    group?.[Symbol.dispose]();
-    throw error;
+    const child = group ? group.spawn(spawn) : spawn();
+    const kept = parts.move();
+    return { shape, child, group, stdout, stderr, [Symbol.dispose]: () => kept.dispose() };
   } finally {
     closeSync(filter);
   }

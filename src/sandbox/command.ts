@@ -3,6 +3,7 @@
  * Everything that a command starts lives in its pid namespace and dies with it, `setsid` or not.
  */
 import type { ChildProcess } from 'node:child_process';
+import type { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
@@ -107,10 +108,9 @@ export async function runCommand(
   powers: Powers,
 ): Promise<CommandOutcome> {
   const startedAt = powers.monotonicMs();
-  const begun = takeOrBegin(request, setup, powers);
-  using group = begun.group;
-  const { child } = begun;
-  const output = collect(child, request, { limits: setup.limits, powers });
+  using begun = takeOrBegin(request, setup, powers);
+  const { child, group } = begun;
+  const output = collect(begun, request, { limits: setup.limits, powers });
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
 
@@ -138,7 +138,7 @@ export async function runCommand(
   if (request.signal.aborted) stop();
   try {
     tell(begun, request, setup);
-    const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
+    const closed = Promise.all([child, ...output.pipes].map((it) => closeOf(it)));
     const failure = await ended(child);
     const cpuMs = group ? 0 : cpuSinceLastMs();
     output.release();
@@ -168,7 +168,7 @@ export async function runCommand(
     grace?.cancel();
     watch?.[Symbol.dispose]();
     network?.[Symbol.dispose]();
-    for (const stream of child.stdio) stream?.destroy();
+    for (const stream of [...child.stdio, ...output.pipes]) stream?.destroy();
   }
 }
 
@@ -213,6 +213,7 @@ function usedOf(
 interface Output {
   readonly stdout: HeadAndTail;
   readonly stderr: HeadAndTail;
+  readonly pipes: readonly Readable[];
   overflowed: boolean;
   onOverflow: () => void;
   /** From now on all is read as it comes: the command is over, and its pipes hold little. More comes of what is being killed. */
@@ -222,14 +223,16 @@ interface Output {
 }
 
 function collect(
-  child: ChildProcess,
+  begun: Begun,
   request: CommandRequest,
   { limits, powers }: { limits: Limits; powers: Powers },
 ): Output {
   const { onOutput, bounds, captureBytes } = request;
   const keptBytes = Math.ceil(bounds.outputBytes / 2);
   const bytesMax = captureBytes ?? limits.commandOutputBytesMax;
+  const pipes: Readable[] = [];
   const output: Output = {
+    pipes,
     stdout: new HeadAndTail(captureBytes === undefined ? keptBytes : 2 * captureBytes),
     stderr: new HeadAndTail(keptBytes),
     overflowed: false,
@@ -245,29 +248,29 @@ function collect(
   /** Bytes that may be sent without waiting for room, once the command is over. */
   let ahead: number | undefined;
   const resume = () => {
-    for (const stream of [child.stdout, child.stderr]) stream?.resume();
+    for (const pipe of pipes) pipe.resume();
   };
   const pauseUntil = (room: Promise<void>) => {
     if (ahead !== undefined) return;
-    for (const stream of [child.stdout, child.stderr]) stream?.pause();
+    for (const pipe of pipes) pipe.pause();
     void room.then(resume);
   };
   const pieces = onOutput && new OutputPieces({ onPiece: onOutput, onFull: pauseUntil }, powers);
   const total = () => output.stdout.bytesTotal + output.stderr.bytesTotal;
   for (const stream of ['stdout', 'stderr'] as const) {
     const kept = output[stream];
-    child[stream]
-      ?.on('error', () => {})
-      .on('data', (chunk: Buffer) => {
-        if (total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
-          if (ahead !== undefined) ahead -= chunk.length;
-          pieces?.push(stream, chunk);
-        }
-        kept.push(chunk);
-        if (output.overflowed || total() <= bytesMax) return;
-        output.overflowed = true;
-        output.onOverflow();
-      });
+    const take = (chunk: Buffer) => {
+      if (total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
+        if (ahead !== undefined) ahead -= chunk.length;
+        pieces?.push(stream, chunk);
+      }
+      kept.push(chunk);
+      if (output.overflowed || total() <= bytesMax) return;
+      output.overflowed = true;
+      output.onOverflow();
+    };
+    const pipe = begun[stream].read(begun.child[stream], take);
+    if (pipe) pipes.push(pipe);
   }
   return output;
 }
@@ -285,8 +288,10 @@ function ended(child: ChildProcess): Promise<Error | undefined> {
   });
 }
 
+const closeOf = (it: EventEmitter): Promise<void> => new Promise((resolve) => it.once('close', () => resolve()));
+
 /** Until the pipes are read to their end, or `drainMs`: a process that bwrap has not yet killed may hold them. */
-function within(closed: Promise<void>, drainMs: number, powers: Powers): Promise<void> {
+function within(closed: Promise<unknown>, drainMs: number, powers: Powers): Promise<void> {
   return new Promise((resolve) => {
     const timer = powers.after(drainMs, resolve);
     void closed.then(() => {

@@ -41,7 +41,7 @@ export class WaitingSandbox {
       return; // SANDBOX_UNAVAILABLE, EMFILE: the next command tries again, and says why not.
     }
     for (const event of ['exit', 'error']) begun.child.once(event, () => this.#drop(begun));
-    if (begun.child.pid === undefined) begun.group?.[Symbol.dispose]();
+    if (begun.child.pid === undefined) begun[Symbol.dispose]();
     else this.#begun = begun;
   }
 
@@ -56,6 +56,6 @@ export class WaitingSandbox {
     // It has started nothing yet.
     begun.child.kill('SIGKILL');
     for (const stream of begun.child.stdio) stream?.destroy();
-    begun.group?.[Symbol.dispose]();
+    begun[Symbol.dispose]();
   }
 }

@@ -9,7 +9,7 @@ import { defaultLimits as limits } from '../../../src/limits.ts';
 import { type Powers, systemPowers } from '../../../src/powers.ts';
 import { runtime } from '../../../src/runtime.ts';
 import { type CommandRequest, type CommandSetup, runCommand } from '../../../src/sandbox/command.ts';
-import { type Begun, begin, shapeOf } from '../../../src/sandbox/command-start.ts';
+import { begin, shapeOf } from '../../../src/sandbox/command-start.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
 import { createSandbox } from '../../../src/sandbox/sandbox.ts';
 import { WaitingSandbox } from '../../../src/sandbox/waiting-sandbox.ts';
@@ -130,13 +130,16 @@ test('one that is ended while it waits is not missed, and no second one waits', 
 
 /** Ends the pipe by which it is told after `options`; gives its exit code and output. */
 async function endAfter(options: readonly string[]) {
-  const { child }: Begun = begin(shapeOf(requestOf('echo ran'), base), base, powers);
-  let said = '';
-  for (const it of [child.stdout, child.stderr]) it?.on('data', (chunk) => (said += chunk));
+  using begun = begin(shapeOf(requestOf('echo ran'), base), base, powers);
+  const { child } = begun;
+  const said: string[] = [];
+  const take = (bytes: Buffer) => said.push(bytes.toString());
+  const streams = (['stdout', 'stderr'] as const).map((it) => begun[it].read(child[it], take));
   (child.stdio[4] as Readable).resume();
-  const ended = new Promise((resolve) => child.once('close', resolve));
+  const ends = [...streams, child].map((it) => new Promise((resolve) => it?.once('close', resolve)));
   (child.stdio.at(-1) as Writable).end(options.map((it) => `${it}\0`).join(''));
-  return { code: await ended, said };
+  await Promise.all(ends);
+  return { code: child.exitCode, said: said.join('') };
 }
 
 test('it runs nothing where whoever began it dies before, or in the middle of, telling it its command', async () => {
