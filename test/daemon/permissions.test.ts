@@ -4,19 +4,22 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
+import { IDENTITIES } from '../support/arena.ts';
 import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
-const isRoot = process.getuid?.() === 0;
-const NOBODY = { uid: 65_534, gid: 65_534 };
+const identity = IDENTITIES.find((it) => it.name === 'an unprivileged user');
+const owner = identity?.daemon;
 
 let daemon: TestDaemon;
 let client: Client;
 beforeAll(async () => {
+  if (!identity) return;
   const limits = { indexSweepMs: 100, indexUnwatchedMs: 100 };
-  daemon = await startDaemon({ policy: ALLOW_ALL, limits, ...(isRoot && { owner: NOBODY }) });
+  daemon = await startDaemon({ policy: ALLOW_ALL, limits, ...(owner && { owner }) });
   client = await daemon.connect();
 });
 afterAll(async () => {
+  if (!identity) return;
   await client[Symbol.asyncDispose]();
   await daemon[Symbol.asyncDispose]();
 });
@@ -32,10 +35,10 @@ const DENIED = {
 function put(path: string, content: string | undefined): void {
   if (content === undefined) mkdirSync(at(path));
   else writeFileSync(at(path), content);
-  if (isRoot) chownSync(at(path), NOBODY.uid, NOBODY.gid);
+  if (owner) chownSync(at(path), owner.uid, owner.gid);
 }
 
-test('a file that is read-only is replaced as others are, and stays read-only', async () => {
+test.skipIf(!identity)('a file that is read-only is replaced as others are, and stays read-only', async () => {
   put('kept', 'one\n');
   chmodSync(at('kept'), 0o444);
   const replace = { type: 'replace', search: 'one', replace: 'two' };
@@ -46,30 +49,33 @@ test('a file that is read-only is replaced as others are, and stays read-only', 
   expect([readFileSync(at('kept'), 'utf8'), modeOf('kept')]).toEqual(['four\n', 0o444]);
 });
 
-test('a file that may not be read is ACCESS_DENIED, and does not fail what reads others too', async () => {
-  put('locked', 'x\n');
-  put('open.txt', 'x\n');
-  chmodSync(at('locked'), 0);
-  for (const tool of ['file_read', 'file_edit', 'file_grep', 'data_validate']) {
-    const more = {
-      file_edit: { operations: [{ type: 'delete', startLine: 1, endLine: 1 }] },
-      file_grep: { pattern: 'x' },
-    };
-    const result = await call(tool, { path: 'locked', ...more[tool as keyof typeof more] });
-    // ripgrep says nothing of a file that it can not read.
-    if (tool !== 'file_grep') expect(result, tool).toMatchObject(DENIED);
-  }
-  expect(await dataOf(call('file_read_many', { paths: ['locked', 'open.txt'] }))).toMatchObject({
-    files: [{ path: 'open.txt' }],
-    errors: [{ path: 'locked', code: 'ACCESS_DENIED' }],
-  });
-  expect(await dataOf(call('file_multi_edit', { pattern: '*', find: 'x', replace: 'y' }))).toMatchObject({
-    files: [{ path: 'open.txt' }],
-    skipped: [{ path: 'locked', code: 'ACCESS_DENIED' }],
-  });
-});
+test.skipIf(!identity)(
+  'a file that may not be read is ACCESS_DENIED, and does not fail what reads others too',
+  async () => {
+    put('locked', 'x\n');
+    put('open.txt', 'x\n');
+    chmodSync(at('locked'), 0);
+    for (const tool of ['file_read', 'file_edit', 'file_grep', 'data_validate']) {
+      const more = {
+        file_edit: { operations: [{ type: 'delete', startLine: 1, endLine: 1 }] },
+        file_grep: { pattern: 'x' },
+      };
+      const result = await call(tool, { path: 'locked', ...more[tool as keyof typeof more] });
+      // ripgrep says nothing of a file that it can not read.
+      if (tool !== 'file_grep') expect(result, tool).toMatchObject(DENIED);
+    }
+    expect(await dataOf(call('file_read_many', { paths: ['locked', 'open.txt'] }))).toMatchObject({
+      files: [{ path: 'open.txt' }],
+      errors: [{ path: 'locked', code: 'ACCESS_DENIED' }],
+    });
+    expect(await dataOf(call('file_multi_edit', { pattern: '*', find: 'x', replace: 'y' }))).toMatchObject({
+      files: [{ path: 'open.txt' }],
+      skipped: [{ path: 'locked', code: 'ACCESS_DENIED' }],
+    });
+  },
+);
 
-test('in a directory that may not be written nothing is changed, and that is said', async () => {
+test.skipIf(!identity)('in a directory that may not be written nothing is changed, and that is said', async () => {
   put('fixed', undefined);
   put('fixed/in', 'x\n');
   put('beside', 'x\n');
@@ -91,7 +97,7 @@ test('in a directory that may not be written nothing is changed, and that is sai
   chmodSync(at('fixed'), 0o755);
 });
 
-test.each([
+test.skipIf(!identity).each([
   ['whose names may be read, and nothing more', 0o444],
   ['whose files may be opened, and not listed', 0o111],
   ['that nobody may look into', 0],
