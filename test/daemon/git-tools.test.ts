@@ -177,6 +177,21 @@ test('a rebase that stopped is in conflict, then under way, and no detached head
   expect(await call('git_commit', commit)).toMatchObject(refusal('rebase-in-progress', 'CONFLICT'));
 });
 
+test('files that were moved and removed by git are committed by their old names too', async () => {
+  const repository = repositoryAt('moved');
+  for (const it of ['a', 'd/1', 'd/2', 'kept', 'e/1', 'e/2']) repository.write(it, `${it}\n`);
+  repository.commit('first');
+  repository.git('mv', 'a', 'b');
+  repository.git('rm', '-q', '-r', 'd', 'e/1');
+  const commit = (...files: string[]) => call('git_commit', { message: 'x', files: files.map((it) => `moved/${it}`) });
+  expect(await commit('d', 'kept')).toMatchObject({ data: { filesChanged: 2, deletions: 2 } });
+  expect(await commit('a', 'b')).toMatchObject({ data: { filesChanged: 2, insertions: 1, deletions: 1 } });
+  expect(await commit('e')).toMatchObject({ data: { filesChanged: 1, deletions: 1 } });
+  expect(repository.git('status', '--porcelain')).toBe('');
+  repository.write('kept', 'changed\n');
+  expect(await commit('kept', 'no\nsuch')).toMatchObject(refusal('no-such-file', 'NOT_FOUND'));
+});
+
 test('all of a repository that is named beside a part of it is still without what is hidden', async () => {
   const repository = repositoryAt('named-twice');
   for (const it of ['a', '.env']) repository.write(it, 'one\n');

@@ -74,9 +74,11 @@ export default defineTool({
     const hidden = await committable(status, { ctx, repository, files });
     const excluded = hidden.map((it) => literal(it, 'exclude,'));
     await assertUnfiltered(git, status);
-    const paths = [...own.map((it) => (it === '' ? '.' : literal(it))), ...excluded];
-    if (files) await git.run(['add', '--', ...paths]);
-    else await git.run(['add', '-u', '--', '.', ...excluded]);
+    const specs = (names: readonly string[]) => names.map((it) => (it === '' ? '.' : literal(it)));
+    const paths = [...specs(own), ...excluded];
+    const toAdd = own.filter((it) => !isStagedAway(it, status));
+    if (!files) await git.run(['add', '-u', '--', '.', ...excluded]);
+    else if (toAdd.length > 0) await git.run(['add', '--', ...specs(toAdd), ...excluded]);
     const isStaged = (name: string) => status.changed.some((it) => it.path === name && it.staged !== '.');
     const mayWhole = own.includes('') && !hidden.some(isStaged);
     await commit(git, { message, env, paths: files ? paths : [], mayWhole });
@@ -91,6 +93,13 @@ async function statusOf(git: Git, paths: readonly string[]): Promise<ParsedStatu
   const { stdout, cut } = await git.run(['status', ...options, untracked, '--', ...specs]);
   if (cut) throw new ToolError('OUTPUT_LIMIT', 'more changed than can be looked at; name some of the files');
   return parseStatus(stdout);
+}
+
+/** Whether all that changed there is staged to be gone, by `git mv` or `git rm`: to git's `add` there is no such file any more. */
+function isStagedAway(path: string, { changed, untracked }: ParsedStatus): boolean {
+  const isBelow = (it: string) => path === '' || it === path || it.startsWith(`${path}/`);
+  const own = changed.filter((it) => isBelow(it.path));
+  return own.length > 0 && !untracked.some(isBelow) && own.every((it) => it.staged === 'D' && it.unstaged === '.');
 }
 
 /** The files that stay out of it. Throws CONFLICT and POLICY_DENIED where nothing can be committed as it is. */
