@@ -138,7 +138,7 @@ describe('a write', () => {
     expect(mode()).toBe(0o755);
     await write();
     expect(mode()).toBe(0o755);
-    await expect(write({ mode: '4755' })).rejects.toThrow();
+    await expect(write({ mode: '4755' })).rejects.toThrow('mode');
   });
 
   test('of more than may be written is refused with the bound', async () => {
@@ -219,14 +219,15 @@ describe('a name', () => {
         for (const path of names) {
           const operations = [{ type: 'replace' as const, search: 'pin', replace: 'x' }];
           await own.run(tools.file_edit, { path, operations });
-          await own.run(tools.file_copy, { sourcePath: path, destPath: `d/${path}` });
-          await own.run(tools.file_rename, { oldPath: path, newPath: `e/${path}` });
-          expect((await own.run(tools.file_read, { path: `e/${path}` })).content).toBe('x\n');
-          await own.run(tools.file_delete, { path: `d/${path}` });
+          await own.run(tools.file_copy, { sourcePath: path, destPath: `.copy/${path}` });
+          await own.run(tools.file_rename, { oldPath: path, newPath: `.moved/${path}` });
+          expect((await own.run(tools.file_read, { path: `.moved/${path}` })).content).toBe('x\n');
+          await own.run(tools.file_delete, { path: `.copy/${path}` });
         }
-        expect(own.tree()).toEqual({ d: '/', e: '/', ...Object.fromEntries(names.map((it) => [`e/${it}`, 'x\n'])) });
+        const moved = Object.fromEntries(names.map((it) => [`.moved/${it}`, 'x\n']));
+        expect(own.tree()).toEqual({ '.copy': '/', '.moved': '/', ...moved });
       }),
-      { numRuns: 10 },
+      { numRuns: 10, examples: [[['__proto__', 'constructor', 'e\u0301', '\u00e9', 'a\nb', '-x', '*']]] },
     );
   }, 60_000);
 });
