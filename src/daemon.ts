@@ -89,6 +89,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
   const { hosts, isolates, compartments } = ran;
+  hosts.prepare(config.workspaces[0] as string);
   const catalogue = new Catalogue(builtinToolset());
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
   told.policyChanged = () => {

@@ -1,15 +1,16 @@
 /** The daemon from its config to its exit code. */
+import { setFlagsFromString } from 'node:v8';
 import { pino } from 'pino';
 import { keepCode } from './compiled-code.ts';
-import { ConfigError, loadConfig, type ServeFlags } from './config.ts';
+import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
 import { createDaemon, DaemonError } from './daemon.ts';
 import type { Environment } from './places.ts';
 import { PolicyError } from './policy/load.ts';
 import { systemPowers } from './powers.ts';
 import { SocketError } from './transport/unix-socket.ts';
 
-/** When the code of a start and of a first call was compiled. Kept then, since a daemon that is killed keeps nothing at its end. */
-const KEEP_CODE_MS = 3000;
+/** When what a start and a first call take was made and compiled. */
+const STARTED_MS = 3000;
 
 /** Serves until it is told to end, and sets the exit code. `tellReady` is called once. */
 export async function serve(
@@ -26,7 +27,7 @@ export async function serve(
     const { listeners, confinement } = daemon;
     log.info({ pid: process.pid, listeners, workspaces: config.workspaces, ...confinement }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
-    powers.after(KEEP_CODE_MS, () => keepCode(config.places.stateDir, config.limits));
+    powers.after(STARTED_MS, () => endStart(config));
     const alive = setInterval(() => {}, 2 ** 30);
     let asked = false;
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -47,6 +48,13 @@ export async function serve(
     tellReady({ error: message });
     process.exitCode = expected ? 2 : 1;
   }
+}
+
+function endStart({ places, limits }: Config): void {
+  // As V8 has it by itself; main.ts says why it was not.
+  setFlagsFromString('--semi-space-growth-factor=2');
+  // Not at the end of the daemon, which may be killed.
+  keepCode(places.stateDir, limits);
 }
 
 const createLog = (level = 'info') =>

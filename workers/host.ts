@@ -9,7 +9,7 @@ import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn,
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
 import { HOST_EGRESS_FD } from '../src/sandbox/bubblewrap.ts';
-import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
+import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
 import { JobPlaces, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { type OverTime, ThreadWatch } from './thread-clock.ts';
@@ -119,7 +119,14 @@ function begin(given: HostSetup): void {
     atomics: given.command ? 'disabled' : 'sync',
     resourceLimits: { maxOldGenerationSizeMb: limits.threadHeapMb },
   });
-  pool.on('message', (message: HostOutput | Heard | Kept) => {
+  let isReady = false;
+  pool.on('message', (message: HostOutput | Heard | Kept | Loaded) => {
+    // The first thread is: until then a job would only wait here, and the gateway starts other hosts beside this one.
+    if ('loaded' in message) {
+      if (!isReady) send({ ready: true });
+      isReady = true;
+      return;
+    }
     // Hosts that keep things have one thread.
     if ('kept' in message) return send({ kept: message.kept });
     if ('heard' in message) return running.get(message.job)?.heard.add(message.heard);
@@ -133,7 +140,6 @@ function begin(given: HostSetup): void {
     console.error(error);
     process.exit(1);
   });
-  send({ ready: true });
 }
 
 async function run(job: Job): Promise<void> {

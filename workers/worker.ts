@@ -17,7 +17,7 @@ import { undoTool } from '../src/tools/undo.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
 import { withRefusal } from './denials.ts';
-import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
+import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
 import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import { LanguageServers } from './language-servers.ts';
 import { OutputWindow } from './output-window.ts';
@@ -64,6 +64,7 @@ host.onmessage = (event) => {
   running.get(job)?.controller.abort(new Aborted(graceMs));
 };
 host.unref();
+parentPort?.postMessage({ loaded: true } satisfies Loaded);
 
 export default async function run({ job, place }: PlacedJob): Promise<JobReturn> {
   let outputs = 0;

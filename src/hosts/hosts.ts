@@ -124,6 +124,9 @@ export class Hosts implements AsyncDisposable {
     this.#reapLater();
   }
 
+  /** Has the first host of a workspace not wait until it was walked. */
+  prepare = (workspace: string): void => this.#masks.prepare(workspace);
+
   /** Starts the hosts of places in turn, so that none takes the processors of the one that is called first; failures show at their calls. */
   async warm(places: readonly { place: Place; network: readonly NetworkLayer[] | undefined }[]): Promise<void> {
     const { egress } = this.#options;
@@ -156,8 +159,7 @@ export class Hosts implements AsyncDisposable {
     const slot = this.#slot(place);
     slot.runs += 1;
     try {
-      const run = place.tier === 'execute' ? this.#runCommand : this.#runTool;
-      return await run.call(this, slot, request, options);
+      return await (place.tier === 'execute' ? this.#runCommand : this.#runTool).call(this, slot, request, options);
     } finally {
       slot.runs -= 1;
     }
