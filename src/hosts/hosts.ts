@@ -124,9 +124,6 @@ export class Hosts implements AsyncDisposable {
     this.#reapLater();
   }
 
-  /** Has the first host of a workspace not wait until it was walked. */
-  prepare = (workspace: string): void => this.#masks.prepare(workspace);
-
   /** Starts the hosts of places in turn, so that none takes the processors of the one that is called first; failures show at their calls. */
   async warm(places: readonly { place: Place; network: readonly NetworkLayer[] | undefined }[]): Promise<void> {
     const { egress } = this.#options;
