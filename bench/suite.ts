@@ -21,7 +21,7 @@ import {
 /** Files of subjects/, in the order in which they run and are told. */
 const BENCHES = [
   ...['layers', 'calls', 'commands', 'scale', 'peers', 'mcp', 'faults', 'ends', 'decisions', 'audit', 'redaction'],
-  ...['orchestration', 'output', 'search', 'symbols', 'git', 'undo', 'programs'],
+  ...['orchestration', 'output', 'search', 'symbols', 'git', 'edits', 'undo', 'programs'],
 ];
 
 const HELP = `npm run bench -- [options]

@@ -1,6 +1,13 @@
 /** `ringfence`: the command line, a thin client. Verbs are in cli/, one file each. */
 import { Command, CommanderError, Option } from 'commander';
-import { approvalsApprove, approvalsDeny, approvalsList, approvalsWatch } from './cli/approvals.ts';
+import {
+  approvalsApprove,
+  approvalsDeny,
+  approvalsGrants,
+  approvalsList,
+  approvalsRevoke,
+  approvalsWatch,
+} from './cli/approvals.ts';
 import { type AuditQueryFlags, auditExport, auditQuery, auditVerify } from './cli/audit.ts';
 import type { BacktestFlags } from './cli/backtest.ts';
 import { batch } from './cli/batch.ts';
@@ -139,6 +146,13 @@ verb('approve <id>', 'say yes, once', approvals).action(
 verb('deny <id>', 'say no', approvals)
   .option('--feedback <text>', 'why; it reaches the agent')
   .action(ending(async (id, flags) => asOperator(flags, (client) => approvalsDeny(client, id, flags))));
+
+verb('grants', 'answers that stand for further calls', approvals)
+  .option('--json', 'print JSON')
+  .action(ending(async (flags) => asOperator(flags, (client) => approvalsGrants(client, flags))));
+verb('revoke <id>', 'take such an answer back', approvals).action(
+  ending(async (id, flags) => asOperator(flags, (client) => approvalsRevoke(client, id))),
+);
 
 const providers = program.command('providers').description('external tool servers, and what changed in their tools');
 verb('list [name]', 'all of them, or one with its tools', providers)

@@ -79,6 +79,8 @@ export const limitsSchema = z.strictObject({
   cacheWitnessesMax: count().default(256),
   /** Paths of one workspace that calls wait for; each end of a call looks at all of them, 8 ms as measured. */
   lockWaitingPathsMax: count().default(2048),
+  /** Of these, those of one session, so that others still find room. */
+  sessionLockWaitingPathsMax: count().default(1024),
   /** Longest wait between two attempts of a call. */
   retryBackoffMsMax: ms().default(30_000),
   /** Attempts of a call after its first, whatever its caller or its tool say. */

@@ -66,3 +66,9 @@ export function isTrusted(path: string, type: 'file' | 'directory'): boolean {
   // A branch may be called `hooks`.
   return inner !== undefined && !inner.includes('/refs/');
 }
+
+/** What a spool holds of a call: its journal, and the folder of the large files beside that. */
+export const inSpool = (key: string): { readonly file: string; readonly folder: string } => ({
+  file: key,
+  folder: `${key}.large`,
+});

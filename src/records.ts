@@ -78,7 +78,9 @@ function entryOf(event: ApprovalEvent): AuditEntry {
     return { kind: 'approval', sessionId, principal, callId, tool, rule, effects, detail };
   }
   const { grantId, decision, scope, match, by, expiresAtMs, sessionId, principal, tool, rule } = event.grant;
-  const detail = { event: kind, grantId, decision, scope, match, by, expiresAt: new Date(expiresAtMs).toISOString() };
+  const expiresAt = new Date(expiresAtMs).toISOString();
+  const revokedBy = event.kind === 'revoked' ? { revokedBy: event.by } : {};
+  const detail = { event: kind, grantId, decision, scope, match, by, expiresAt, ...revokedBy };
   const callId = event.kind === 'grant-used' ? event.callId : undefined;
   return { kind: 'approval', sessionId, principal, tool, rule, detail, ...(callId !== undefined && { callId }) };
 }

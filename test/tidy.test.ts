@@ -34,7 +34,7 @@ const MAY_IMPORT: Record<string, string> = {
   transport: 'errors limits powers',
   protocol: 'call errors limits powers transport',
   policy: 'call errors glob limits paths powers tools/tool',
-  store: 'call errors limits redact powers',
+  store: 'call errors limits paths redact powers',
   sandbox: 'call errors limits paths powers',
   egress: 'limits policy powers',
   'plugin-code': '',

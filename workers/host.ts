@@ -7,16 +7,23 @@ import { Piscina } from 'piscina';
 import { ToolError } from '../src/errors.ts';
 import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
-import { FrameReader, toFrame } from '../src/protocol/frame.ts';
-import { HOST_EGRESS_FD } from '../src/sandbox/bubblewrap.ts';
+import { FrameReader, FrameWriter, toFrame } from '../src/protocol/frame.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
 import { JobPlaces, type PlacedJob, type ThreadSetup } from './job-places.ts';
+import type { LaneTask } from './lane.ts';
 import { establishPerimeter } from './perimeter.ts';
+import { toResultFrame } from './result-frame.ts';
 import { type OverTime, ThreadWatch } from './thread-clock.ts';
 
 const GATEWAY_FD = 3;
 
-/** Only a host whose commands may connect was given that one. */
+/** The last of those that the gateway gave: its line, then one to the egress proxy where commands may connect, or lanes. */
+function lastGiven(): number {
+  let fd = GATEWAY_FD;
+  while (isSocket(fd + 1)) fd += 1;
+  return fd;
+}
+
 function isSocket(fd: number): boolean {
   try {
     return fstatSync(fd).isSocket();
@@ -25,11 +32,13 @@ function isSocket(fd: number): boolean {
   }
 }
 
-establishPerimeter(isSocket(HOST_EGRESS_FD) ? HOST_EGRESS_FD : GATEWAY_FD);
+establishPerimeter(lastGiven());
 // New files get the modes that tools give them.
 process.umask(0o022);
 
 const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
+/** Messages of threads come one by one, many in a turn of the loop. */
+const writer = new FrameWriter(gateway, setImmediate);
 const threads = new BroadcastChannel(HOST_CHANNEL);
 /** The first frame. zod and the default limits are not loaded here: 12 MiB less in each host. */
 let setup: HostSetup | undefined;
@@ -55,42 +64,13 @@ interface Running {
 }
 const running = new Map<number, Running>();
 
-let corked = false;
-
-/** What is sent in one turn of the loop is written in one call. */
 function send(message: FromHost): void {
-  if (!corked) {
-    corked = true;
-    gateway.cork();
-    setImmediate(() => {
-      corked = false;
-      gateway.uncork();
-    });
-  }
-  gateway.write(frameOf(message));
+  writer.write(frameOf(message));
 }
 
-/** Levels and values that the gateway's own messages add around a result. */
-const ENVELOPE = { depth: 8, elements: 1000 };
-
-/** A result that no message can hold ends its call, not this process. */
 function frameOf(message: FromHost): Buffer {
-  const { frameBytesMax, messageDepthMax, messageElementsMax } = (setup as HostSetup).limits;
-  const bounds = {
-    messageDepthMax: messageDepthMax - ENVELOPE.depth,
-    messageElementsMax: messageElementsMax - ENVELOPE.elements,
-  };
-  try {
-    return toFrame(message, frameBytesMax, bounds);
-  } catch (error) {
-    if (!('done' in message)) throw error;
-    const { id, result } = message.done;
-    const limit = new ToolError('OUTPUT_LIMIT', `the result does not fit a message: ${(error as Error).message}`, {
-      suggestion: 'Ask for a part of it.',
-    });
-    const usage = { ...result.usage, verdict: 'output' } as const;
-    return toFrame({ done: { id, result: { ok: false, error: limit.toWire(), usage } } }, frameBytesMax);
-  }
+  const { limits } = setup as HostSetup;
+  return 'done' in message ? toResultFrame(message.done, limits) : toFrame(message, limits.frameBytesMax);
 }
 
 function begin(given: HostSetup): void {
@@ -108,7 +88,8 @@ function begin(given: HostSetup): void {
     filename: new URL(`./worker${extname(import.meta.url)}`, import.meta.url).href,
     workerData: { ...given, places: places.buffer } satisfies ThreadSetup,
     minThreads: 1,
-    maxThreads: given.threads,
+    // Those of lanes take nothing else; one more is started when there is something that no lane carries.
+    maxThreads: given.threads + (given.lanes ? 1 : 0),
     concurrentTasksPerWorker: given.jobsPerThread,
     // The gateway sends no more than there are places; these wait for a thread to start.
     maxQueue: given.threads * given.jobsPerThread,
@@ -140,6 +121,23 @@ function begin(given: HostSetup): void {
     console.error(error);
     process.exit(1);
   });
+  if (given.lanes) void openLane(0);
+}
+
+const lanes = new Map<number, AbortController>();
+
+/** A task that does not end: its thread is the lane's alone. */
+async function openLane(lane: number): Promise<void> {
+  if (lanes.has(lane)) return;
+  const controller = new AbortController();
+  lanes.set(lane, controller);
+  try {
+    const task = { lane, fd: GATEWAY_FD + 1 + lane } satisfies LaneTask;
+    await (pool as Piscina).run(task, { signal: controller.signal });
+  } catch (error) {
+    const result = isOutOfMemory(error) ? outOfMemory() : undefined;
+    send({ laneEnded: { lane, ...(result && { result }) } });
+  }
 }
 
 async function run(job: Job): Promise<void> {
@@ -203,21 +201,27 @@ function heldTo(over: OverTime | undefined, result: JobResult): JobResult {
 
 /** A thread that ended under its job: by its heap limit, or because a job in it had to be ended. */
 function ended(id: number, error: unknown): JobResult {
-  const usage = { cpuMs: 0, outputBytes: 0, enforcedBy: 'worker thread' };
   const job = running.get(id) as Running;
   // The first one of a thread finds the others still in their places.
   const mates = matesOf(job);
   for (const mate of mates) mate.hadMates = true;
   // Which of several filled it, nobody knows: each of them runs again alone.
-  if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY' && !job.hadMates && mates.length === 0) {
-    const { threadHeapMb } = (setup as HostSetup).limits;
-    const limit = threadHeapMb * 1024 * 1024;
-    const message = `the tool needed more than ${threadHeapMb} MiB of memory`;
-    const memory = new ToolError('MEMORY_LIMIT', message, { details: { limit, enforcedBy: 'worker thread' } });
-    return { ok: false, error: memory.toWire(), usage: { ...usage, verdict: 'memory' } };
-  }
+  if (isOutOfMemory(error) && !job.hadMates && mates.length === 0) return outOfMemory();
   const crash = new ToolError('HOST_CRASHED', 'the worker thread of this call ended under it');
-  return { ok: false, error: crash.toWire(), usage: { ...usage, verdict: 'crashed' } };
+  return { ok: false, error: crash.toWire(), usage: { ...NO_USAGE, verdict: 'crashed' } };
+}
+
+const NO_USAGE = { cpuMs: 0, outputBytes: 0, enforcedBy: 'worker thread' };
+
+const isOutOfMemory = (error: unknown): boolean =>
+  (error as NodeJS.ErrnoException | undefined)?.code === 'ERR_WORKER_OUT_OF_MEMORY';
+
+function outOfMemory(): JobResult {
+  const { threadHeapMb } = (setup as HostSetup).limits;
+  const memory = new ToolError('MEMORY_LIMIT', `the tool needed more than ${threadHeapMb} MiB of memory`, {
+    details: { limit: threadHeapMb * 1024 * 1024, enforcedBy: 'worker thread' },
+  });
+  return { ok: false, error: memory.toWire(), usage: { ...NO_USAGE, verdict: 'memory' } };
 }
 
 /** Other jobs that were begun in the thread of this one. */
@@ -276,6 +280,8 @@ function receive(message: ToHost): void {
   else if ('taken' in message) threads.postMessage({ taken: message.taken } satisfies ToThreads);
   else if ('endSession' in message) threads.postMessage({ endSession: message.endSession } satisfies ToThreads);
   else if ('abort' in message) abort(message.abort);
+  else if ('openLane' in message) void openLane(message.openLane);
+  else if ('endLane' in message) lanes.get(message.endLane)?.abort();
 }
 
 /** Until the setup says more; the gateway, which sends it, bounds its own frames. */

@@ -1,15 +1,17 @@
 /**
- * What one call keeps in the spool of its workspace, so that it can be undone: a folder with a file `journal`, in which each
- * entry is a line of JSON and the bytes that it keeps behind it, and large files beside it. No sandbox but the write host's holds it.
+ * What one call keeps in the spool of its workspace, so that it can be undone: a file, in which each entry is a line of JSON and
+ * the bytes that it keeps behind it, and a folder beside it where it keeps large files. A folder for each call would cost the
+ * disk as much again as the entry. No sandbox but the write host's holds the spool.
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
 import { ToolError } from '../src/errors.ts';
+import { inSpool } from '../src/paths.ts';
 import { codeOf } from './anchor.ts';
 import { writeAll } from './changes.ts';
 
-const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDONLY, O_RDWR } = fs.constants;
 const CHUNK_BYTES = 1024 * 1024;
 
 const blob = z.union([
@@ -73,18 +75,22 @@ export interface KeptEntry {
   readonly read: BlobReader;
 }
 
-/** Name of a call's folder; the gateway makes it from session and call id. */
+/** Name of a call's file; the gateway makes it from session and call id. */
 const KEY = /^[0-9a-f]{64}$/;
 
 export class Spool implements Disposable {
+  readonly #file: string;
   readonly #folder: string;
   #fd: number | undefined;
-  #large = 0;
+  /** Files in the folder; undefined until one is kept. */
+  #large: number | undefined;
 
   /** Nothing is made before something is kept. */
   constructor(spool: string, key: string) {
     if (!KEY.test(key)) throw new Error(`not the key of a call: ${key}`);
-    this.#folder = join(spool, key);
+    const { file, folder } = inSpool(key);
+    this.#file = join(spool, file);
+    this.#folder = join(spool, folder);
   }
 
   /** Survives this process, if not a power cut. */
@@ -102,7 +108,11 @@ export class Spool implements Disposable {
 
   /** A copy of an opened file, without one where the file system can share its blocks. */
   keepLarge(fd: number): { file: string; path: string } {
-    this.#open();
+    if (this.#large === undefined) {
+      fs.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      // An attempt before this one may have left some.
+      this.#large = fs.readdirSync(this.#folder).length;
+    }
     const name = `large-${this.#large++}`;
     const path = join(this.#folder, name);
     fs.copyFileSync(`/proc/self/fd/${fd}`, path, fs.constants.COPYFILE_FICLONE | fs.constants.COPYFILE_EXCL);
@@ -124,7 +134,7 @@ export class Spool implements Disposable {
   #scan(): { found: KeptEntry[]; end: number } {
     let bytes: Buffer;
     try {
-      bytes = fs.readFileSync(join(this.#folder, 'journal'));
+      bytes = fs.readFileSync(this.#file);
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return { found: [], end: 0 };
       throw error;
@@ -145,11 +155,13 @@ export class Spool implements Disposable {
   /** What it takes on the disk. */
   get bytes(): number {
     if (this.#fd === undefined) return 0;
-    return fs.readdirSync(this.#folder).reduce((sum, it) => sum + fs.lstatSync(join(this.#folder, it)).size, 0);
+    const large = this.#large === undefined ? [] : fs.readdirSync(this.#folder);
+    return large.reduce((sum, it) => sum + fs.lstatSync(join(this.#folder, it)).size, fs.fstatSync(this.#fd).size);
   }
 
   /** Nothing of the call is left to undo. */
   remove(): void {
+    fs.rmSync(this.#file, { force: true });
     fs.rmSync(this.#folder, { recursive: true, force: true });
   }
 
@@ -160,12 +172,9 @@ export class Spool implements Disposable {
 
   #open(): number {
     if (this.#fd !== undefined) return this.#fd;
-    fs.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    this.#fd = fs.openSync(this.#file, O_CREAT | O_APPEND | O_NOFOLLOW | O_RDWR, 0o600);
     // An attempt before this one may have left entries, and a crash the half of one.
-    const { end } = this.#scan();
-    this.#large = fs.readdirSync(this.#folder).length;
-    this.#fd = fs.openSync(join(this.#folder, 'journal'), O_CREAT | O_APPEND | O_NOFOLLOW | O_WRONLY, 0o600);
-    fs.ftruncateSync(this.#fd, end);
+    if (fs.fstatSync(this.#fd).size > 0) fs.ftruncateSync(this.#fd, this.#scan().end);
     return this.#fd;
   }
 

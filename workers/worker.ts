@@ -19,6 +19,7 @@ import { WorkerContext } from './context.ts';
 import { withRefusal } from './denials.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
 import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-places.ts';
+import { type LaneTask, serveLane } from './lane.ts';
 import { LanguageServers } from './language-servers.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
@@ -66,7 +67,20 @@ host.onmessage = (event) => {
 host.unref();
 parentPort?.postMessage({ loaded: true } satisfies Loaded);
 
-export default async function run({ job, place }: PlacedJob): Promise<JobReturn> {
+export default function run(task: PlacedJob | LaneTask): Promise<JobReturn> {
+  return 'lane' in task ? serveLane(task, setup.limits, runInLane) : runPlaced(task);
+}
+
+async function runInLane(job: Job, signal: AbortSignal): Promise<JobResult> {
+  clock.begin(job.id);
+  try {
+    return await toResult(job, signal, undefined);
+  } finally {
+    clock.end(job.id);
+  }
+}
+
+async function runPlaced({ job, place }: PlacedJob): Promise<JobReturn> {
   let outputs = 0;
   const window = new OutputWindow(setup.limits.outputWindowBytes);
   const onOutput: CommandRequest['onOutput'] = (stream, data) => {

@@ -3,7 +3,7 @@ import { createInterface, type Interface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { showLine } from '../shown-text.ts';
-import { type Approval, type Remember, rememberFor } from '../store/approval.ts';
+import { type Approval, type Grant, type Remember, rememberFor } from '../store/approval.ts';
 import { EXIT, print, printJson, say } from './output.ts';
 import { showApproval } from './question.ts';
 
@@ -56,6 +56,33 @@ export async function approvalsDeny(
 ): Promise<number> {
   await client.request('approvals.resolve', { approvalId, decision: 'deny', ...(feedback && { feedback }) });
   say(`denied ${approvalId}`);
+  return EXIT.OK;
+}
+
+/** Lists the answers that stand for further calls. Gives the exit code. */
+export async function approvalsGrants(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
+  const { grants } = (await client.request('approvals.grants', {})) as { grants: Grant[] };
+  if (flags.json) printJson(grants);
+  else if (grants.length === 0) say('no answer is remembered');
+  else for (const it of grants) print(showLine(lineOf(it)));
+  return EXIT.OK;
+}
+
+/** Which calls it stands for, as `Remember.match` says. */
+function lineOf({ grantId, decision, scope, match, tool, rule, sessionId, by, expiresAtMs }: Grant): string {
+  const which = {
+    exact: `this very call of ${tool}`,
+    tool: `calls of ${tool}`,
+    rule: `calls that rule ${rule} asks about`,
+  };
+  const where = scope === 'session' ? `in session ${sessionId}` : 'in all sessions';
+  return `${grantId}  ${decision.padEnd(7)}  ${which[match]}, ${where}, until ${new Date(expiresAtMs).toISOString()}, by ${by}`;
+}
+
+/** Takes a remembered answer back. Rejects with RemoteError where there is none of that id. Gives the exit code. */
+export async function approvalsRevoke(client: ApprovalsClient, grantId: string): Promise<number> {
+  await client.request('approvals.revoke', { grantId });
+  say(`revoked ${grantId}`);
   return EXIT.OK;
 }
 

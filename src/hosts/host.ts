@@ -3,17 +3,17 @@
  * what was in it is then answered as crashed. It can't stop the gateway: its frames are bounded and checked like a stranger's.
  */
 import type { ChildProcess } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { decode } from '../protocol/codec.ts';
-import { FrameReader, toFrame } from '../protocol/frame.ts';
+import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { Complaints } from './complaints.ts';
+import { killQuietly, leafOf, prefer } from './host-process.ts';
 import {
   type ChildAnswer,
   type ChildAsk,
@@ -23,10 +23,13 @@ import {
   type Job,
   type JobProgress,
   type JobResult,
+  type LaneEnded,
   type LogLine,
   parseFromHost,
   type ToHost,
+  type ToLane,
 } from './job.ts';
+import { type Lane, Lanes } from './lanes.ts';
 
 export type JobRequest = Omit<Job, 'id'>;
 
@@ -64,7 +67,11 @@ export interface HostOptions {
 interface Pending {
   readonly options: RunOptions;
   readonly end: (end: JobEnd) => void;
+  /** The way that it went, if not by the host's main thread. */
+  readonly lane: Lane | undefined;
   kill?: Timer;
+  /** Ends the thread of its lane, where that does not even hear of an abort. */
+  deaf?: Timer;
   /** Bytes of output that came and are not dealt with, and those that are and the host was not told of. */
   untaken: number;
   untold: number;
@@ -97,11 +104,12 @@ export class Host {
   readonly #options: HostOptions;
   readonly #child: ChildProcess;
   readonly #line: Socket;
+  readonly #writer: FrameWriter;
+  readonly #lanes: Lanes;
   readonly #pending = new Map<number, Pending>();
   #nextId = 1;
   #pid = 0;
   #alive = true;
-  #corked = false;
   readonly #complaints: Complaints;
   #onReady: () => void = () => {};
 
@@ -114,9 +122,11 @@ export class Host {
     this.startedAt = powers.monotonicMs();
     this.idleSince = this.startedAt;
     if (egress?.destroyed) throw new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended before the command');
-    const stdio = ['ignore', 'ignore', 'pipe', 'pipe', ...(egress ? [egress] : [])] as const;
+    const lanes = Array.from({ length: options.setup.lanes ?? 0 }, () => 'pipe' as const);
+    const stdio = ['ignore', 'ignore', 'pipe', 'pipe', ...(egress ? [egress] : lanes)] as const;
     this.#child = sandbox.startHost(tier, workspace, program, [...stdio]);
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
+    this.#writer = new FrameWriter(this.#line);
     const told = { log: powers.log, about: { tier }, message: 'tier host complains' };
     this.#complaints = new Complaints(this.#child.stderr, told, limits);
     this.gone = new Promise((resolve) => {
@@ -127,6 +137,7 @@ export class Host {
     const reader = new FrameReader(limits.frameBytesMax, PIECE_FRAME_BYTES);
     this.#line.on('data', (chunk: Buffer) => this.#receive(reader, chunk));
     this.#line.on('error', () => this.kill());
+    this.#lanes = this.#createLanes(lanes.length);
     this.#line.on('close', () => this.kill());
     this.ready = this.#start();
     this.ready.catch(() => {}); // Whoever waits for it is told; nobody may.
@@ -151,6 +162,11 @@ export class Host {
     return this.#alive;
   }
 
+  /** Whether it takes jobs as fast as it did, or had better be replaced. */
+  get worn(): boolean {
+    return this.#lanes.worn;
+  }
+
   /** Runs a job to its end, and never rejects. An abort that is not heeded in time kills the host. */
   run(request: JobRequest, options: RunOptions): Promise<JobEnd> {
     if (!this.#alive) return Promise.resolve({ crashed: true });
@@ -161,13 +177,17 @@ export class Host {
         options.signal.removeEventListener('abort', abort);
         const pending = this.#pending.get(id);
         pending?.kill?.cancel();
+        pending?.deaf?.cancel();
+        pending?.lane?.jobs.delete(id);
         this.#pending.delete(id);
         this.idleSince = this.#options.powers.monotonicMs();
         resolve(how);
       };
-      this.#pending.set(id, { options, end, untaken: 0, untold: 0, asked: 0, asking: 0, logs: 0, logChars: 0 });
+      // The clock of a thread is looked at by the main one only.
+      const lane = request.cpuMs === undefined ? this.#lanes.take(id) : undefined;
+      this.#pending.set(id, { options, end, lane, untaken: 0, untold: 0, asked: 0, asking: 0, logs: 0, logChars: 0 });
       options.signal.addEventListener('abort', abort);
-      this.#send({ run: { id, ...request } });
+      this.#send({ run: { id, ...request } }, lane);
       if (options.signal.aborted) abort();
     });
   }
@@ -210,33 +230,37 @@ export class Host {
     const pending = this.#pending.get(id);
     if (!pending) return;
     const graceMs = graceOf(pending.options.signal.reason, limits);
-    this.#send({ abort: { id, graceMs } });
+    this.#send({ abort: { id, graceMs } }, pending.lane);
+    const { lane } = pending;
+    if (lane) pending.deaf = powers.after(limits.abortGraceMs, () => this.#send({ endLane: lane.number }));
     // The host's own two steps come first; this is for one that can't take them.
     const ownSteps = limits.abortGraceMs + limits.terminateGraceMs;
     const patienceMs = this.tier === 'execute' ? graceMs + limits.commandAbortMs : ownSteps + limits.abortGraceMs;
     pending.kill = powers.after(this.tier === 'isolate' ? limits.isolateGraceMs : patienceMs, () => this.kill());
   }
 
-  #send(message: ToHost): void {
+  #createLanes(count: number): Lanes {
+    const { limits, powers } = this.#options;
+    const sockets = this.#child.stdio.slice(HOST_FRAMES_FD + 1, HOST_FRAMES_FD + 1 + count) as Socket[];
+    return new Lanes({
+      ...{ sockets, powers, frameBytesMax: limits.frameBytesMax },
+      open: (lane) => this.#send({ openLane: lane }),
+      onBytes: (reader, chunk) => this.#receive(reader, chunk),
+      onError: () => this.kill(),
+    });
+  }
+
+  #send(message: ToHost): void;
+  #send(message: ToLane, lane: Lane | undefined): void;
+  #send(message: ToHost | ToLane, lane?: Lane): void {
     if (!this.#alive) return;
-    this.#cork();
     try {
-      this.#line.write(toFrame(message, this.#options.limits.frameBytesMax));
+      if (lane) lane.send(message as ToLane);
+      else this.#writer.write(toFrame(message, this.#options.limits.frameBytesMax));
     } catch (error) {
       this.#options.powers.log.error({ error, tier: this.tier }, 'a job could not be sent to its host');
       this.kill();
     }
-  }
-
-  /** What is sent in one turn of the loop is written in one call. */
-  #cork(): void {
-    if (this.#corked) return;
-    this.#corked = true;
-    this.#line.cork();
-    process.nextTick(() => {
-      this.#corked = false;
-      this.#line.uncork();
-    });
   }
 
   #receive(reader: FrameReader, chunk: Buffer): void {
@@ -263,6 +287,9 @@ export class Host {
       this.idleSince = this.#options.powers.monotonicMs();
     } else if ('progress' in message) this.#takeProgress(message.progress);
     else if ('told' in message) this.#options.onTold?.(message.told);
+    else if ('laneOpen' in message) this.#lanes.opened(message.laneOpen);
+    else if ('heard' in message) this.#pending.get(message.heard)?.deaf?.cancel();
+    else if ('laneEnded' in message) this.#laneEnded(message.laneEnded);
     else this.#takeOutput(message.output);
   }
 
@@ -310,6 +337,16 @@ export class Host {
     pending.options.onLog?.({ level, text });
   }
 
+  /** Which of several jobs ended it, nobody knows: each of them runs again alone. */
+  #laneEnded({ lane, result }: LaneEnded): void {
+    const jobs = this.#lanes.ended(lane);
+    // What the thread had sent before may be read only now.
+    setImmediate(() => {
+      const end: JobEnd = result && jobs.length === 1 ? toEnd(result) : { crashed: true };
+      for (const id of jobs) this.#pending.get(id)?.end(end);
+    });
+  }
+
   #taken(id: number, pending: Pending, bytes: number): void {
     pending.untaken -= bytes;
     pending.untold += bytes;
@@ -324,6 +361,7 @@ export class Host {
     this.#alive = false;
     this.kept = 0;
     this.#line.destroy();
+    this.#lanes[Symbol.dispose]();
     for (const { end } of [...this.#pending.values()]) end({ crashed: true });
   }
 }
@@ -337,38 +375,4 @@ function graceOf(reason: unknown, { commandTermGraceMs }: Limits): number {
 /** A thread that died under a job is to its caller what a host that died is. */
 function toEnd(result: JobResult): JobEnd {
   return !result.ok && result.error.code === 'HOST_CRASHED' ? { crashed: true } : { result };
-}
-
-/**
- * Lets a session of processes run before others, or behind them. Each session gets its share of the processors, so that a fork bomb that
- * makes thousands of them would keep its host from ending it. Only root may go before; for others RLIMIT_NPROC bounds it first.
- */
-function prefer(pid: number, nice: number): void {
-  try {
-    writeFileSync(`/proc/${pid}/autogroup`, `${nice}`);
-  } catch {
-    // EPERM; ENOENT on a kernel without autogroups; ESRCH.
-  }
-}
-
-function killQuietly(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // ESRCH: it is gone.
-  }
-}
-
-/** The innermost process below a chain of launchers, each of which has one child; the launcher itself where /proc doesn't say. */
-function leafOf(pid: number): number {
-  for (let at = pid; ; ) {
-    let children: string;
-    try {
-      children = readFileSync(`/proc/${at}/task/${at}/children`, 'utf8').trim();
-    } catch {
-      return at; // Gone meanwhile, or a kernel without this file.
-    }
-    if (children === '') return at;
-    at = Number(children.split(' ')[0]);
-  }
 }

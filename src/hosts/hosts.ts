@@ -276,7 +276,7 @@ export class Hosts implements AsyncDisposable {
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     const { host } = slot;
     const isYoung = this.#powers.monotonicMs() - slot.startedAt < this.#options.limits.hostMasksMs;
-    if (host?.alive && (isYoung || slot.print === print)) return host;
+    if (host?.alive && !host.worn && (isYoung || slot.print === print)) return host;
     if (host?.alive) this.#leave(host);
     else if (host) slot.restarts += 1;
     this.#makeRoom();
@@ -318,7 +318,8 @@ export class Hosts implements AsyncDisposable {
     const { sandbox, identity, limits: given } = this.#options;
     const limits = { ...given, threadHeapMb: Math.min(given.threadHeapMb, heapMb) };
     const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
-    if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits) };
+    const lanes = tier === 'read_only' ? { lanes: limits.hostThreadsMax } : {};
+    if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits), ...lanes };
     return {
       ...common,
       command: {

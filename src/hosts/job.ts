@@ -186,6 +186,8 @@ export interface HostSetup {
   /** Jobs that one thread runs at once: 1, unless its tools only wait. */
   readonly jobsPerThread: number;
   readonly threads: number;
+  /** Ways past the host's main thread to one of its own each; their descriptors follow the line to the gateway. */
+  readonly lanes?: number;
   /** Which server a provider host speaks with, and how. */
   readonly provider?: object;
 }
@@ -197,7 +199,14 @@ export type ToHost =
   | { readonly answer: ChildAnswer }
   | { readonly taken: OutputTaken }
   /** Lets go of all that is kept for a session. */
-  | { readonly endSession: string };
+  | { readonly endSession: string }
+  /** Has a thread serve one more lane. */
+  | { readonly openLane: number }
+  /** Ends the thread of a lane, which did not hear of an abort. */
+  | { readonly endLane: number };
+
+/** What goes by a lane, straight to its thread; what comes back is `done`, `heard` and `laneOpen`. */
+export type ToLane = Extract<ToHost, { run: unknown } | { abort: unknown }>;
 
 /** So many bytes more of a job's output are dealt with, so that so many more may be sent. */
 export interface OutputTaken {
@@ -228,8 +237,20 @@ export type FromHost =
   | { readonly kept: number }
   /** How far a job is, by the provider's word. */
   | { readonly progress: JobProgress }
+  /** From now on the thread of a lane takes jobs. */
+  | { readonly laneOpen: number }
+  /** The thread of a lane heard of the abort of this job: it is not stuck. */
+  | { readonly heard: number }
+  /** The thread of a lane is gone. */
+  | { readonly laneEnded: LaneEnded }
   /** What a provider host has to say of its server; whoever asked for it looks at its shape. */
   | { readonly told: unknown };
+
+export interface LaneEnded {
+  readonly lane: number;
+  /** Of the job that ended it, where it had no other. */
+  readonly result?: JobResult;
+}
 
 export interface JobProgress {
   readonly id: number;
@@ -244,10 +265,13 @@ export interface JobProgress {
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
-  const { ready, done, output, kept, ask, log, progress, told } = message;
+  const { ready, done, output, kept, ask, log, progress, laneOpen, heard, laneEnded, told } = message;
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
   if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };
+  if (typeof laneOpen === 'number') return { laneOpen };
+  if (typeof heard === 'number') return { heard };
+  if (isRecord(laneEnded) && isLaneEnded(laneEnded)) return { laneEnded };
   if (isRecord(ask) && isAsk(ask)) return { ask };
   if (isRecord(log) && isLog(log)) return { log };
   if (isRecord(progress) && isProgress(progress)) return { progress };
@@ -286,6 +310,9 @@ const isRecord = (value: unknown): value is Record<string, unknown> => typeof va
 
 const isOutput = (it: Record<string, unknown>): it is Record<string, unknown> & HostOutput =>
   typeof it.id === 'number' && (it.stream === 'stdout' || it.stream === 'stderr') && it.data instanceof Uint8Array;
+
+const isLaneEnded = (it: Record<string, unknown>): it is Record<string, unknown> & LaneEnded =>
+  typeof it.lane === 'number' && (it.result === undefined || isResult(it.result));
 
 const isAsk = (it: Record<string, unknown>): it is Record<string, unknown> & ChildAsk =>
   typeof it.id === 'number' && Number.isSafeInteger(it.call) && typeof it.tool === 'string';

@@ -20,12 +20,17 @@ export class LockTable {
   readonly #waiting = new Set<Waiter>();
   /** What those want who wait. */
   readonly #wished = new Held();
-  #wishes = 0;
+  readonly #wishes = new Map<string, number>();
   #isGranting = false;
 
   /** Paths that are waited for, all together. */
   get waiting(): number {
-    return this.#wishes;
+    return [...this.#wishes.values()].reduce((sum, it) => sum + it, 0);
+  }
+
+  /** Those of one owner. */
+  waitingOf(owner: string): number {
+    return this.#wishes.get(owner) ?? 0;
   }
 
   /** Settles with a function to call when it is over. Rejects with the signal's reason. */
@@ -64,7 +69,10 @@ export class LockTable {
     if (change > 0) this.#waiting.add(waiter);
     else this.#waiting.delete(waiter);
     this.#wished.add(waiter, change);
-    this.#wishes += change * (waiter.reads.length + waiter.writes.length);
+    const { owner, reads, writes } = waiter;
+    const wishes = this.waitingOf(owner) + change * (reads.length + writes.length);
+    if (wishes > 0) this.#wishes.set(owner, wishes);
+    else this.#wishes.delete(owner);
   }
 
   /** Once for all that end at the same moment, as those of a session do. */

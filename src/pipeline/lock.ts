@@ -17,7 +17,7 @@ export const lock = (limits: Limits): Stage => {
     if (wanted.reads.length + wanted.writes.length === 0) return next(call);
     const table = tables.get(call.root) ?? new LockTable();
     tables.set(call.root, table);
-    if (table.waiting >= limits.lockWaitingPathsMax) throw tooMany(table, limits);
+    assertRoom(table, wanted.owner, limits);
     const release = await table.acquire(wanted, call.controller.signal);
     try {
       return await next(call);
@@ -27,12 +27,19 @@ export const lock = (limits: Limits): Stage => {
   };
 };
 
-function tooMany({ waiting }: LockTable, { lockWaitingPathsMax }: Limits): ToolError {
-  return new ToolError(
-    'QUEUE_FULL',
-    `${waiting} paths are waited for by calls that other calls hold up; at most ${lockWaitingPathsMax} may be`,
-    { details: { retryAfterMs: 100 } },
-  );
+/** Throws QUEUE_FULL. */
+function assertRoom(table: LockTable, session: string, limits: Limits): void {
+  const full = (waiting: number, whose: string, most: number) =>
+    new ToolError(
+      'QUEUE_FULL',
+      `${waiting} paths are waited for by ${whose} that other calls hold up; at most ${most} may be`,
+      { details: { retryAfterMs: 100 } },
+    );
+  const own = table.waitingOf(session);
+  const { sessionLockWaitingPathsMax: ownMax, lockWaitingPathsMax: allMax } = limits;
+  if (own >= ownMax) throw full(own, 'calls of this session', ownMax);
+  const { waiting } = table;
+  if (waiting >= allMax) throw full(waiting, 'calls', allMax);
 }
 
 function wantedBy(call: Call): Wanted {

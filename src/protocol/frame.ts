@@ -95,6 +95,37 @@ export class FrameReader {
   }
 }
 
+/** As much of a socket as frames need. */
+interface Sink {
+  cork(): void;
+  uncork(): void;
+  write(frame: Buffer): unknown;
+}
+
+/** What is written before `later` comes leaves in one call. */
+export class FrameWriter {
+  readonly #sink: Sink;
+  readonly #later: (flush: () => void) => void;
+  #corked = false;
+
+  constructor(sink: Sink, later: (flush: () => void) => void = process.nextTick) {
+    this.#sink = sink;
+    this.#later = later;
+  }
+
+  write(frame: Buffer): void {
+    if (!this.#corked) {
+      this.#corked = true;
+      this.#sink.cork();
+      this.#later(() => {
+        this.#corked = false;
+        this.#sink.uncork();
+      });
+    }
+    this.#sink.write(frame);
+  }
+}
+
 function assertLength(length: number, max: number): void {
   if (length <= max) return;
   throw new RpcError('FRAME_TOO_LARGE', `a frame of ${length} bytes is over the bound of ${max}`, { length, max });

@@ -107,6 +107,8 @@ export const params = {
       })
       .optional(),
   }),
+  'approvals.grants': nothing(),
+  'approvals.revoke': z.strictObject({ grantId: id() }),
   'audit.query': z
     .strictObject({
       tool: z.string().max(128).optional(),
@@ -139,6 +141,6 @@ export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
 /** Methods that only an operator may use; an agent is told no more than that. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
-  ...['approvals.list', 'approvals.resolve', 'audit.query', 'audit.verify', 'policy.reload', 'providers.accept'],
-  'shutdown',
+  ...['approvals.list', 'approvals.resolve', 'approvals.grants', 'approvals.revoke', 'audit.query', 'audit.verify'],
+  ...['policy.reload', 'providers.accept', 'shutdown'],
 ]);

@@ -92,6 +92,8 @@ export function createMethods(parts: MethodParts): Methods {
         session.options.principal,
         (id, callId) => sessions.byId(id)?.get(callId) ?? durable.liveOf(id, callId),
       ),
+    'approvals.grants': () => oversight.grants(),
+    'approvals.revoke': ({ session }, { grantId }) => oversight.revoke(grantId, session.options.principal),
     'audit.query': (_, params) => oversight.audit(params),
     'audit.verify': () => oversight.verify(),
     'policy.get': ({ session }) => oversight.policy(session),

@@ -61,6 +61,14 @@ export class Oversight {
     return { call, alsoSettled, ...(grant && { grant }), ...(proposedRule !== undefined && { proposedRule }) };
   }
 
+  grants(): object {
+    return { grants: this.#parts.approvals.grants() };
+  }
+
+  revoke(grantId: string, by: string): object {
+    return { grant: this.#parts.approvals.revoke(grantId, by) };
+  }
+
   async audit(params: Params<'audit.query'>): Promise<object> {
     return this.#parts.auditLog.query(params);
   }

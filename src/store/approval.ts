@@ -141,5 +141,6 @@ export type ApprovalEvent =
   | { readonly kind: 'requested' | 'attached'; readonly approval: Approval }
   | { readonly kind: 'resolved'; readonly approval: Approval; readonly settled: Settled }
   | { readonly kind: 'used'; readonly approval: Approval }
-  | { readonly kind: 'granted' | 'revoked'; readonly grant: Grant }
+  | { readonly kind: 'granted'; readonly grant: Grant }
+  | { readonly kind: 'revoked'; readonly grant: Grant; readonly by: string }
   | { readonly kind: 'grant-used'; readonly grant: Grant; readonly callId: string; readonly facts: Facts };

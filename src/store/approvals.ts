@@ -213,11 +213,11 @@ export class Approvals implements Disposable {
     return this.#grants.list(this.#options.powers.now());
   }
 
-  /** Throws RpcError INVALID_PARAMS when there is none of that id. */
-  revoke(grantId: string): Grant {
+  /** It stands for nothing from now on; `by` is for the record. Throws RpcError INVALID_PARAMS when there is none of that id. */
+  revoke(grantId: string, by: string): Grant {
     const grant = this.#grants.revoke(grantId);
     if (!grant) throw new RpcError('INVALID_PARAMS', `no answer ${grantId.slice(0, 64)} is remembered`);
-    this.#tell({ kind: 'revoked', grant });
+    this.#tell({ kind: 'revoked', grant, by });
     return grant;
   }
 

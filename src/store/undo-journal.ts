@@ -1,5 +1,5 @@
 /**
- * Which calls can be undone, and by whom; what they changed is kept by hosts, in a folder for each call, in a spool for each
+ * Which calls can be undone, and by whom; what they changed is kept by hosts, in a file for each call, in a spool for each
  * workspace. A host may write anything into its spool, so that nothing is read from there here.
  */
 import { hash } from 'node:crypto';
@@ -7,6 +7,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Limits } from '../limits.ts';
+import { inSpool } from '../paths.ts';
 import type { Powers } from '../powers.ts';
 import { openDatabase, storing } from './database.ts';
 
@@ -96,7 +97,7 @@ export class UndoJournal implements Disposable {
     return this.#folders.get(workspace);
   }
 
-  /** What a call's folder is called. */
+  /** What a call's file is called. */
   keyOf({ sessionId, callId }: Pick<Caller, 'sessionId' | 'callId'>): string {
     return hash('sha256', `${sessionId}\0${callId}`);
   }
@@ -153,7 +154,8 @@ export class UndoJournal implements Disposable {
     this.#calls -= 1;
     this.#bytes -= row.bytes;
     const spool = this.spoolOf(row.workspace);
-    if (spool !== undefined) this.#removeFolder(join(spool, key));
+    if (spool === undefined) return;
+    for (const name of Object.values(inSpool(key))) this.#remove(join(spool, name));
   }
 
   /**
@@ -196,32 +198,43 @@ export class UndoJournal implements Disposable {
     return spool;
   }
 
-  /** Folders of no call, which a host made that was taken over, or that could not be removed. */
+  /** What is of no call: a host made it that was taken over, or it could not be removed. */
   #removeUnknown(keys: ReadonlySet<string>): void {
     const folder = join(this.#options.stateDir, 'journal');
     if (!fs.existsSync(folder)) return;
+    const known = new Set([...keys].flatMap((it) => Object.values(inSpool(it))));
     for (const spool of fs.readdirSync(folder))
       for (const name of fs.readdirSync(join(folder, spool)))
-        if (!keys.has(name)) this.#removeFolder(join(folder, spool, name));
+        if (!known.has(name)) this.#remove(join(folder, spool, name));
   }
 
-  /** Flat, name by name, nothing followed: a host that was taken over may have put links and folders there. */
-  #removeFolder(folder: string): void {
-    const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
+  /** A file, or a folder, flat: nothing is followed, since a host that was taken over may have put links and folders there. */
+  #remove(path: string): void {
     try {
-      const fd = fs.openSync(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
       try {
-        for (const name of fs.readdirSync(`/proc/self/fd/${fd}`)) fs.unlinkSync(`/proc/self/fd/${fd}/${name}`);
-      } finally {
-        fs.closeSync(fd);
+        fs.unlinkSync(path);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EISDIR') throw error;
+        removeFolder(path);
       }
-      fs.rmdirSync(folder);
     } catch (error) {
       // ENOENT: its host removed it, or never made it.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
-      this.#options.powers.log.warn({ error, folder }, 'a journal could not be removed');
+      this.#options.powers.log.warn({ error, path }, 'a journal could not be removed');
     }
   }
+}
+
+/** Name by name. Throws ENOTEMPTY, EISDIR where there is a folder in it. */
+function removeFolder(folder: string): void {
+  const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
+  const fd = fs.openSync(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  try {
+    for (const name of fs.readdirSync(`/proc/self/fd/${fd}`)) fs.unlinkSync(`/proc/self/fd/${fd}/${name}`);
+  } finally {
+    fs.closeSync(fd);
+  }
+  fs.rmdirSync(folder);
 }
 
 interface Row extends JournalledCall {

@@ -1,10 +1,11 @@
 /** A person's yes and no, through a real daemon: what is asked, what an answer covers, what makes it stale. */
+import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, RemoteError, RunningCall } from '../../src/client.ts';
-import type { Approval } from '../../src/store/approval.ts';
-import { dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
+import type { Approval, Grant } from '../../src/store/approval.ts';
+import { dataOf, ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 const POLICY = `
 rules:
@@ -46,6 +47,12 @@ async function asked({ callId }: RunningCall<unknown>): Promise<Approval> {
 const answer = (approvalId: string, decision: 'approve' | 'deny', more: object = {}) =>
   operator.request('approvals.resolve', { approvalId, decision, ...more });
 const run = (command: string, more: object = {}) => agent.call('terminal_execute', { command, ...more });
+/** What `ringfence …` says, on both streams. */
+function cli(...args: string[]): string {
+  const where = ['--state', daemon.stateDir, '--socket', daemon.socket];
+  const { stdout, stderr } = spawnSync(process.execPath, [ringfence, ...args, ...where], { encoding: 'utf8' });
+  return stdout + stderr;
+}
 const write = (path: string, content: string) => agent.call('file_write', { path, content });
 const at = (path: string) => join(daemon.workspace, path);
 
@@ -194,6 +201,27 @@ describe('an answer that is remembered', () => {
     }
   });
 
+  test('is listed for an operator, and taken back stands for nothing', async () => {
+    const first = run('touch taken-back');
+    const remember = { scope: 'always', match: 'exact' };
+    const { grant } = (await answer((await asked(first)).approvalId, 'approve', { remember })) as { grant: Grant };
+    await first;
+    expect(await run('touch taken-back')).toMatchObject({ success: true });
+    const grants = async () => ((await operator.request('approvals.grants', {})) as { grants: Grant[] }).grants;
+    expect(await grants()).toContainEqual(grant);
+
+    expect(cli('approvals', 'grants')).toContain(`${grant.grantId}  approve  this very call of terminal_execute`);
+    expect(cli('approvals', 'revoke', grant.grantId)).toContain(`revoked ${grant.grantId}`);
+    expect((await grants()).map((it) => it.grantId)).not.toContain(grant.grantId);
+    const again = run('touch taken-back');
+    await answer((await asked(again)).approvalId, 'deny');
+    expect(await again).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
+    const { entries } = (await operator.request('audit.query', { kind: 'approval' })) as { entries: object[] };
+    const revoked = { event: 'revoked', grantId: grant.grantId, revokedBy: 'operator' };
+    expect(entries).toContainEqual(expect.objectContaining({ detail: expect.objectContaining(revoked) }));
+    await expect(operator.request('approvals.revoke', { grantId: 'g_none' })).rejects.toThrow('no answer g_none');
+  });
+
   test('for ever comes with the rule that would make it so', async () => {
     await using stranger = await daemon.connect();
     const call = stranger.call('terminal_execute', { command: 'touch always' });
@@ -206,7 +234,8 @@ describe('an answer that is remembered', () => {
 });
 
 test('an agent learns nothing of approvals, audit or reload but that they are not for it', async () => {
-  for (const method of ['approvals.list', 'approvals.resolve', 'audit.query', 'audit.verify', 'policy.reload']) {
+  const methods = ['approvals.list', 'approvals.resolve', 'approvals.grants', 'approvals.revoke'];
+  for (const method of [...methods, 'audit.query', 'audit.verify', 'policy.reload']) {
     const refused = await agent.request(method, { nonsense: true }).catch((error: RemoteError) => error);
     expect(refused).toMatchObject({ code: -32004, message: `${method} is for operators` });
   }

@@ -46,3 +46,19 @@ test('calls that wait for a path end with their time, and those behind them go o
   expect(await client.call('file_write', { path: 'x.txt', content: '' })).toMatchObject({ success: true });
   expect(await command).toMatchObject({ success: true });
 });
+
+test('a session whose calls wait for many paths is told so, and leaves room for others', async () => {
+  await using daemon = await startDaemon({ limits: { lockWaitingPathsMax: 40, sessionLockWaitingPathsMax: 10 } });
+  await using greedy = await daemon.connect();
+  await using other = await daemon.connect();
+  const command = greedy.call('terminal_execute', { command: 'sleep 1 > log.txt' });
+  const flood = Array.from({ length: 30 }, (_, i) => greedy.call('file_write', { path: 'log.txt', content: `${i}` }));
+  const late = other.call('file_write', { path: 'log.txt', content: 'other' });
+  const refused = (await Promise.all(flood)).filter((it) => !it.success && it.error.code === 'QUEUE_FULL');
+  expect(refused).toHaveLength(20);
+  expect(refused[0]).toMatchObject({
+    error: { message: '10 paths are waited for by calls of this session that other calls hold up; at most 10 may be' },
+  });
+  expect(await late).toMatchObject({ success: true });
+  expect(await command).toMatchObject({ success: true });
+});

@@ -70,6 +70,18 @@ interface Details {
 }
 const detailsOf = (result: unknown): Details => (result as { error: { details: Details } }).error.details;
 
+/** A task that should be gone: its command line, its state, and where in the kernel it waits, for how long it has lived. */
+function whatItDoes(task: string): string {
+  const of = (file: string) => {
+    try {
+      return readFileSync(`/proc/${task}/${file}`, 'utf8').split('\0').join(' ').trim();
+    } catch (error) {
+      return `${(error as NodeJS.ErrnoException).code}`;
+    }
+  };
+  return [task, ...['cmdline', 'stat', 'wchan', 'syscall'].map((it) => of(it).slice(0, 300))].join(' | ');
+}
+
 const ESCAPED = 'use POSIX; fork and exit; setsid; fork and exit;';
 
 describe.runIf(isUsable)('a command in a control group', () => {
@@ -210,12 +222,12 @@ describe.runIf(isUsable)('a command in a control group', () => {
       readdirSync(folder).flatMap((host) => {
         const inner = join(folder, host, 'commands');
         const groups = existsSync(inner) ? readdirSync(inner).filter((it) => /^\d+$/.test(it)) : [];
-        return groups.map(
-          (it) =>
-            `${host}/${it}: tasks ${readFileSync(join(inner, it, 'tasks'), 'utf8')
-              .split('\n')
-              .join(' ')}`,
-        );
+        return groups.map((it) => {
+          const tasks = readFileSync(join(inner, it, 'tasks'), 'utf8')
+            .split('\n')
+            .filter(Boolean);
+          return [`${host}/${it}`, ...tasks.map(whatItDoes)].join('\n');
+        });
       });
     // One is ready for the next.
     await until(() => commands().length <= 1).catch(() => {}); // Told below, with what there is.

@@ -324,10 +324,10 @@ describe('a remembered answer', () => {
   test('is told of when given, used and revoked; revoked it covers nothing', () => {
     const { grant } = yes(ask().id, session('tool'));
     covered();
-    machine.approvals.revoke(grant?.grantId as string);
+    machine.approvals.revoke(grant?.grantId as string, 'uid:0');
     expect(covered()).toBeUndefined();
     expect(machine.told()).toEqual(['requested', 'approve', 'granted', 'grant-used', 'revoked']);
-    expect(() => machine.approvals.revoke('g_none')).toThrow('no answer g_none is remembered');
+    expect(() => machine.approvals.revoke('g_none', 'uid:0')).toThrow('no answer g_none is remembered');
   });
 
   test('is one of at most grantsMax, and the question waits on where there are too many', () => {

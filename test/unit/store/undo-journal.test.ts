@@ -1,6 +1,6 @@
 /** Which calls can be undone, and by whom, across restarts; what a host left in its spool harms nobody. */
 import * as fs from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
 import { systemPowers } from '../../../src/powers.ts';
@@ -27,11 +27,10 @@ const undoer = (id: string, principal = 'p', role: 'agent' | 'operator' = 'agent
 function keep(journal: UndoJournal, of: ReturnType<typeof caller>, bytes = 10): string {
   const key = journal.keyOf(of);
   journal.begin(of);
-  const folder = join(journal.spoolOf(workspace) as string, key);
-  fs.mkdirSync(folder);
-  fs.writeFileSync(join(folder, 'journal'), 'x'.repeat(bytes));
+  const file = join(journal.spoolOf(workspace) as string, key);
+  fs.writeFileSync(file, 'x'.repeat(bytes));
   journal.end(key, { undo: 'full', bytes, paths: ['a'] });
-  return folder;
+  return file;
 }
 
 test('a call is found by its own session, its principal and operators, and by nobody else', () => {
@@ -61,10 +60,11 @@ test('what is too old, and what nobody knows of, is gone when a daemon starts', 
   const first = open({}, 1_000);
   const old = keep(first, caller('old'));
   const unknown = join(first.spoolOf(workspace) as string, 'f'.repeat(64));
-  fs.mkdirSync(unknown);
+  for (const it of [old, unknown]) fs.mkdirSync(`${it}.large`);
+  fs.writeFileSync(unknown, '');
   first[Symbol.dispose]();
   using next = open({ journalKeptMs: 1_000 }, 10_000);
-  expect([old, unknown].map((it) => fs.existsSync(it))).toEqual([false, false]);
+  expect(fs.readdirSync(next.spoolOf(workspace) as string)).toEqual([]);
   expect(next.status).toEqual({ calls: 0, bytes: 0 });
 });
 
@@ -73,14 +73,24 @@ test('what a host planted in its folder is removed without being followed, or le
   const outside = temporaryDir('outside');
   fs.writeFileSync(join(outside, 'precious'), '');
   const first = keep(journal, caller('1'));
-  fs.symlinkSync(outside, join(first, 'link'));
-  fs.linkSync(join(outside, 'precious'), join(first, 'hard'));
+  const large = `${first}.large`;
+  fs.mkdirSync(large);
+  fs.symlinkSync(outside, join(large, 'link'));
+  fs.linkSync(join(outside, 'precious'), join(large, 'hard'));
   const second = keep(journal, caller('2'));
-  expect(fs.existsSync(first)).toBe(false);
-  fs.rmSync(second, { recursive: true });
-  fs.symlinkSync(outside, second);
-  keep(journal, caller('3'));
+  expect([first, large].map((it) => fs.existsSync(it))).toEqual([false, false]);
+  for (const it of [second, `${second}.large`]) {
+    fs.rmSync(it, { force: true });
+    fs.symlinkSync(outside, it);
+  }
+  const third = keep(journal, caller('3'));
+  fs.rmSync(third);
+  fs.mkdirSync(join(third, 'deep'), { recursive: true });
+  const fourth = keep(journal, caller('4'));
   expect(fs.readdirSync(outside)).toEqual(['precious']);
+  expect(fs.readdirSync(journal.spoolOf(workspace) as string).sort()).toEqual(
+    [third, fourth].map((it) => basename(it)).sort(),
+  );
   fs.rmSync(outside, { recursive: true });
 });
 

@@ -343,8 +343,7 @@ describe('a journal that was planted or changed', () => {
 
   function plant(bench: Bench, rest: object): string {
     const key = bench.newKey();
-    fs.mkdirSync(join(bench.folder, key));
-    fs.writeFileSync(join(bench.folder, key, 'journal'), `${JSON.stringify(entry(rest))}\nevil`);
+    fs.writeFileSync(join(bench.folder, key), `${JSON.stringify(entry(rest))}\nevil`);
     return key;
   }
 

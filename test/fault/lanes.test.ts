@@ -1,0 +1,94 @@
+/** Threads of readers that get stuck or run out of memory: each call by them is answered, and the next ones are as well. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+
+// No limit of CPU time, for whose sake a job goes by the main thread.
+const POLICY = `tiers:
+  read_only: { memoryMb: 64 }
+  write: { decision: allow, approve: [], memoryMb: 64 }
+`;
+
+let daemon: TestDaemon;
+let client: Client;
+let files = 0;
+beforeEach(async () => {
+  daemon = await startDaemon({ policy: POLICY, limits: { boundedWorkMs: 60_000 } });
+  client = await daemon.connect();
+  mkdirSync(join(daemon.workspace, 'held'));
+  writeFileSync(join(daemon.workspace, 'held/long.txt'), `${'a'.repeat(5000)}!\n`);
+  await Promise.all(readings(1));
+});
+afterEach(async () => {
+  await client[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+/** A preview runs where readers do. */
+const preview = (input: object, more: object = {}) => client.call('file_multi_edit', input, { preview: true, ...more });
+/** Never ends on its line, and does not hear of an abort. */
+const spin = (more: object = {}) =>
+  preview({ path: 'held', pattern: 'long.txt', find: '^(a+)+$', replace: 'b', regex: true }, more);
+/** Takes more than 64 MiB. */
+const fill = () => {
+  writeFileSync(join(daemon.workspace, 'many.txt'), Array.from({ length: 400_000 }, (_, i) => `${i}a`).join('\n'));
+  return preview({ pattern: 'many.txt', find: 'a', replace: 'b' });
+};
+/** So many calls at once, none of which is answered from the cache. */
+const readings = (count: number) =>
+  Array.from({ length: count }, () => {
+    const path = `read-${++files}.txt`;
+    writeFileSync(join(daemon.workspace, path), 'text\n');
+    return dataOf(client.call('file_read', { path }));
+  });
+
+const readers = async () => {
+  const { hosts } = (await client.request('status', {})) as { hosts: { tier: string; pid: number }[] };
+  return hosts.filter(({ tier }) => tier === 'read_only').map(({ pid }) => pid);
+};
+test('one that fills its heap alone is MEMORY_LIMIT', async () => {
+  expect(await fill()).toMatchObject({
+    error: { code: 'MEMORY_LIMIT', details: { limit: 64 * 1024 * 1024, enforcedBy: 'worker thread' } },
+    metadata: { resources: { verdict: 'memory' } },
+  });
+  await Promise.all(readings(20));
+});
+
+test('one that fills its heap beside others is found, and the others are answered', async () => {
+  const [filled] = await Promise.all([fill(), ...readings(12)]);
+  expect(filled).toMatchObject({ error: { code: 'MEMORY_LIMIT' } });
+});
+
+test('readers beside one that is stuck wait for another thread, not for its end', async () => {
+  const controller = new AbortController();
+  let isStuck = true;
+  const stuck = spin({ signal: controller.signal }).finally(() => {
+    isStuck = false;
+  });
+  // Until it holds the thread up.
+  await setTimeout(200);
+  // Some come before the other thread is there.
+  const held: Promise<unknown>[] = [];
+  let answered = 0;
+  await until(async () => {
+    held.push(...readings(1).map((it) => it.then(() => answered++)));
+    await setTimeout(100);
+    return answered > 0;
+  });
+  await Promise.all(readings(12));
+  expect(isStuck).toBe(true);
+  controller.abort();
+  expect(await stuck).toMatchObject({ error: { code: 'CANCELLED' } });
+  await Promise.all(held);
+});
+
+test('one that does not hear of its end is ended with its thread, and its host lives until the others are done', async () => {
+  const late = await spin({ timeoutMs: 300 });
+  expect(late).toMatchObject({ error: { code: 'TIMEOUT' } });
+  await Promise.all(readings(20));
+  expect(await readers()).toHaveLength(1);
+  expect(await readers()).not.toContain(late.metadata.hostPid);
+});
