@@ -1,11 +1,11 @@
 /** The composition root: the only file that knows every part. */
 import { chmodSync, realpathSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { TIERS, type Tier } from './call.ts';
+import { TIERS } from './call.ts';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
-import { type HostStatus, Hosts, type HostsOptions, type Place } from './hosts/hosts.ts';
+import { type HostStatus, Hosts, type HostsOptions } from './hosts/hosts.ts';
 import { Isolates } from './hosts/isolates.ts';
 import { readIdentity } from './identity.ts';
 import type { Limits } from './limits.ts';
@@ -70,8 +70,8 @@ export interface Daemon {
   close(graceMs: number, reason: string): Promise<void>;
 }
 
-/** Starts everything; `awaited` says that somebody will call at once. Throws DaemonError, PolicyError, SocketError. */
-export async function createDaemon(config: Config, powers: Powers, { awaited = false } = {}): Promise<Daemon> {
+/** Starts everything. Throws DaemonError, PolicyError, SocketError. */
+export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
   const { places, limits, environment } = config;
   const { stateDir, home } = places;
   await using parts = new AsyncDisposableStack();
@@ -89,7 +89,7 @@ export async function createDaemon(config: Config, powers: Powers, { awaited = f
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
   const { hosts, isolates, compartments } = ran;
-  if (awaited) warmAhead(config.workspaces[0] as string, { hosts, policies });
+  hosts.prepare(config.workspaces[0] as string);
   const catalogue = new Catalogue(builtinToolset());
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
   told.policyChanged = () => {
@@ -333,32 +333,18 @@ function warm(
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
   const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects && !it.upstream);
-  const wanted = new Set(hosted.map((it) => it.tier));
-  void hosts.warm(toPlaces(policy, { workspace, view, tiers: TIERS.filter((it) => wanted.has(it)) }));
-}
-
-/** What a session of nobody in particular will read by, which starts beside the rest of us. */
-function warmAhead(workspace: string, { hosts, policies }: { hosts: Hosts; policies: Policies }): void {
-  try {
-    const policy = policies.of({ workspace })();
-    const view = policies.viewOf({ policy, principal: '', sessionId: '', workspace, root: workspace });
-    void hosts.warm(toPlaces(policy, { workspace, view, tiers: ['read_only'] }));
-  } catch {
-    // RpcError: a policy of the workspace is not right, as its sessions will be told.
-  }
-}
-
-/** Those of the tiers that the policy allows. */
-function toPlaces(
-  policy: Policy,
-  { tiers, ...of }: Pick<Place, 'workspace' | 'view'> & { readonly tiers: readonly Tier[] },
-) {
-  return tiers
-    .filter((tier) => [policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
-    .map((tier) => ({
-      place: { tier, ...of, ...heapOf(policy, tier) },
-      network: tier === 'execute' ? networkOf(policy) : undefined,
-    }));
+  const tiers = new Set(hosted.map((it) => it.tier));
+  const allowed = [...tiers].filter((tier) =>
+    [policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'),
+  );
+  void hosts.warm(
+    allowed
+      .sort((a, b) => TIERS.indexOf(a) - TIERS.indexOf(b))
+      .map((tier) => ({
+        place: { tier, workspace, view, ...heapOf(policy, tier) },
+        network: tier === 'execute' ? networkOf(policy) : undefined,
+      })),
+  );
 }
 
 function sessionEntry({ options, policy }: Session): AuditEntry {

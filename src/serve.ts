@@ -14,7 +14,7 @@ const STARTED_MS = 3000;
 
 /** Serves until it is told to end, and sets the exit code. `tellReady` is called once. */
 export async function serve(
-  flags: ServeFlags & { readonly 'tell-ready'?: boolean | undefined },
+  flags: ServeFlags,
   environment: Environment,
   tellReady: (notice: object) => void,
 ): Promise<void> {
@@ -23,7 +23,7 @@ export async function serve(
     const config = loadConfig(flags, environment, process.cwd());
     process.chdir('/');
     const powers = systemPowers(log);
-    const daemon = await createDaemon(config, powers, { awaited: flags['tell-ready'] === true });
+    const daemon = await createDaemon(config, powers);
     const { listeners, confinement } = daemon;
     log.info({ pid: process.pid, listeners, workspaces: config.workspaces, ...confinement }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });

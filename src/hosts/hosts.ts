@@ -124,13 +124,16 @@ export class Hosts implements AsyncDisposable {
     this.#reapLater();
   }
 
+  /** Has the first host of a workspace not wait until it was walked. */
+  prepare = (workspace: string): void => this.#masks.prepare(workspace);
+
   /** Starts the hosts of places in turn, so that none takes the processors of the one that is called first; failures show at their calls. */
   async warm(places: readonly { place: Place; network: readonly NetworkLayer[] | undefined }[]): Promise<void> {
-    const { egress } = this.#options;
     for (const { network, place } of places) {
       const start = async (of: Place) => ({ ready: await (await this.#hostOf(this.#slot(of))).ready });
-      const inNetwork = network && egress?.lend(network, NEVER, ({ line }) => start({ ...place, egress: line }));
-      await (inNetwork ?? start(place)).catch((error: unknown) => {
+      const lend =
+        network && this.#options.egress?.lend(network, NEVER, ({ line }) => start({ ...place, egress: line }));
+      await (lend ?? start(place)).catch((error: unknown) => {
         if (!this.#closed) this.#powers.log.warn({ tier: place.tier, error }, 'tier host not warmed');
       });
       if (this.#closed) return;
