@@ -9,6 +9,8 @@ export interface McpLine extends AsyncDisposable {
   call(tool: string, input: object): Promise<object>;
   /** Settles with the list of tools. */
   list(): Promise<object>;
+  /** Of the server, where it was started here. */
+  readonly pid?: number | undefined;
 }
 
 export interface McpServer {
@@ -30,7 +32,8 @@ export async function startMcp({ program, args, cwd, env }: McpServer): Promise<
     child.kill('SIGKILL');
     await ended;
   };
-  return hello(child.stdout, child.stdin, { ended, end, why: () => said.trim() || 'it said nothing' });
+  const line = await hello(child.stdout, child.stdin, { ended, end, why: () => said.trim() || 'it said nothing' });
+  return { ...line, pid: child.pid };
 }
 
 /** Connects to our own socket and says hello, to work in a folder. */

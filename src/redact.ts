@@ -124,8 +124,9 @@ export function redactText(text: string, onSecret?: OnSecret): string {
   return redaction.secrets === 0 ? text : redacted;
 }
 
-/** How much is looked at where something may begin; then more, then all: nothing is looked at more than three times. */
-const PIECES_BYTES = [256, 2048, Number.POSITIVE_INFINITY] as const;
+/** How much is looked at where something may begin, and then at a time, which is as much as is held back: little is looked at twice. */
+const FIRST_BYTES = 256;
+const NEXT_BYTES = 2048;
 
 /**
  * Bytes that come in chunks, cut anywhere: what it gives is, put together, what `redactText` makes of the whole. Whole lines
@@ -166,15 +167,14 @@ export class RedactingStream {
 
   /** From where something may begin until nothing is open, or to the end of the chunk. */
   #decide(chunk: Uint8Array, from: number, parts: Uint8Array[]): number {
-    let at = from;
-    for (const bytes of PIECES_BYTES) {
-      if (at >= chunk.length) break;
-      const text = this.#redaction.push(latin1(chunk.subarray(at, at + bytes)), false);
+    for (let at = from, bytes = FIRST_BYTES; ; bytes = NEXT_BYTES) {
+      // What ends within what may be a literal would not be clear.
+      const end = search.cleanEnd(chunk, Math.min(at + bytes, chunk.length));
+      const text = this.#redaction.push(latin1(chunk.subarray(at, end)), false);
       if (text !== '') parts.push(Buffer.from(text, 'latin1'));
-      at = Math.min(at + bytes, chunk.length);
-      if (this.#redaction.isClear) break;
+      if (end === chunk.length || this.#redaction.isClear) return end;
+      at = end;
     }
-    return at;
   }
 
   /**

@@ -7,7 +7,7 @@ import { Piscina } from 'piscina';
 import { ToolError } from '../src/errors.ts';
 import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
-import { FrameReader, FrameWriter, toFrame } from '../src/protocol/frame.ts';
+import { FrameReader, FrameWriter, toFrame, toFrameBefore } from '../src/protocol/frame.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
 import { JobPlaces, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import type { LaneTask } from './lane.ts';
@@ -68,6 +68,14 @@ function send(message: FromHost): void {
   writer.write(frameOf(message));
 }
 
+const NONE = Buffer.alloc(0);
+
+function sendOutput({ id, stream, data }: HostOutput): void {
+  const { frameBytesMax } = (setup as HostSetup).limits;
+  writer.write(toFrameBefore(data, { output: { id, stream, data: NONE } } satisfies FromHost, frameBytesMax));
+  writer.write(data);
+}
+
 function frameOf(message: FromHost): Buffer {
   const { limits } = setup as HostSetup;
   return 'done' in message ? toResultFrame(message.done, limits) : toFrame(message, limits.frameBytesMax);
@@ -111,9 +119,8 @@ function begin(given: HostSetup): void {
     // Hosts that keep things have one thread.
     if ('kept' in message) return send({ kept: message.kept });
     if ('heard' in message) return running.get(message.job)?.heard.add(message.heard);
-    const output = message;
-    send({ output });
-    const job = running.get(output.id);
+    sendOutput(message);
+    const job = running.get(message.id);
     if (job) job.outputs += 1;
     return job?.onOutput();
   });

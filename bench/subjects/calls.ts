@@ -1,23 +1,12 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../../src/client.ts';
-import { dataOf, type TestDaemon, until } from '../../test/support/daemon.ts';
+import { dataOf } from '../../test/support/daemon.ts';
 import { defineBench } from '../bench.ts';
 import { createChain } from '../floors/chain.ts';
 import { createEcho } from '../floors/echo.ts';
 import { inTurns, together } from '../measure.ts';
-
-/** MiB of the daemon, and of it and its hosts together. */
-async function memory(daemon: TestDaemon): Promise<{ gateway: number; rss: number; pss: number }> {
-  await using operator = await daemon.connect({ role: 'operator' });
-  const hosts = async () => ((await operator.request('status', {})) as { hosts: { pid: number }[] }).hosts;
-  await until(async () => (await hosts()).length >= 3);
-  const pids = [daemon.pid, ...(await hosts()).map(({ pid }) => pid)];
-  const of = (pid: number, field: 'Rss' | 'Pss') =>
-    Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]) / 1024;
-  const sum = (field: 'Rss' | 'Pss') => pids.reduce((total, pid) => total + of(pid, field), 0);
-  return { gateway: of(daemon.pid, 'Rss'), rss: sum('Rss'), pss: sum('Pss') };
-}
+import { memoryOf, memoryOfAll, processesOf } from '../memory.ts';
 
 const read = (client: Client, path: string, cache: boolean) => () =>
   dataOf(client.call('file_read', { path }, { cache }));
@@ -32,7 +21,10 @@ export default defineBench({
     writeFileSync(join(client.folder, 'four-kib.txt'), `${'x'.repeat(63)}\n`.repeat(64));
     await dataOf(client.call('terminal_execute', { command: 'true' }));
     await dataOf(client.call('file_write', { path: 'note', content: '' }));
-    const { gateway, rss, pss } = await memory(await bench.daemon());
+    const daemon = await bench.daemon();
+    const processes = await processesOf(daemon, 3);
+    const gateway = memoryOf(daemon.pid, 'Rss');
+    const [rss, pss] = [memoryOfAll(processes, 'Rss'), memoryOfAll(processes, 'Pss')];
     using echo = await createEcho();
     using chain = await createChain();
 

@@ -6,8 +6,9 @@ import { findPlaces } from '../../src/places.ts';
 import { dataOf, ringfence, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { connectMcp, type McpLine, startMcp } from '../mcp-line.ts';
-import { inTurns, type Subject } from '../measure.ts';
-import { startPeers } from '../peers.ts';
+import { inTurns, median, type Subject } from '../measure.ts';
+import { memoryOf, memoryOfAll, processesOf } from '../memory.ts';
+import { type Peers, startPeers } from '../peers.ts';
 
 const CALLS_AT_ONCE = 32;
 
@@ -37,6 +38,30 @@ const started =
     await ended;
   };
 
+/** A command of ours, in its sandbox, beside one of a server that has none. */
+async function commands(bench: Context, ours: McpLine, theirs: Peers['commands']): Promise<void> {
+  const run = 'run true: MCP, at the socket';
+  const their = theirs && `run true (no sandbox): ${theirs.name}`;
+  const taken = await inTurns(
+    {
+      ...(their && { [their]: () => theirs.line.call('run_command', { command: 'true' }) }),
+      [run]: () => ours.call('terminal_execute', { command: 'true' }),
+    } as Record<string, Subject>,
+    { rounds: bench.size(2, 8), times: bench.size(1, 10) },
+  );
+  bench.times(taken, their ? { over: their } : {});
+  if (!their) return;
+  const of = (name: string) => median((taken[name] ?? []).flat());
+  bench.value('run true: what ours takes more than theirs', of(run) - of(their), 'ms', { most: 3 });
+}
+
+async function memory(bench: Context, peers: Peers): Promise<void> {
+  const processes = await processesOf(await bench.daemon(), 3);
+  bench.value('memory: the daemon and its hosts, Rss', memoryOfAll(processes, 'Rss'), 'MiB');
+  for (const { name, line } of [peers.files, peers.commands].filter((it) => it !== undefined))
+    if (line.pid !== undefined) bench.value(`memory: ${name}, Rss`, memoryOf(line.pid, 'Rss'), 'MiB');
+}
+
 async function run(bench: Context): Promise<void> {
   const client = await bench.client('mcp');
   const home = temporaryDir('peers-home');
@@ -63,6 +88,7 @@ async function run(bench: Context): Promise<void> {
       'read 4 KiB: our own protocol': () => dataOf(client.call('file_read', { path, maxLines: ++lines })),
       'read 4 KiB: MCP, at the socket': fresh(direct),
       'read 4 KiB: MCP, through ringfence mcp': fresh(piped),
+      'read 4 KiB again, from the cache: MCP, at the socket': () => direct.call('file_read', { path }),
       ...(files && { [`read 4 KiB: ${files.name}`]: () => files.line.call('read_text_file', { path: full }) }),
     };
     const floor = 'read 4 KiB: our own protocol';
@@ -80,6 +106,8 @@ async function run(bench: Context): Promise<void> {
         goals: { [`read 4 KiB: MCP, at the socket, ${CALLS_AT_ONCE} in flight`]: { least: 8000 } },
       },
     );
+    await commands(bench, direct, peers.commands);
+    await memory(bench, peers);
     const lists = {
       'list of tools: ringfence': () => direct.list(),
       ...(files && { [`list of tools: ${files.name}`]: () => files.line.list() }),

@@ -35,7 +35,10 @@ export type JobRequest = Omit<Job, 'id'>;
 
 export interface RunOptions {
   readonly signal: AbortSignal;
-  /** Gives a promise where more had better wait: the host is told only when it settles. It never rejects. */
+  /**
+   * Copies what it keeps of `data`, whose memory is filled again. Gives a promise where more had better wait: the host is told
+   * only when it settles. It never rejects.
+   */
   readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
   /** Hears how far the job is, as often as the host says. */
   readonly onProgress?: (progress: Omit<JobProgress, 'id'>) => void;
@@ -87,7 +90,7 @@ interface Pending {
 const WINDOWS_AHEAD_MAX = 4;
 
 /** A frame with a piece of output: its room is taken once, and need not grow with it. */
-const PIECE_FRAME_BYTES = 128 * 1024;
+const PIECE_FRAME_BYTES = 129 * 1024;
 
 export class Host {
   readonly tier: HostTier;
@@ -270,6 +273,7 @@ export class Host {
         const message = parseFromHost(decode(payload, limits));
         if (!message) throw new Error('not a message of a host');
         this.#take(message);
+        if ('output' in message) reader.giveBack(payload);
       }
     } catch (error) {
       powers.log.error({ error, tier: this.tier }, 'tier host sent what it should not; it is ended');

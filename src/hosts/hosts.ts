@@ -136,7 +136,6 @@ export class Hosts implements AsyncDisposable {
       await (lend ?? start(place)).catch((error: unknown) => {
         if (!this.#closed) this.#powers.log.warn({ tier: place.tier, error }, 'tier host not warmed');
       });
-      if (this.#closed) return;
     }
   }
 

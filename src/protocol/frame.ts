@@ -3,6 +3,10 @@ import { RpcError } from '../errors.ts';
 import { type EncodeLimits, encode } from './encoder.ts';
 
 const HEADER_BYTES = 4;
+/** MessagePack's bytes: none of them, and what comes before up to 2^32 of them. */
+const EMPTY_BIN_BYTES = 2;
+const BIN_32 = 0xc6;
+const BIN_32_BYTES = 5;
 /** First room for a payload that comes in pieces. */
 const ROOM_BYTES_MIN = 4096;
 const NO_ROOM = Buffer.alloc(0);
@@ -11,6 +15,22 @@ const NO_ROOM = Buffer.alloc(0);
 export function toFrame(message: unknown, frameBytesMax: number, bounds?: EncodeLimits): Buffer {
   const frame = encode(message, HEADER_BYTES, bounds);
   const length = frame.length - HEADER_BYTES;
+  assertLength(length, frameBytesMax);
+  frame.writeUInt32BE(length);
+  return frame;
+}
+
+/**
+ * All of a frame but the bytes that its message ends with: `last` goes behind it as it is, without a copy. The message ends with
+ * none in their place. Throws what `toFrame` throws.
+ */
+export function toFrameBefore(last: Uint8Array, message: unknown, frameBytesMax: number): Buffer {
+  const begun = encode(message, HEADER_BYTES).subarray(0, -EMPTY_BIN_BYTES);
+  const frame = Buffer.allocUnsafe(begun.length + BIN_32_BYTES);
+  const at = begun.copy(frame);
+  frame[at] = BIN_32;
+  frame.writeUInt32BE(last.length, at + 1);
+  const length = frame.length - HEADER_BYTES + last.length;
   assertLength(length, frameBytesMax);
   frame.writeUInt32BE(length);
   return frame;
@@ -33,6 +53,9 @@ export class FrameReader {
   #headerBytes = 0;
   #room: Buffer = NO_ROOM;
   #roomUsed = 0;
+  /** The room that was given as a payload last, and one that came back: memory that is new each time costs more than what is done with it. */
+  #given: Buffer = NO_ROOM;
+  #spare: Buffer = NO_ROOM;
 
   /** `roomBytesMin` is taken for a frame that comes in pieces before as much of it has come: more for who is known to send all. */
   constructor(frameBytesMax: number, roomBytesMin = ROOM_BYTES_MIN) {
@@ -79,16 +102,32 @@ export class FrameReader {
   #keep(piece: Buffer, length: number): void {
     const needed = this.#roomUsed + piece.length;
     if (needed > this.#room.length) {
-      const room = Buffer.allocUnsafeSlow(Math.min(length, Math.max(2 * needed, this.#roomBytesMin)));
+      const room = this.#roomOf(length, needed);
       this.#room.copy(room, 0, 0, this.#roomUsed);
       this.#room = room;
     }
     this.#roomUsed += piece.copy(this.#room, this.#roomUsed);
   }
 
-  /** The payload that is now whole: the room, then full to its last byte, or `piece` itself when nothing was kept. */
+  #roomOf(length: number, needed: number): Buffer {
+    const spare = this.#spare;
+    if (spare.length < length)
+      return Buffer.allocUnsafeSlow(Math.min(length, Math.max(2 * needed, this.#roomBytesMin)));
+    this.#spare = NO_ROOM;
+    return spare;
+  }
+
+  /** Nobody will look again at this payload, nor at bytes that were decoded from it: its memory may be filled anew. */
+  giveBack(payload: Buffer): void {
+    if (payload.buffer !== this.#given.buffer || this.#given.length > this.#roomBytesMin) return;
+    this.#spare = this.#given;
+    this.#given = NO_ROOM;
+  }
+
+  /** The payload that is now whole: in the room, or `piece` itself when nothing was kept. */
   #take(piece: Buffer): Buffer {
-    const payload = this.#roomUsed > 0 ? this.#room : piece;
+    const payload = this.#roomUsed > 0 ? this.#room.subarray(0, this.#roomUsed) : piece;
+    if (this.#roomUsed > 0) this.#given = this.#room;
     this.#headerBytes = this.#roomUsed = 0;
     this.#room = NO_ROOM;
     return payload;
@@ -99,7 +138,7 @@ export class FrameReader {
 interface Sink {
   cork(): void;
   uncork(): void;
-  write(frame: Buffer): unknown;
+  write(frame: Uint8Array): unknown;
 }
 
 /** What is written before `later` comes leaves in one call. */
@@ -113,7 +152,8 @@ export class FrameWriter {
     this.#later = later;
   }
 
-  write(frame: Buffer): void {
+  /** A frame, or the next part of one. */
+  write(frame: Uint8Array): void {
     if (!this.#corked) {
       this.#corked = true;
       this.#sink.cork();

@@ -3,6 +3,7 @@
  * Everything that a command starts lives in its pid namespace and dies with it, `setsid` or not.
  */
 import type { ChildProcess, SpawnOptions } from 'node:child_process';
+import type { EventEmitter } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
@@ -18,6 +19,7 @@ import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
 import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
+import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
 import { COMPUTED, type Rlimits, toBashArgs } from './prologue.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
 
@@ -106,8 +108,10 @@ export async function runCommand(
   using group = setup.groups?.open(request.bounds);
   const { limits } = setup;
   const startedAt = powers.monotonicMs();
-  const child = start(request, setup, group, powers);
-  const output = collect(child, request, { limits, powers });
+  using stdout = openOutputPipe();
+  using stderr = openOutputPipe();
+  const child = start(request, setup, { group, stdout, stderr }, powers);
+  const output = collect(child, request, { limits, powers, stdout, stderr });
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
 
@@ -134,7 +138,7 @@ export async function runCommand(
   output.onOverflow = kill;
   if (request.signal.aborted) stop();
   try {
-    const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
+    const closed = Promise.all([child, ...output.pipes].map((it) => closeOf(it)));
     const failure = await ended(child);
     const cpuMs = group ? 0 : cpuSinceLastMs();
     output.release();
@@ -164,7 +168,7 @@ export async function runCommand(
     grace?.cancel();
     watch?.[Symbol.dispose]();
     network?.[Symbol.dispose]();
-    for (const stream of child.stdio) stream?.destroy();
+    for (const stream of [...child.stdio, ...output.pipes]) stream?.destroy();
   }
 }
 
@@ -224,16 +228,22 @@ export interface Around {
   readonly hold?: readonly string[];
 }
 
+interface Ends {
+  readonly stdout: OutputPipe;
+  readonly stderr: OutputPipe;
+}
+
 function start(
   request: CommandRequest,
   setup: CommandSetup,
-  group: CommandGroup | undefined,
+  { group, stdout, stderr }: Ends & { group: CommandGroup | undefined },
   powers: Powers,
 ): ChildProcess {
   const filter = openSync(setup.filterFile, 'r');
   try {
     const egress = egressOf(request.egressToken);
-    const before = [request.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe', filter, 'pipe'] as const;
+    const stdin = request.stdin === undefined ? 'ignore' : 'pipe';
+    const before = [stdin, stdout.writer, stderr.writer, filter, 'pipe'] as const;
     const stdio = [...before, ...egress.stdio];
     const args = toSandboxArgs(request, setup, { egress, hold: group?.holdArgs(stdio.length) ?? [] });
     const options: SpawnOptions = {
@@ -261,6 +271,7 @@ function maskArgs({ workspace, masks, readOnly = false }: CommandRequest, { guar
 interface Output {
   readonly stdout: HeadAndTail;
   readonly stderr: HeadAndTail;
+  readonly pipes: readonly Readable[];
   overflowed: boolean;
   onOverflow: () => void;
   /** From now on all is read as it comes: the command is over, and its pipes hold little. More comes of what is being killed. */
@@ -272,12 +283,14 @@ interface Output {
 function collect(
   child: ChildProcess,
   request: CommandRequest,
-  { limits, powers }: { limits: Limits; powers: Powers },
+  { limits, powers, ...ends }: Ends & { limits: Limits; powers: Powers },
 ): Output {
   const { onOutput, bounds, captureBytes } = request;
   const keptBytes = Math.ceil(bounds.outputBytes / 2);
   const bytesMax = captureBytes ?? limits.commandOutputBytesMax;
+  const pipes: Readable[] = [];
   const output: Output = {
+    pipes,
     stdout: new HeadAndTail(captureBytes === undefined ? keptBytes : 2 * captureBytes),
     stderr: new HeadAndTail(keptBytes),
     overflowed: false,
@@ -293,29 +306,29 @@ function collect(
   /** Bytes that may be sent without waiting for room, once the command is over. */
   let ahead: number | undefined;
   const resume = () => {
-    for (const stream of [child.stdout, child.stderr]) stream?.resume();
+    for (const pipe of pipes) pipe.resume();
   };
   const pauseUntil = (room: Promise<void>) => {
     if (ahead !== undefined) return;
-    for (const stream of [child.stdout, child.stderr]) stream?.pause();
+    for (const pipe of pipes) pipe.pause();
     void room.then(resume);
   };
   const pieces = onOutput && new OutputPieces({ onPiece: onOutput, onFull: pauseUntil }, powers);
   const total = () => output.stdout.bytesTotal + output.stderr.bytesTotal;
   for (const stream of ['stdout', 'stderr'] as const) {
     const kept = output[stream];
-    child[stream]
-      ?.on('error', () => {})
-      .on('data', (chunk: Buffer) => {
-        if (total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
-          if (ahead !== undefined) ahead -= chunk.length;
-          pieces?.push(stream, chunk);
-        }
-        kept.push(chunk);
-        if (output.overflowed || total() <= bytesMax) return;
-        output.overflowed = true;
-        output.onOverflow();
-      });
+    const take = (chunk: Buffer) => {
+      if (total() < limits.resultLogBytesMax && (ahead === undefined || ahead > 0)) {
+        if (ahead !== undefined) ahead -= chunk.length;
+        pieces?.push(stream, chunk);
+      }
+      kept.push(chunk);
+      if (output.overflowed || total() <= bytesMax) return;
+      output.overflowed = true;
+      output.onOverflow();
+    };
+    const pipe = ends[stream].read(child[stream], take);
+    if (pipe) pipes.push(pipe);
   }
   return output;
 }
@@ -333,8 +346,10 @@ function ended(child: ChildProcess): Promise<Error | undefined> {
   });
 }
 
+const closeOf = (it: EventEmitter): Promise<void> => new Promise((resolve) => it.once('close', () => resolve()));
+
 /** Until the pipes are read to their end, or `drainMs`: a process that bwrap has not yet killed may hold them. */
-function within(closed: Promise<void>, drainMs: number, powers: Powers): Promise<void> {
+function within(closed: Promise<unknown>, drainMs: number, powers: Powers): Promise<void> {
   return new Promise((resolve) => {
     const timer = powers.after(drainMs, resolve);
     void closed.then(() => {

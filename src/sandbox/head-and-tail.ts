@@ -4,7 +4,9 @@ export class HeadAndTail {
   readonly #half: number;
   #head: Buffer[] = [];
   #headBytes = 0;
-  #tail: Buffer[] = [];
+  /** What came last, from `#tailAt` on round to before it. */
+  #tail = Buffer.alloc(0);
+  #tailAt = 0;
   #tailBytes = 0;
 
   /** Keeps `bytesMax` bytes, half of them from the start. */
@@ -16,20 +18,24 @@ export class HeadAndTail {
     return this.bytesTotal > 2 * this.#half;
   }
 
+  /** Copies what it keeps: the chunk's memory may be filled again. */
   push(chunk: Buffer): void {
     this.bytesTotal += chunk.length;
-    const room = this.#half - this.#headBytes;
-    const head = chunk.subarray(0, room);
+    const head = chunk.subarray(0, this.#half - this.#headBytes);
     if (head.length > 0) {
-      this.#head.push(head);
+      this.#head.push(Buffer.from(head));
       this.#headBytes += head.length;
     }
-    if (chunk.length <= room) return;
-    this.#tail.push(chunk.subarray(Math.max(room, 0)));
-    this.#tailBytes += chunk.length - Math.max(room, 0);
-    while (this.#tailBytes - (this.#tail[0] as Buffer).length >= this.#half) {
-      this.#tailBytes -= (this.#tail.shift() as Buffer).length;
-    }
+    if (head.length < chunk.length) this.#keepLast(chunk.subarray(Math.max(head.length, chunk.length - this.#half)));
+  }
+
+  /** At most as many bytes as there is room for. */
+  #keepLast(bytes: Buffer): void {
+    if (this.#tail.length === 0) this.#tail = Buffer.allocUnsafeSlow(this.#half);
+    const first = bytes.copy(this.#tail, this.#tailAt);
+    bytes.copy(this.#tail, 0, first);
+    this.#tailAt = (this.#tailAt + bytes.length) % this.#half;
+    this.#tailBytes = Math.min(this.#half, this.#tailBytes + bytes.length);
   }
 
   /** What is kept of the start, as it came; whole where that is all. */
@@ -39,12 +45,18 @@ export class HeadAndTail {
 
   /** As text, with a line in the middle that says what is left out. Characters are never cut: half ones are left out as well. */
   text(): string {
-    const tail = Buffer.concat(this.#tail);
+    const tail = this.#last();
     if (!this.truncated) return Buffer.concat([...this.#head, tail]).toString('utf8');
     const head = withoutHalfEnd(Buffer.concat(this.#head));
-    const kept = withoutHalfStart(tail.subarray(Math.max(0, tail.length - this.#half)));
+    const kept = withoutHalfStart(tail);
     const left = this.bytesTotal - head.length - kept.length;
     return `${head.toString('utf8')}\n… ${left} bytes left out …\n${kept.toString('utf8')}`;
+  }
+
+  #last(): Buffer {
+    const { length } = this.#tail;
+    if (this.#tailBytes < length) return this.#tail.subarray(0, this.#tailBytes);
+    return Buffer.concat([this.#tail.subarray(this.#tailAt), this.#tail.subarray(0, this.#tailAt)]);
   }
 }
 

@@ -18,7 +18,8 @@ export class OutputPieces {
   readonly #onFull: (room: Promise<void>) => void;
   readonly #powers: Powers;
   #stream: StreamName = 'stdout';
-  #chunks: Buffer[] = [];
+  /** One piece's memory, filled as far as `#bytes` says. */
+  #room = Buffer.alloc(0);
   #bytes = 0;
   #turn: NodeJS.Immediate | undefined;
   #moment: Timer | undefined;
@@ -31,12 +32,18 @@ export class OutputPieces {
     this.#powers = powers;
   }
 
+  /** Copies the chunk: its memory may be filled again. */
   push(stream: StreamName, chunk: Buffer): void {
-    if (stream !== this.#stream || this.#bytes + chunk.length > PIECE_BYTES_MAX) this.flush();
+    if (stream !== this.#stream) this.flush();
     this.#stream = stream;
-    this.#chunks.push(chunk);
-    this.#bytes += chunk.length;
-    if (this.#moment) return;
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#room.length === 0) this.#room = Buffer.allocUnsafeSlow(PIECE_BYTES_MAX);
+      const copied = chunk.copy(this.#room, this.#bytes, at);
+      at += copied;
+      this.#bytes += copied;
+      if (this.#bytes === PIECE_BYTES_MAX) this.flush();
+    }
+    if (this.#bytes === 0 || this.#moment) return;
     if (this.#isFirst) this.#turn ??= setImmediate(() => this.flush());
     else this.#moment = this.#powers.after(MOMENT_MS, () => this.flush());
   }
@@ -48,12 +55,18 @@ export class OutputPieces {
     this.#turn = this.#moment = undefined;
     if (this.#bytes === 0) return;
     this.#isFirst = false;
-    const piece = Buffer.allocUnsafeSlow(this.#bytes);
-    let at = 0;
-    for (const chunk of this.#chunks) at += chunk.copy(piece, at);
-    this.#chunks = [];
-    this.#bytes = 0;
-    const room = this.#onPiece(this.#stream, piece);
+    const room = this.#onPiece(this.#stream, this.#take());
     if (room) this.#onFull(room);
+  }
+
+  /** A full room is given away, of another one a copy. */
+  #take(): Buffer {
+    const room = this.#room;
+    const isFull = this.#bytes === room.length;
+    const piece = isFull ? room : Buffer.allocUnsafeSlow(this.#bytes);
+    if (isFull) this.#room = Buffer.alloc(0);
+    else room.copy(piece, 0, 0, this.#bytes);
+    this.#bytes = 0;
+    return piece;
   }
 }

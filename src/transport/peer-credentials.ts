@@ -1,5 +1,6 @@
 /** Who is at the other end of a Unix socket, as the kernel says. Node has no call for it; its FFI, where there, does. */
 import type { Socket } from 'node:net';
+import { loadNative } from '../native.ts';
 
 /**
  * Of the process that connected, at the time when it did. For the record only: the pid may be another's by now, and is 0
@@ -11,19 +12,18 @@ export interface PeerCredentials {
   readonly gid: number;
 }
 
-type GetSockOpt = (fd: number, level: number, option: number, value: Buffer, length: Buffer) => number;
-
 /** Of Linux on x64 and arm64. */
 const SOL_SOCKET = 1;
 const SO_PEERCRED = 17;
 /** struct ucred: pid, uid, gid. */
 const UCRED_BYTES = 12;
 
-let getSockOpt: GetSockOpt | false | undefined;
+let getSockOpt: ReturnType<typeof loadNative> | 'unknown' = 'unknown';
 
 /** Undefined where it can't be known: other systems, a Node without FFI, a socket that is closed or no Unix one. Never throws. */
 export function peerCredentials(socket: Socket): PeerCredentials | undefined {
-  getSockOpt ??= loadGetSockOpt();
+  if (getSockOpt === 'unknown')
+    getSockOpt = loadNative('getsockopt', { arguments: ['i32', 'i32', 'i32', 'buffer', 'buffer'], return: 'i32' });
   const fd = (socket as { _handle?: { fd?: number } | null })._handle?.fd;
   if (!getSockOpt || typeof fd !== 'number' || fd < 0) return undefined;
   const ucred = Buffer.alloc(UCRED_BYTES);
@@ -33,21 +33,4 @@ export function peerCredentials(socket: Socket): PeerCredentials | undefined {
   const [pid, uid, gid] = [ucred.readInt32LE(0), ucred.readUInt32LE(4), ucred.readUInt32LE(8)];
   // What the kernel says of sockets that are no Unix ones.
   return uid === 0xffff_ffff ? undefined : { pid, uid, gid };
-}
-
-function loadGetSockOpt(): GetSockOpt | false {
-  if (process.platform !== 'linux' || !['x64', 'arm64'].includes(process.arch)) return false;
-  const { emitWarning } = process;
-  // That FFI is experimental is for us to know; who reads the daemon's log can do nothing about it.
-  process.emitWarning = () => {};
-  try {
-    const ffi = process.getBuiltinModule('node:ffi');
-    const signature = { arguments: ['i32', 'i32', 'i32', 'buffer', 'buffer'], return: 'i32' } as const;
-    return ffi.dlopen(null, { getsockopt: signature }).functions.getsockopt;
-  } catch {
-    // A Node without it (24, or --no-experimental-ffi), or one that may not use it (--permission).
-    return false;
-  } finally {
-    process.emitWarning = emitWarning;
-  }
 }

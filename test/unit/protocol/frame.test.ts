@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RpcError } from '../../../src/errors.ts';
-import { encodeFrame, FrameReader } from '../../../src/protocol/frame.ts';
+import { defaultLimits } from '../../../src/limits.ts';
+import { decode } from '../../../src/protocol/codec.ts';
+import { encodeFrame, FrameReader, toFrameBefore } from '../../../src/protocol/frame.ts';
 
 const MiB = 1024 * 1024;
 const MAX = 16 * MiB;
@@ -46,6 +48,19 @@ describe('encodeFrame', () => {
       code: 'FRAME_TOO_LARGE',
       message: 'a frame of 11 bytes is over the bound of 10',
     });
+  });
+});
+
+describe('toFrameBefore', () => {
+  test('is with its last bytes behind it the frame of the whole message', () => {
+    for (const size of [0, 1, 255, 70_000]) {
+      const data = Buffer.alloc(size, 7);
+      const before = toFrameBefore(data, { output: { id: 1, stream: 'stdout', data: Buffer.alloc(0) } }, MAX);
+      const [payload] = readAll(new FrameReader(MAX), [Buffer.concat([before, data])]) as [Buffer];
+      expect(decode(payload, defaultLimits)).toEqual({ output: { id: 1, stream: 'stdout', data } });
+    }
+    const error = thrownBy(() => toFrameBefore(Buffer.alloc(100), { data: Buffer.alloc(0) }, 100));
+    expect(error).toMatchObject({ code: 'FRAME_TOO_LARGE' });
   });
 });
 
@@ -102,6 +117,22 @@ describe('FrameReader', () => {
     chunk.fill(0);
     last.fill(0);
     expect(payload.toString()).toBe('parted');
+  });
+
+  test('fills the memory of a payload again only where that was given back', () => {
+    const list = Array.from({ length: 9 }, (_, i) => Buffer.from(`part ${i}`));
+    const fed = (reader: FrameReader, isGivenBack: boolean) =>
+      [...pieces(frames(list), 3)].flatMap((chunk) => {
+        const payloads = reader.push(chunk);
+        const seen = payloads.map((it) => ({ text: it.toString(), memory: it.buffer }));
+        if (isGivenBack) for (const it of payloads) reader.giveBack(it);
+        return seen;
+      });
+    for (const isGivenBack of [false, true]) {
+      const all = fed(new FrameReader(MAX), isGivenBack);
+      expect(all.map((it) => it.text)).toEqual(list.map(String));
+      expect(new Set(all.map((it) => it.memory)).size).toBe(isGivenBack ? 1 : list.length);
+    }
   });
 
   test('is pending from the first byte of a frame to its last, and says how many bytes it holds', () => {
