@@ -127,7 +127,7 @@ export class Changes {
   /** Moves what stands at `from`. Throws EXDEV as it is, unless `to` is on the same mount. */
   move(from: Spot, to: Spot, { type, overwrite }: { type: EntryType; overwrite: boolean }): void {
     this.#recorder.before({ kind: 'rename', type, at: to, from });
-    settle(below(from.fd, from.name), to, { type, overwrite });
+    settle(below(from.fd, from.name), to, { type, overwrite, fromPath: from.path });
     this.#note(to, type, 'rename', from);
   }
 
@@ -182,8 +182,15 @@ export interface MoveByCopy {
   remove(): Promise<void>;
 }
 
+interface Settling {
+  readonly type: EntryType;
+  readonly overwrite: boolean;
+  /** As the caller named what is moved, where it did. */
+  readonly fromPath?: string;
+}
+
 /** From a name to a spot in one step. Without `overwrite`, and with directories always, it fails where anything stands. */
-function settle(from: string, to: Spot, { type, overwrite }: { type: EntryType; overwrite: boolean }): void {
+function settle(from: string, to: Spot, { type, overwrite, fromPath = to.path }: Settling): void {
   const at = below(to.fd, to.name);
   attempt(to.path, () => {
     if (type === 'directory') {
@@ -198,7 +205,12 @@ function settle(from: string, to: Spot, { type, overwrite }: { type: EntryType; 
     } else if (overwrite) fs.renameSync(from, at);
     else {
       fs.linkSync(from, at); // Fails where the name exists by now; a rename would replace it.
-      fs.unlinkSync(from);
+      try {
+        attempt(fromPath, () => fs.unlinkSync(from));
+      } catch (error) {
+        fs.unlinkSync(at); // The old name stays, so that the new one must not.
+        throw error;
+      }
     }
   });
 }

@@ -84,13 +84,15 @@ export function directoryAt(fd: number, path: string, rest: DirectoryOptions): C
         .readdirSync(`/proc/self/fd/${fd}`, { withFileTypes: true })
         .map((entry) => ({ name: entry.name, type: TYPES.find(([, is]) => is(entry))?.[0] ?? 'other' })),
     stat: (name: string) => {
-      witnesses.add(
-        `${path}/${name}`,
-        () => fs.lstatSync(below(fd, name), { bigint: true, throwIfNoEntry: false }),
-        true,
-      );
-      const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
-      return stat && { size: stat.size, mode: modeOf(stat.mode), modifiedAt: stat.mtime.toISOString() };
+      const at = `${path}/${name}`;
+      try {
+        witnesses.add(at, () => fs.lstatSync(below(fd, name), { bigint: true, throwIfNoEntry: false }), true);
+        const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
+        return stat && { size: stat.size, mode: modeOf(stat.mode), modifiedAt: stat.mtime.toISOString() };
+      } catch (error) {
+        // A directory whose names may be read, and nothing more.
+        throw toAccessError(error, at);
+      }
     },
     directory: (name: string) => {
       const at = `${path}/${name}`;

@@ -5,7 +5,7 @@ import { ToolError } from '../src/errors.ts';
 import { matchGlob, parseSearchGlob, toSegments, unfoldBraces } from '../src/glob.ts';
 import type { Limits } from '../src/limits.ts';
 import type { CheckedSearch, ContentQuery, SearchScope } from '../src/tools/tool.ts';
-import { below, type Opened } from './anchor.ts';
+import { below, type Opened, toAccessError } from './anchor.ts';
 import { FoundLines } from './found-lines.ts';
 import { MatchRecords } from './match-records.ts';
 import { NulFields } from './nul-fields.ts';
@@ -41,9 +41,11 @@ export function searchAt(options: SearchOptions): CheckedSearch {
           details: { limit: limits.fileBytesMax, used: stat.size, enforcedBy: 'tool' },
         },
       );
+    // ripgrep is started in it, which takes the permission to search it.
+    if (stat.isDirectory()) fs.lstatSync(below(opened.fd, '.'));
   } catch (error) {
     fs.closeSync(opened.fd);
-    throw error;
+    throw toAccessError(error, path);
   }
   return new Search(options, stat.isFile()) as unknown as CheckedSearch;
 }

@@ -12,10 +12,19 @@ const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 const MODE_OF_NEW = 0o644;
 
-/** What stands there; a link is itself. Undefined for nothing. */
-export function typeAt({ fd, name }: Spot): EntryType | undefined {
-  const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
+/** What stands there; a link is itself. Undefined for nothing. Throws INPUT_INVALID for a name that is too long, ACCESS_DENIED. */
+export function typeAt(spot: Spot): EntryType | undefined {
+  const stat = statAt(spot);
   return stat && typeOf(stat);
+}
+
+/** A directory that can be opened but not searched, and a name that no file system takes, fail here first. */
+function statAt({ fd, name, path }: Spot): fs.Stats | undefined {
+  try {
+    return fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
+  } catch (error) {
+    throw toAccessError(error, path);
+  }
 }
 
 export function typeOf(stat: fs.StatsBase<number | bigint>): EntryType {
@@ -28,8 +37,9 @@ export function typeOf(stat: fs.StatsBase<number | bigint>): EntryType {
  * What would be replaced: nothing, or a regular file. Throws UNSUPPORTED, ACCESS_DENIED for what is never replaced, and
  * ALREADY_EXISTS unless `overwrite`.
  */
-export function replaceable({ fd, name, path }: Spot, overwrite: boolean): fs.Stats | undefined {
-  const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
+export function replaceable(spot: Spot, overwrite: boolean): fs.Stats | undefined {
+  const { path } = spot;
+  const stat = statAt(spot);
   if (!stat) return undefined;
   if (stat.isSymbolicLink()) {
     throw new ToolError('ACCESS_DENIED', `\`${path}\` is a symbolic link; it is not written through`, {

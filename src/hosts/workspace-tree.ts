@@ -6,7 +6,7 @@
  * and an overflow of the kernel's queue passes without a word (2.6.0). So a directory that it may not see is looked at
  * whenever somebody asks, and all of them are looked over every `indexSweepMs`: a directory's ctime changes with its names.
  */
-import { lstat } from 'node:fs/promises';
+import { access, constants, lstat } from 'node:fs/promises';
 import type { AsyncSubscription, Event } from '@parcel/watcher';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -216,6 +216,8 @@ export class WorkspaceTree implements AsyncDisposable {
       // As it was before it was read: what changes meanwhile shows at the next look.
       it.changedNs = stat.ctimeNs;
       this.#noteRacy(it);
+      // One whose names can be read and not looked at (r--) is to be masked whole: no mount finds its way to what is in it.
+      if ((Number(stat.mode) & 0o111) !== 0o111) await access(it.at, constants.X_OK);
       const { listing, directories } = await readNames(it.at, Number(stat.size), this.#limits.indexEntriesMax);
       it.unreadable = false;
       return this.#replace(it, listing, directories);

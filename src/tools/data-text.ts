@@ -47,9 +47,11 @@ export function readData(text: string, format: DataFormat, parsers: Parsers): Da
   } catch (error) {
     // Recursive parsers; what ends work that takes too long is no RangeError.
     if (!(error instanceof RangeError)) throw error;
-    return broken([{ message: 'nested too deep to be read' }]);
+    return broken([TOO_DEEP]);
   }
 }
+
+const TOO_DEEP: Problem = { message: 'nested too deep to be read' };
 
 const broken = (problems: readonly Problem[]): DataText => ({ problems, value: undefined, spotOf: () => undefined });
 
@@ -112,15 +114,22 @@ function stepsOf(path: readonly string[], isList: (taken: (string | number)[]) =
   return steps;
 }
 
-function readYaml(text: string, { parseDocument, LineCounter, isNode, isSeq }: typeof yaml): DataText {
+function readYaml(text: string, parser: typeof yaml): DataText {
+  const { parseDocument, LineCounter, isNode, isSeq } = parser;
   const counter = new LineCounter();
   const document = parseDocument(text, { lineCounter: counter, prettyErrors: false, strict: true });
   const at = (offset: number): Spot => {
     const { line, col } = counter.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
   };
+  // The parser notes one for each level that it could not go into.
+  if (document.errors.some((it) => it.message.startsWith('Maximum call stack'))) return broken([TOO_DEEP]);
   const problems = document.errors.map(
-    ({ message, pos }): Problem => ({ message: message.split('\n')[0] as string, ...at(pos[0]) }),
+    ({ code, message, pos }): Problem => ({
+      message:
+        code === 'MULTIPLE_DOCS' ? 'a second document; one is checked at a time' : (message.split('\n')[0] as string),
+      ...at(pos[0]),
+    }),
   );
   if (problems.length > 0) return broken(problems);
   let value: unknown;
@@ -128,7 +137,10 @@ function readYaml(text: string, { parseDocument, LineCounter, isNode, isSeq }: t
     value = document.toJS({ maxAliasCount: ALIASES_MAX });
   } catch (error) {
     if (!(error instanceof ReferenceError)) throw error;
-    return broken([{ message: `aliases multiply: ${error.message}` }]);
+    const alias = unresolvedAlias(document, parser);
+    if (!alias) return broken([{ message: `aliases multiply: ${error.message}` }]);
+    const message = `nothing before it has the anchor of the alias ${alias.source}`;
+    return broken([{ message, ...(alias.range && at(alias.range[0])) }]);
   }
   return {
     problems,
@@ -143,13 +155,34 @@ function readYaml(text: string, { parseDocument, LineCounter, isNode, isSeq }: t
   };
 }
 
+/** The first alias that no node before it is the anchor of. */
+function unresolvedAlias(document: yaml.Document, { visit, isAlias }: typeof yaml): yaml.Alias | undefined {
+  const anchors = new Set<string>();
+  let found: yaml.Alias | undefined;
+  visit(document, {
+    Node(_, node) {
+      if (!isAlias(node)) {
+        if (node.anchor !== undefined) anchors.add(node.anchor);
+        return undefined;
+      }
+      if (anchors.has(node.source)) return undefined;
+      found = node;
+      return visit.BREAK;
+    },
+  });
+  return found;
+}
+
 function readToml(text: string, { parse, TomlError, TomlDate }: typeof toml): DataText {
+  // A date is to a schema what it is in JSON; infinity and NaN, which JSON does not have, stay numbers.
+  const plain = (it: unknown): unknown => {
+    if (it instanceof TomlDate) return it.toISOString();
+    if (Array.isArray(it)) return it.map(plain);
+    if (typeof it !== 'object' || it === null) return it;
+    return Object.fromEntries(Object.entries(it).map(([key, value]) => [key, plain(value)]));
+  };
   try {
-    // A date is to a schema what it is in JSON.
-    const value: unknown = JSON.parse(
-      JSON.stringify(parse(text), (_, it) => (it instanceof TomlDate ? it.toISOString() : it)),
-    );
-    return { problems: [], value, spotOf: () => undefined };
+    return { problems: [], value: plain(parse(text)), spotOf: () => undefined };
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const message = (error.message.split('\n')[0] as string).replace(/^Invalid TOML document: /, '');

@@ -7,22 +7,22 @@ const BINARY_PROBE_BYTES = 8000;
 
 /** The bytes as text, byte order mark and line endings kept. Throws UNSUPPORTED for what is none in that encoding. */
 export function toText(file: CheckedFile, bytes: Buffer, encoding: 'utf-8' | 'ascii' | 'latin1'): string {
-  const binary = (why: string) =>
-    new ToolError('UNSUPPORTED', `\`${file.path}\` is not ${encoding} text: ${why}`, {
-      suggestion: 'Read it with encoding base64.',
-    });
-  if (bytes.subarray(0, BINARY_PROBE_BYTES).includes(0)) throw binary('it holds NUL bytes');
+  const refused = (why: string, suggestion: string) =>
+    new ToolError('UNSUPPORTED', `\`${file.path}\` is not ${encoding} text: ${why}`, { suggestion });
+  const another = 'Read it with encoding latin1 if it is text of another encoding, else with base64.';
+  if (bytes.subarray(0, BINARY_PROBE_BYTES).includes(0))
+    throw refused('it holds NUL bytes', 'Read it with encoding base64.');
   if (encoding === 'latin1') return bytes.toString('latin1');
   if (encoding === 'ascii') {
     const high = bytes.findIndex((byte) => byte > 127);
-    if (high >= 0) throw binary(`byte ${high} is 0x${bytes[high]?.toString(16)}`);
+    if (high >= 0) throw refused(`byte ${high} is 0x${bytes[high]?.toString(16)}`, another);
     return bytes.toString('latin1');
   }
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     // The one failure is a byte sequence that UTF-8 doesn't have.
-    throw binary('it holds bytes that UTF-8 does not have');
+    throw refused('it holds bytes that UTF-8 does not have', another);
   }
 }
 

@@ -34,7 +34,7 @@ export interface CheckedDirectory extends Disposable {
   readonly path: string;
   /** Names and types in it, unsorted; symbolic links are not followed. */
   entries(): { name: string; type: EntryType }[];
-  /** Size, mode and time of one name in it, without following a link; undefined when it is gone. */
+  /** Size, mode and time of one name in it, without following a link; undefined when it is gone. Throws ACCESS_DENIED. */
   stat(name: string): { size: number; mode: string; modifiedAt: string } | undefined;
   /** A directory in it; undefined when it is gone or no longer a directory. */
   directory(name: string): CheckedDirectory | undefined;

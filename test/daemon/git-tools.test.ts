@@ -142,8 +142,11 @@ test('nothing to commit, conflicts, a detached head and no repository are told a
   repository.write('a.txt', 'both\n');
   repository.git('add', 'a.txt');
   expect(await call('git_commit', { message: 'x', files })).toMatchObject(refusal('merge-in-progress', 'CONFLICT'));
-  repository.git('commit', '-qm', 'merged');
-  expect(await dataOf(call('git_show', { path }))).toMatchObject({ subject: 'merged', additions: 1, deletions: 1 });
+  expect(await call('git_commit', { message: 'merged', files: [path] })).toMatchObject({ success: true });
+  expect(await dataOf(call('git_show', { path }))).toMatchObject({
+    ...{ subject: 'merged', additions: 1, deletions: 1 },
+    parents: [expect.any(String), expect.any(String)],
+  });
   repository.git('checkout', '-q', '--detach');
   expect(await dataOf(call('git_status', { path }))).toMatchObject({ branch: null });
   expect(await dataOf(call('git_branch', { path }))).toMatchObject({ currentBranch: null });
@@ -151,6 +154,53 @@ test('nothing to commit, conflicts, a detached head and no repository are told a
   expect(await call('git_commit', { message: 'x', files })).toMatchObject(refusal('detached-head', 'CONFLICT'));
   expect(await call('git_status', {})).toMatchObject(refusal('not-a-repository', 'NOT_FOUND'));
 }, 30_000);
+
+test('a rebase that stopped is in conflict, then under way, and no detached head', async () => {
+  const repository = repositoryAt('rebased');
+  for (const [branch, text] of [
+    ['main', 'one\n'],
+    ['topic', 'two\n'],
+  ] as const) {
+    repository.git('checkout', '-q', '-B', branch);
+    repository.write('a.txt', text);
+    repository.commit(text);
+  }
+  repository.git('checkout', '-q', 'main');
+  repository.write('a.txt', 'three\n');
+  repository.commit('three');
+  repository.git('checkout', '-q', 'topic');
+  expect(() => repository.git('rebase', '-q', 'main')).toThrow('git rebase');
+  const commit = { message: 'x', files: ['rebased/a.txt'] };
+  expect(await call('git_commit', commit)).toMatchObject(refusal('conflicts', 'CONFLICT'));
+  repository.write('a.txt', 'six\n');
+  repository.git('add', 'a.txt');
+  expect(await call('git_commit', commit)).toMatchObject(refusal('rebase-in-progress', 'CONFLICT'));
+});
+
+test('files that were moved and removed by git are committed by their old names too', async () => {
+  const repository = repositoryAt('moved');
+  for (const it of ['a', 'd/1', 'd/2', 'kept', 'e/1', 'e/2']) repository.write(it, `${it}\n`);
+  repository.commit('first');
+  repository.git('mv', 'a', 'b');
+  repository.git('rm', '-q', '-r', 'd', 'e/1');
+  const commit = (...files: string[]) => call('git_commit', { message: 'x', files: files.map((it) => `moved/${it}`) });
+  expect(await commit('d', 'kept')).toMatchObject({ data: { filesChanged: 2, deletions: 2 } });
+  expect(await commit('a', 'b')).toMatchObject({ data: { filesChanged: 2, insertions: 1, deletions: 1 } });
+  expect(await commit('e')).toMatchObject({ data: { filesChanged: 1, deletions: 1 } });
+  expect(repository.git('status', '--porcelain')).toBe('');
+  repository.write('kept', 'changed\n');
+  expect(await commit('kept', 'no\nsuch')).toMatchObject(refusal('no-such-file', 'NOT_FOUND'));
+});
+
+test('all of a repository that is named beside a part of it is still without what is hidden', async () => {
+  const repository = repositoryAt('named-twice');
+  for (const it of ['a', '.env']) repository.write(it, 'one\n');
+  repository.commit('first');
+  for (const it of ['a', '.env']) repository.write(it, 'two\n');
+  expect(await dataOf(call('git_commit', { message: 'x', files: ['named-twice', 'named-twice/a'] }))).toMatchObject({
+    ...{ filesChanged: 1, hidden: ['named-twice/.env'] },
+  });
+});
 
 test('branches are created, switched to and told', async () => {
   const repository = repositoryAt('branches');
@@ -168,6 +218,9 @@ test('branches are created, switched to and told', async () => {
   expect(await dataOf(call('git_branch', { path, action: 'switch', name: 'topic/é' }))).toMatchObject({
     currentBranch: 'topic/é',
   });
+  expect(await call('git_branch', { path, action: 'create', name: 'topic/é/below' })).toMatchObject(
+    refusal('branch-in-the-way', 'CONFLICT'),
+  );
   for (const name of ['a..b', 'x.lock', 'HEAD', '/x', 'a//b'])
     expect(await call('git_branch', { path, action: 'create', name }), name).toMatchObject({
       error: { code: 'INPUT_INVALID' },

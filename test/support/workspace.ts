@@ -52,18 +52,18 @@ export function makeWorkspace({ limits = {}, rules = [], at }: WorkspaceOptions 
 
 /** By hand: node's own recursive listing goes through links. */
 export function treeOf(path: string): Record<string, string> {
-  const tree: Record<string, string> = {};
-  for (const name of readdirSync(path).sort()) {
-    const at = join(path, name);
-    const stat = lstatSync(at);
-    if (stat.isSymbolicLink()) tree[name] = `-> ${readlinkSync(at)}`;
-    else if (!stat.isDirectory()) tree[name] = readFileSync(at, 'utf8');
-    else {
-      tree[name] = '/';
-      for (const [inside, content] of Object.entries(treeOf(at))) tree[`${name}/${inside}`] = content;
-    }
-  }
-  return tree;
+  const entries = readdirSync(path)
+    .sort()
+    .flatMap((name): [string, string][] => {
+      const at = join(path, name);
+      const stat = lstatSync(at);
+      if (stat.isSymbolicLink()) return [[name, `-> ${readlinkSync(at)}`]];
+      if (!stat.isDirectory()) return [[name, readFileSync(at, 'utf8')]];
+      const inside = Object.entries(treeOf(at)).map(([it, content]): [string, string] => [`${name}/${it}`, content]);
+      return [[name, '/'], ...inside];
+    });
+  // An assignment would take a file called `__proto__` for something else.
+  return Object.fromEntries(entries);
 }
 
 /** The same with the permissions of files and directories. */

@@ -123,7 +123,13 @@ function misfits(
   if (JSON.stringify(schema).length > SCHEMA_CHARS_MAX)
     throw new ToolError('INPUT_INVALID', `schema is longer than ${SCHEMA_CHARS_MAX} characters`);
   const validate = compile(schema, Ajv);
-  if (validate(value)) return [];
+  try {
+    if (validate(value)) return [];
+  } catch (error) {
+    // A schema that recurses goes as deep as the data, and YAML's aliases may lead into themselves.
+    if (!(error instanceof RangeError)) throw error;
+    return [{ path: '', message: 'nested too deep, or within itself, to be checked against this schema' }];
+  }
   return (validate.errors ?? []).slice(0, ERRORS_MAX + 1).map((error) => {
     const steps = error.instancePath
       .split('/')
@@ -134,7 +140,7 @@ function misfits(
 }
 
 function compile(schema: Record<string, unknown>, Ajv: typeof import('ajv/dist/2020.js').Ajv2020) {
-  const ajv = new Ajv({ allErrors: true, strict: false, validateFormats: false, logger: false, addUsedSchema: false });
+  const ajv = new Ajv({ allErrors: true, strict: false, validateFormats: false, logger: false });
   try {
     return ajv.compile(schema);
   } catch (error) {

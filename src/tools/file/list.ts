@@ -125,8 +125,18 @@ class Walk {
   }
 
   #take(directory: CheckedDirectory, name: string, entry: Entry): void {
-    const stat = this.#sizes ? directory.stat(name) : {};
+    const stat = this.#sizes ? statOf(directory, name) : {};
     if (stat) this.entries.push({ ...entry, ...stat });
+  }
+}
+
+/** Nothing but the name where the permissions of its directory allow no more; undefined for what is gone. */
+function statOf(directory: CheckedDirectory, name: string): ReturnType<CheckedDirectory['stat']> | object {
+  try {
+    return directory.stat(name);
+  } catch (error) {
+    if (error instanceof ToolError && error.code === 'ACCESS_DENIED') return {};
+    throw error;
   }
 }
 

@@ -59,6 +59,8 @@ export default defineTool({
 
   async run({ path, startLine, endLine, maxLines, encoding }, ctx) {
     mime ??= (await import('mime/lite')).default;
+    if (endLine !== undefined && endLine < startLine)
+      throw new ToolError('INPUT_INVALID', `endLine ${endLine} is before startLine ${startLine}`);
     using file = ctx.open(path);
     const bytes = file.bytes();
     const about = {

@@ -131,6 +131,12 @@ const notThere = (name: string): ToolError =>
 
 /** What git says when it will not, and what that is called here. */
 const REFUSALS: readonly [RegExp, Code, reason: string, suggestion: string][] = [
+  [
+    / exists; cannot create /,
+    'CONFLICT',
+    'branch-in-the-way',
+    'No branch can lie below another one; take another name.',
+  ],
   [/already exists/, 'ALREADY_EXISTS', 'branch-exists', 'Switch to it, or take another name.'],
   [/not fully merged/, 'CONFLICT', 'not-merged', 'Merge it first; its commits would be lost.'],
   [/checked out at|used by worktree|already used/, 'CONFLICT', 'checked-out', 'Switch to another branch first.'],

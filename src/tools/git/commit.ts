@@ -5,7 +5,7 @@ import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { parseDiff } from './diff-output.ts';
 import { failure, Git } from './git.ts';
 import { refusedAmong } from './refused.ts';
-import { findRepository, pathIn, pathOf, type Repository } from './repository.ts';
+import { findRepository, isRebasing, pathIn, pathOf, type Repository } from './repository.ts';
 import { literal } from './shown-diff.ts';
 import { type ParsedStatus, parseStatus } from './status-output.ts';
 
@@ -74,10 +74,14 @@ export default defineTool({
     const hidden = await committable(status, { ctx, repository, files });
     const excluded = hidden.map((it) => literal(it, 'exclude,'));
     await assertUnfiltered(git, status);
-    const paths = [...own.map((it) => (it === '' ? '.' : literal(it))), ...excluded];
-    if (files) await git.run(['add', '--', ...paths]);
-    else await git.run(['add', '-u', '--', '.', ...excluded]);
-    await commit(git, { message, env, paths: files ? paths : [] });
+    const specs = (names: readonly string[]) => names.map((it) => (it === '' ? '.' : literal(it)));
+    const paths = [...specs(own), ...excluded];
+    const toAdd = own.filter((it) => !isStagedAway(it, status));
+    if (!files) await git.run(['add', '-u', '--', '.', ...excluded]);
+    else if (toAdd.length > 0) await git.run(['add', '--', ...specs(toAdd), ...excluded]);
+    const isStaged = (name: string) => status.changed.some((it) => it.path === name && it.staged !== '.');
+    const mayWhole = own.includes('') && !hidden.some(isStaged);
+    await commit(git, { message, env, paths: files ? paths : [], mayWhole });
     return { ...(await numbersOf(git)), hidden: hidden.map((it) => pathOf(repository, it)), signed: false as const };
   },
 });
@@ -85,10 +89,17 @@ export default defineTool({
 async function statusOf(git: Git, paths: readonly string[]): Promise<ParsedStatus> {
   const options = ['--porcelain=v2', '-z', '--branch', '--no-renames', '--ignore-submodules=dirty'];
   const untracked = `--untracked-files=${paths.length > 0 ? 'all' : 'no'}`;
-  const specs = paths.filter((it) => it !== '').map((it) => literal(it));
+  const specs = paths.includes('') ? [] : paths.map((it) => literal(it));
   const { stdout, cut } = await git.run(['status', ...options, untracked, '--', ...specs]);
   if (cut) throw new ToolError('OUTPUT_LIMIT', 'more changed than can be looked at; name some of the files');
   return parseStatus(stdout);
+}
+
+/** Whether all that changed there is staged to be gone, by `git mv` or `git rm`: to git's `add` there is no such file any more. */
+function isStagedAway(path: string, { changed, untracked }: ParsedStatus): boolean {
+  const isBelow = (it: string) => path === '' || it === path || it.startsWith(`${path}/`);
+  const own = changed.filter((it) => isBelow(it.path));
+  return own.length > 0 && !untracked.some(isBelow) && own.every((it) => it.staged === 'D' && it.unstaged === '.');
 }
 
 /** The files that stay out of it. Throws CONFLICT and POLICY_DENIED where nothing can be committed as it is. */
@@ -96,17 +107,23 @@ async function committable(
   { branch, conflicted, changed, untracked }: ParsedStatus,
   { ctx, repository, files }: { ctx: ToolContext; repository: Repository; files: readonly string[] | undefined },
 ): Promise<string[]> {
-  if (branch === undefined)
-    throw conflict(
-      'detached-head',
-      'HEAD is detached, so that a commit would be on no branch',
-      'Make one with git_branch, and switch to it.',
-    );
   if (conflicted.length > 0)
     throw conflict(
       'conflicts',
       `${conflicted.length} files are in conflict, such as \`${conflicted[0]}\``,
       'Resolve and stage them.',
+    );
+  if (branch === undefined && isRebasing(ctx, repository))
+    throw conflict(
+      'rebase-in-progress',
+      'a rebase is under way, whose commits git makes itself',
+      'Go on with it by terminal_execute: `git rebase --continue`.',
+    );
+  if (branch === undefined)
+    throw conflict(
+      'detached-head',
+      'HEAD is detached, so that a commit would be on no branch',
+      'Make one with git_branch, and switch to it.',
     );
   const names = [...changed.map((it) => it.path), ...untracked];
   const hidden = await refusedAmong(names, ctx, { repository, isRefused: refusedIn(files ?? ['.'], ctx) });
@@ -183,15 +200,21 @@ interface Committing {
   readonly env: Readonly<Record<string, string>>;
   /** None for all that is staged. */
   readonly paths: readonly string[];
+  /** Whether the paths are the whole repository, so that all that is staged is the same. */
+  readonly mayWhole?: boolean;
 }
 
-async function commit(git: Git, { message, env, paths }: Committing): Promise<void> {
+async function commit(git: Git, { message, env, paths, mayWhole = false }: Committing): Promise<void> {
   const only = paths.length > 0 ? ['--only', '--', ...paths] : [];
   const options = ['--quiet', '--file=-', '--no-verify', '--no-gpg-sign', '--cleanup=whitespace', '--no-edit'];
   const { exitCode, stderr, stdout } = await git.try(['commit', ...options, ...only], { stdin: message, env });
   if (exitCode === 0) return;
-  if (/partial commit during/.test(stderr))
-    throw conflict('merge-in-progress', 'a merge is under way, and is committed as a whole', 'Leave out files.');
+  if (/partial commit during/.test(stderr)) {
+    if (mayWhole) return commit(git, { message, env, paths: [] });
+    const { root } = git.repository;
+    const how = root === '' ? 'Leave out files.' : `Name all of the repository as files: ["${root}"].`;
+    throw conflict('merge-in-progress', 'a merge is under way, and is committed as a whole', how);
+  }
   if (/nothing to commit|nothing added|no changes added/.test(stdout.toString()))
     throw conflict('nothing-to-commit', 'there is nothing to commit', 'See git_status.');
   throw failure(stderr);

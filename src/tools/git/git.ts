@@ -143,6 +143,12 @@ export function failure(stderr: string): ToolError {
       suggestion: 'Look for it with git_log or git_branch.',
       details: { reason: 'unknown-revision', git: said },
     });
+  const [, missing] = /pathspec ':\(top,literal\)(.*)' did not match any file/s.exec(stderr) ?? [];
+  if (missing !== undefined)
+    return new ToolError('NOT_FOUND', `\`${missing}\` is neither a file of this repository nor one that git knows`, {
+      suggestion: 'Names are in git_status.',
+      details: { reason: 'no-such-file' },
+    });
   if (/index\.lock/.test(stderr))
     return new ToolError('CONFLICT', 'another git is at work in this repository, or one has left its lock behind', {
       suggestion: 'Try again; if it stays so, ask the person to look for `.git/index.lock`.',

@@ -43,6 +43,14 @@ export function branchOf(ctx: ToolContext, { gitDir }: Repository): string | und
   return /^ref: refs\/heads\/(.+)$/m.exec(textAt(ctx, `${gitDir}/HEAD`) ?? '')?.[1];
 }
 
+/** Whether a rebase stopped half way, during which HEAD is detached. */
+export function isRebasing(ctx: ToolContext, { gitDir }: Repository): boolean {
+  return ['rebase-merge', 'rebase-apply'].some((it) => {
+    using directory = openedOr(ctx, `${gitDir}/${it}`);
+    return directory !== undefined;
+  });
+}
+
 export const notARepository = (message: string): ToolError =>
   new ToolError('NOT_FOUND', message, {
     suggestion: 'Name a path inside of a repository; `git init` makes one.',

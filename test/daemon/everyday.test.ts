@@ -1,0 +1,139 @@
+/** The everyday tools as an agent has them: by every name that they answer to, as they are listed, and in a large workspace. */
+import { linkSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { ToolResult } from '../../src/call.ts';
+import { type Client, createClient } from '../../src/client.ts';
+import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
+import { ALLOW_ALL, dataOf, startDaemon } from '../support/daemon.ts';
+
+/** By each alias, in its own parameters, and what it is to answer. */
+const BY_ALIAS: Record<string, [input: object, data: object]> = {
+  read_file: [{ path: 'a.txt', startLine: 2 }, { content: 'two\n' }],
+  read: [{ filePath: 'a.txt', endLine: 1 }, { content: 'one\n' }],
+  batch_read: [{ files: ['a.txt', 'none'] }, { files: [{ content: 'one\ntwo\n' }], errors: [{ code: 'NOT_FOUND' }] }],
+  write_file: [
+    { path: 'w1', content: 'x' },
+    { path: 'w1', created: true },
+  ],
+  write: [
+    { filePath: 'w2', content: 'x', mode: '600' },
+    { path: 'w2', created: true },
+  ],
+  edit_file: [{ path: 'a.txt', operations: [{ type: 'insert', line: 3, content: '3' }] }, { appliedOperations: 1 }],
+  edit: [{ filePath: 'a.txt', oldString: '3', newString: 'three', replaceAll: true }, { appliedOperations: 1 }],
+  multiedit: [{ pattern: '*.txt', find: 'THREE', replace: '3', caseSensitive: false }, { totalReplacements: 1 }],
+  delete_file: [{ path: 'w1' }, { deletedItems: 1 }],
+  glob: [
+    { pattern: '*.txt', sortBy: 'name' },
+    { paths: ['a.txt'], total: 1 },
+  ],
+  grep: [{ pattern: 'T[w]o', recursive: true }, { matches: [{ file: 'a.txt', line: 2 }] }],
+  search_code: [
+    { pattern: 'two', filePattern: '*.txt', includeContext: true },
+    { matches: [{ before: ['one'], after: ['3'] }] },
+  ],
+  list_files: [{ pattern: '*.txt' }, { entries: [{ path: 'a.txt' }] }],
+  list_directory: [{ path: '.' }, { truncated: false }],
+  list: [{ showHidden: true }, { entries: [{ path: '.hidden' }, { path: 'a.txt' }, { path: 'w2', mode: '0600' }] }],
+  find_references: [{ symbol: 'nowhere' }, { code: 'NOT_FOUND' }],
+  bash: [{ command: 'echo hi', description: 'Says hi.' }, { stdout: 'hi\n' }],
+  execute_command: [
+    { command: 'cat', stdin: 'in' },
+    { stdout: 'in', exitCode: 0 },
+  ],
+  validate_json: [
+    { data: '{}', schema: { required: ['a'] } },
+    { valid: false, errors: [{ line: 1, column: 1 }] },
+  ],
+  todo: [{ todos: [{ content: 'x', status: 'completed' }] }, { metrics: { total: 1, percent: 100 } }],
+};
+
+const call = (client: Client, tool: string, input: object) =>
+  client.call(tool, input) as PromiseLike<ToolResult<Record<string, unknown>>>;
+
+test('every alias works with its own parameters, and reports the name of the tool', async () => {
+  await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  await using client = await daemon.connect();
+  for (const it of ['a.txt', '.hidden']) writeFileSync(join(daemon.workspace, it), 'one\ntwo\n');
+  const owners = new Map(toolsOf(builtinToolset()).flatMap((it) => it.aliases.map((alias) => [alias.name, it.name])));
+  expect(Object.keys(BY_ALIAS).sort()).toEqual([...owners.keys()].sort());
+  for (const [alias, [input, expected]] of Object.entries(BY_ALIAS)) {
+    const result = await call(client, alias, input);
+    expect(result.tool, alias).toBe(owners.get(alias));
+    expect(result.success ? result.data : result.error, alias).toMatchObject(expected);
+  }
+});
+
+interface Listed {
+  name?: string;
+  tier?: string;
+}
+
+describe('the list of tools', () => {
+  const listed = async (client: Client, params: object) =>
+    ((await client.request('tools.list', params)) as { tools: Listed[] }).tools;
+
+  test('by default has at most 25 tools and 24 KB in every format that models read, and all of them when asked', async () => {
+    await using daemon = await startDaemon({ policy: ALLOW_ALL });
+    await using client = await daemon.connect();
+    const whole = (await listed(client, { format: 'ringfence' })).map((it) => it.name);
+    expect(whole).toEqual(toolsOf(builtinToolset()).map((it) => it.name));
+    for (const format of ['mcp', 'openai', 'anthropic']) {
+      const tools = await listed(client, { format });
+      expect(tools.length, format).toBeLessThanOrEqual(25);
+      expect(Buffer.byteLength(JSON.stringify(tools)), format).toBeLessThanOrEqual(24 * 1024);
+      expect(
+        (await listed(client, { format, tools: 'all' })).map((it) => it.name),
+        format,
+      ).toEqual(whole);
+    }
+  });
+
+  test('under a policy for thinking has what only reads, and nothing else runs by its name or an alias', async () => {
+    await using daemon = await startDaemon({ policy: ALLOW_ALL });
+    await using client = await createClient({
+      ...{ socket: daemon.socket, workspace: daemon.workspace, policy: 'read-only' },
+    });
+    const reading = toolsOf(builtinToolset()).filter((it) => it.tier === 'read_only' || it.name === 'git_branch');
+    const names = (await listed(client, { format: 'ringfence' })).map((it) => it.name);
+    expect(reading.map((it) => it.name)).toEqual(expect.arrayContaining(names));
+    expect(names).toContain('file_read');
+    for (const [tool, input] of [
+      ['write', { filePath: 'x', content: '' }],
+      ['edit', { filePath: 'x', oldString: 'a', newString: 'b' }],
+      ['todo', { todos: [] }],
+      ['bash', { command: 'true' }],
+    ] as const)
+      expect(await call(client, tool, input), tool).toMatchObject({ error: { code: 'POLICY_DENIED' } });
+  });
+});
+
+test('a workspace of 100 000 files is listed, searched, edited and commanded, within the bounds of each', {
+  timeout: 180_000,
+}, async () => {
+  await using daemon = await startDaemon({ policy: ALLOW_ALL });
+  await using client = await daemon.connect();
+  const at = (path: string) => join(daemon.workspace, path);
+  for (let folder = 0; folder < 100; folder++) {
+    mkdirSync(at(`d${folder}`));
+    writeFileSync(at(`d${folder}/f0.txt`), `needle ${folder}\n`);
+    writeFileSync(at(`d${folder}/f1.txt`), '');
+    for (let file = 2; file < 1000; file++) linkSync(at(`d${folder}/f1.txt`), at(`d${folder}/f${file}.txt`));
+  }
+  const data = (tool: string, input: object) => dataOf(call(client, tool, input));
+  expect(await data('file_list', { recursive: true })).toMatchObject({ count: 5000, truncated: true });
+  expect(await data('file_glob', { pattern: '**/*.txt' })).toMatchObject({ total: 100_000, truncated: true });
+  expect(await data('file_glob', { pattern: 'd9?/f999.txt' })).toMatchObject({ total: 10, truncated: false });
+  expect(await data('file_grep', { pattern: 'needle' })).toMatchObject({ count: 100, filesSearched: 100_000 });
+  expect(await data('file_search', { content: 'needle', fileType: 'txt' })).toMatchObject({ totalMatches: 100 });
+  expect(await data('file_read_many', { pattern: '**/f0.txt', maxFiles: 10 })).toMatchObject({ truncated: true });
+  expect(await data('workspace_structure', { maxDepth: 1 })).toMatchObject({ files: 100_000, directories: 100 });
+  expect(await data('file_multi_edit', { pattern: '**/*.txt', find: 'needle', replace: 'pin' })).toMatchObject({
+    ...{ totalReplacements: 100, filesSearched: 100_000 },
+  });
+  expect(await data('file_rename', { oldPath: 'd1', newPath: 'e1' })).toEqual({ newPath: 'e1' });
+  expect(await data('file_delete', { path: 'd2', recursive: true })).toEqual({ deletedItems: 1001 });
+  const counted = await data('terminal_execute', { command: 'grep -rl pin . | wc -l; find . -type f | wc -l' });
+  expect(counted.stdout).toBe('99\n99000\n');
+});
