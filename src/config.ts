@@ -93,7 +93,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
     policy: policyPath,
     ...(listen !== undefined && { listen: toAddress('listen', listen) }),
     ...(listenHttp !== undefined && { listenHttp: toAddress('listen-http', listenHttp) }),
-    limits: Object.freeze(limitsSchema.parse(file.limits ?? {})),
+    limits: Object.freeze(limitsSchema.parse(file.limits ?? {}, { jitless: true })),
     ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
     providers: toProviders(file.providers ?? {}, { places, workspaces, env }),
@@ -113,7 +113,7 @@ export function readConfigFile(path: string): z.output<typeof configFile> {
   } catch (error) {
     throw new ConfigError(`${path}: ${(error as Error).message}`);
   }
-  const parsed = configFile.safeParse(plain ?? {});
+  const parsed = configFile.safeParse(plain ?? {}, { jitless: true });
   if (parsed.success) return parsed.data;
   throw new ConfigError(`${path}: ${z.prettifyError(parsed.error)}`);
 }

@@ -1,6 +1,7 @@
 /** The composition root: the only file that knows every part. */
 import { chmodSync, realpathSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { TIERS } from './call.ts';
 import type { Config } from './config.ts';
 import { RpcError } from './errors.ts';
 import { Egress } from './hosts/egress.ts';
@@ -81,12 +82,14 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const told = { policyChanged() {} };
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told, workspaces })));
   const policies = createPolicies(config, { base: () => source.current, workspaces });
+  const reading = readIdentity(places, limits, powers);
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const { confinement } = sandbox;
-  const identity = await readIdentity(places, limits, powers);
+  const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
   const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
   const { hosts, isolates, compartments } = ran;
+  hosts.prepare(config.workspaces[0] as string);
   const catalogue = new Catalogue(builtinToolset());
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
   told.policyChanged = () => {
@@ -321,7 +324,7 @@ function projectPolicies(workspace: string, workspaces: Workspaces, limits: Limi
   });
 }
 
-/** Starts the hosts of a new session whose tools may run without being asked about. */
+/** Starts the hosts of a new session whose tools may run without being asked about; who reads most often comes first. */
 function warm(
   { options, policy: policyNow }: Session,
   { hosts, policies }: { hosts: Hosts; policies: Policies },
@@ -331,12 +334,17 @@ function warm(
   const view = policies.viewOf({ policy, principal, sessionId, workspace, root });
   const hosted = toolsOf(toolset).filter((it) => !it.isolated && !it.connects && !it.upstream);
   const tiers = new Set(hosted.map((it) => it.tier));
-  for (const tier of tiers)
-    if ([policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'))
-      hosts.warm(
-        { tier, workspace, view, ...heapOf(policy, tier) },
-        tier === 'execute' ? networkOf(policy) : undefined,
-      );
+  const allowed = [...tiers].filter((tier) =>
+    [policy, ...policy.and].every((it) => it.tiers[tier].decision === 'allow'),
+  );
+  void hosts.warm(
+    allowed
+      .sort((a, b) => TIERS.indexOf(a) - TIERS.indexOf(b))
+      .map((tier) => ({
+        place: { tier, workspace, view, ...heapOf(policy, tier) },
+        network: tier === 'execute' ? networkOf(policy) : undefined,
+      })),
+  );
 }
 
 function sessionEntry({ options, policy }: Session): AuditEntry {

@@ -392,4 +392,5 @@ export type CommandBounds = Limits['commandMax'] & {
   readonly outputBytes: number;
 };
 
-export const defaultLimits: Limits = Object.freeze(limitsSchema.parse({}));
+/** Read once in each process: a parser compiled for it would take longer than the reading. */
+export const defaultLimits: Limits = Object.freeze(limitsSchema.parse({}, { jitless: true }));

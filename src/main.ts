@@ -1,14 +1,10 @@
-/** `ringfenced`: perimeter, config, powers, daemon, ready notice, exit code. */
+/** `ringfenced`: perimeter, then all the rest, whose compiled code is kept from one start to the next. */
 import { closeSync, writeSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
-import { pino } from 'pino';
 import { establishPerimeter } from '../workers/perimeter.ts';
-import { ConfigError, loadConfig } from './config.ts';
-import { createDaemon, DaemonError } from './daemon.ts';
-import { PolicyError } from './policy/load.ts';
-import { systemPowers } from './powers.ts';
-import { SocketError } from './transport/unix-socket.ts';
+import { useKeptCode } from './compiled-code.ts';
+import { findPlaces } from './places.ts';
 
 /** Descriptor on which whoever started us hears that we are ready, or why not. */
 const READY_FD = 3;
@@ -26,16 +22,9 @@ const { values: flags } = parseArgs({
 });
 // Else V8 looks through the whole heap for each 32 MB of buffers that passed: half of the CPU time of a command's output.
 setFlagsFromString('--external-memory-accounted-in-global-limit');
+// What a start makes is there for good: V8's young generation would grow for it by 20 MiB. It may when the start is over.
+setFlagsFromString('--semi-space-growth-factor=1');
 const environment = establishPerimeter(flags['tell-ready'] ? READY_FD : 2);
-const log = pino(
-  {
-    level: environment.RINGFENCE_LOG ?? 'info',
-    serializers: { error: pino.stdSerializers.err },
-    // JSON leaves DEL and C1 as they are, and a terminal that shows the log would heed them.
-    hooks: { streamWrite: (line) => line.replace(/[\x7f-\x9f]/g, (it) => `\\u00${it.charCodeAt(0).toString(16)}`) },
-  },
-  pino.destination({ fd: 2, sync: true }),
-);
 
 function tellReady(notice: object): void {
   if (!flags['tell-ready']) return;
@@ -43,30 +32,6 @@ function tellReady(notice: object): void {
   closeSync(READY_FD);
 }
 
-try {
-  const config = loadConfig(flags, environment, process.cwd());
-  process.chdir('/');
-  const daemon = await createDaemon(config, systemPowers(log));
-  const { listeners, confinement } = daemon;
-  log.info({ pid: process.pid, listeners, workspaces: config.workspaces, ...confinement }, 'ready');
-  tellReady({ pid: process.pid, listeners, confinement });
-  const alive = setInterval(() => {}, 2 ** 30);
-  let asked = false;
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(signal, () => {
-      // The second time at once.
-      void daemon.close(asked ? 0 : config.limits.shutdownGraceMs, signal);
-      if (asked) process.exit(1);
-      asked = true;
-    });
-  }
-  await daemon.ended;
-  clearInterval(alive);
-} catch (error) {
-  const expected = [ConfigError, DaemonError, PolicyError, SocketError].some((it) => error instanceof it);
-  const message = (error as Error).message;
-  if (expected) log.fatal(message);
-  else log.fatal({ error }, message);
-  tellReady({ error: message });
-  process.exitCode = expected ? 2 : 1;
-}
+useKeptCode(findPlaces(flags, environment).stateDir, flags.workspace ?? [process.cwd()]);
+const { serve } = await import('./serve.ts');
+await serve(flags, environment, tellReady);

@@ -87,7 +87,9 @@ const MAY_IMPORT: Record<string, string> = {
   'mcp-bridge': 'cli places transport',
   identity: 'hosts sandbox limits powers',
   records: 'errors store session redact limits powers',
-  main: 'config daemon policy powers transport workers',
+  'compiled-code': 'paths',
+  main: 'compiled-code places serve workers',
+  serve: 'compiled-code config daemon places policy powers transport',
 };
 
 /** `tools` has parts of its own; of other folders the folder is the part. */

@@ -6,6 +6,11 @@ export const HOST_CHANNEL = 'ringfence-host';
 /** What it tells them: a job to abort, output of one that the gateway has dealt with, a session that is over. */
 export type ToThreads = { readonly abort: Abort } | { readonly taken: OutputTaken } | { readonly endSession: string };
 
+/** A thread that takes jobs now. */
+export interface Loaded {
+  readonly loaded: true;
+}
+
 /** How many things a thread keeps between jobs. */
 export interface Kept {
   readonly kept: number;

@@ -8,7 +8,7 @@ import { ToolError } from '../src/errors.ts';
 import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame, toFrameBefore } from '../src/protocol/frame.ts';
-import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
+import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
 import { JobPlaces, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import type { LaneTask } from './lane.ts';
 import { establishPerimeter } from './perimeter.ts';
@@ -108,7 +108,14 @@ function begin(given: HostSetup): void {
     atomics: given.command ? 'disabled' : 'sync',
     resourceLimits: { maxOldGenerationSizeMb: limits.threadHeapMb },
   });
-  pool.on('message', (message: HostOutput | Heard | Kept) => {
+  let isReady = false;
+  pool.on('message', (message: HostOutput | Heard | Kept | Loaded) => {
+    // The first thread is: until then a job would only wait here, and the gateway starts other hosts beside this one.
+    if ('loaded' in message) {
+      if (!isReady) send({ ready: true });
+      isReady = true;
+      return;
+    }
     // Hosts that keep things have one thread.
     if ('kept' in message) return send({ kept: message.kept });
     if ('heard' in message) return running.get(message.job)?.heard.add(message.heard);
@@ -122,7 +129,6 @@ function begin(given: HostSetup): void {
     process.exit(1);
   });
   if (given.lanes) void openLane(0);
-  send({ ready: true });
 }
 
 const lanes = new Map<number, AbortController>();

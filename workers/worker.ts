@@ -18,7 +18,7 @@ import { undoTool } from '../src/tools/undo.ts';
 import { Anchor } from './anchor.ts';
 import { WorkerContext } from './context.ts';
 import { withRefusal } from './denials.ts';
-import { type Heard, HOST_CHANNEL, type Kept, type ToThreads } from './host-channel.ts';
+import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
 import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import { type LaneTask, serveLane } from './lane.ts';
 import { LanguageServers } from './language-servers.ts';
@@ -66,6 +66,7 @@ host.onmessage = (event) => {
   running.get(job)?.controller.abort(new Aborted(graceMs));
 };
 host.unref();
+parentPort?.postMessage({ loaded: true } satisfies Loaded);
 
 export default function run(task: PlacedJob | LaneTask): Promise<JobReturn> {
   return 'lane' in task ? serveLane(task, setup.limits, runInLane) : runPlaced(task);

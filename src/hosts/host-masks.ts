@@ -46,6 +46,11 @@ export class HostMasks implements AsyncDisposable {
     this.#powers = powers;
   }
 
+  /** Has the first host of a workspace not wait for its walk. */
+  prepare(workspace: string): void {
+    this.#indexOf(workspace).prepare();
+  }
+
   /** What a host of that place is started with. Its tools judge each path too, so that one without masks is not without a wall. */
   async of({ tier, workspace, view }: Place): Promise<HeldMasks> {
     if (tier === 'execute' || tier === 'external_api') return NOTHING;

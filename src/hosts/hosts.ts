@@ -124,18 +124,19 @@ export class Hosts implements AsyncDisposable {
     this.#reapLater();
   }
 
-  /** Starts the host of a place, so that its first call need not wait; failures show at that call. */
-  warm(place: Place, network?: readonly NetworkLayer[]): void {
-    this.#warm(place, network).catch((error: unknown) =>
-      this.#powers.log.warn({ tier: place.tier, error }, 'tier host not warmed'),
-    );
-  }
+  /** Has the first host of a workspace not wait until it was walked. */
+  prepare = (workspace: string): void => this.#masks.prepare(workspace);
 
-  async #warm(place: Place, network: readonly NetworkLayer[] | undefined): Promise<void> {
-    const { egress } = this.#options;
-    const start = (of: Place) => this.#hostOf(this.#slot(of)).then(() => ({}));
-    if (!network || !egress) await start(place);
-    else await egress.lend(network, NEVER, ({ line }) => start({ ...place, egress: line }));
+  /** Starts the hosts of places in turn, so that none takes the processors of the one that is called first; failures show at their calls. */
+  async warm(places: readonly { place: Place; network: readonly NetworkLayer[] | undefined }[]): Promise<void> {
+    for (const { network, place } of places) {
+      const start = async (of: Place) => ({ ready: await (await this.#hostOf(this.#slot(of))).ready });
+      const lend =
+        network && this.#options.egress?.lend(network, NEVER, ({ line }) => start({ ...place, egress: line }));
+      await (lend ?? start(place)).catch((error: unknown) => {
+        if (!this.#closed) this.#powers.log.warn({ tier: place.tier, error }, 'tier host not warmed');
+      });
+    }
   }
 
   /**
@@ -157,8 +158,7 @@ export class Hosts implements AsyncDisposable {
     const slot = this.#slot(place);
     slot.runs += 1;
     try {
-      const run = place.tier === 'execute' ? this.#runCommand : this.#runTool;
-      return await run.call(this, slot, request, options);
+      return await (place.tier === 'execute' ? this.#runCommand : this.#runTool).call(this, slot, request, options);
     } finally {
       slot.runs -= 1;
     }

@@ -72,6 +72,11 @@ export class WorkspaceIndex implements AsyncDisposable {
     return this.#newest(this.#known(view));
   }
 
+  /** Has it walked and watched before anybody asks; whoever does is told of a failure. */
+  prepare(): void {
+    this.#tree.current().catch(() => {});
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tree[Symbol.asyncDispose]();
   }

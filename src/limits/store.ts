@@ -73,4 +73,6 @@ export const storeLimits = {
   mergeLinesMax: count().default(4_000),
   /** How long running calls may go on after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
+  /** Files with compiled code of ours that are kept for the next start, about 100 of each version; then all are dropped. */
+  codeFilesMax: count().default(2_000),
 };

@@ -21,7 +21,7 @@ const openingSchema = z.strictObject({
 });
 export type Opening = z.output<typeof openingSchema>;
 
-export const PLAIN_OPENING: Opening = openingSchema.parse({});
+export const PLAIN_OPENING: Opening = openingSchema.parse({}, { jitless: true });
 
 /** Throws RpcError INVALID_PARAMS. */
 export function parseOpening(raw: unknown): Opening {

@@ -1,11 +1,11 @@
 /** Policy files from disk to a Policy, or complaints with their places. A file is refused whole when anything in it is wrong. */
-import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { defaultLimits, type Limits } from '../limits.ts';
+import { BUILT_IN_NAMES, builtInText, loadBuilt } from './built-in.ts';
 import { complaintsOf } from './complaint.ts';
 import { compose, NEUTRAL, type PlacedRule, ROOT, rulesOf } from './compose.ts';
 import { type EffectsOf, type ExampleOutcome, exampleWork, tryExamples } from './examples.ts';
-import { builtInFolder, FileRefusal, readBelow, readTrusted } from './file.ts';
+import { FileRefusal, readBelow, readTrusted } from './file.ts';
 import { compileMatch } from './match.ts';
 import { PolicyError } from './policy-error.ts';
 import { firstOf, type Positioned, readYaml, shown } from './position.ts';
@@ -49,10 +49,8 @@ interface Loading extends LoadOptions {
   readonly refused?: Readonly<Record<string, string>>;
 }
 
-const BUILT_IN_NAMES = ['default', 'strict', 'unattended', 'read-only', 'subagent'] as const;
-
 /** The built-in policies by name. */
-export const BUILT_IN: ReadonlyMap<string, Policy> = readBuiltIns();
+export const BUILT_IN: ReadonlyMap<string, Policy> = loadBuilt() ?? readBuiltIns();
 
 /** The policy that is in force when none is named, and that files extend when they don't say what. */
 export const defaultPolicy: Policy = BUILT_IN.get('default') as Policy;
@@ -117,11 +115,6 @@ function startLoading({ limits, ...options }: LoadOptions, parent = options.pare
   };
 }
 
-/** Whoever can change the package can change the code that reads it, so that its policies are as trusted. */
-function builtInText(name: string): string {
-  return readFileSync(join(builtInFolder(), `${name}.yaml`), 'utf8');
-}
-
 function readBuiltIns(): ReadonlyMap<string, Policy> {
   const policies = new Map<string, Policy>();
   for (const name of BUILT_IN_NAMES) {
@@ -157,7 +150,8 @@ function shapeOf(where: Positioned, { refused = {} }: Loading): PolicyFile {
   const problems = Object.entries(refused)
     .filter(([key]) => Object.hasOwn(value, key))
     .map(([key, why]) => `${where.atKey([key])}: ${key}: ${why}`);
-  const parsed = policyFile.safeParse(value);
+  // Read once: a parser compiled for it would take longer than the reading.
+  const parsed = policyFile.safeParse(value, { jitless: true });
   if (!parsed.success) problems.push(...complaintsOf(parsed.error.issues, where));
   if (!parsed.success || problems.length > 0) throw new PolicyError(firstOf(problems));
   return parsed.data;

@@ -51,6 +51,15 @@ export const groupBelow = ({ version, memory, pids, cpu }: Group, name: string):
 export const joinFilesOf = (group: Group): string[] =>
   foldersOf(group).map((it) => join(it, group.version === 'v1' ? 'tasks' : 'cgroup.procs'));
 
+/**
+ * Whether the kernel has given it what limits take; where it does not say, that is found out by trying. To try costs some
+ * milliseconds in version 2, since the daemon moves for it.
+ */
+export function isGiven({ version, memory }: Group): boolean {
+  const given = version === 'v2' ? textOf(join(memory, 'cgroup.controllers'))?.split(/\s+/) : undefined;
+  return given === undefined || ['memory', 'pids'].every((it) => given.includes(it));
+}
+
 /** Makes it. Throws where that is not allowed. */
 export function makeGroup(group: Group): void {
   for (const folder of foldersOf(group)) mkdirSync(folder);

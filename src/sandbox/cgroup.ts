@@ -29,6 +29,7 @@ import {
   foldersOf,
   type Group,
   groupBelow,
+  isGiven,
   joinFilesOf,
   limitGroup,
   makeGroup,
@@ -142,7 +143,7 @@ export function openCgroups(options: CgroupOptions, powers: Powers): Cgroups | u
   removeLeftovers(options.stateDir, own, powers);
   for (const version of ['v2', 'v1'] as const) {
     const base = own[version];
-    if (!base || (force !== undefined && force !== version)) continue;
+    if (!base || (force !== undefined && force !== version) || !isGiven(base)) continue;
     try {
       return new Cgroups(base, options, powers);
     } catch (error) {

@@ -125,7 +125,7 @@ function load(file: string, key: string): ProbeOutcomes | undefined {
   } catch {
     return undefined; // Cut short when the daemon was killed.
   }
-  const parsed = kept.safeParse(plain);
+  const parsed = kept.safeParse(plain, { jitless: true });
   if (!parsed.success || parsed.data.key !== key) return undefined;
   const probes = parsed.data.probes as ProbeOutcomes;
   return notHeld(probes).length === 0 ? probes : undefined;

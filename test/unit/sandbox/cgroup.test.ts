@@ -76,6 +76,13 @@ describe('the group of this process is found', () => {
 });
 
 describe('a daemon in version 2', () => {
+  test('does not move where the kernel has given it nothing to limit with', () => {
+    const stateDir = temporaryDir('state');
+    writeFileSync(join(root, 'cgroup.controllers'), 'cpuset cpu hugetlb\n');
+    expect(openCgroups({ stateDir, limits, own: { v2: v2() } }, powers)).toBeUndefined();
+    expect(readdirSync(root)).toEqual(['cgroup.controllers']);
+    rmSync(stateDir, { recursive: true });
+  });
   test('moves out of the way, passes the controllers on and limits a host and all of it together', async () => {
     const stateDir = temporaryDir('state');
     const cgroups = openCgroups({ stateDir, limits, own: { v2: v2() } }, powers);

@@ -1,0 +1,69 @@
+/** The daemon from its config to its exit code. */
+import { setFlagsFromString } from 'node:v8';
+import { pino } from 'pino';
+import { keepCode } from './compiled-code.ts';
+import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
+import { createDaemon, DaemonError } from './daemon.ts';
+import type { Environment } from './places.ts';
+import { PolicyError } from './policy/load.ts';
+import { systemPowers } from './powers.ts';
+import { SocketError } from './transport/unix-socket.ts';
+
+/** When what a start and a first call take was made and compiled. */
+const STARTED_MS = 3000;
+
+/** Serves until it is told to end, and sets the exit code. `tellReady` is called once. */
+export async function serve(
+  flags: ServeFlags,
+  environment: Environment,
+  tellReady: (notice: object) => void,
+): Promise<void> {
+  const log = createLog(environment.RINGFENCE_LOG);
+  try {
+    const config = loadConfig(flags, environment, process.cwd());
+    process.chdir('/');
+    const powers = systemPowers(log);
+    const daemon = await createDaemon(config, powers);
+    const { listeners, confinement } = daemon;
+    log.info({ pid: process.pid, listeners, workspaces: config.workspaces, ...confinement }, 'ready');
+    tellReady({ pid: process.pid, listeners, confinement });
+    powers.after(STARTED_MS, () => endStart(config));
+    const alive = setInterval(() => {}, 2 ** 30);
+    let asked = false;
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.on(signal, () => {
+        // The second time at once.
+        void daemon.close(asked ? 0 : config.limits.shutdownGraceMs, signal);
+        if (asked) process.exit(1);
+        asked = true;
+      });
+    }
+    await daemon.ended;
+    clearInterval(alive);
+  } catch (error) {
+    const expected = [ConfigError, DaemonError, PolicyError, SocketError].some((it) => error instanceof it);
+    const message = (error as Error).message;
+    if (expected) log.fatal(message);
+    else log.fatal({ error }, message);
+    tellReady({ error: message });
+    process.exitCode = expected ? 2 : 1;
+  }
+}
+
+function endStart({ places, limits }: Config): void {
+  // As V8 has it by itself; main.ts says why it was not.
+  setFlagsFromString('--semi-space-growth-factor=2');
+  // Not at the end of the daemon, which may be killed.
+  keepCode(places.stateDir, limits);
+}
+
+const createLog = (level = 'info') =>
+  pino(
+    {
+      level,
+      serializers: { error: pino.stdSerializers.err },
+      // JSON leaves DEL and C1 as they are, and a terminal that shows the log would heed them.
+      hooks: { streamWrite: (line) => line.replace(/[\x7f-\x9f]/g, (it) => `\\u00${it.charCodeAt(0).toString(16)}`) },
+    },
+    pino.destination({ fd: 2, sync: true }),
+  );
