@@ -64,6 +64,8 @@ export interface Daemon {
   /** Addresses that it listens at. */
   readonly listeners: readonly string[];
   readonly confinement: { readonly level: string; readonly missing: readonly string[]; readonly advice: string };
+  /** Whether no call runs or waits for a place. */
+  isIdle(): boolean;
   /** Settles when it has ended, by `shutdown` or `close`. */
   readonly ended: Promise<void>;
   /** Lets calls go on for `graceMs`, then ends everything that it started. */
@@ -139,7 +141,9 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
       .then(ended.resolve, ended.reject);
     return closing;
   }
-  return { listeners: listeners.map((it) => it.address), confinement, ended: ended.promise, close };
+  const { queue } = pipeline;
+  const isIdle = () => queue.running + queue.queued === 0;
+  return { listeners: listeners.map((it) => it.address), confinement, isIdle, ended: ended.promise, close };
 }
 
 interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'identify'> {

@@ -1,12 +1,13 @@
 /** The daemon from its config to its exit code. */
 import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { pino } from 'pino';
 import { keepCode } from './compiled-code.ts';
 import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
-import { createDaemon, DaemonError } from './daemon.ts';
+import { createDaemon, type Daemon, DaemonError } from './daemon.ts';
 import type { Environment } from './places.ts';
 import { PolicyError } from './policy/load.ts';
-import { systemPowers } from './powers.ts';
+import { type Powers, systemPowers } from './powers.ts';
 import { SocketError } from './transport/unix-socket.ts';
 
 /** When what a start and a first call take was made and compiled. */
@@ -28,6 +29,7 @@ export async function serve(
     log.info({ pid: process.pid, listeners, workspaces: config.workspaces, ...confinement }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
     powers.after(STARTED_MS, () => endStart(config));
+    giveBackLater(daemon, powers);
     const alive = setInterval(() => {}, 2 ** 30);
     let asked = false;
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -55,6 +57,16 @@ function endStart({ places, limits }: Config): void {
   setFlagsFromString('--semi-space-growth-factor=2');
   // Not at the end of the daemon, which may be killed.
   keepCode(places.stateDir, limits);
+}
+
+/** What a start has made garbage of goes back to the system, once, when nobody waits: V8 by itself keeps 5 MiB of it for ever. */
+function giveBackLater(daemon: Daemon, powers: Powers): void {
+  powers.after(STARTED_MS + 1000, () => {
+    if (!daemon.isIdle()) return giveBackLater(daemon, powers);
+    setFlagsFromString('--expose-gc');
+    // 40 ms, as measured.
+    (runInNewContext('gc') as NodeJS.GCFunction)({ type: 'major', flavor: 'last-resort' });
+  });
 }
 
 const createLog = (level = 'info') =>

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import type { Client } from '../../src/client.ts';
 import { dataOf } from '../../test/support/daemon.ts';
 import { defineBench } from '../bench.ts';
@@ -22,8 +23,11 @@ export default defineBench({
     await dataOf(client.call('terminal_execute', { command: 'true' }));
     await dataOf(client.call('file_write', { path: 'note', content: '' }));
     const daemon = await bench.daemon();
-    const processes = await processesOf(daemon, 3);
+    // Idle: what belongs to its start is over.
+    await setTimeout(bench.size(0, 6000));
+    // Before it is asked for its hosts, which takes memory as well.
     const gateway = memoryOf(daemon.pid, 'Rss');
+    const processes = await processesOf(daemon, 3);
     const [rss, pss] = [memoryOfAll(processes, 'Rss'), memoryOfAll(processes, 'Pss')];
     using echo = await createEcho();
     using chain = await createChain();
