@@ -6,6 +6,7 @@
 import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import type { Writable } from 'node:stream';
+import { ToolError } from '../errors.ts';
 import type { CommandBounds } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
@@ -75,20 +76,38 @@ export function begin(shape: Shape, setup: CommandSetup, powers: Powers): Begun 
   }
 }
 
-/** Has it build the sandbox of a command of its shape, and run that. */
+/** Has it build the sandbox of a command of its shape, and run that. Throws INPUT_INVALID; then it is ended, and has built nothing. */
 export function tell({ child, group, shape }: Begun, request: CommandRequest, setup: CommandSetup): void {
-  const egress = egressOf(request.egressToken);
   const fd = toldBy(shape.connects);
-  const variables = shape.bashArgs ? [] : (toLateVariables(toBashArgs({ ...request, rlimits: setup.rlimits })) ?? []);
-  const options = [
-    ...optionsOf(request, setup, { egress, hold: group?.holdArgs(fd + 1) ?? [] }),
-    // Last: of what is cut off, if we die here, nothing runs.
-    ...variables.flatMap(([name, value]) => ['--setenv', name, value]),
-  ];
+  const egress = egressOf(request.egressToken);
+  let told: string;
+  try {
+    told = toTold(shape, request, { setup, around: { egress, hold: group?.holdArgs(fd + 1) ?? [] } });
+  } catch (error) {
+    child.on('error', () => {}).kill('SIGKILL');
+    throw error;
+  }
   // EPIPE: it has ended, and says why.
   const pipe = (child.stdio as readonly unknown[])[fd] as Writable;
-  pipe.on('error', () => {}).end(`${options.join('\0')}\0`);
+  pipe.on('error', () => {}).end(told);
   egress.give(child);
+}
+
+/** Arguments of bubblewrap, each with a NUL behind it: one inside of a word would begin an argument of the caller's, who could have all mounted. */
+function toTold(
+  shape: Shape,
+  request: CommandRequest,
+  { setup, around }: { readonly setup: CommandSetup; readonly around: Around },
+): string {
+  const variables = shape.bashArgs ? [] : (toLateVariables(toBashArgs({ ...request, rlimits: setup.rlimits })) ?? []);
+  // The variables last: of what is cut off, if we die here, nothing runs.
+  const options = [
+    ...optionsOf(request, setup, around),
+    ...variables.flatMap(([name, value]) => ['--setenv', name, value]),
+  ];
+  if (options.some((it) => it.includes('\0')))
+    throw new ToolError('INPUT_INVALID', 'no word or variable of a command may hold a NUL byte');
+  return options.map((it) => `${it}\0`).join('');
 }
 
 /** What stands around a command. */

@@ -217,6 +217,16 @@ describe('a denied file is not shown to a command', () => {
     for (const path of HIDDEN) expect(textOf(path)).toBe(SECRET);
   });
 
+  test('by a variable whose value goes on as arguments of bubblewrap', async () => {
+    await run('true'); // So that a sandbox waits for what it is told.
+    for (const name of ['MINE', 'RANDOM']) {
+      const env = { [name]: ['a', '--bind', workspace, workspace].join('\0') };
+      const result = await call('execute', 'terminal_execute', { command: 'cat .env', cwd: '.', env, timeout: 20_000 });
+      expect(JSON.stringify(result)).not.toContain(SECRET);
+      expect(result).toMatchObject({ ok: false, error: { code: 'INPUT_INVALID' } });
+    }
+  });
+
   test('and what it meets is a permission', async () => {
     const { stderr } = await run('cat .env; ls vault; : > .env; chmod 600 .env; rm -f .env; mv .env x; rmdir vault');
     expect(

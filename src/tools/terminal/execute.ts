@@ -16,6 +16,7 @@ const input = z.strictObject({
     .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), z.string().max(32 * 1024))
     .default({})
     .refine((it) => Object.keys(it).length <= 64, 'must hold at most 64 variables')
+    .refine((it) => !Object.values(it).some((value) => value.includes('\0')), 'must not hold a NUL byte')
     .describe('Environment variables set beside PATH, HOME, LANG, TZ and TERM.'),
   timeout: z
     .int()

@@ -116,6 +116,34 @@ test('a command that is given input, may use less, or is too long to come late g
     expect(await run(command, { ...rest, isLate: false })).toMatchObject({ stdout: 'given', exitCode: 0 });
 });
 
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false; // ESRCH.
+  }
+}
+
+test('a NUL in a word of it is no end of an argument of bubblewrap: such a command does not run', async () => {
+  writeFileSync(join(workspace, 'masked'), 'secret');
+  const masks = { ...NO_MASKS, hidden: [{ path: 'masked', type: 'file' } as const] };
+  const value = ['a', '--bind', workspace, workspace].join('\0');
+  const command = 'cat masked';
+  const wordless = { command: `${command} #${'x'.repeat(131_050)}` };
+  for (const it of [
+    { env: { MINE: value } },
+    { env: { RANDOM: value } },
+    { argv: ['/bin/cat', 'masked', value] },
+    { cwd: value },
+    { command: `${command} #${value}` },
+    { ...wordless, env: { SECONDS: value } },
+  ]) {
+    const running = runCommand(requestOf(command, { masks, ...it }), { ...base, waiting }, powers);
+    await expect(running, JSON.stringify(it).slice(0, 80)).rejects.toMatchObject({ code: 'INPUT_INVALID' });
+  }
+  await until(() => !started.some(isThere));
+});
+
 test('one that is ended while it waits is not missed, and no second one waits', async () => {
   await run('true', { isLate: false });
   waiting.prepare();
