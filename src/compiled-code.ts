@@ -2,7 +2,7 @@
  * What V8 has compiled of our code, kept from one start of the daemon to the next: a sixth of a start's CPU time. It runs as it
  * lies there, so that it is kept in the state directory, which no sandbox holds, and nowhere that others may write.
  */
-import { existsSync, lstatSync, mkdirSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { enableCompileCache, flushCompileCache } from 'node:module';
 import { join } from 'node:path';
 import { isInside } from './paths.ts';
@@ -23,6 +23,24 @@ export function useKeptCode(stateDir: string, workspaces: readonly string[]): vo
     if (its.isDirectory() && its.uid === process.getuid?.() && (its.mode & 0o022) === 0) enableCompileCache(folder);
   } catch {
     // EACCES, ENOTDIR: told by whoever needs the state directory next.
+  }
+}
+
+/**
+ * The workspaces of a daemon, as far as that is known before its code is there; undefined where its config file may name some,
+ * since to read that takes code: such a daemon uses none that was kept.
+ */
+export function knownWorkspaces(
+  { workspace = [] }: { readonly workspace?: readonly string[] | undefined },
+  configFile: string,
+): readonly string[] | undefined {
+  if (workspace.length > 0) return workspace;
+  try {
+    // A name may also be written with escapes.
+    const mayName = existsSync(configFile) && /workspaces|\\/.test(readFileSync(configFile, 'utf8'));
+    return mayName ? undefined : [process.cwd()];
+  } catch {
+    return undefined; // EACCES, EISDIR: told by whoever reads it next.
   }
 }
 

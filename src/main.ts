@@ -3,7 +3,7 @@ import { closeSync, writeSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { establishPerimeter } from '../workers/perimeter.ts';
-import { useKeptCode } from './compiled-code.ts';
+import { knownWorkspaces, useKeptCode } from './compiled-code.ts';
 import { findPlaces } from './places.ts';
 
 /** Descriptor on which whoever started us hears that we are ready, or why not. */
@@ -32,6 +32,8 @@ function tellReady(notice: object): void {
   closeSync(READY_FD);
 }
 
-useKeptCode(findPlaces(flags, environment).stateDir, flags.workspace ?? [process.cwd()]);
+const { stateDir, configFile } = findPlaces(flags, environment);
+const workspaces = knownWorkspaces(flags, configFile);
+if (workspaces) useKeptCode(stateDir, workspaces);
 const { serve } = await import('./serve.ts');
 await serve(flags, environment, tellReady);

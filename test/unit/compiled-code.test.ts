@@ -1,5 +1,5 @@
 /** Compiled code is taken only from where nobody else could have put it. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -40,6 +40,25 @@ test('not through a link', () => {
 
 test('not where the state lies in a workspace, which agents write', () => {
   expect(takenFrom([join(stateDir, '..')])).toBe('nowhere');
+});
+
+test('not where a workspace that holds the state is named by the config file, which is read by code', () => {
+  const config = join(stateDir, 'config.yaml');
+  writeFileSync(config, JSON.stringify({ workspaces: [stateDir] }));
+  const args = [
+    join(repository, 'bin/ringfenced.js'),
+    '--state',
+    join(stateDir, 'inner'),
+    '--socket',
+    '/nonexistent/s',
+  ];
+  const { status, stderr } = spawnSync(process.execPath, args, {
+    ...{ encoding: 'utf8', cwd: repository },
+    env: { HOME: '/nonexistent', RINGFENCE_CONFIG: config },
+  });
+  expect(stderr).toMatch(/lies in workspace/);
+  expect(status).toBe(2);
+  expect(existsSync(join(stateDir, 'inner/code'))).toBe(false);
 });
 
 test('too many files are dropped, and fewer stay', () => {
