@@ -141,8 +141,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
       .then(ended.resolve, ended.reject);
     return closing;
   }
-  const { queue } = pipeline;
-  const isIdle = () => queue.running + queue.queued === 0;
+  const isIdle = () => pipeline.queue.running + pipeline.queue.queued === 0;
   return { listeners: listeners.map((it) => it.address), confinement, isIdle, ended: ended.promise, close };
 }
 
