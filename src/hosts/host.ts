@@ -249,7 +249,8 @@ export class Host {
       ...{ sockets, powers, frameBytesMax: limits.frameBytesMax },
       open: (lane) => this.#send({ openLane: lane }),
       onBytes: (reader, chunk) => this.#receive(reader, chunk),
-      onError: () => this.kill(),
+      // Its thread is gone, which the host says next; one that does not is not what it was.
+      onLost: (lane) => powers.after(limits.terminateGraceMs, () => lane.jobs.size > 0 && this.kill()),
     });
   }
 

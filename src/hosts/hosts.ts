@@ -279,7 +279,7 @@ export class Hosts implements AsyncDisposable {
     const { host } = slot;
     const isYoung = this.#powers.monotonicMs() - slot.startedAt < this.#options.limits.hostMasksMs;
     if (host?.alive && !host.worn && (isYoung || slot.print === print)) return host;
-    if (host?.alive) this.#leave(host);
+    if (host?.alive) this.#drop(slot);
     else if (host) slot.restarts += 1;
     this.#makeRoom();
     slot.host = this.#start(slot.place, masks);

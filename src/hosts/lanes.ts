@@ -14,7 +14,8 @@ export interface LanesOptions {
   /** Has the host start the thread of a lane. */
   open(lane: number): void;
   onBytes(reader: FrameReader, chunk: Buffer): void;
-  onError(): void;
+  /** Nothing goes by it any more; the host has not said so yet. */
+  onLost(lane: Lane): void;
 }
 
 /** Most reads take a hundredth of it. */
@@ -49,12 +50,17 @@ export class Lanes {
 
   /** The first one takes jobs at once. */
   constructor(options: LanesOptions) {
-    const { sockets, frameBytesMax, onBytes, onError } = options;
+    const { sockets, frameBytesMax, onBytes, onLost } = options;
     this.#options = options;
     this.#lanes = sockets.map((socket, number) => {
       const reader = new FrameReader(frameBytesMax);
-      socket.on('data', (chunk: Buffer) => onBytes(reader, chunk)).on('error', onError);
-      return new Lane(number, socket, frameBytesMax);
+      const lane = new Lane(number, socket, frameBytesMax);
+      const lost = () => {
+        lane.state = 'over';
+        onLost(lane);
+      };
+      socket.on('data', (chunk: Buffer) => onBytes(reader, chunk)).on('error', lost);
+      return lane;
     });
     if (this.#lanes[0]) this.#lanes[0].state = 'open';
   }

@@ -5,13 +5,15 @@ import { Lanes } from '../../../src/hosts/lanes.ts';
 
 let nowMs: number;
 let asked: number[];
+let lost: number[];
+let sockets: Socket[];
 let lanes: Lanes;
 beforeEach(() => {
   nowMs = 0;
-  asked = [];
+  [asked, lost, sockets] = [[], [], [new Socket(), new Socket()]];
   lanes = new Lanes({
-    ...{ sockets: [new Socket(), new Socket()], frameBytesMax: 1000, powers: { monotonicMs: () => nowMs } },
-    ...{ open: (lane) => asked.push(lane), onBytes() {}, onError() {} },
+    ...{ sockets, frameBytesMax: 1000, powers: { monotonicMs: () => nowMs } },
+    ...{ open: (lane) => asked.push(lane), onBytes() {}, onLost: (lane) => lost.push(lane.number) },
   });
 });
 
@@ -50,6 +52,12 @@ test('one whose thread ended gives its jobs back, takes no more, and its host is
   expect(lanes.take(4)).toBeUndefined();
   lanes.opened(0);
   expect(lanes.take(5)).toBeUndefined();
+});
+
+test('one whose socket fails takes no more, and its host is told of it', () => {
+  lanes.take(1);
+  sockets[0]?.emit('error', new Error('EPIPE'));
+  expect([lost, lanes.take(2), lanes.worn, lanes.ended(0)]).toEqual([[0], undefined, true, [1]]);
 });
 
 test('what a host that was taken over says of lanes that there are none of changes nothing', () => {
