@@ -26,7 +26,7 @@ const BENCHES = [
 
 const HELP = `npm run bench -- [options]
 
-  --small          everything in under 20 s, with few rounds: whether it works, not how fast it is
+  --small          everything in half a minute, with few rounds: whether it works, not how fast it is
   --long           with an audit log of 10⁷ entries: 7 GB of disk, and minutes
   --only NAME…     of: ${BENCHES.join(' ')}
   --compare        what moved beyond its noise since bench/baseline.json; exit code 1 where it is more than twice as slow

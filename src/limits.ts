@@ -116,7 +116,7 @@ export const limitsSchema = z.strictObject({
   hostCommandsMax: count().default(16),
   /** Of these, those of one session, so that one whose commands never end leaves places for others. */
   sessionCommandsMax: count().default(12),
-  /** Jobs that one thread of a read_only host takes at once; a slow one delays those behind it, and its end ends them all. */
+  /** Jobs of a read_only host at once, for each of its threads. Short ones are all in one thread: a slow one delays those sent right behind it, and its end ends them all. */
   threadJobsMax: count().default(8),
   /** Tier hosts at once, over all workspaces; each costs about 60 MiB. The idlest makes room. */
   hostsMax: count().default(32),
