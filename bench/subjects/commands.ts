@@ -72,7 +72,11 @@ export default defineBench({
       }),
     };
 
-    const taken = await inTurns(subjects, { rounds: bench.size(3, 20), times: bench.size(1, 5) });
+    const taken = await inTurns(subjects, {
+      rounds: bench.size(3, 20),
+      times: bench.size(1, 5),
+      warmRounds: bench.size(1, 40),
+    });
     const goals = { '+ gateway: policy, record, log': { ratio: 1.35 } };
     bench.times(taken, { over: BUBBLEWRAP, goals });
     const bars = Object.entries(taken).map(([name, it]) => ({ name, value: median(it.flat()) }));
