@@ -11,10 +11,8 @@ import type { Denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import { COMMAND_STATUS_FD } from './bubblewrap.ts';
 import type { CommandGroups } from './command-group.ts';
-import { type Begun, begin, shapeOf, tell } from './command-start.ts';
-import { Status } from './command-status.ts';
+import { type Begun, begin, shapeOf } from './command-start.ts';
 import { HeadAndTail } from './head-and-tail.ts';
 import type { Masks } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
@@ -109,9 +107,8 @@ export async function runCommand(
 ): Promise<CommandOutcome> {
   const startedAt = powers.monotonicMs();
   using begun = takeOrBegin(request, setup, powers);
-  const { child, group } = begun;
+  const { child, group, status } = begun;
   const output = collect(begun, request, { limits: setup.limits, powers });
-  const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
 
   const kill = () => status.kill(child);
@@ -119,14 +116,17 @@ export async function runCommand(
   let network: NetworkEvidence | undefined;
   let notAdmitted: Error | undefined;
   group?.watch(kill);
-  status.onInit = (init) => {
+  status.onInit((init) => {
     network = openNetworkEvidence(init);
     if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
-    admit(begun, init, setup).catch((error: Error) => {
+  });
+  begun.admitted.then(
+    () => setup.waiting?.prepareIn(SHORT_MS),
+    (error: Error) => {
       notAdmitted = error;
       kill();
-    });
-  };
+    },
+  );
   let grace: Timer | undefined;
   const stop = () => {
     const graceMs = request.signal.reason instanceof Aborted ? request.signal.reason.graceMs : 0;
@@ -137,7 +137,6 @@ export async function runCommand(
   output.onOverflow = kill;
   if (request.signal.aborted) stop();
   try {
-    tell(begun, request, setup);
     const closed = Promise.all([child, ...output.pipes].map((it) => closeOf(it)));
     const failure = await ended(child);
     const cpuMs = group ? 0 : cpuSinceLastMs();
@@ -169,18 +168,17 @@ export async function runCommand(
     watch?.[Symbol.dispose]();
     network?.[Symbol.dispose]();
     for (const stream of [...child.stdio, ...output.pipes]) stream?.destroy();
+    // Once its result is on its way.
+    setup.waiting?.prepareIn(0);
   }
 }
 
-function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
-  const shape = shapeOf(request, setup);
-  return setup.waiting?.take(shape) ?? begin(shape, setup, powers);
-}
+/** Most commands take less, and would wait for this thread while it forks; a longer one needs little of it. */
+const SHORT_MS = 5;
 
-/** Lets it go on, and begins the next one: from now to its end it needs little of this thread. */
-async function admit({ group, child }: Begun, init: number, { waiting }: CommandSetup): Promise<void> {
-  await group?.admit(init, child);
-  waiting?.prepare();
+function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
+  const shape = shapeOf(request, setup, powers);
+  return setup.waiting?.take(request, shape) ?? begin(shape, request, setup, powers);
 }
 
 function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
