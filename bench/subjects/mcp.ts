@@ -121,9 +121,12 @@ async function run(bench: Context): Promise<void> {
       'start: a Node that writes a byte': started('-e', 'process.stdout.write("1")'),
       'start: ringfence mcp, to the answer to initialize': started(ringfence, ...through),
     };
-    bench.times(await inTurns(starts, { rounds: bench.size(1, 6), times: bench.size(1, 4) }), {
-      over: 'start: a Node that writes a byte',
-    });
+    bench.times(
+      await inTurns(starts, { rounds: bench.size(1, 6), times: bench.size(1, 4), warmRounds: bench.size(0, 1) }),
+      {
+        over: 'start: a Node that writes a byte',
+      },
+    );
   } finally {
     rmSync(home, { recursive: true, force: true });
   }
