@@ -106,7 +106,8 @@ export async function runCommand(
   powers: Powers,
 ): Promise<CommandOutcome> {
   const startedAt = powers.monotonicMs();
-  using begun = takeOrBegin(request, setup, powers);
+  const taken = takeOrBegin(request, setup, powers);
+  using begun = taken instanceof Promise ? await taken : taken;
   const { child, group, status } = begun;
   const output = collect(begun, request, { limits: setup.limits, powers });
   feed(child, request.stdin);
@@ -120,13 +121,11 @@ export async function runCommand(
     network = openNetworkEvidence(init);
     if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
   });
-  begun.admitted.then(
-    () => setup.waiting?.prepareIn(SHORT_MS),
-    (error: Error) => {
-      notAdmitted = error;
-      kill();
-    },
-  );
+  const refuse = (error: Error) => {
+    notAdmitted = error;
+    kill();
+  };
+  begun.admitted.then(() => setup.waiting?.prepareIn(SHORT_MS), refuse);
   let grace: Timer | undefined;
   const stop = () => {
     const graceMs = request.signal.reason instanceof Aborted ? request.signal.reason.graceMs : 0;
@@ -176,9 +175,13 @@ export async function runCommand(
 /** Most commands take less, and would wait for this thread while it forks; a longer one needs little of it. */
 const SHORT_MS = 5;
 
-function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
-  const shape = shapeOf(request, setup, powers);
-  return setup.waiting?.take(request, shape) ?? begin(shape, request, setup, powers);
+/** At once where nobody has to be waited for. */
+function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun | Promise<Begun> {
+  const shape = shapeOf(request, setup);
+  const taken = setup.waiting?.take(request, shape);
+  if (!(taken instanceof Promise)) return taken ?? begin(shape, request, setup, powers);
+  // What is masked may have changed meanwhile.
+  return taken.then((it) => it ?? begin(shapeOf(request, setup), request, setup, powers));
 }
 
 function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
