@@ -120,13 +120,10 @@ export async function runCommand(
     network = openNetworkEvidence(init);
     if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
   });
-  begun.admitted.then(
-    () => setup.waiting?.prepareIn(SHORT_MS),
-    (error: Error) => {
-      notAdmitted = error;
-      kill();
-    },
-  );
+  begun.admitted.catch((error: Error) => {
+    notAdmitted = error;
+    kill();
+  });
   let grace: Timer | undefined;
   const stop = () => {
     const graceMs = request.signal.reason instanceof Aborted ? request.signal.reason.graceMs : 0;
@@ -178,7 +175,9 @@ const SHORT_MS = 5;
 
 function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
   const shape = shapeOf(request, setup, powers);
-  return setup.waiting?.take(request, shape) ?? begin(shape, request, setup, powers);
+  const begun = setup.waiting?.take(request, shape) ?? begin(shape, request, setup, powers);
+  setup.waiting?.prepareIn(SHORT_MS);
+  return begun;
 }
 
 function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
