@@ -3,13 +3,13 @@
  * command is known, for one like it; then bash waits for its words. What is masked is found out when the command is known, however
  * long ago that was: a sandbox that was built with other masks, or whose masks may not be over the same files any more, is not used.
  */
-import type { ChildProcess, SpawnOptions } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Powers, StartOptions } from '../powers.ts';
 import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
@@ -117,10 +117,11 @@ function start({ shape, bash, env, egress, feeds = false, stdio }: Own, setup: C
   let child: ChildProcess;
   try {
     const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
-    const options: SpawnOptions = {
+    const options: StartOptions = {
       stdio: [...before, ...stdio, ...(group?.holds ? (['pipe'] as const) : [])],
       env: setup.environment,
       cwd: '/',
+      heldFd: COMMAND_STATUS_FD,
     };
     const spawn = () => powers.spawn(setup.bwrap, args, options);
     child = group ? group.spawn(spawn) : spawn();

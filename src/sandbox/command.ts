@@ -17,6 +17,7 @@ import { HeadAndTail } from './head-and-tail.ts';
 import type { Masks } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
+import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
 import type { Rlimits } from './prologue.ts';
 import type { WaitingSandbox } from './waiting-sandbox.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
@@ -238,7 +239,8 @@ function collect(
       pieces?.flush();
     },
     release() {
-      ahead = 2 * limits.outputWindowBytes;
+      // What the pipes hold, and what was just read.
+      ahead = limits.outputWindowBytes + pipes.length * FLOOD_PIPE_BYTES;
       resume();
     },
   };
