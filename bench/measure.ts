@@ -1,5 +1,7 @@
 /** How benches measure: subjects take turns in rounds, and what is told of two of them is the ratio of each round. */
 
+import { setTimeout } from 'node:timers/promises';
+
 export type Subject = () => unknown;
 
 /** Milliseconds of each turn, by round. */
@@ -20,6 +22,8 @@ export interface Turns {
   readonly times: number;
   /** Rounds before these that are not counted; else one. V8 compiles what runs often: a daemon's rate stands after 40 000 calls. */
   readonly warmRounds?: number;
+  /** Before each turn, uncounted, as an agent makes pauses: what is got ready behind a call is ready then. */
+  readonly pauseMs?: number;
 }
 
 /**
@@ -28,7 +32,7 @@ export interface Turns {
  */
 export async function inTurns<Name extends string>(
   subjects: Record<Name, Subject>,
-  { rounds, times, warmRounds = 1 }: Turns,
+  { rounds, times, warmRounds = 1, pauseMs = 0 }: Turns,
 ): Promise<Record<Name, Taken>> {
   const names = Object.keys(subjects) as Name[];
   const taken = Object.fromEntries(names.map((it) => [it, []])) as unknown as Record<Name, number[][]>;
@@ -36,6 +40,7 @@ export async function inTurns<Name extends string>(
     for (const name of names) {
       const all: number[] = [];
       for (let i = 0; i < times; i++) {
+        if (pauseMs > 0) await setTimeout(pauseMs);
         const from = performance.now();
         const running = subjects[name]();
         // Waiting for nothing would cost more than some subjects do.

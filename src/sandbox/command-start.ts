@@ -3,12 +3,12 @@
  * command is known, for one like it; then bash waits for its words. What is masked is found out when the command is known, however
  * long ago that was: a sandbox that was built with other masks, or one of whose masks is not where it was put any more, is not used.
  */
-import type { ChildProcess, SpawnOptions } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { closeSync, lstatSync, openSync } from 'node:fs';
-import type { Duplex, Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Powers, StartOptions } from '../powers.ts';
 import { COMMAND_STATUS_FD, type Cover, toArgs } from './bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
@@ -78,7 +78,7 @@ export interface Begun extends Disposable {
 /** One that waits for its command. */
 export interface Waiting extends Begun {
   /** By which it is told its words. */
-  readonly line: Duplex;
+  readonly line: Writable;
   /** Settles when nothing of it is left to build, or when it will not come to that. */
   readonly built: Promise<void>;
   /** Whether nothing of it is left to build. */
@@ -87,25 +87,29 @@ export interface Waiting extends Begun {
 
 /** Where the words of a command come from. */
 const LINE_FD = COMMAND_STATUS_FD + 1;
+/** By which one that waits says that it is built. */
+const BUILT_FD = LINE_FD + 1;
 
 /** Builds one that waits. Throws SANDBOX_UNAVAILABLE. */
 export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): Waiting {
-  const bash = toWaitingBashArgs(LINE_FD);
-  const begun = start({ shape, bash, env: {}, stdio: ['pipe'] }, setup, powers);
-  const line = (begun.child.stdio as readonly unknown[])[LINE_FD] as Duplex;
+  const bash = toWaitingBashArgs(LINE_FD, BUILT_FD);
+  const begun = start({ shape, bash, env: {}, stdio: ['pipe', 'pipe'], writtenFd: BUILT_FD }, setup, powers);
+  const stdio = begun.child.stdio as readonly unknown[];
+  const [line, said] = [stdio[LINE_FD] as Writable, stdio[BUILT_FD] as Readable];
   // EPIPE: it has ended, and says why.
   line.on('error', () => {});
   const { promise: built, resolve } = Promise.withResolvers<void>();
   const waiting = { ...begun, line, built, isBuilt: false };
   // What bubblewrap says comes by another pipe, and may be read later.
-  line.once('data', () =>
+  said.on('error', () => {});
+  said.once('data', () =>
     begun.status.onInit(() => {
       waiting.isBuilt = true;
       resolve();
     }),
   );
-  line.once('close', resolve);
-  // What bubblewrap leaves behind when it is killed may hold the line, and go on alone.
+  said.once('close', resolve);
+  // What bubblewrap leaves behind when it is killed may hold that, and go on alone.
   for (const event of ['exit', 'error']) begun.child.once(event, () => resolve());
   return waiting;
 }
@@ -123,15 +127,16 @@ export function isMasked({ status, shape }: Begun): boolean {
 const SETTLED_MS = 100;
 
 /**
- * Whether nobody is changing what a sandbox would hide. Where that is gone when it is mounted over, bubblewrap makes it, empty: what a
- * person removes at that moment would be there again.
+ * Whether nobody is changing what a sandbox masks. Where what it hides is gone when it is mounted over, bubblewrap makes it, empty: what
+ * a person removes at that moment would be there again. Folders that are not hidden change with all that is in them.
  */
 export const isSettled = ({ masks }: Shape, nowMs: number): boolean =>
-  masks.every(({ kind, path }) => kind !== 'hidden' || changedMs(path) + SETTLED_MS < nowMs);
+  masks.every(({ kind, path }) => changedMs(path, kind === 'hidden') + SETTLED_MS < nowMs);
 
-function changedMs(path: string): number {
+function changedMs(path: string, isHidden: boolean): number {
   try {
-    return lstatSync(path).ctimeMs;
+    const stat = lstatSync(path);
+    return stat.isDirectory() && !isHidden ? 0 : stat.ctimeMs;
   } catch {
     return Number.POSITIVE_INFINITY; // ENOENT: it is being removed.
   }
@@ -157,9 +162,12 @@ interface Own {
   readonly feeds?: boolean;
   /** Descriptors after that of its status. */
   readonly stdio: readonly (number | 'pipe')[];
+  /** Of those, a pipe that it writes. */
+  readonly writtenFd?: number;
 }
 
-function start({ shape, bash, env, egress, feeds = false, stdio }: Own, setup: CommandSetup, powers: Powers): Begun {
+function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
+  const { shape, bash, env, egress, feeds = false, stdio, writtenFd } = own;
   using parts = new DisposableStack();
   const group = parts.use(setup.groups?.open(shape.bounds));
   const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
@@ -169,10 +177,12 @@ function start({ shape, bash, env, egress, feeds = false, stdio }: Own, setup: C
   let child: ChildProcess;
   try {
     const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
-    const options: SpawnOptions = {
+    const options: StartOptions = {
       stdio: [...before, ...stdio, ...(group?.holds ? (['pipe'] as const) : [])],
       env: setup.environment,
       cwd: '/',
+      heldFd: COMMAND_STATUS_FD,
+      ...(writtenFd !== undefined && { writtenFd }),
     };
     const spawn = () => powers.spawn(setup.bwrap, args, options);
     child = group ? group.spawn(spawn) : spawn();

@@ -17,6 +17,7 @@ import { HeadAndTail } from './head-and-tail.ts';
 import type { Masks } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
+import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
 import type { Rlimits } from './prologue.ts';
 import type { WaitingSandbox } from './waiting-sandbox.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
@@ -108,6 +109,7 @@ export async function runCommand(
   const startedAt = powers.monotonicMs();
   const taken = takeOrBegin(request, setup, powers);
   using begun = taken instanceof Promise ? await taken : taken;
+  setup.waiting?.prepareIn(SHORT_MS);
   const { child, group, status } = begun;
   const output = collect(begun, request, { limits: setup.limits, powers });
   feed(child, request.stdin);
@@ -121,11 +123,10 @@ export async function runCommand(
     network = openNetworkEvidence(init);
     if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
   });
-  const refuse = (error: Error) => {
+  begun.admitted.catch((error: Error) => {
     notAdmitted = error;
     kill();
-  };
-  begun.admitted.then(() => setup.waiting?.prepareIn(SHORT_MS), refuse);
+  });
   let grace: Timer | undefined;
   const stop = () => {
     const graceMs = request.signal.reason instanceof Aborted ? request.signal.reason.graceMs : 0;
@@ -242,7 +243,8 @@ function collect(
       pieces?.flush();
     },
     release() {
-      ahead = 2 * limits.outputWindowBytes;
+      // What the pipes hold, and what was just read.
+      ahead = limits.outputWindowBytes + pipes.length * FLOOD_PIPE_BYTES;
       resume();
     },
   };

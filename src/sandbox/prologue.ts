@@ -69,12 +69,12 @@ function ulimits({ bounds, rlimits }: PrologueRequest): string[] {
 }
 
 /**
- * Arguments of a bash that waits for its command: words by `toWords`, on descriptor `fd`, by which it first says that it is there. Where
- * that ends before all have come, nothing runs. Of the wait the command sees `$BASH_EXECUTION_STRING`, that `$SECONDS` was set, and when
+ * Arguments of a bash that waits for its command: words by `toWords`, on descriptor `fd`, after it has said on `builtFd` that it is there.
+ * Where that ends before all have come, nothing runs. Of the wait the command sees `$BASH_EXECUTION_STRING`, that `$SECONDS` was set, and when
  * and with what its shell was started.
  */
-export const toWaitingBashArgs = (fd: number): string[] => {
-  const read = `echo >&${fd};while read -r -d "" -u ${fd}; do set -- "$@" "$REPLY"; done; exec ${fd}<&-; unset REPLY; SECONDS=0`;
+export const toWaitingBashArgs = (fd: number, builtFd: number): string[] => {
+  const read = `echo >&${builtFd};exec ${builtFd}>&-;while read -r -d "" -u ${fd}; do set -- "$@" "$REPLY"; done; exec ${fd}<&-; unset REPLY; SECONDS=0`;
   const check = '[ "$1" = "$#" ] || exit 1';
   return ['--norc', '--noprofile', '-c', `${read};${check};eval "shift 2;$2";${RUN}`, '/bin/bash'];
 };
