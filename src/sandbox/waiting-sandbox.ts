@@ -17,6 +17,12 @@ import {
   type Waiting,
 } from './command-start.ts';
 
+/**
+ * What is hidden and removed while a sandbox is built is there again, empty: bubblewrap makes what it is to mount on. Right after an
+ * answer is when somebody removes things.
+ */
+const QUIET_MS = 50;
+
 export class WaitingSandbox {
   readonly #setup: CommandSetup;
   readonly #powers: Powers;
@@ -46,10 +52,11 @@ export class WaitingSandbox {
     return begun.isBuilt ? tell(begun, words) : tellOnceBuilt(begun, words, request.signal);
   }
 
-  /** Builds the next one in a while, instead of when that was said before. */
+  /** Builds the next one in a while, instead of when that was said before; where it hides something, not before it has been quiet. */
   prepareIn(delayMs: number): void {
     this.#timer?.cancel();
-    this.#timer = this.#powers.after(delayMs, () => this.prepare());
+    const hides = this.#parts !== undefined && this.#parts.masks.hidden.length > 0;
+    this.#timer = this.#powers.after(hides ? Math.max(delayMs, QUIET_MS) : delayMs, () => this.prepare());
   }
 
   /** Builds the next one, unless it waits already. It takes some milliseconds, in which this thread does nothing else. */

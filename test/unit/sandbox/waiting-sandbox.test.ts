@@ -288,7 +288,9 @@ test('one that is ended while it waits is not missed, and no second one waits', 
   await run('true', { isLate: false });
   waiting.prepare();
   expect(started.length).toBe(2);
-  process.kill(started[1] as number, 'SIGKILL');
+  // Its init: one whose bubblewrap dies before it has told it who it is would wait for ever.
+  await until(() => firstChildOf(started[1] as number) !== undefined);
+  process.kill(firstChildOf(started[1] as number) as number, 'SIGKILL');
   await until(() => {
     waiting.prepare();
     return started.length === 3;
