@@ -1,7 +1,7 @@
 /** Functions of the C library that Node has no call for, by its FFI. */
 
 type Signature = { readonly arguments: readonly string[]; readonly return: string };
-type Native = (...values: (number | Buffer)[]) => number;
+type Native = (...values: (number | bigint | Buffer)[]) => number;
 
 /** Undefined where it can't be had: other systems, a Node without FFI, one that may not use it (--permission). Never throws. */
 export function loadNative(name: string, signature: Signature): Native | undefined {
@@ -19,6 +19,12 @@ export function loadNative(name: string, signature: Signature): Native | undefin
   }
 }
 
+/** Where the bytes of `buffer` lie, for a structure that points to them. Only for memory that stays: `Buffer.allocUnsafeSlow`, held on to. */
+export function addressOf(buffer: Buffer): bigint {
+  return (process.getBuiltinModule('node:ffi') as unknown as Ffi).getRawPointer(buffer);
+}
+
 interface Ffi {
+  getRawPointer(buffer: Buffer): bigint;
   dlopen(path: null, symbols: Record<string, Signature>): { functions: Record<string, Native> };
 }

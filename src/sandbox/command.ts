@@ -19,6 +19,7 @@ import { HeadAndTail } from './head-and-tail.ts';
 import type { Masks } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
+import type { MetOften, PathEvidence } from './path-evidence.ts';
 import type { Rlimits } from './prologue.ts';
 import type { WaitingSandbox } from './waiting-sandbox.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
@@ -76,6 +77,8 @@ export interface CommandSetup {
   readonly watchdog: Watchdog;
   /** Where the kernel counts and limits what a command uses, the watchdog need not. */
   readonly groups?: CommandGroups;
+  /** Who hears what they meet at masks and read-only mounts; absent where nobody does. */
+  readonly paths?: PathEvidence;
   /** Where more commands are to come. */
   readonly waiting?: WaitingSandbox;
 }
@@ -93,6 +96,8 @@ export interface CommandOutcome {
   readonly used: Seen;
   /** What the kernel says that it was kept from. */
   readonly denied: readonly Denial[];
+  /** What it met at masks and read-only mounts. */
+  readonly met: readonly MetOften[];
   readonly outputBytes: number;
   readonly truncated: boolean;
   /** Why it was killed, if it was; `exceeded`: `used` says by what. */
@@ -109,6 +114,7 @@ export async function runCommand(
 ): Promise<CommandOutcome> {
   const startedAt = powers.monotonicMs();
   using begun = takeOrBegin(request, setup, powers);
+  using held = new DisposableStack();
   const { child, group } = begun;
   const output = collect(begun, request, { limits: setup.limits, powers });
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
@@ -120,8 +126,8 @@ export async function runCommand(
   let notAdmitted: Error | undefined;
   group?.watch(kill);
   status.onInit = (init) => {
-    network = openNetworkEvidence(init);
-    if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
+    network = held.use(openNetworkEvidence(init));
+    if (!group) watch = held.use(setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill }));
     admit(begun, init, setup).catch((error: Error) => {
       notAdmitted = error;
       kill();
@@ -137,7 +143,7 @@ export async function runCommand(
   output.onOverflow = kill;
   if (request.signal.aborted) stop();
   try {
-    tell(begun, request, setup);
+    const paths = held.use(tell(begun, request, setup));
     const closed = Promise.all([child, ...output.pipes].map((it) => closeOf(it)));
     const failure = await ended(child);
     const cpuMs = group ? 0 : cpuSinceLastMs();
@@ -161,13 +167,12 @@ export async function runCommand(
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
       denied: network?.denied() ?? [],
+      met: (await paths?.met()) ?? [],
       ended: killed ?? 'exit',
     };
   } finally {
     request.signal.removeEventListener('abort', stop);
     grace?.cancel();
-    watch?.[Symbol.dispose]();
-    network?.[Symbol.dispose]();
     for (const stream of [...child.stdio, ...output.pipes]) stream?.destroy();
   }
 }
