@@ -1,5 +1,7 @@
 /** How benches measure: subjects take turns in rounds, and what is told of two of them is the ratio of each round. */
 
+import { setTimeout } from 'node:timers/promises';
+
 export type Subject = () => unknown;
 
 /** Milliseconds of each turn, by round. */
@@ -18,22 +20,27 @@ export interface Turns {
   readonly rounds: number;
   /** Turns of each subject in a round, one after the other. */
   readonly times: number;
+  /** Rounds before these that are not counted; else one. V8 compiles what runs often: a daemon's rate stands after 40 000 calls. */
+  readonly warmRounds?: number;
+  /** Before each turn, uncounted, as an agent makes pauses: what is got ready behind a call is ready then. */
+  readonly pauseMs?: number;
 }
 
 /**
  * Each round has some turns of each subject, since the machine's mood changes by the second and a floor measured in another
- * one would say nothing. A first round warms up and is not counted. Rejects with what a subject throws.
+ * one would say nothing. Rejects with what a subject throws.
  */
 export async function inTurns<Name extends string>(
   subjects: Record<Name, Subject>,
-  { rounds, times }: Turns,
+  { rounds, times, warmRounds = 1, pauseMs = 0 }: Turns,
 ): Promise<Record<Name, Taken>> {
   const names = Object.keys(subjects) as Name[];
   const taken = Object.fromEntries(names.map((it) => [it, []])) as unknown as Record<Name, number[][]>;
-  for (let round = -1; round < rounds; round++) {
+  for (let round = -warmRounds; round < rounds; round++) {
     for (const name of names) {
       const all: number[] = [];
       for (let i = 0; i < times; i++) {
+        if (pauseMs > 0) await setTimeout(pauseMs);
         const from = performance.now();
         const running = subjects[name]();
         // Waiting for nothing would cost more than some subjects do.

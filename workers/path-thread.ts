@@ -7,7 +7,7 @@ import { placeOf } from './path-places.ts';
 import type { FromPaths, PathSetup, ToPaths } from './path-watch.ts';
 
 /** A thread in the kernel can't be ended, so that it comes back now and then. */
-const WAIT_MS = 250;
+const WAIT_MS = 1000;
 
 // Nobody reads where an error comes from here, and each costs that.
 Error.stackTraceLimit = 0;
@@ -46,7 +46,7 @@ function fetch(): void {
 }
 
 function serve(paths: PathNotices): void {
-  while (logs.size > 0) {
+  while (logs.size > 0 || paths.isAwaited) {
     const turn = paths.turn(WAIT_MS);
     if (turn === 'over') return port.close();
     if (!turn) fetch();

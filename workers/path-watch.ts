@@ -1,4 +1,4 @@
-/** What the commands of a host meet at masks and read-only mounts, as a thread tells that hears of their calls (decision 0014). */
+/** What the commands of a host meet at masks and read-only mounts, as a thread tells that hears of their calls (decision 0015). */
 import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';

@@ -10,6 +10,7 @@ import { HOST_FRAMES_FD } from '../src/sandbox/bubblewrap.ts';
 import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/command.ts';
 import { CommandGroups } from '../src/sandbox/command-group.ts';
 import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
+import { lightly } from '../src/sandbox/light-spawn.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { WaitingSandbox } from '../src/sandbox/waiting-sandbox.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
@@ -35,7 +36,7 @@ const setup = workerData as ThreadSetup;
 const places = new JobPlaces(setup.places);
 const taskId = ownTaskId();
 const clock = new JobClock();
-const powers = systemPowers(silentLog);
+const powers = lightly(systemPowers(silentLog));
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
 /** They live in the host's own sandbox; one that runs commands has tools of another kind. */

@@ -29,7 +29,7 @@ export default defineBench({
         },
         file_write: () => dataOf(client.call('file_write', { path: 'written', content: `${++written}\n${FILE}` })),
       },
-      { rounds: bench.size(3, 10), times: bench.size(5, 100) },
+      { rounds: bench.size(3, 10), times: bench.size(5, 100), warmRounds: bench.size(1, 15) },
     );
     bench.times(taken, { over: 'read, write, fsync, rename', goals: { file_edit: { most: 3 } } });
   },

@@ -22,7 +22,7 @@ export default defineBench({
         git_diff: () => dataOf(client.call('git_diff', {})),
         git_log: () => dataOf(client.call('git_log', {})),
       },
-      { rounds: bench.size(2, 10), times: bench.size(1, 10) },
+      { rounds: bench.size(2, 10), times: bench.size(1, 10), warmRounds: bench.size(1, 5) },
     );
     const floor = 'git status, bare, and terminal_execute true';
     bench.times(taken, { over: { git_status: floor, git_diff: floor, git_log: floor } });

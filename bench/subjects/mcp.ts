@@ -47,7 +47,7 @@ async function commands(bench: Context, ours: McpLine, theirs: Peers['commands']
       ...(their && { [their]: () => theirs.line.call('run_command', { command: 'true' }) }),
       [run]: () => ours.call('terminal_execute', { command: 'true' }),
     } as Record<string, Subject>,
-    { rounds: bench.size(2, 8), times: bench.size(1, 10) },
+    { rounds: bench.size(2, 8), times: bench.size(1, 10), warmRounds: bench.size(1, 10) },
   );
   bench.times(taken, their ? { over: their } : {});
   if (!their) return;
@@ -92,20 +92,22 @@ async function run(bench: Context): Promise<void> {
       ...(files && { [`read 4 KiB: ${files.name}`]: () => files.line.call('read_text_file', { path: full }) }),
     };
     const floor = 'read 4 KiB: our own protocol';
-    const goals = { 'read 4 KiB: MCP, at the socket': { most: 0.3 } };
-    bench.times(await inTurns(reads, { rounds: bench.size(2, 8), times: bench.size(10, 300) }), { over: floor, goals });
     const amount = bench.size(64, 3200);
     const crowds = Object.entries(reads).map(([name, call]) => [
       `${name}, ${CALLS_AT_ONCE} in flight`,
       crowd(amount, call),
     ]);
     bench.rates(
-      await inTurns(Object.fromEntries(crowds) as Record<string, Subject>, { rounds: bench.size(2, 6), times: 1 }),
+      await inTurns(Object.fromEntries(crowds) as Record<string, Subject>, {
+        ...{ rounds: bench.size(2, 6), times: 1, warmRounds: bench.size(1, 8) },
+      }),
       {
         ...{ amount, unit: '/s', over: `${floor}, ${CALLS_AT_ONCE} in flight` },
         goals: { [`read 4 KiB: MCP, at the socket, ${CALLS_AT_ONCE} in flight`]: { least: 8000 } },
       },
     );
+    const goals = { 'read 4 KiB: MCP, at the socket': { most: 0.3 } };
+    bench.times(await inTurns(reads, { rounds: bench.size(2, 8), times: bench.size(10, 300) }), { over: floor, goals });
     await commands(bench, direct, peers.commands);
     await memory(bench, peers);
     const lists = {
@@ -119,9 +121,12 @@ async function run(bench: Context): Promise<void> {
       'start: a Node that writes a byte': started('-e', 'process.stdout.write("1")'),
       'start: ringfence mcp, to the answer to initialize': started(ringfence, ...through),
     };
-    bench.times(await inTurns(starts, { rounds: bench.size(1, 6), times: bench.size(1, 4) }), {
-      over: 'start: a Node that writes a byte',
-    });
+    bench.times(
+      await inTurns(starts, { rounds: bench.size(1, 6), times: bench.size(1, 4), warmRounds: bench.size(0, 1) }),
+      {
+        over: 'start: a Node that writes a byte',
+      },
+    );
   } finally {
     rmSync(home, { recursive: true, force: true });
   }

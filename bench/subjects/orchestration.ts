@@ -53,7 +53,11 @@ async function run(bench: Context): Promise<void> {
   for (let at = 0; at < calls; at++) writeFileSync(join(client.folder, `f${at}.txt`), `${at}\n`.repeat(512));
   mkdirSync(join(client.folder, 'asked'));
   const answering = answer(operator);
-  const taken = await inTurns(subjectsOf(client, { calls, commands }), { rounds: bench.size(1, 15), times: 1 });
+  const taken = await inTurns(subjectsOf(client, { calls, commands }), {
+    rounds: bench.size(1, 15),
+    times: 1,
+    warmRounds: bench.size(0, 1),
+  });
   const [reads, sleeps, write] = ['reads, one after the other', 'commands of 50 ms, 1 at once', 'a write'] as const;
   bench.times(taken, {
     over: {

@@ -100,7 +100,7 @@ async function measure(bench: Context, task: Task, slow: boolean): Promise<void>
     }
   }
   const times = slow ? bench.size(1, 4) : bench.size(2, 10);
-  const taken = await inTurns(working, { rounds: bench.size(2, 8), times });
+  const taken = await inTurns(working, { rounds: bench.size(1, 8), times });
   const [floor] = Object.keys(working);
   if (floor !== undefined) bench.times(taken, { over: floor });
 }

@@ -40,7 +40,7 @@ export default defineBench({
     for (const [name, [ours, floor]] of Object.entries(pairs)) {
       const taken = await inTurns(
         { ripgrep: floor, [name]: ours },
-        { rounds: bench.size(1, 10), times: bench.size(1, 3) },
+        { rounds: bench.size(1, 10), times: bench.size(1, 3), warmRounds: bench.size(0, 1) },
       );
       bench.beside(name, taken[name] as number[][], { name: 'ripgrep', taken: taken.ripgrep as number[][] });
     }

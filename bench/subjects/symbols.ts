@@ -26,7 +26,7 @@ export default defineBench({
         'references, very many': refer('limits'),
         symbols: () => dataOf(client.call('workspace_search_symbol', { query: 'PathRules' }, { cache: false })),
       },
-      { rounds: bench.size(1, 10), times: bench.size(1, 3) },
+      { rounds: bench.size(1, 10), times: bench.size(1, 3), warmRounds: bench.size(0, 1) },
     );
     bench.times(taken, { over: 'file_grep' });
   },

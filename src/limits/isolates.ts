@@ -12,7 +12,7 @@ export const isolateLimits = {
   isolateRunsMax: count().default(1_000),
   /** From the end of a program's time to the SIGKILL of its host: native loops hear nothing. */
   isolateGraceMs: ms().default(250),
-  /** From one look at the memory of a host that runs a program to the next. */
+  /** From one look at the memory of a host that runs a program to the next; a fifth of it where half is taken. */
   isolateLookMs: ms().default(10),
   /** Memory that a host may take beyond what its program may, in MiB: garbage not yet collected, copies of results of its calls. */
   isolateHeadroomMb: count().default(96),

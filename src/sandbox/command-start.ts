@@ -1,149 +1,177 @@
 /**
- * The start of a command, in two steps: bubblewrap begins, knowing what all commands have in common and which streams this one
- * has, and waits; then it is told the rest, and builds the sandbox. What is masked is found out with the second step, however
- * long the first one is past.
+ * The start of a command: bubblewrap builds its sandbox, and bash in it runs the command. The sandbox may have been built before the
+ * command is known, for one like it; then bash waits for its words. What is masked is found out when the command is known, however
+ * long ago that was: a sandbox that was built with other masks, or whose masks may not be over the same files any more, is not used.
  */
-import type { ChildProcess, SpawnOptions } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
-import type { Writable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
+import { isDeepStrictEqual } from 'node:util';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import type { Powers, StartOptions } from '../powers.ts';
 import { COMMAND_STATUS_FD, toArgs } from './bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
+import { Status } from './command-status.ts';
 import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
-import { guard, type Masks, maskMounts, onDisk } from './masks.ts';
+import { guard, identitiesOf, maskMounts, onDisk } from './masks.ts';
 import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
 import { hasWalls, type PathRun } from './path-evidence.ts';
 import type { Walls } from './path-walls.ts';
-import { COMPUTED, LATE_BASH, toBashArgs, toLateVariables } from './prologue.ts';
+import { COMPUTED, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
 
-/** What is to be known of a command so that bubblewrap can begin. */
+/** Of a request, what its sandbox is built of. */
+export type Parts = Pick<CommandRequest, 'cwd' | 'workspace' | 'readOnly' | 'masks' | 'bounds'>;
+
+/** What a sandbox is built of, as far as commands differ in it. */
 export interface Shape {
-  /** Whether it is given something to read. */
-  readonly feeds: boolean;
-  /** Whether it may connect. */
-  readonly connects: boolean;
-  /** Whether its calls on paths are heard of. */
-  readonly isHeard: boolean;
   readonly bounds: CommandBounds;
-  /** Arguments of bash, where they are too long to come later. */
-  readonly bashArgs?: readonly string[];
+  readonly cwd: string;
+  /** bubblewrap's arguments. */
+  readonly masks: readonly string[];
+  /** What its calls on paths may meet; absent where nobody hears of those. */
+  readonly walls?: Walls;
+  /** What its masks are over; absent where that can't be known to stay. */
+  readonly masked?: readonly string[];
 }
 
-export function shapeOf(request: CommandRequest, { rlimits, paths }: CommandSetup): Shape {
-  const bashArgs = toBashArgs({ ...request, rlimits });
+/** The masks hold what is there now; the gateway's word on it may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
+export function shapeOf(
+  request: Parts,
+  { guarded, args, paths }: Pick<CommandSetup, 'guarded' | 'args' | 'paths'>,
+  powers: Pick<Powers, 'now'>,
+): Shape {
+  const { workspace, readOnly = false, bounds, cwd } = request;
+  const found = onDisk(guard(request.masks, workspace, guarded), workspace);
+  const mounts = maskMounts(found, workspace, !readOnly);
+  const masked = identitiesOf(found, workspace, powers.now());
+  const isHeard = paths?.isOn === true && hasWalls({ masks: found, readOnly });
   return {
-    feeds: request.stdin !== undefined,
-    connects: request.egressToken !== undefined,
-    isHeard: hasWalls(request) && (paths?.isOn ?? false),
-    bounds: request.bounds,
-    ...(toLateVariables(bashArgs) === undefined && { bashArgs }),
+    ...{ bounds, cwd },
+    // Over the writable one: a remount would leave mounts below it as they are.
+    masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts].flatMap(toArgs),
+    ...(isHeard && { walls: { workspace, masks: found, system: systemOf(args) } }),
+    ...(masked && { masked }),
   };
 }
 
-/** bubblewrap, which waits to be told what to build. Disposed of, its group is let go, and the pipes that nobody has begun to read. */
-export interface Begun extends Disposable {
-  readonly shape: Shape;
-  readonly child: ChildProcess;
-  readonly group: CommandGroup | undefined;
-  readonly stdout: OutputPipe;
-  readonly stderr: OutputPipe;
-}
-
-/** The descriptors by which its calls are heard of come after those of the egress proxy. */
-const heardBy = ({ connects }: Shape): number =>
-  COMMAND_STATUS_FD + 1 + egressOf(connects ? '' : undefined).stdio.length;
-/** The pipe by which it is told comes after all of the command's start. */
-const toldBy = (shape: Shape): number => heardBy(shape) + (shape.isHeard ? 2 : 0);
-
-/** Starts bubblewrap. Throws SANDBOX_UNAVAILABLE. */
-export function begin(shape: Shape, setup: CommandSetup, powers: Powers): Begun {
-  const { feeds, connects, isHeard, bounds, bashArgs = LATE_BASH } = shape;
-  const line = heardBy(shape);
-  using parts = new DisposableStack();
-  const group = parts.use(setup.groups?.open(bounds));
-  const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
-  const filter = openSync(setup.filterFile, 'r');
-  try {
-    const egress = egressOf(connects ? '' : undefined);
-    const heard = isHeard ? (setup.paths?.descriptorsAt(line) ?? []) : [];
-    const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
-    const options: SpawnOptions = {
-      stdio: [...before, ...egress.stdio, ...heard, 'pipe', ...(group?.holds ? (['pipe'] as const) : [])],
-      env: setup.environment,
-      cwd: '/',
-    };
-    const first = isHeard ? [`/proc/self/fd/${line + 1}`] : [];
-    const program = [...egress.first, ...first, '/bin/bash', ...bashArgs];
-    const args = [...setup.args, '--args', `${toldBy(shape)}`, '--', ...program];
-    const spawn = () => powers.spawn(setup.bwrap, args, options);
-    const child = group ? group.spawn(spawn) : spawn();
-    const kept = parts.move();
-    return { shape, child, group, stdout, stderr, [Symbol.dispose]: () => kept.dispose() };
-  } finally {
-    closeSync(filter);
-  }
-}
-
-/**
- * Has it build the sandbox of a command of its shape, and run that; gives who hears what it meets. Throws INPUT_INVALID; then it
- * is ended, and has built nothing.
- */
-export function tell(
-  { child, group, shape }: Begun,
-  request: CommandRequest,
-  setup: CommandSetup,
-): PathRun | undefined {
-  const fd = toldBy(shape);
-  const egress = egressOf(request.egressToken);
-  let told: string;
-  let heard: PathRun | undefined;
-  try {
-    const masks = masksOf(request, setup);
-    heard = shape.isHeard ? setup.paths?.open(wallsOf(request, masks, setup)) : undefined;
-    const around = { egress, hold: group?.holdArgs(fd + 1) ?? [], ...(heard && { greeting: heard.greeting }) };
-    told = toTold(shape, request, { setup, masks, around });
-  } catch (error) {
-    child.on('error', () => {}).kill('SIGKILL');
-    heard?.[Symbol.dispose]();
-    throw error;
-  }
-  // EPIPE: it has ended, and says why.
-  const pipe = (child.stdio as readonly unknown[])[fd] as Writable;
-  pipe.on('error', () => {}).end(told);
-  // While it builds: nothing waits for this.
-  heard?.begin();
-  egress.give(child);
-  return heard;
-}
-
-const wallsOf = (request: CommandRequest, masks: Masks, { args }: CommandSetup): Walls => ({
-  ...{ workspace: request.workspace, masks, system: systemOf(args) },
-});
+const SHOWS = new Set(['--ro-bind', '--ro-bind-try', '--symlink']);
 
 /** What bubblewrap's arguments show of the machine, read-only. */
 const systemOf = (args: readonly string[]): string[] =>
   args.flatMap((it, i) => (SHOWS.has(it) ? [args[i + 2] as string] : []));
 
-const SHOWS = new Set(['--ro-bind', '--ro-bind-try', '--symlink']);
+/** Whether a command of one shape may have a sandbox that was built for the other. */
+export const fits = (built: Shape, wanted: Shape): boolean =>
+  built.masked !== undefined && isDeepStrictEqual(built, wanted);
 
-/** Arguments of bubblewrap, each with a NUL behind it: one inside of a word would begin an argument of the caller's, who could have all mounted. */
-function toTold(
-  shape: Shape,
-  request: CommandRequest,
-  { setup, masks, around }: { readonly setup: CommandSetup; readonly masks: Masks; readonly around: Around },
-): string {
-  const variables = shape.bashArgs ? [] : (toLateVariables(toBashArgs({ ...request, rlimits: setup.rlimits })) ?? []);
-  // The variables last: of what is cut off, if we die here, nothing runs.
-  const options = [
-    ...optionsOf(request, setup, { masks, ...around }),
-    ...variables.flatMap(([name, value]) => ['--setenv', name, value]),
-  ];
-  if (options.some((it) => it.includes('\0')))
+/** The words of a command that may come to a sandbox that waits; undefined where it needs one of its own. */
+export function lateWordsOf(request: CommandRequest, { rlimits }: CommandSetup): Buffer | undefined {
+  const { stdin, egressToken, env } = request;
+  if (stdin !== undefined || egressToken !== undefined || COMPUTED.some((it) => Object.hasOwn(env, it)))
+    return undefined;
+  return toWords(withoutNul(toBashArgs({ ...request, rlimits })));
+}
+
+/** A sandbox that is being built, or is. Disposed of, its group is let go, and the pipes that nobody has begun to read. */
+export interface Begun extends Disposable {
+  readonly shape: Shape;
+  readonly child: ChildProcess;
+  readonly status: Status;
+  readonly group: CommandGroup | undefined;
+  /** Who hears what it meets; absent where nobody does. */
+  readonly heard: PathRun | undefined;
+  /** Settles when its init is in its group. Rejects with SANDBOX_UNAVAILABLE; never, where it was not built. */
+  readonly admitted: Promise<void>;
+  readonly stdout: OutputPipe;
+  readonly stderr: OutputPipe;
+  /** By which one that waits is told its words. */
+  readonly line?: Writable;
+}
+
+/** Where the words of a command come from. */
+const LINE_FD = COMMAND_STATUS_FD + 1;
+
+/** Builds one that waits. Throws SANDBOX_UNAVAILABLE. */
+export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): Begun {
+  const bash = toWaitingBashArgs(LINE_FD);
+  const begun = start({ shape, bash, env: {}, stdio: ['pipe'] }, setup, powers);
+  // EPIPE: it has ended, and says why.
+  const line = (begun.child.stdio as readonly unknown[])[LINE_FD] as Writable;
+  line.on('error', () => {});
+  return { ...begun, line };
+}
+
+/** Builds one for a command, which begins at once. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
+export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
+  const egress = egressOf(request.egressToken);
+  const bash = toBashArgs({ ...request, rlimits: setup.rlimits });
+  const feeds = request.stdin !== undefined;
+  const begun = start({ shape, bash, env: request.env, egress, feeds, stdio: egress.stdio }, setup, powers);
+  egress.give(begun.child);
+  return begun;
+}
+
+interface Own {
+  readonly shape: Shape;
+  /** Arguments of bash. */
+  readonly bash: readonly string[];
+  readonly env: CommandRequest['env'];
+  readonly egress?: CommandEgress;
+  /** Whether it is given something to read. */
+  readonly feeds?: boolean;
+  /** Descriptors after that of its status. */
+  readonly stdio: readonly (number | 'pipe')[];
+}
+
+function start({ shape, bash, env, egress, feeds = false, stdio }: Own, setup: CommandSetup, powers: Powers): Begun {
+  using parts = new DisposableStack();
+  const group = parts.use(setup.groups?.open(shape.bounds));
+  const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
+  const heard = shape.walls && parts.use(setup.paths?.open(shape.walls));
+  const heardBy = LINE_FD + stdio.length;
+  const heardFds = heard ? (setup.paths?.descriptorsAt(heardBy) ?? []) : [];
+  const around = {
+    ...(egress && { egress }),
+    ...(heard && { hearing: { greeting: heard.greeting, first: [`/proc/self/fd/${heardBy + 1}`] } }),
+    hold: group?.holdArgs(heardBy + heardFds.length) ?? [],
+  };
+  const args = withoutNul(toSandboxArgs({ shape, env, bash }, setup, around));
+  const filter = openSync(setup.filterFile, 'r');
+  let child: ChildProcess;
+  try {
+    const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
+    const options: StartOptions = {
+      stdio: [...before, ...stdio, ...heardFds, ...(group?.holds ? (['pipe'] as const) : [])],
+      env: setup.environment,
+      cwd: '/',
+      heldFd: COMMAND_STATUS_FD,
+    };
+    const spawn = () => powers.spawn(setup.bwrap, args, options);
+    child = group ? group.spawn(spawn) : spawn();
+  } finally {
+    closeSync(filter);
+  }
+  heard?.begin();
+  const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
+  const admitted = new Promise<void>((resolve, reject) => {
+    status.onInit((init) => (group ? group.admit(init, child).then(resolve, reject) : resolve()));
+  });
+  // Whoever has it then is told.
+  admitted.catch(() => {});
+  const kept = parts.move();
+  return {
+    ...{ shape, child, status, group, heard, admitted, stdout, stderr },
+    [Symbol.dispose]: () => kept.dispose(),
+  };
+}
+
+/** Throws INPUT_INVALID. No program can be given one, and a word would end at it that a rule has seen whole. */
+function withoutNul<Words extends readonly string[]>(words: Words): Words {
+  if (words.some((it) => it.includes('\0')))
     throw new ToolError('INPUT_INVALID', 'no word or variable of a command may hold a NUL byte');
-  return options.map((it) => `${it}\0`).join('');
+  return words;
 }
 
 /** What stands around a command. */
@@ -151,47 +179,36 @@ export interface Around {
   /** Programs that become bash. */
   readonly launcher?: readonly string[];
   readonly egress?: CommandEgress;
+  /** Its first program of those by whom its calls on paths are heard of, and what that is told. */
+  readonly hearing?: { readonly greeting: PathRun['greeting']; readonly first: readonly string[] };
   /** What bubblewrap is told of its group. */
   readonly hold?: readonly string[];
-  /** Of who hears of its calls on paths. */
-  readonly greeting?: PathRun['greeting'];
-}
-
-/** bwrap's arguments for one command; `launcher` stands between the sandbox and bash. */
-export function toSandboxArgs(request: CommandRequest, setup: CommandSetup, around: Around = {}): string[] {
-  const { launcher = [], egress = NO_EGRESS } = around;
-  const bash = ['/bin/bash', ...toBashArgs({ ...request, rlimits: setup.rlimits })];
-  const options = optionsOf(request, setup, { masks: masksOf(request, setup), ...around });
-  return [...setup.args, ...options, '--', ...egress.first, ...launcher, ...bash];
 }
 
 /**
- * Those that are of this very command, but for its program. None of the caller's variables (LD_PRELOAD …) reaches bwrap while it still has rights, nor bash
- * before its limits are set: `toBashArgs` holds them, but for those that bash must not be told by assignment.
+ * bwrap's arguments for one command; `launcher` stands between the sandbox and bash. None of the caller's variables (LD_PRELOAD …)
+ * reaches bwrap while it still has rights, nor bash before its limits are set: `toBashArgs` holds them, but for those that bash must
+ * not be told by assignment.
  */
-function optionsOf(
-  request: CommandRequest,
+export function toSandboxArgs(
+  { shape, env, bash }: Pick<Own, 'shape' | 'env' | 'bash'>,
   setup: CommandSetup,
-  { masks, egress = NO_EGRESS, hold = [], greeting }: Around & { readonly masks: Masks },
+  { launcher = [], egress = NO_EGRESS, hearing, hold = [] }: Around = {},
 ): string[] {
-  const early = Object.entries(request.env).filter(([name]) => COMPUTED.some((it) => it === name));
+  const early = Object.entries(env).filter(([name]) => COMPUTED.some((it) => it === name));
   const own = Object.entries({ ...setup.environment, ...egress.environment });
-  // The greeting is for the first program, which takes the first one away.
-  const env = [...(greeting ? [greeting] : []), ...own, ...early].flatMap(([name, value]) => ['--setenv', name, value]);
+  // The greeting comes first, where the first program looks for it.
+  const variables = [...(hearing ? [hearing.greeting] : []), ...own, ...early].flatMap(([name, value]) => [
+    '--setenv',
+    name,
+    value,
+  ]);
   return [
+    ...setup.args,
     ...egress.args,
-    ...maskArgs(request, masks),
+    ...shape.masks,
     ...hold,
-    ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...env, '--chdir', request.cwd],
+    ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...variables, '--chdir', shape.cwd],
+    ...['--', ...egress.first, ...(hearing?.first ?? []), ...launcher, '/bin/bash', ...bash],
   ];
-}
-
-/** The masks hold what is there as the command starts; the gateway's word on it may be some milliseconds old. */
-const masksOf = ({ workspace, masks }: CommandRequest, { guarded }: CommandSetup): Masks =>
-  onDisk(guard(masks, workspace, guarded), workspace);
-
-function maskArgs({ workspace, readOnly = false }: CommandRequest, masks: Masks): string[] {
-  const mounts = maskMounts(masks, workspace, !readOnly);
-  // Over the writable one: a remount would leave mounts below it as they are.
-  return [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts].flatMap(toArgs);
 }

@@ -6,10 +6,8 @@ import { firstChildOf } from './proc.ts';
 export class Status {
   /** Settles when bwrap has nothing more to say. */
   readonly ended: Promise<void>;
-  /** Called once, when the init is known. */
-  onInit: (init: number) => void = () => {};
   #text = '';
-  #told = false;
+  #listeners: ((init: number) => void)[] | undefined = [];
   #kill: (() => void) | undefined;
 
   constructor(stream: Readable) {
@@ -20,10 +18,16 @@ export class Status {
         this.#text += chunk;
         const init = this.#init;
         if (init === undefined) return;
-        if (!this.#told) this.onInit(init);
-        this.#told = true;
+        for (const it of this.#listeners ?? []) it(init);
+        this.#listeners = undefined;
         this.#kill?.();
       });
+  }
+
+  /** Calls `listener` once: now, or when the init is known. */
+  onInit(listener: (init: number) => void): void {
+    if (this.#listeners) this.#listeners.push(listener);
+    else listener(this.#init as number);
   }
 
   /** The command itself, as this process sees it; undefined when there is none. */

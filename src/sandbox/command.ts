@@ -11,14 +11,13 @@ import type { Denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import { COMMAND_STATUS_FD } from './bubblewrap.ts';
 import type { CommandGroups } from './command-group.ts';
-import { type Begun, begin, shapeOf, tell } from './command-start.ts';
-import { Status } from './command-status.ts';
+import { type Begun, begin, shapeOf } from './command-start.ts';
 import { HeadAndTail } from './head-and-tail.ts';
 import type { Masks } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
+import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
 import type { MetOften, PathEvidence } from './path-evidence.ts';
 import type { Rlimits } from './prologue.ts';
 import type { WaitingSandbox } from './waiting-sandbox.ts';
@@ -114,10 +113,8 @@ export async function runCommand(
 ): Promise<CommandOutcome> {
   const startedAt = powers.monotonicMs();
   using begun = takeOrBegin(request, setup, powers);
-  using held = new DisposableStack();
-  const { child, group } = begun;
+  const { child, group, status } = begun;
   const output = collect(begun, request, { limits: setup.limits, powers });
-  const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   feed(child, request.stdin);
 
   const kill = () => status.kill(child);
@@ -125,14 +122,14 @@ export async function runCommand(
   let network: NetworkEvidence | undefined;
   let notAdmitted: Error | undefined;
   group?.watch(kill);
-  status.onInit = (init) => {
-    network = held.use(openNetworkEvidence(init));
-    if (!group) watch = held.use(setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill }));
-    admit(begun, init, setup).catch((error: Error) => {
-      notAdmitted = error;
-      kill();
-    });
-  };
+  status.onInit((init) => {
+    network = openNetworkEvidence(init);
+    if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
+  });
+  begun.admitted.catch((error: Error) => {
+    notAdmitted = error;
+    kill();
+  });
   let grace: Timer | undefined;
   const stop = () => {
     const graceMs = request.signal.reason instanceof Aborted ? request.signal.reason.graceMs : 0;
@@ -143,7 +140,6 @@ export async function runCommand(
   output.onOverflow = kill;
   if (request.signal.aborted) stop();
   try {
-    const paths = held.use(tell(begun, request, setup));
     const closed = Promise.all([child, ...output.pipes].map((it) => closeOf(it)));
     const failure = await ended(child);
     const cpuMs = group ? 0 : cpuSinceLastMs();
@@ -167,25 +163,28 @@ export async function runCommand(
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
       denied: network?.denied() ?? [],
-      met: (await paths?.met()) ?? [],
+      met: (await begun.heard?.met()) ?? [],
       ended: killed ?? 'exit',
     };
   } finally {
     request.signal.removeEventListener('abort', stop);
     grace?.cancel();
+    watch?.[Symbol.dispose]();
+    network?.[Symbol.dispose]();
     for (const stream of [...child.stdio, ...output.pipes]) stream?.destroy();
+    // Once its result is on its way.
+    setup.waiting?.prepareIn(0);
   }
 }
 
-function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
-  const shape = shapeOf(request, setup);
-  return setup.waiting?.take(shape) ?? begin(shape, setup, powers);
-}
+/** Most commands take less, and would wait for this thread while it forks; a longer one needs little of it. */
+const SHORT_MS = 5;
 
-/** Lets it go on, and begins the next one: from now to its end it needs little of this thread. */
-async function admit({ group, child }: Begun, init: number, { waiting }: CommandSetup): Promise<void> {
-  await group?.admit(init, child);
-  waiting?.prepare();
+function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
+  const shape = shapeOf(request, setup, powers);
+  const begun = setup.waiting?.take(request, shape) ?? begin(shape, request, setup, powers);
+  setup.waiting?.prepareIn(SHORT_MS);
+  return begun;
 }
 
 function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
@@ -246,7 +245,8 @@ function collect(
       pieces?.flush();
     },
     release() {
-      ahead = 2 * limits.outputWindowBytes;
+      // What the pipes hold, and what was just read.
+      ahead = limits.outputWindowBytes + pipes.length * FLOOD_PIPE_BYTES;
       resume();
     },
   };

@@ -2,7 +2,7 @@
  * What a policy keeps from a workspace's hosts and commands, as mounts. Whatever a program is called and however a path
  * is spelled, the kernel meets the mount: `cat`, an interpreter, an archiver and a link all get the same answer.
  */
-import { lstatSync } from 'node:fs';
+import { type BigIntStats, lstatSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { ToolError } from '../errors.ts';
 import { isInside } from '../paths.ts';
@@ -59,6 +59,33 @@ export function onDisk(masks: Masks, workspace: string): Masks {
     readOnly: masks.readOnly.filter((path) => typeOf(path)),
     pinned: masks.pinned.filter((path) => typeOf(path)),
   };
+}
+
+/** A file that was changed a moment ago may be changed once more without a word in its times. */
+const SETTLED_MS = 100n;
+
+/**
+ * What is at each of the paths, so that a mount over them made meanwhile is known to be over them still; undefined where that can't be
+ * known. A mount goes when its place is removed or replaced in another namespace: then another file is there, or, where it came back by
+ * another name, its inode was changed. Directories have one name; in them, files may come and go.
+ */
+export function identitiesOf(masks: Masks, workspace: string, nowMs: number): readonly string[] | undefined {
+  const paths = [...masks.hidden.map((it) => it.path), ...masks.readOnly, ...masks.pinned];
+  const all = paths.map((path) => identityAt(join(workspace, path), BigInt(Math.floor(nowMs))));
+  return all.every((it) => it !== undefined) ? all : undefined;
+}
+
+function identityAt(path: string, nowMs: bigint): string | undefined {
+  let stat: BigIntStats | undefined;
+  try {
+    stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  } catch {
+    return undefined; // EACCES: who builds a sandbox finds out, and says so.
+  }
+  if (!stat) return undefined;
+  const born = `${stat.dev}:${stat.ino}:${stat.birthtimeNs}`;
+  if (stat.isDirectory() && stat.birthtimeNs > 0n) return born;
+  return stat.ctimeMs + SETTLED_MS < nowMs ? `${born}:${stat.ctimeNs}` : undefined;
 }
 
 function typeAt(path: string): Hidden['type'] | undefined {

@@ -18,7 +18,8 @@ const F_SETPIPE_SZ = 1031;
  * more than the bytes: it sleeps instead, for a time in which the larger pipe does not fill.
  */
 const FLOOD_BYTES = 1024 * 1024;
-const FLOOD_PIPE_BYTES = 1024 * 1024;
+/** The most that a pipe holds. */
+export const FLOOD_PIPE_BYTES = 1024 * 1024;
 const NAP_MS = 0.1;
 /** Nobody wakes who waits here. */
 const nap = new Int32Array(new SharedArrayBuffer(4));

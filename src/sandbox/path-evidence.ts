@@ -1,4 +1,4 @@
-/** What commands met at masks and read-only mounts, as somebody tells who hears of their calls on paths (decision 0014). */
+/** What commands met at masks and read-only mounts, as somebody tells who hears of their calls on paths (decision 0015). */
 import type { CommandRequest } from './command.ts';
 import type { Met, Walls } from './path-walls.ts';
 

@@ -1,6 +1,6 @@
 /**
  * A second filter of a command, which decides nothing: the calls that take a path are told to the host and then go on as if it
- * were not there (decision 0014). What the first filter refuses, it refuses before anybody is told.
+ * were not there (decision 0015). What the first filter refuses, it refuses before anybody is told.
  *
  * Only paths that count from the working directory, or are absolute: those below an open directory come from programs that walk
  * whole trees (`grep -r`, `rm -r`, `find`), each file of which would wait for us.

@@ -115,6 +115,11 @@ export class PathNotices {
     return native && new PathNotices(options, native);
   }
 
+  /** Whether somebody is there whose calls wait for answers. */
+  get isAwaited(): boolean {
+    return this.#heard.length > 0;
+  }
+
   get isFast(): boolean {
     return this.#isFast;
   }

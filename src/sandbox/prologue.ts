@@ -58,28 +58,22 @@ function ulimits({ bounds, rlimits }: PrologueRequest): string[] {
   ];
 }
 
-/** Where bash finds its command when it is started before that is known; gone before anything of it runs. */
-const SCRIPT = 'RINGFENCE_0';
-const wordAt = (i: number): string => `RINGFENCE_${i + 1}`;
-
-/** Arguments of a bash whose command comes in its environment, by `toLateVariables`. */
-export const LATE_BASH: readonly string[] = ['--norc', '--noprofile', '-c', `eval "$${SCRIPT}"`, '/bin/bash'];
-
-/** The kernel takes no longer one, its name included. */
-const VARIABLE_BYTES_MAX = 128 * 1024 - 32;
-
 /**
- * Variables with which LATE_BASH does what bash does with `args` of `toBashArgs`; undefined where one of those is too long to be
- * one. Each word is a value, so that no shell reads it before it is where it belongs.
+ * Arguments of a bash that waits for its command: words by `toWords`, on descriptor `fd`. Where that ends before all have come,
+ * nothing runs. Of the wait the command sees nothing but `$BASH_EXECUTION_STRING`, and when its shell was started.
  */
-export function toLateVariables(args: readonly string[]): [name: string, value: string][] | undefined {
-  const [, , , script = '', , ...words] = args;
-  if (words.some((it) => it.length > VARIABLE_BYTES_MAX / 3 && Buffer.byteLength(it) > VARIABLE_BYTES_MAX))
-    return undefined;
-  const names = words.map((_, i) => wordAt(i));
-  const taken = names.map((it) => `"$${it}"`).join(' ');
-  return [
-    ...words.map((it, i): [string, string] => [wordAt(i), it]),
-    [SCRIPT, `set -- ${taken};unset ${[SCRIPT, ...names].join(' ')};${script}`],
-  ];
+export const toWaitingBashArgs = (fd: number): string[] => {
+  const read = `while read -r -d "" -u ${fd}; do set -- "$@" "$REPLY"; done; exec ${fd}<&-; unset REPLY; SECONDS=0`;
+  return ['--norc', '--noprofile', '-c', `${read}; [ "$1" = "$#" ] && eval "shift 2;$2"`, '/bin/bash'];
+};
+
+/** bash reads them byte by byte, and takes a longer list for each. */
+const WORDS_BYTES_MAX = 8 * 1024;
+const WORDS_MAX = 100;
+
+/** What the bash of `toWaitingBashArgs` needs to do what bash does with `args` of `toBashArgs`; undefined where that is too much. */
+export function toWords(args: readonly string[]): Buffer | undefined {
+  const [, , , script = '', , ...rest] = args;
+  const words = Buffer.from([`${rest.length + 2}`, script, ...rest].map((it) => `${it}\0`).join(''));
+  return rest.length > WORDS_MAX || words.length > WORDS_BYTES_MAX ? undefined : words;
 }

@@ -12,8 +12,9 @@ import type { Powers } from '../powers.ts';
 import { COMMAND_STATUS_FD, findProgram } from './bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
-import { toSandboxArgs } from './command-start.ts';
+import { shapeOf, toSandboxArgs } from './command-start.ts';
 import { Status } from './command-status.ts';
+import { toBashArgs } from './prologue.ts';
 import { openPty, type Pty, type Size } from './pty.ts';
 import { type Excerpt, TerminalLog } from './terminal-log.ts';
 import { foregroundOf, type Tty, waiterOf } from './tty-wait.ts';
@@ -83,7 +84,7 @@ export class Terminal {
     const pty = openPty(request.size);
     this.#pty = pty;
     try {
-      this.#child = start(toArgs(request, setup, group), setup, { pty, powers, group });
+      this.#child = start(toArgs(request, setup, { group, powers }), setup, { pty, powers, group });
     } catch (error) {
       group?.[Symbol.dispose]();
       throw error;
@@ -92,12 +93,12 @@ export class Terminal {
     this.#tty = { dev, ino };
     this.#status = new Status(this.#child.stdio[COMMAND_STATUS_FD] as Readable);
     group?.watch(() => this.#kill(group.seen.exceeded?.kind ?? 'memory'));
-    this.#status.onInit = (init) => {
+    this.#status.onInit((init) => {
       const onExceeded = () => this.#kill(this.#watch?.seen.exceeded?.kind ?? 'memory');
       if (!group) this.#watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded });
       // One that could not be let in its group is not to run without.
       group?.admit(init, this.#child).catch(() => this.#kill('memory'));
-    };
+    });
     screen.onReply = (text) => {
       if (this.#pty.stream.writableLength < REPLY_BYTES_MAX) this.#pty.stream.write(text);
     };
@@ -297,7 +298,11 @@ const REPLY_BYTES_MAX = 4096;
  * bwrap's arguments. In a session of its own, whose terminal it is: bubblewrap's `--new-session` would leave it without one,
  * and without either the program would be in the session of this host. Throws SANDBOX_UNAVAILABLE.
  */
-function toArgs(request: CommandRequest, setup: CommandSetup, group: CommandGroup | undefined): string[] {
+function toArgs(
+  request: CommandRequest,
+  setup: CommandSetup,
+  { group, powers }: { group: CommandGroup | undefined; powers: Powers },
+): string[] {
   const setsid = findProgram('setsid');
   if (setsid === undefined)
     throw new ToolError('SANDBOX_UNAVAILABLE', 'terminals need the program setsid, of util-linux');
@@ -306,7 +311,8 @@ function toArgs(request: CommandRequest, setup: CommandSetup, group: CommandGrou
     args: setup.args.filter((it) => it !== '--new-session'),
     environment: { ...setup.environment, TERM: 'xterm-256color' },
   };
-  return toSandboxArgs(request, inside, {
+  const bash = toBashArgs({ ...request, rlimits: setup.rlimits });
+  return toSandboxArgs({ shape: shapeOf(request, inside, powers), env: request.env, bash }, inside, {
     launcher: [setsid, '--ctty'],
     hold: group?.holdArgs(COMMAND_STATUS_FD + 1) ?? [],
   });

@@ -187,7 +187,9 @@ describe('a session is nobody else’s', () => {
 });
 
 test('whoever does not come back in time loses session and calls', async () => {
-  const session = await dropped('echo one; exec -a marker-unresumed sleep 60', { callId: 'f' }, { resumeMs: 400 });
+  // By its name from the start: what runs after the word that it is there is not there yet.
+  const command = `exec -a marker-unresumed bash -c 'echo one; sleep 60; :'`;
+  const session = await dropped(command, { callId: 'f' }, { resumeMs: 2000 });
   expect(processesWith('marker-unresumed').length).toBeGreaterThan(0);
   await until(() => processesWith('marker-unresumed').length === 0);
   const raw = new RawPeer(daemon.socket);

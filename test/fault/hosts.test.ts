@@ -56,11 +56,18 @@ describe('a host that is killed', () => {
     await using client = await daemon.connect();
     const { metadata } = await client.call('terminal_execute', { command: 'true' });
     const host = metadata.hostPid as number;
-    const waiting = () => processesWith('--args').filter((pid) => parentOf(pid) === host);
-    await until(() => waiting().length === 1);
-    const [pid] = waiting();
+    const bashes = () => processesWith('while read -r -d');
+    // bubblewrap, its init, and bash in it.
+    const waiting = () => {
+      const all = bashes();
+      const below = (pids: readonly number[]) => all.filter((pid) => pids.includes(parentOf(pid) as number));
+      const [outer, inner] = [below([host]), below(below([host]))];
+      return [...outer, ...inner, ...below(inner)];
+    };
+    await until(() => waiting().length === 3);
+    const pids = waiting();
     process.kill(host, 'SIGKILL');
-    await until(() => !processesWith('--args').includes(pid as number));
+    await until(() => !bashes().some((it) => pids.includes(it)));
   });
 
   test('under read_only calls is replaced without their callers noticing', async () => {

@@ -1,15 +1,15 @@
 /** A sandbox that was begun before its command: it is that command's as any other would be, or nobody's. */
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Readable, Writable } from 'node:stream';
 import * as fc from 'fast-check';
-import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits as limits } from '../../../src/limits.ts';
 import { type Powers, systemPowers } from '../../../src/powers.ts';
 import { runtime } from '../../../src/runtime.ts';
 import { type CommandRequest, type CommandSetup, runCommand } from '../../../src/sandbox/command.ts';
-import { begin, shapeOf } from '../../../src/sandbox/command-start.ts';
+import { beginWaiting, shapeOf } from '../../../src/sandbox/command-start.ts';
+import { lightly } from '../../../src/sandbox/light-spawn.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
 import { createSandbox } from '../../../src/sandbox/sandbox.ts';
 import { WaitingSandbox } from '../../../src/sandbox/waiting-sandbox.ts';
@@ -18,7 +18,7 @@ import { until } from '../../support/daemon.ts';
 
 /** Pids of all that was started since. */
 let started: number[];
-const system = systemPowers();
+const system = lightly(systemPowers());
 const powers: Powers = {
   ...system,
   spawn(command, args, options) {
@@ -54,17 +54,19 @@ const requestOf = (command: string, rest: Partial<CommandRequest> = {}): Command
   ...rest,
 });
 
-/** Runs it in a sandbox that waited, or not; while it runs another one may be begun. */
-function run(command: string, { isLate, ...rest }: Partial<CommandRequest> & { isLate: boolean }) {
+/** Runs it in a sandbox that waited, or not; afterwards another one waits. */
+async function run(command: string, { isLate, ...rest }: Partial<CommandRequest> & { isLate: boolean }) {
   const before = started.length;
   const running = runCommand(requestOf(command, rest), { ...base, waiting }, powers);
   expect(started.length).toBe(isLate ? before : before + 1);
-  return running;
+  const outcome = await running;
+  waiting.prepare();
+  return outcome;
 }
 
 /** In a sandbox that waited, whatever was before. */
-function runLate(command: string, rest: Partial<CommandRequest> = {}) {
-  waiting.take(shapeOf(requestOf(command, rest), base));
+async function runLate(command: string, rest: Partial<CommandRequest> = {}) {
+  await runCommand(requestOf(':', rest), { ...base, waiting }, powers);
   waiting.prepare();
   return run(command, { ...rest, isLate: true });
 }
@@ -79,12 +81,20 @@ test('what a command does in it is what it does in one of its own', async () => 
     'cat; ls -l /proc/self/fd | cut -d: -f2- | cut -d" " -f2',
   ];
   for (const command of commands) {
-    const env = { MINE: "it's\n`two`", RINGFENCE_1: 'taken', RANDOM: '1' };
+    const env = { MINE: "it's\n`two`", REPLY: 'taken' };
     const { durationMs: _, used: __, ...own } = await runCommand(requestOf(command, { env }), base, powers);
     const { durationMs: ___, used: ____, ...late } = await runLate(command, { env });
     expect(late, command).toEqual(own);
   }
 }, 30_000);
+
+test('the time that it waited is no time of its command', async () => {
+  await run('true', { isLate: false });
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  const { stdout, durationMs } = await run('echo $SECONDS', { isLate: true });
+  expect(stdout).toBe('0\n');
+  expect(durationMs).toBeLessThan(1000);
+});
 
 test('its variables and arguments reach it as they are, and none of ours does', async () => {
   const word = fc.string({ unit: 'grapheme', maxLength: 20 }).filter((it) => !it.includes('\0'));
@@ -101,17 +111,69 @@ test('its variables and arguments reach it as they are, and none of ours does', 
 test('what came to be hidden while it waited is hidden', async () => {
   await run('true', { isLate: false });
   writeFileSync(join(workspace, 'late-secret'), 'secret');
-  const masks = { ...NO_MASKS, hidden: [{ path: 'late-secret', type: 'file' } as const] };
-  expect(await run('cat late-secret', { masks, isLate: true })).toMatchObject({ stdout: '', exitCode: 1 });
+  const masks = hiding('late-secret');
+  expect(await run('cat late-secret', { masks, isLate: false })).toMatchObject({ stdout: '', exitCode: 1 });
 });
 
-test('a command that is given input, may use less, or is too long to come late gets one of its own', async () => {
+const hiding = (path: string, type: 'file' | 'directory' = 'file') => ({ ...NO_MASKS, hidden: [{ path, type }] });
+const settled = () => new Promise((resolve) => setTimeout(resolve, 150));
+
+describe('where a mask of it is over nothing any more', () => {
+  const at = (name: string) => join(workspace, name);
+  const write = (name: string) => writeFileSync(at(name), 'secret');
+  const remade = (make: () => void) => () => {
+    rmSync(at('kept'));
+    make();
+  };
+  const cases: [string, () => void][] = [
+    ['the file is another one by rename', remade(() => renameSync(at('other'), at('kept')))],
+    ['the file is another one, made anew', remade(() => write('kept'))],
+    // Its inode is the one that was masked.
+    ['the file came back by another name', remade(() => linkSync(at('link'), at('kept')))],
+  ];
+  test.each(cases)('%s: it is masked all the same', async (_, change) => {
+    for (const name of ['kept', 'link']) rmSync(at(name), { force: true });
+    for (const name of ['kept', 'other']) write(name);
+    linkSync(at('kept'), at('link'));
+    const masks = hiding('kept');
+    await settled();
+    await run('true', { masks, isLate: false });
+    change();
+    expect(await run('cat kept', { masks, isLate: false })).toMatchObject({ stdout: '', exitCode: 1 });
+  });
+
+  test('a folder is another one', async () => {
+    mkdirSync(at('folder'));
+    write('folder/secret');
+    const masks = hiding('folder', 'directory');
+    await run('true', { masks, isLate: false });
+    write('folder/more');
+    expect(await run('ls folder/secret', { masks, isLate: true })).toMatchObject({ stdout: '', exitCode: 2 });
+    rmSync(at('folder'), { recursive: true });
+    mkdirSync(at('folder'));
+    write('folder/secret');
+    expect(await run('ls folder/secret', { masks, isLate: false })).toMatchObject({ stdout: '', exitCode: 2 });
+  });
+
+  test('a file that was changed a moment before it was masked may be changed again unseen: no sandbox waits', async () => {
+    write('fresh');
+    const masks = hiding('fresh');
+    await run('true', { masks, isLate: false });
+    expect(started.length).toBe(1);
+  });
+});
+
+test('a command that is given input, may use less, works elsewhere, or is too long to come late gets one of its own', async () => {
   await run('true', { isLate: false });
   const less = { ...bounds, memoryMb: bounds.memoryMb - 1 };
+  mkdirSync(join(workspace, 'below'), { recursive: true });
   for (const [command, rest] of [
     ['cat', { stdin: 'given' }],
     ['printf given', { bounds: less }],
-    [`printf given #${'x'.repeat(131_050)}`, {}],
+    ['printf given', { cwd: join(workspace, 'below') }],
+    ['printf given', { readOnly: true }],
+    ['printf given', { env: { RANDOM: '1' } }],
+    [`printf given #${'x'.repeat(8192)}`, {}],
   ] as const)
     expect(await run(command, { ...rest, isLate: false })).toMatchObject({ stdout: 'given', exitCode: 0 });
 });
@@ -156,24 +218,23 @@ test('one that is ended while it waits is not missed, and no second one waits', 
   expect(await run('echo here', { isLate: true })).toMatchObject({ stdout: 'here\n' });
 });
 
-/** Ends the pipe by which it is told after `options`; gives its exit code and output. */
-async function endAfter(options: readonly string[]) {
-  using begun = begin(shapeOf(requestOf('echo ran'), base), base, powers);
+/** Ends the line of one that waits after `words`; gives its exit code and output. */
+async function endAfter(words: string) {
+  using begun = beginWaiting(shapeOf(requestOf(''), base, powers), base, powers);
   const { child } = begun;
   const said: string[] = [];
   const take = (bytes: Buffer) => said.push(bytes.toString());
   const streams = (['stdout', 'stderr'] as const).map((it) => begun[it].read(child[it], take));
-  (child.stdio[4] as Readable).resume();
   const ends = [...streams, child].map((it) => new Promise((resolve) => it?.once('close', resolve)));
-  (child.stdio.at(-1) as Writable).end(options.map((it) => `${it}\0`).join(''));
+  begun.line?.end(words);
   await Promise.all(ends);
   return { code: child.exitCode, said: said.join('') };
 }
 
 test('it runs nothing where whoever began it dies before, or in the middle of, telling it its command', async () => {
-  expect(await endAfter([])).toEqual({ code: 0, said: '' });
-  expect(await endAfter(['--clearenv', '--chdir', workspace, '--setenv', 'RINGFENCE_1', 'echo ran'])).toEqual({
-    code: 0,
-    said: '',
-  });
+  const ran = { code: 0, said: 'ran\n' };
+  const nothing = { code: 1, said: '' };
+  expect(await endAfter('3\0eval "$1"\0echo ran\0')).toEqual(ran);
+  for (const words of ['', '3', '3\0', '3\0eval "$1"', '3\0eval "$1"\0', '3\0eval "$1"\0echo ran', '3\0echo ran\0'])
+    expect(await endAfter(words), words).toEqual(nothing);
 });
