@@ -23,7 +23,11 @@ export class PathLog implements Listener {
   #notices = 0;
   #links = 0;
 
-  constructor(walls: Walls) {
+  readonly #onLook: () => void;
+
+  /** `onLook` is called before the call goes on whose path will be looked at. */
+  constructor(walls: Walls, onLook: () => void = () => {}) {
+    this.#onLook = onLook;
     this.#walls = new WallMap(walls);
   }
 
@@ -60,6 +64,7 @@ export class PathLog implements Listener {
     if (this.#tried.size >= LOOKED_UP_MAX) return undefined;
     if (!mayMeet) this.#links += 1;
     this.#tried.set(key, undefined);
+    this.#onLook();
     return attempt;
   }
 

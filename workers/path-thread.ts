@@ -12,7 +12,7 @@ const WAIT_MS = 1000;
 // Nobody reads where an error comes from here, and each costs that.
 Error.stackTraceLimit = 0;
 
-const { line, parent, gone } = workerData as PathSetup;
+const { line, parent, gone, looked } = workerData as PathSetup;
 const port = parentPort as NonNullable<typeof parentPort>;
 const send = (message: FromPaths) => port.postMessage(message);
 let walls: Walls | undefined;
@@ -38,7 +38,8 @@ const notices = PathNotices.open({
 function take(message: ToPaths): void {
   if ('end' in message) return void logs.delete(message.end);
   walls = message.walls ?? walls;
-  if (walls) logs.set(message.begin, new PathLog(walls));
+  const token = message.begin;
+  if (walls) logs.set(token, new PathLog(walls, () => Atomics.store(looked, placeOf(token), token)));
 }
 
 function fetch(): void {

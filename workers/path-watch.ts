@@ -18,6 +18,8 @@ export interface PathSetup {
   readonly line: number;
   /** In the place of a token stands that token, when its command is gone and met nothing: most do, and a message costs more. */
   readonly gone: Int32Array;
+  /** The same where something is looked at for it, before the call that it comes of goes on: only then there may be something to tell. */
+  readonly looked: Int32Array;
   readonly parent?: number;
 }
 /** Without walls: the same as before. */
@@ -32,6 +34,7 @@ const TRIAL: Walls = {
   masks: { ...NO_MASKS, hidden: [{ path: 'null', type: 'file' }] },
 };
 const TRIAL_COMMAND = ['/bin/bash', '--norc', '--noprofile', '-c', ': </dev/null'];
+const FORGET_MS = 50;
 /** On a machine that is busy. */
 const TRIAL_MS = 5_000;
 const TRIAL_FDS = { line: 3, self: 4 };
@@ -43,6 +46,7 @@ export class PathWatch implements PathEvidence {
   readonly #programs = new Map<number, number>();
   readonly #asked = new Map<number, (answer: FromPaths) => void>();
   readonly #gone = new Int32Array(new SharedArrayBuffer(4 * PLACES));
+  readonly #looked = new Int32Array(new SharedArrayBuffer(4 * PLACES));
   readonly #parent: number | undefined;
   #started: Promise<void> | undefined;
   #worker: Worker | undefined;
@@ -75,18 +79,27 @@ export class PathWatch implements PathEvidence {
     this.#tokens = (this.#tokens % 0x7fff_fffe) + 1;
     const token = this.#tokens;
     const told = Promise.withResolvers<FromPaths>();
-    this.#asked.set(token, told.resolve);
+    let isTold = false;
+    this.#asked.set(token, (answer) => {
+      isTold = true;
+      told.resolve(answer);
+    });
     return {
       greeting: greetingOf(token, walls.masks.hidden.length > 0),
       begin: () => this.#begin(token, walls),
       met: async (withinMs = this.#limits.pathEvidenceMs) => {
+        if (!isTold && Atomics.load(this.#looked, placeOf(token)) !== token) return [];
         const answer = await Promise.race([told.promise, this.#isGone(token, withinMs)]);
         if (!answer) return [];
         if ('met' in answer) return answer.met;
         throw new ToolError('SANDBOX_UNAVAILABLE', 'there was no descriptor left for a command, whose calls failed');
       },
       [Symbol.dispose]: () => {
-        if (this.#asked.delete(token)) this.#send({ end: token });
+        // Of most it is known by then that they are gone.
+        this.#powers.after(FORGET_MS, () => {
+          const isGone = Atomics.load(this.#gone, placeOf(token)) === token;
+          if (this.#asked.delete(token) && !isGone) this.#send({ end: token });
+        });
       },
     };
   }
@@ -115,7 +128,12 @@ export class PathWatch implements PathEvidence {
     if (line === undefined || theirs === undefined) return;
     this.#theirs = theirs;
     const worker = new Worker(new URL(`./path-thread${extname(import.meta.url)}`, import.meta.url), {
-      workerData: { line, gone: this.#gone, ...(parent !== undefined && { parent }) } satisfies PathSetup,
+      workerData: {
+        line,
+        gone: this.#gone,
+        looked: this.#looked,
+        ...(parent !== undefined && { parent }),
+      } satisfies PathSetup,
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB, maxYoungGenerationSizeMb: 2 },
     });
     this.#worker = worker;
