@@ -20,6 +20,8 @@ export interface Timer {
 export interface StartOptions extends SpawnOptions {
   /** The number of a pipe that the process holds until its end, and nobody else does. */
   readonly heldFd?: number;
+  /** One more that it writes. */
+  readonly writtenFd?: number;
 }
 
 export interface Powers {

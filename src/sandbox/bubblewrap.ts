@@ -15,6 +15,9 @@ export type Mount =
   | { readonly kind: 'tmpfs'; readonly at: string; readonly bytes: number }
   | { readonly kind: 'symlink'; readonly to: string; readonly at: string };
 
+/** One that lies over something that has a path already. */
+export type Cover = Extract<Mount, { readonly path: string }>;
+
 export interface Profile {
   /** In order: a later one covers an earlier one. */
   readonly mounts: readonly Mount[];

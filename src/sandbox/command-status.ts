@@ -16,7 +16,7 @@ export class Status {
       .on('error', () => {})
       .on('data', (chunk) => {
         this.#text += chunk;
-        const init = this.#init;
+        const init = this.init;
         if (init === undefined) return;
         for (const it of this.#listeners ?? []) it(init);
         this.#listeners = undefined;
@@ -27,12 +27,12 @@ export class Status {
   /** Calls `listener` once: now, or when the init is known. */
   onInit(listener: (init: number) => void): void {
     if (this.#listeners) this.#listeners.push(listener);
-    else listener(this.#init as number);
+    else listener(this.init as number);
   }
 
   /** The command itself, as this process sees it; undefined when there is none. */
   get main(): number | undefined {
-    const init = this.#init;
+    const init = this.init;
     return init === undefined || this.exitCode !== undefined ? undefined : firstChildOf(init);
   }
 
@@ -47,13 +47,13 @@ export class Status {
   kill(child: ChildProcess): void {
     this.#kill = () => {
       try {
-        process.kill(this.#init as number, 'SIGKILL');
+        process.kill(this.init as number, 'SIGKILL');
       } catch {
         // ESRCH: it ended by itself.
       }
       child.kill('SIGKILL');
     };
-    if (this.#init !== undefined && child.exitCode === null && child.signalCode === null) this.#kill();
+    if (this.init !== undefined && child.exitCode === null && child.signalCode === null) this.#kill();
   }
 
   /** Asks the command to end; false when there is none yet, or none any more. */
@@ -67,7 +67,8 @@ export class Status {
     }
   }
 
-  get #init(): number | undefined {
+  /** As this process sees it; undefined when bwrap has not said it yet. */
+  get init(): number | undefined {
     return this.#number('child-pid');
   }
 

@@ -112,7 +112,9 @@ export async function runCommand(
   powers: Powers,
 ): Promise<CommandOutcome> {
   const startedAt = powers.monotonicMs();
-  using begun = takeOrBegin(request, setup, powers);
+  const taken = takeOrBegin(request, setup, powers);
+  using begun = taken instanceof Promise ? await taken : taken;
+  setup.waiting?.prepareIn(SHORT_MS);
   const { child, group, status } = begun;
   const output = collect(begun, request, { limits: setup.limits, powers });
   feed(child, request.stdin);
@@ -162,8 +164,7 @@ export async function runCommand(
       ...toTold(output, request),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
-      denied: network?.denied() ?? [],
-      met: (await begun.heard?.met()) ?? [],
+      ...{ denied: network?.denied() ?? [], met: (await begun.heard?.met()) ?? [] },
       ended: killed ?? 'exit',
     };
   } finally {
@@ -180,11 +181,13 @@ export async function runCommand(
 /** Most commands take less, and would wait for this thread while it forks; a longer one needs little of it. */
 const SHORT_MS = 5;
 
-function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
-  const shape = shapeOf(request, setup, powers);
-  const begun = setup.waiting?.take(request, shape) ?? begin(shape, request, setup, powers);
-  setup.waiting?.prepareIn(SHORT_MS);
-  return begun;
+/** At once where nobody has to be waited for. */
+function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun | Promise<Begun> {
+  const shape = shapeOf(request, setup);
+  const taken = setup.waiting?.take(request, shape);
+  if (!(taken instanceof Promise)) return taken ?? begin(shape, request, setup, powers);
+  // What is masked may have changed meanwhile.
+  return taken.then((it) => it ?? begin(shapeOf(request, setup), request, setup, powers));
 }
 
 function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {

@@ -11,11 +11,12 @@ import { getSystemErrorName } from 'node:util';
 import { loadNative, toCStrings } from '../native.ts';
 import type { Powers, StartOptions } from '../powers.ts';
 
-/** Of its pipes, output, errors and the one that it holds are written by the process; others it reads. The held one has to be read to its end. */
+/** Of its pipes, output, errors, the one that it holds and the one that is named are written by the process; others it reads. The held one has to be read to its end. */
 interface LightOptions {
   readonly stdio: readonly (number | 'pipe' | 'ignore')[];
   readonly env: Readonly<Record<string, string>>;
   readonly heldFd: number;
+  readonly writtenFd?: number;
 }
 
 const FUNCTIONS = {
@@ -101,7 +102,7 @@ function lightSpawn(
   try {
     for (const [at, it] of stdio.entries()) {
       if (it === 'ignore' && at > 2) continue;
-      const fd = it === 'ignore' ? nothing : it === 'pipe' ? pipes.open(at, isWritten(at, heldFd)) : it;
+      const fd = it === 'ignore' ? nothing : it === 'pipe' ? pipes.open(at, isWritten(at, options)) : it;
       if (fd === undefined || fd < stdio.length) return undefined;
       calls.posix_spawn_file_actions_adddup2(actions, fd, at);
     }
@@ -109,7 +110,7 @@ function lightSpawn(
     const path = Buffer.from(`${program}\0`);
     const [argv, envp] = [[program, ...args], Object.entries(env).map(([name, value]) => `${name}=${value}`)];
     const errno = calls.posix_spawn(pid, path, actions, attributes, toCStrings(argv), toCStrings(envp));
-    const streams = stdio.map((_, at) => pipes.take(at, isWritten(at, heldFd)));
+    const streams = stdio.map((_, at) => pipes.take(at, isWritten(at, options)));
     const process = new LightProcess({
       calls,
       powers,
@@ -125,7 +126,8 @@ function lightSpawn(
 }
 
 /** Whether it is by the process. */
-const isWritten = (at: number, heldFd: number): boolean => at === 1 || at === 2 || at === heldFd;
+const isWritten = (at: number, { heldFd, writtenFd }: LightOptions): boolean =>
+  at === 1 || at === 2 || at === heldFd || at === writtenFd;
 
 /** Of a process that is being started. Disposed of, the process's ends are closed, and those of ours that nobody took. */
 class Pipes implements Disposable {

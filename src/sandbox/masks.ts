@@ -2,11 +2,11 @@
  * What a policy keeps from a workspace's hosts and commands, as mounts. Whatever a program is called and however a path
  * is spelled, the kernel meets the mount: `cat`, an interpreter, an archiver and a link all get the same answer.
  */
-import { type BigIntStats, lstatSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { ToolError } from '../errors.ts';
 import { isInside } from '../paths.ts';
-import type { Mount } from './bubblewrap.ts';
+import type { Cover } from './bubblewrap.ts';
 
 /** A path that can't be read. */
 export interface Hidden {
@@ -61,33 +61,6 @@ export function onDisk(masks: Masks, workspace: string): Masks {
   };
 }
 
-/** A file that was changed a moment ago may be changed once more without a word in its times. */
-const SETTLED_MS = 100n;
-
-/**
- * What is at each of the paths, so that a mount over them made meanwhile is known to be over them still; undefined where that can't be
- * known. A mount goes when its place is removed or replaced in another namespace: then another file is there, or, where it came back by
- * another name, its inode was changed. Directories have one name; in them, files may come and go.
- */
-export function identitiesOf(masks: Masks, workspace: string, nowMs: number): readonly string[] | undefined {
-  const paths = [...masks.hidden.map((it) => it.path), ...masks.readOnly, ...masks.pinned];
-  const all = paths.map((path) => identityAt(join(workspace, path), BigInt(Math.floor(nowMs))));
-  return all.every((it) => it !== undefined) ? all : undefined;
-}
-
-function identityAt(path: string, nowMs: bigint): string | undefined {
-  let stat: BigIntStats | undefined;
-  try {
-    stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  } catch {
-    return undefined; // EACCES: who builds a sandbox finds out, and says so.
-  }
-  if (!stat) return undefined;
-  const born = `${stat.dev}:${stat.ino}:${stat.birthtimeNs}`;
-  if (stat.isDirectory() && stat.birthtimeNs > 0n) return born;
-  return stat.ctimeMs + SETTLED_MS < nowMs ? `${born}:${stat.ctimeNs}` : undefined;
-}
-
 function typeAt(path: string): Hidden['type'] | undefined {
   try {
     const stat = lstatSync(path);
@@ -104,22 +77,22 @@ function typeAt(path: string): Hidden['type'] | undefined {
  * The mounts, in order, to stand after the workspace's own. Where that one is read-only (`writable` false), only what is
  * hidden needs a mount. Pure.
  */
-export function maskMounts(masks: Masks, workspace: string, writable: boolean): Mount[] {
+export function maskMounts(masks: Masks, workspace: string, writable: boolean): Cover[] {
   const at = (path: string) => (path === '' ? workspace : `${workspace}/${path}`);
   const readOnly = outermost(masks.readOnly);
   const pinned = [...new Set(masks.pinned)].filter(
     (path) => path !== '' && !readOnly.has(path) && !below(path, readOnly),
   );
-  const held: [string, Mount][] = writable
+  const held: [string, Cover][] = writable
     ? [
-        ...pinned.map((path): [string, Mount] => [path, { kind: 'rw-try', path: at(path) }]),
-        ...[...readOnly].map((path): [string, Mount] => [path, { kind: 'ro-try', path: at(path) }]),
+        ...pinned.map((path): [string, Cover] => [path, { kind: 'rw-try', path: at(path) }]),
+        ...[...readOnly].map((path): [string, Cover] => [path, { kind: 'ro-try', path: at(path) }]),
       ]
     : [];
   return [
     // A bind brings the real content of its source, so that an inner one must come after the outer one.
     ...held.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, mount]) => mount),
-    ...masks.hidden.map(({ path, type }): Mount => ({ kind: 'hidden', type, path: at(path) })),
+    ...masks.hidden.map(({ path, type }): Cover => ({ kind: 'hidden', type, path: at(path) })),
   ];
 }
 

@@ -1,5 +1,5 @@
 /** What the kernel says of a process in /proc: few system calls, since thousands are asked in a second. */
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
 
 export interface Stat {
   readonly parent: number;
@@ -59,6 +59,23 @@ export function firstChildOf(pid: number): number | undefined {
   const first = (textOf(`/proc/${pid}/task/${pid}/children`) ?? '').split(' ')[0];
   return first ? Number(first) : undefined;
 }
+
+/** Where something is mounted now in the namespace of a process, as it sees it; undefined when there is no such process any more. */
+export function mountPointsOf(pid: number): ReadonlySet<string> | undefined {
+  let text: string;
+  try {
+    text = readFileSync(`/proc/${pid}/mountinfo`, 'utf8');
+  } catch {
+    return undefined; // ENOENT, ESRCH, EINVAL: it is a zombie.
+  }
+  return new Set(text.split('\n').map((line) => unescaped(line.split(' ')[4] ?? '')));
+}
+
+/** The kernel writes what separates words as octal digits. */
+const unescaped = (path: string): string =>
+  path.includes('\\')
+    ? path.replace(/\\(\d{3})/g, (_, digits) => String.fromCharCode(Number.parseInt(digits, 8)))
+    : path;
 
 const buffer = Buffer.allocUnsafe(8192);
 

@@ -33,14 +33,24 @@ export const COMPUTED = ['HISTCMD', 'OPTIND', 'RANDOM', 'SRANDOM', 'SECONDS', 'L
 
 /** Arguments of bash. The command line is one of them, as it is: lines and errors keep their numbers. */
 export function toBashArgs(request: PrologueRequest): string[] {
+  const { prologue, run, words } = partsOf(request);
+  return ['--norc', '--noprofile', '-c', `${prologue};${run}`, '/bin/bash', ...words];
+}
+
+/** As deep as that of a command that comes late, since its traces show how deep it is. */
+const RUN = 'eval "set --;$1"';
+
+function partsOf(request: PrologueRequest): { prologue: string; run: string; words: readonly string[] } {
   const exported = Object.entries(request.env).filter(([name]) => !COMPUTED.some((it) => it === name));
   const { command, argv = [] } = request;
   const exports = exported.length === 0 ? '' : `export -- "\${@:2:${exported.length}}";`;
-  const run = argv.length === 0 ? 'eval "set --;$1"' : `exec -- "\${@:${exported.length + 2}}"`;
-  // An inherited limit that is lower stays, without a word about it; so does a variable that can't be set.
-  const script = `{ ${ulimits(request).join(';')};${exports} } 2>/dev/null;${run}`;
   const variables = exported.map(([name, value]) => `${name}=${value}`);
-  return ['--norc', '--noprofile', '-c', script, '/bin/bash', command, ...variables, ...argv];
+  return {
+    // An inherited limit that is lower stays, without a word about it; so does a variable that can't be set.
+    prologue: `{ ${ulimits(request).join(';')};${exports} } 2>/dev/null`,
+    run: argv.length === 0 ? RUN : `exec -- "\${@:${exported.length + 2}}"`,
+    words: [command, ...variables, ...argv],
+  };
 }
 
 /** Hard limits, so that nothing can raise them; the one on CPU time is for a watchdog that comes late. */
@@ -59,21 +69,25 @@ function ulimits({ bounds, rlimits }: PrologueRequest): string[] {
 }
 
 /**
- * Arguments of a bash that waits for its command: words by `toWords`, on descriptor `fd`. Where that ends before all have come,
- * nothing runs. Of the wait the command sees nothing but `$BASH_EXECUTION_STRING`, and when its shell was started.
+ * Arguments of a bash that waits for its command: words by `toWords`, on descriptor `fd`, after it has said on `builtFd` that it is there.
+ * Where that ends before all have come, nothing runs. Of the wait the command sees `$BASH_EXECUTION_STRING`, that `$SECONDS` was set, and when
+ * and with what its shell was started.
  */
-export const toWaitingBashArgs = (fd: number): string[] => {
-  const read = `while read -r -d "" -u ${fd}; do set -- "$@" "$REPLY"; done; exec ${fd}<&-; unset REPLY; SECONDS=0`;
-  return ['--norc', '--noprofile', '-c', `${read}; [ "$1" = "$#" ] && eval "shift 2;$2"`, '/bin/bash'];
+export const toWaitingBashArgs = (fd: number, builtFd: number): string[] => {
+  const read = `echo >&${builtFd};exec ${builtFd}>&-;while read -r -d "" -u ${fd}; do set -- "$@" "$REPLY"; done; exec ${fd}<&-; unset REPLY; SECONDS=0`;
+  const check = '[ "$1" = "$#" ] || exit 1';
+  return ['--norc', '--noprofile', '-c', `${read};${check};eval "shift 2;$2";${RUN}`, '/bin/bash'];
 };
 
 /** bash reads them byte by byte, and takes a longer list for each. */
 const WORDS_BYTES_MAX = 8 * 1024;
 const WORDS_MAX = 100;
 
-/** What the bash of `toWaitingBashArgs` needs to do what bash does with `args` of `toBashArgs`; undefined where that is too much. */
-export function toWords(args: readonly string[]): Buffer | undefined {
-  const [, , , script = '', , ...rest] = args;
-  const words = Buffer.from([`${rest.length + 2}`, script, ...rest].map((it) => `${it}\0`).join(''));
-  return rest.length > WORDS_MAX || words.length > WORDS_BYTES_MAX ? undefined : words;
+/** What the bash of `toWaitingBashArgs` needs to do what bash does with those of `toBashArgs`; undefined where that is too much. */
+export function toWords(request: PrologueRequest): Buffer | undefined {
+  const { prologue, run, words } = partsOf(request);
+  // A program takes the place of bash before that runs a command line.
+  const first = run === RUN ? prologue : `${prologue};${run};exit`;
+  const bytes = Buffer.from([`${words.length + 2}`, first, ...words].map((it) => `${it}\0`).join(''));
+  return words.length > WORDS_MAX || bytes.length > WORDS_BYTES_MAX ? undefined : bytes;
 }

@@ -84,7 +84,7 @@ export class Terminal {
     const pty = openPty(request.size);
     this.#pty = pty;
     try {
-      this.#child = start(toArgs(request, setup, { group, powers }), setup, { pty, powers, group });
+      this.#child = start(toArgs(request, setup, group), setup, { pty, powers, group });
     } catch (error) {
       group?.[Symbol.dispose]();
       throw error;
@@ -298,11 +298,7 @@ const REPLY_BYTES_MAX = 4096;
  * bwrap's arguments. In a session of its own, whose terminal it is: bubblewrap's `--new-session` would leave it without one,
  * and without either the program would be in the session of this host. Throws SANDBOX_UNAVAILABLE.
  */
-function toArgs(
-  request: CommandRequest,
-  setup: CommandSetup,
-  { group, powers }: { group: CommandGroup | undefined; powers: Powers },
-): string[] {
+function toArgs(request: CommandRequest, setup: CommandSetup, group: CommandGroup | undefined): string[] {
   const setsid = findProgram('setsid');
   if (setsid === undefined)
     throw new ToolError('SANDBOX_UNAVAILABLE', 'terminals need the program setsid, of util-linux');
@@ -312,7 +308,7 @@ function toArgs(
     environment: { ...setup.environment, TERM: 'xterm-256color' },
   };
   const bash = toBashArgs({ ...request, rlimits: setup.rlimits });
-  return toSandboxArgs({ shape: shapeOf(request, inside, powers), env: request.env, bash }, inside, {
+  return toSandboxArgs({ shape: shapeOf(request, inside), env: request.env, bash }, inside, {
     launcher: [setsid, '--ctty'],
     hold: group?.holdArgs(COMMAND_STATUS_FD + 1) ?? [],
   });

@@ -2,16 +2,27 @@
  * A sandbox for the next command, built while the one before it runs: forking, and bubblewrap's building, are four fifths of what a
  * short command takes. Nothing of any command has been in it. Where its line ends before all words of one came, it runs none, and ends.
  */
+import { isDeepStrictEqual } from 'node:util';
 import type { Powers, Timer } from '../powers.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
-import { type Begun, beginWaiting, fits, lateWordsOf, type Parts, type Shape, shapeOf } from './command-start.ts';
+import {
+  type Begun,
+  beginWaiting,
+  isMasked,
+  isSettled,
+  lateWordsOf,
+  type Parts,
+  type Shape,
+  shapeOf,
+  type Waiting,
+} from './command-start.ts';
 
 export class WaitingSandbox {
   readonly #setup: CommandSetup;
   readonly #powers: Powers;
   /** Of the last command: the next one is likely to be like it. */
   #parts: Parts | undefined;
-  #begun: Begun | undefined;
+  #begun: Waiting | undefined;
   #timer: Timer | undefined;
 
   constructor(setup: CommandSetup, powers: Powers) {
@@ -19,18 +30,20 @@ export class WaitingSandbox {
     this.#powers = powers;
   }
 
-  /** The one that waits, told to run the command, if it can have it; whoever takes it owns it. Throws INPUT_INVALID. */
-  take(request: CommandRequest, shape: Shape): Begun | undefined {
+  /**
+   * The one that waits, told to run the command, if it can have it; whoever takes it owns it. A promise where it is still being built;
+   * aborted meanwhile, it is told nothing. Throws INPUT_INVALID.
+   */
+  take(request: CommandRequest, shape: Shape): Begun | Promise<Begun | undefined> | undefined {
     const words = lateWordsOf(request, this.#setup);
     // Those are few, and would leave another kind of sandbox for the many that are not like them.
     if (!words) return undefined;
     const { cwd, workspace, readOnly, masks, bounds } = request;
     this.#parts = { cwd, workspace, masks, bounds, ...(readOnly !== undefined && { readOnly }) };
     const begun = this.#begun;
-    if (!begun || !fits(begun.shape, shape)) return undefined;
+    if (!begun || !isDeepStrictEqual(begun.shape, shape)) return undefined;
     this.#begun = undefined;
-    begun.line?.end(words);
-    return begun;
+    return begun.isBuilt ? tell(begun, words) : tellOnceBuilt(begun, words, request.signal);
   }
 
   /** Builds the next one in a while, instead of when that was said before. */
@@ -43,12 +56,13 @@ export class WaitingSandbox {
   prepare(): void {
     this.#timer?.cancel();
     if (!this.#parts) return;
-    let begun: Begun;
+    let begun: Waiting;
     try {
-      const shape = shapeOf(this.#parts, this.#setup, this.#powers);
-      if (this.#begun && fits(this.#begun.shape, shape)) return;
+      const shape = shapeOf(this.#parts, this.#setup);
+      const old = this.#begun;
+      if (old && isDeepStrictEqual(old.shape, shape) && (!old.isBuilt || isMasked(old))) return;
       this[Symbol.dispose]();
-      if (!shape.masked) return;
+      if (!isSettled(shape, this.#powers.now())) return;
       begun = beginWaiting(shape, this.#setup, this.#powers);
     } catch {
       return; // SANDBOX_UNAVAILABLE, EMFILE: the next command tries again, and says why not.
@@ -65,12 +79,36 @@ export class WaitingSandbox {
     if (this.#begun) this.#drop(this.#begun);
   }
 
-  #drop(begun: Begun): void {
+  #drop(begun: Waiting): void {
     if (this.#begun !== begun) return;
     this.#begun = undefined;
-    // Without its line it ends by itself, should bubblewrap not have said yet which process is to be killed.
-    begun.line?.destroy();
-    begun.status.kill(begun.child);
-    begun[Symbol.dispose]();
+    end(begun);
   }
+}
+
+/** Undefined, and it is ended, where a mask of it is gone. */
+function tell(begun: Waiting, words: Buffer): Begun | undefined {
+  if (!isMasked(begun)) return end(begun);
+  begun.line.end(words);
+  return begun;
+}
+
+async function tellOnceBuilt(begun: Waiting, words: Buffer, signal: AbortSignal): Promise<Begun | undefined> {
+  const aborted = Promise.withResolvers<void>();
+  const onAbort = () => aborted.resolve();
+  signal.addEventListener('abort', onAbort);
+  if (!signal.aborted) await Promise.race([begun.built, aborted.promise]);
+  signal.removeEventListener('abort', onAbort);
+  // Its end may have been told before anybody else listens for that.
+  if (begun.child.exitCode !== null || begun.child.signalCode !== null) return end(begun);
+  if (begun.isBuilt) return tell(begun, words);
+  // Whoever has it ends it.
+  return signal.aborted ? begun : end(begun);
+}
+
+function end(begun: Waiting): undefined {
+  // Without its line it ends by itself, should bubblewrap not have said yet which process is to be killed.
+  begun.line.destroy();
+  begun.status.kill(begun.child);
+  begun[Symbol.dispose]();
 }

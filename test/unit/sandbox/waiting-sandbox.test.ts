@@ -1,5 +1,15 @@
 /** A sandbox that was begun before its command: it is that command's as any other would be, or nobody's. */
-import { linkSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
@@ -11,6 +21,7 @@ import { type CommandRequest, type CommandSetup, runCommand } from '../../../src
 import { beginWaiting, shapeOf } from '../../../src/sandbox/command-start.ts';
 import { lightly } from '../../../src/sandbox/light-spawn.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
+import { firstChildOf } from '../../../src/sandbox/proc.ts';
 import { createSandbox } from '../../../src/sandbox/sandbox.ts';
 import { WaitingSandbox } from '../../../src/sandbox/waiting-sandbox.ts';
 import { Watchdog } from '../../../src/sandbox/watchdog.ts';
@@ -78,6 +89,8 @@ test('what a command does in it is what it does in one of its own', async () => 
     'exit 7',
     'kill -TERM $$',
     'ulimit -f; echo ${RANDOM:+set}',
+    'set -x; echo traced',
+    'set -e; false; echo after',
     'cat; ls -l /proc/self/fd | cut -d: -f2- | cut -d" " -f2',
   ];
   for (const command of commands) {
@@ -116,7 +129,8 @@ test('what came to be hidden while it waited is hidden', async () => {
 });
 
 const hiding = (path: string, type: 'file' | 'directory' = 'file') => ({ ...NO_MASKS, hidden: [{ path, type }] });
-const settled = () => new Promise((resolve) => setTimeout(resolve, 150));
+/** Long enough for one to be built, and for what was changed to be no reason against that. */
+const built = () => new Promise((resolve) => setTimeout(resolve, 150));
 
 describe('where a mask of it is over nothing any more', () => {
   const at = (name: string) => join(workspace, name);
@@ -136,8 +150,9 @@ describe('where a mask of it is over nothing any more', () => {
     for (const name of ['kept', 'other']) write(name);
     linkSync(at('kept'), at('link'));
     const masks = hiding('kept');
-    await settled();
+    await built();
     await run('true', { masks, isLate: false });
+    await built();
     change();
     expect(await run('cat kept', { masks, isLate: false })).toMatchObject({ stdout: '', exitCode: 1 });
   });
@@ -146,21 +161,84 @@ describe('where a mask of it is over nothing any more', () => {
     mkdirSync(at('folder'));
     write('folder/secret');
     const masks = hiding('folder', 'directory');
+    await built();
     await run('true', { masks, isLate: false });
+    await built();
     write('folder/more');
     expect(await run('ls folder/secret', { masks, isLate: true })).toMatchObject({ stdout: '', exitCode: 2 });
+    await built();
+    waiting.prepare();
+    await built();
     rmSync(at('folder'), { recursive: true });
     mkdirSync(at('folder'));
     write('folder/secret');
     expect(await run('ls folder/secret', { masks, isLate: false })).toMatchObject({ stdout: '', exitCode: 2 });
   });
 
-  test('a file that was changed a moment before it was masked may be changed again unseen: no sandbox waits', async () => {
+  test.each(['vault', 'above/vault'])('%s was away while its mask was put, and is the same now', async (path) => {
+    const [top = ''] = path.split('/');
+    mkdirSync(at(path), { recursive: true });
+    write(`${path}/secret`);
+    const masks = { ...hiding(path, 'directory'), pinned: top === path ? [] : [top] };
+    await built();
+    await run('true', { masks, isLate: false });
+    waiting[Symbol.dispose]();
+    waiting.prepare();
+    renameSync(at(top), at('away'));
+    mkdirSync(at(path), { recursive: true });
+    await built();
+    rmSync(at(top), { recursive: true });
+    renameSync(at('away'), at(top));
+    const command = requestOf(`cat ${path}/secret`, { masks });
+    expect(await runCommand(command, { ...base, waiting }, powers)).toMatchObject({ stdout: '', exitCode: 1 });
+  });
+
+  test('a file that was changed a moment ago may be removed now, and would be made again: no sandbox waits', async () => {
     write('fresh');
     const masks = hiding('fresh');
     await run('true', { masks, isLate: false });
     expect(started.length).toBe(1);
   });
+
+  test('a masked file is another one while nothing is built yet', async () => {
+    write('fresh');
+    const masks = hiding('fresh');
+    await built();
+    await run('true', { masks, isLate: false });
+    waiting[Symbol.dispose]();
+    waiting.prepare();
+    rmSync(at('fresh'));
+    write('fresh');
+    const command = requestOf('cat fresh', { masks });
+    expect(await runCommand(command, { ...base, waiting }, powers)).toMatchObject({ stdout: '', exitCode: 1 });
+  });
+});
+
+test('a mask whose name the kernel escapes is known where it is', async () => {
+  const name = 'a b\\040\tc\nd';
+  writeFileSync(join(workspace, name), 'secret');
+  const masks = hiding(name);
+  await built();
+  await run('true', { masks, isLate: false });
+  await built();
+  expect(await run('cat a*', { masks, isLate: true })).toMatchObject({ stdout: '', exitCode: 1 });
+});
+
+test('a command runs in the directory that has the name now, whatever became of the one that had it', async () => {
+  const cwd = join(workspace, 'place');
+  const changes = [
+    () => rmdirSync(cwd),
+    () => renameSync(cwd, join(workspace, 'moved')), // Its process would still be in it.
+  ];
+  for (const change of changes) {
+    mkdirSync(cwd, { recursive: true });
+    await run('true', { cwd, isLate: false });
+    await built();
+    change();
+    mkdirSync(cwd);
+    expect(await run('/bin/pwd', { cwd, isLate: false })).toMatchObject({ stdout: `${cwd}\n` });
+    waiting[Symbol.dispose]();
+  }
 });
 
 test('a command that is given input, may use less, works elsewhere, or is too long to come late gets one of its own', async () => {
@@ -218,9 +296,38 @@ test('one that is ended while it waits is not missed, and no second one waits', 
   expect(await run('echo here', { isLate: true })).toMatchObject({ stdout: 'here\n' });
 });
 
+/** One that is being built, and nothing of it is there yet. */
+async function begin() {
+  await run('true', { isLate: false });
+  waiting[Symbol.dispose]();
+  waiting.prepare();
+  return started.at(-1) as number;
+}
+
+test('a command whose sandbox is ended while it is built gets one of its own', async () => {
+  const bubblewrap = await begin();
+  // Its init: killed before that is told to, it would leave the init behind.
+  await until(() => firstChildOf(bubblewrap) !== undefined);
+  process.kill(firstChildOf(bubblewrap) as number, 'SIGKILL');
+  const outcome = await runCommand(requestOf('echo here'), { ...base, waiting }, powers);
+  expect(outcome).toMatchObject({ stdout: 'here\n', exitCode: 0 });
+});
+
+test('a command that is cancelled while its sandbox is built never runs, and nothing is left of it', async () => {
+  await begin();
+  const cancel = new AbortController();
+  const request = requestOf('touch ran; sleep 100', { signal: cancel.signal });
+  const running = runCommand(request, { ...base, waiting }, powers);
+  cancel.abort();
+  expect(await running).toMatchObject({ ended: 'aborted' });
+  waiting[Symbol.dispose]();
+  await until(() => !started.some(isThere));
+  expect(existsSync(join(workspace, 'ran'))).toBe(false);
+});
+
 /** Ends the line of one that waits after `words`; gives its exit code and output. */
 async function endAfter(words: string) {
-  using begun = beginWaiting(shapeOf(requestOf(''), base, powers), base, powers);
+  using begun = beginWaiting(shapeOf(requestOf(''), base), base, powers);
   const { child } = begun;
   const said: string[] = [];
   const take = (bytes: Buffer) => said.push(bytes.toString());
@@ -234,7 +341,7 @@ async function endAfter(words: string) {
 test('it runs nothing where whoever began it dies before, or in the middle of, telling it its command', async () => {
   const ran = { code: 0, said: 'ran\n' };
   const nothing = { code: 1, said: '' };
-  expect(await endAfter('3\0eval "$1"\0echo ran\0')).toEqual(ran);
-  for (const words of ['', '3', '3\0', '3\0eval "$1"', '3\0eval "$1"\0', '3\0eval "$1"\0echo ran', '3\0echo ran\0'])
+  expect(await endAfter('3\0:\0echo ran\0')).toEqual(ran);
+  for (const words of ['', '3', '3\0', '3\0:', '3\0:\0', '3\0:\0echo ran', '3\0echo ran\0'])
     expect(await endAfter(words), words).toEqual(nothing);
 });
