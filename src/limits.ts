@@ -211,6 +211,8 @@ export const limitsSchema = z.strictObject({
   watchHeapMb: count().default(128),
   /** How long that thread may take to answer before and after a command: others may keep it busy with what they change. */
   watchAnswerMs: ms().default(200),
+  /** How long is waited, when a command is over, for what it met at masks and read-only mounts: its last process may still be ending. */
+  pathEvidenceMs: ms().default(200),
   /** Changed files in the result of one command; their number is told. */
   filesChangedMax: count().default(200),
   /** HTTP requests of calls at once, over all sessions; each may hold its body and that of its answer. */

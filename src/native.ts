@@ -1,7 +1,7 @@
 /** Functions of the C library that Node has no call for, by its FFI. */
 
 type Signature = { readonly arguments: readonly string[]; readonly return: string };
-type Native = (...values: (number | Buffer)[]) => number;
+type Native = (...values: (number | bigint | Buffer)[]) => number;
 
 /** Undefined where it can't be had: other systems, a Node without FFI, one that may not use it (--permission). Never throws. */
 export function loadNative(name: string, signature: Signature): Native | undefined {
@@ -19,12 +19,17 @@ export function loadNative(name: string, signature: Signature): Native | undefin
   }
 }
 
+/** Where the bytes of `buffer` lie, for a structure that points to them. Only for memory that stays: held on to, and not of a pool that is used elsewhere. */
+export function addressOf(buffer: Buffer): bigint {
+  return (process.getBuiltinModule('node:ffi') as unknown as Ffi).getRawPointer(buffer);
+}
+
 /** Strings as C has them: pointers, a null one last, to bytes that each end with a NUL; the memory is that of the buffer. */
 export function toCStrings(strings: readonly string[]): Buffer {
   const bytes = strings.map((it) => Buffer.from(`${it}\0`));
   const pointersBytes = 8 * (strings.length + 1);
   const memory = Buffer.alloc(pointersBytes + bytes.reduce((sum, it) => sum + it.length, 0));
-  const base = (process.getBuiltinModule('node:ffi') as unknown as Ffi).getRawPointer(memory);
+  const base = addressOf(memory);
   let at = pointersBytes;
   for (const [i, it] of bytes.entries()) {
     memory.writeBigUInt64LE(base + BigInt(at), 8 * i);

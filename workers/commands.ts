@@ -1,9 +1,11 @@
 /** The commands of one job, and what they used. */
+import type { Denial } from '../src/call.ts';
 import { type Code, ToolError } from '../src/errors.ts';
 import type { JobUsage } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import type { Powers } from '../src/powers.ts';
 import { type CommandOutcome, type CommandRequest, type CommandSetup, runCommand } from '../src/sandbox/command.ts';
+import { hasWalls, type MetOften } from '../src/sandbox/path-evidence.ts';
 import type { Exceeded } from '../src/sandbox/watchdog.ts';
 import type { CommandResult, ProgramResult } from '../src/tools/tool.ts';
 
@@ -12,6 +14,8 @@ export interface CommandsOptions {
   readonly command?: CommandSetup;
   readonly limits: Limits;
   readonly powers: Powers;
+  /** What a command met, as its caller is told. */
+  toDenial(met: MetOften): Denial;
   /** Told of the bytes of an output that was cut. */
   truncated(bytesTotal: number): void;
 }
@@ -57,8 +61,10 @@ export class Commands {
     const { command: setup, powers } = this.#options;
     // Without bounds there would be no end to what it takes.
     if (!setup || !request.bounds) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
+    if (setup.paths && hasWalls(request)) await setup.paths.ready();
     const outcome = await runCommand(request, setup, powers);
-    this.#count(outcome);
+    const met = outcome.met.map((it) => this.#options.toDenial(it));
+    this.#count({ ...outcome, denied: [...outcome.denied, ...met] });
     return outcome;
   }
 

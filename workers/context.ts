@@ -30,6 +30,7 @@ import type { Anchor } from './anchor.ts';
 import { withinTime } from './bounded.ts';
 import { type ChangeRecorder, Changes, NO_RECORDER } from './changes.ts';
 import { Commands } from './commands.ts';
+import { toDenial } from './denials.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
 import { Journal, type JournalPlace } from './journal.ts';
 import type { LanguageServers } from './language-servers.ts';
@@ -117,7 +118,11 @@ export class WorkerContext implements ToolContext {
     this.state = options.state;
     this.identity = options.identity ?? {};
     this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
-    this.#commands = new Commands({ ...options, truncated: (bytesTotal) => this.truncated(bytesTotal) });
+    this.#commands = new Commands({
+      ...options,
+      toDenial: (met) => toDenial(met, options.workspace, this.#rules),
+      truncated: (bytesTotal) => this.truncated(bytesTotal),
+    });
   }
 
   /** What the job used and changed, for its result; `threadCpuMs` is the thread's own. */

@@ -90,6 +90,11 @@ export class PathRules {
     };
   }
 
+  /** The rule that does not let `path`, relative to the workspace, be read or changed unasked; undefined where none says so. */
+  ruleOn(kind: Kind, path: string): string | undefined {
+    return this.#decide(kind, normalize(path))?.id;
+  }
+
   /** What rules and protections call a path of the workspace. */
   named(path: string): string {
     return fromRoot(this.#view.root ?? this.#workspace, this.#workspace, path);

@@ -6,6 +6,7 @@ import { BroadcastChannel, parentPort, threadId, workerData } from 'node:worker_
 import { ToolError, toToolError } from '../src/errors.ts';
 import type { FilesChanged, HostOutput, HostSetup, Job, JobResult, JobReturn, JobUsage } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
+import { HOST_FRAMES_FD } from '../src/sandbox/bubblewrap.ts';
 import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/command.ts';
 import { CommandGroups } from '../src/sandbox/command-group.ts';
 import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
@@ -24,6 +25,7 @@ import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-pl
 import { type LaneTask, serveLane } from './lane.ts';
 import { LanguageServers } from './language-servers.ts';
 import { OutputWindow } from './output-window.ts';
+import { PathWatch } from './path-watch.ts';
 import { Ripgrep } from './ripgrep.ts';
 import { Spool } from './spool.ts';
 import { TerminalSet } from './terminals.ts';
@@ -202,7 +204,8 @@ function prepare({ filter, ...sandbox }: NonNullable<HostSetup['command']>): Com
     const watchdog = new Watchdog(limits, powers);
     const groups = setup.groups && new CommandGroups(setup.groups, limits, powers);
     const filterFile = `/proc/self/fd/${fd}`;
-    const base = { ...sandbox, ...(groups && { groups }), filterFile, limits, rlimits, watchdog };
+    const paths = new PathWatch({ limits, powers, parent: HOST_FRAMES_FD });
+    const base = { ...sandbox, ...(groups && { groups }), filterFile, limits, rlimits, watchdog, paths };
     return { ...base, waiting: new WaitingSandbox(base, powers) };
   } finally {
     rmSync(folder, { recursive: true });

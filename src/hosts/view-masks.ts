@@ -96,7 +96,9 @@ export class ViewMasks {
     const mark = this.#judgeDirectory(child, pass);
     const hides =
       child.unreadable || (mark.hidesAll && !pass.liftsBelow(child.path) && (yield* this.#all(child, pass, 'hide')));
-    const keeps = mark.keepsAll && !pass.liftsBelow(child.path) && (yield* this.#all(child, pass, 'write'));
+    // What is trusted is held with all that is in it, which no rule has to say of each name.
+    const isKept = mark.keepsAll && !pass.liftsBelow(child.path);
+    const keeps = isKept && (mark.write === OWN || (yield* this.#all(child, pass, 'write')));
     const held = hides || (!readOnly && (keeps || mark.write || mark.remove));
     if (held && typeof child.at !== 'string') throw unnameable(child.path, mark.hide ?? mark.write ?? mark.remove);
     if (hides) return pass.hide(child.path, 'directory', mark.hide);

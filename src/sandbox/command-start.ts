@@ -16,6 +16,8 @@ import { Status } from './command-status.ts';
 import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
 import { guard, maskMounts, onDisk } from './masks.ts';
 import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
+import { hasWalls, type PathRun } from './path-evidence.ts';
+import type { Walls } from './path-walls.ts';
 import { mountPointsOf } from './proc.ts';
 import { COMPUTED, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
 
@@ -30,18 +32,32 @@ export interface Shape {
   readonly cwdIs: string;
   /** Over the workspace, in order. */
   readonly masks: readonly Cover[];
+  /** What its calls on paths may meet; absent where nobody hears of those. */
+  readonly walls?: Walls;
 }
 
 /** The masks hold what is there now; the gateway's word on it may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
-export function shapeOf(request: Parts, { guarded }: CommandSetup): Shape {
+export function shapeOf(
+  request: Parts,
+  { guarded, args, paths }: Pick<CommandSetup, 'guarded' | 'args' | 'paths'>,
+): Shape {
   const { workspace, readOnly = false, bounds, cwd } = request;
-  const mounts = maskMounts(onDisk(guard(request.masks, workspace, guarded), workspace), workspace, !readOnly);
+  const found = onDisk(guard(request.masks, workspace, guarded), workspace);
+  const mounts = maskMounts(found, workspace, !readOnly);
+  const isHeard = paths?.isOn === true && hasWalls({ masks: found, readOnly });
   return {
     ...{ bounds, cwd, cwdIs: identityOf(cwd) },
     // Over the writable one: a remount would leave mounts below it as they are.
     masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts],
+    ...(isHeard && { walls: { workspace, masks: found, system: systemOf(args) } }),
   };
 }
+
+const SHOWS = new Set(['--ro-bind', '--ro-bind-try', '--symlink']);
+
+/** What bubblewrap's arguments show of the machine, read-only. */
+const systemOf = (args: readonly string[]): string[] =>
+  args.flatMap((it, i) => (SHOWS.has(it) ? [args[i + 2] as string] : []));
 
 /** Empty for what can't be looked at: bubblewrap says so of a command that is to run there. */
 function identityOf(folder: string): string {
@@ -69,6 +85,8 @@ export interface Begun extends Disposable {
   readonly child: ChildProcess;
   readonly status: Status;
   readonly group: CommandGroup | undefined;
+  /** Who hears what it meets; absent where nobody does. */
+  readonly heard: PathRun | undefined;
   /** Settles when its init is in its group. Rejects with SANDBOX_UNAVAILABLE; never, where it was not built. */
   readonly admitted: Promise<void>;
   readonly stdout: OutputPipe;
@@ -171,14 +189,21 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   using parts = new DisposableStack();
   const group = parts.use(setup.groups?.open(shape.bounds));
   const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
-  const around = { ...(egress && { egress }), hold: group?.holdArgs(LINE_FD + stdio.length) ?? [] };
+  const heard = shape.walls && parts.use(setup.paths?.open(shape.walls));
+  const heardBy = LINE_FD + stdio.length;
+  const heardFds = heard ? (setup.paths?.descriptorsAt(heardBy) ?? []) : [];
+  const around = {
+    ...(egress && { egress }),
+    ...(heard && { hearing: { greeting: heard.greeting, first: [`/proc/self/fd/${heardBy + 1}`] } }),
+    hold: group?.holdArgs(heardBy + heardFds.length) ?? [],
+  };
   const args = withoutNul(toSandboxArgs({ shape, env, bash }, setup, around));
   const filter = openSync(setup.filterFile, 'r');
   let child: ChildProcess;
   try {
     const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
     const options: StartOptions = {
-      stdio: [...before, ...stdio, ...(group?.holds ? (['pipe'] as const) : [])],
+      stdio: [...before, ...stdio, ...heardFds, ...(group?.holds ? (['pipe'] as const) : [])],
       env: setup.environment,
       cwd: '/',
       heldFd: COMMAND_STATUS_FD,
@@ -189,6 +214,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   } finally {
     closeSync(filter);
   }
+  heard?.begin();
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   const admitted = new Promise<void>((resolve, reject) => {
     status.onInit((init) => (group ? group.admit(init, child).then(resolve, reject) : resolve()));
@@ -196,7 +222,10 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   // Whoever has it then is told.
   admitted.catch(() => {});
   const kept = parts.move();
-  return { ...{ shape, child, status, group, admitted, stdout, stderr }, [Symbol.dispose]: () => kept.dispose() };
+  return {
+    ...{ shape, child, status, group, heard, admitted, stdout, stderr },
+    [Symbol.dispose]: () => kept.dispose(),
+  };
 }
 
 /** Throws INPUT_INVALID. No program can be given one, and a word would end at it that a rule has seen whole. */
@@ -211,6 +240,8 @@ export interface Around {
   /** Programs that become bash. */
   readonly launcher?: readonly string[];
   readonly egress?: CommandEgress;
+  /** Its first program of those by whom its calls on paths are heard of, and what that is told. */
+  readonly hearing?: { readonly greeting: PathRun['greeting']; readonly first: readonly string[] };
   /** What bubblewrap is told of its group. */
   readonly hold?: readonly string[];
 }
@@ -223,17 +254,22 @@ export interface Around {
 export function toSandboxArgs(
   { shape, env, bash }: Pick<Own, 'shape' | 'env' | 'bash'>,
   setup: CommandSetup,
-  { launcher = [], egress = NO_EGRESS, hold = [] }: Around = {},
+  { launcher = [], egress = NO_EGRESS, hearing, hold = [] }: Around = {},
 ): string[] {
   const early = Object.entries(env).filter(([name]) => COMPUTED.some((it) => it === name));
   const own = Object.entries({ ...setup.environment, ...egress.environment });
-  const variables = [...own, ...early].flatMap(([name, value]) => ['--setenv', name, value]);
+  // The greeting comes first, where the first program looks for it.
+  const variables = [...(hearing ? [hearing.greeting] : []), ...own, ...early].flatMap(([name, value]) => [
+    '--setenv',
+    name,
+    value,
+  ]);
   return [
     ...setup.args,
     ...egress.args,
     ...shape.masks.flatMap(toArgs),
     ...hold,
     ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...variables, '--chdir', shape.cwd],
-    ...['--', ...egress.first, ...launcher, '/bin/bash', ...bash],
+    ...['--', ...egress.first, ...(hearing?.first ?? []), ...launcher, '/bin/bash', ...bash],
   ];
 }

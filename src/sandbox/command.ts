@@ -18,6 +18,7 @@ import type { Masks } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
 import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
+import type { MetOften, PathEvidence } from './path-evidence.ts';
 import type { Rlimits } from './prologue.ts';
 import type { WaitingSandbox } from './waiting-sandbox.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
@@ -75,6 +76,8 @@ export interface CommandSetup {
   readonly watchdog: Watchdog;
   /** Where the kernel counts and limits what a command uses, the watchdog need not. */
   readonly groups?: CommandGroups;
+  /** Who hears what they meet at masks and read-only mounts; absent where nobody does. */
+  readonly paths?: PathEvidence;
   /** Where more commands are to come. */
   readonly waiting?: WaitingSandbox;
 }
@@ -92,6 +95,8 @@ export interface CommandOutcome {
   readonly used: Seen;
   /** What the kernel says that it was kept from. */
   readonly denied: readonly Denial[];
+  /** What it met at masks and read-only mounts. */
+  readonly met: readonly MetOften[];
   readonly outputBytes: number;
   readonly truncated: boolean;
   /** Why it was killed, if it was; `exceeded`: `used` says by what. */
@@ -159,7 +164,7 @@ export async function runCommand(
       ...toTold(output, request),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
-      denied: network?.denied() ?? [],
+      ...{ denied: network?.denied() ?? [], met: (await begun.heard?.met()) ?? [] },
       ended: killed ?? 'exit',
     };
   } finally {

@@ -7,6 +7,17 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Writable } from 'node:stream';
 import { COMMAND_EGRESS_FD, COMMAND_LISTENER_FD, HOST_EGRESS_FD } from './bubblewrap.ts';
+import {
+  becomeNext,
+  CONTROL_BYTES,
+  callWithRdi,
+  LISTENER_FD,
+  MESSAGE_BYTES,
+  MOVE_RAX_TO_RDI,
+  rightsOf,
+  VECTOR_BYTES,
+  words,
+} from './first-program.ts';
 import { callOf, DATA_BASE, toElf } from './syscall-program.ts';
 
 /** Where the proxy is found in a command's own loopback. */
@@ -27,16 +38,12 @@ export const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromE
 /** Where the program stands in a sandbox: in memory, until it has started. */
 const PROGRAM = '/dev/shm/.ringfence-listen';
 
-const SYS = { dup2: 33, close: 3, socket: 41, sendmsg: 46, bind: 49, listen: 50, execve: 59, unlink: 87 } as const;
+const SYS = { dup2: 33, close: 3, socket: 41, sendmsg: 46, bind: 49, listen: 50, unlink: 87 } as const;
 const AF_INET = 2;
 const SOCK_STREAM = 1;
 const SOCK_CLOEXEC = 0o2000000;
-const SOL_SOCKET = 1;
-const SCM_RIGHTS = 1;
 const MSG_NOSIGNAL = 0x4000;
 const BACKLOG = 128;
-/** A number that no descriptor of a command's start has. */
-const LISTENER_FD = 100;
 
 /** What the start of a command needs so that it may connect. */
 export interface CommandEgress {
@@ -85,15 +92,12 @@ function listenerProgram(token: string, lineFd: number): Buffer {
     callOf(SYS.close, lineFd),
     callOf(SYS.close, LISTENER_FD),
     callOf(SYS.unlink, at.path),
-    BECOME_COMMAND,
+    becomeNext(),
   ]);
   return toElf(code, data);
 }
 
 const ADDRESS_BYTES = 16;
-const CONTROL_BYTES = 24;
-const MESSAGE_BYTES = 56;
-const VECTOR_BYTES = 16;
 
 /** Constants and where they lie. The text is what Node takes for a handle that comes with it. */
 function layOut(token: string): { data: Buffer; at: { address: number; message: number; path: number } } {
@@ -114,31 +118,5 @@ function layOut(token: string): { data: Buffer; at: { address: number; message: 
   // struct msghdr: no name, one vector, one control message.
   const message = words(0, 0, at.vector, 1, at.control, CONTROL_BYTES, 0);
   const vector = words(at.text, text.length);
-  const control = Buffer.alloc(CONTROL_BYTES);
-  control.writeBigUInt64LE(20n, 0); // Its length without padding: 16 bytes of header, one descriptor.
-  control.writeUInt32LE(SOL_SOCKET, 8);
-  control.writeUInt32LE(SCM_RIGHTS, 12);
-  control.writeUInt32LE(LISTENER_FD, 16);
-  return { data: Buffer.concat([address, message, vector, control, text, path]), at };
+  return { data: Buffer.concat([address, message, vector, rightsOf(LISTENER_FD), text, path]), at };
 }
-
-function words(...values: number[]): Buffer {
-  const bytes = Buffer.alloc(8 * values.length);
-  for (const [i, value] of values.entries()) bytes.writeBigUInt64LE(BigInt(value), 8 * i);
-  return bytes;
-}
-
-const MOVE_RAX_TO_RDI = Buffer.from([0x48, 0x89, 0xc7]);
-/** A call whose first argument is in its register already. */
-const callWithRdi = (call: number, second: number): Buffer => callOf(call, 0, second).subarray(LOAD_BYTES);
-/** What loads one argument. */
-const LOAD_BYTES = 10;
-
-/** execve(argv[1], &argv[1], envp), all found on the stack as the kernel left it. */
-const BECOME_COMMAND = Buffer.concat([
-  Buffer.from([0x48, 0x8b, 0x7c, 0x24, 0x10]), // mov rdi, [rsp+16]
-  Buffer.from([0x48, 0x8d, 0x74, 0x24, 0x10]), // lea rsi, [rsp+16]
-  Buffer.from([0x48, 0x8b, 0x04, 0x24]), // mov rax, [rsp]
-  Buffer.from([0x48, 0x8d, 0x54, 0xc4, 0x10]), // lea rdx, [rsp+rax*8+16]
-  callOf(SYS.execve),
-]);

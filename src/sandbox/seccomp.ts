@@ -122,7 +122,7 @@ interface Instruction {
   /** Instructions skipped when it does not. */
   jf: number;
 }
-type Block = readonly Instruction[];
+export type Block = readonly Instruction[];
 
 const LOAD_WORD = 0x20;
 const AND = 0x54;
@@ -131,18 +131,18 @@ const JUMP_AT_LEAST = 0x35;
 const JUMP_ANY_BIT = 0x45;
 const RETURN = 0x06;
 
-const AUDIT_ARCH_X86_64 = 0xc000003e;
-const NUMBER_OFFSET = 0;
-const ARCH_OFFSET = 4;
+export const AUDIT_ARCH_X86_64 = 0xc000003e;
+export const NUMBER_OFFSET = 0;
+export const ARCH_OFFSET = 4;
 const ARGS_OFFSET = 16;
 
-const load = (offset: number): Block => [{ code: LOAD_WORD, k: offset, jt: 0, jf: 0 }];
+export const load = (offset: number): Block => [{ code: LOAD_WORD, k: offset, jt: 0, jf: 0 }];
 /** The low half only. The kernel takes int or less from every argument looked at here, so the high half is the caller's to fill. */
-const loadArg = (index: number): Block => load(ARGS_OFFSET + 8 * index);
+export const loadArg = (index: number): Block => load(ARGS_OFFSET + 8 * index);
 const keepBits = (mask: number): Block => [{ code: AND, k: mask, jt: 0, jf: 0 }];
 
-const verdict = (k: number): Block => [{ code: RETURN, k, jt: 0, jf: 0 }];
-const ALLOW = verdict(0x7fff0000);
+export const verdict = (k: number): Block => [{ code: RETURN, k, jt: 0, jf: 0 }];
+export const ALLOW = verdict(0x7fff0000);
 const KILL_PROCESS = verdict(0x80000000);
 const fail = (errno: number): Block => verdict(0x00050000 | errno);
 
@@ -150,23 +150,23 @@ const ifAtLeast = (bound: number, body: Block): Block => [
   { code: JUMP_AT_LEAST, k: bound, jt: 0, jf: body.length },
   ...body,
 ];
-const ifAnyBit = (mask: number, body: Block): Block => [
+export const ifAnyBit = (mask: number, body: Block): Block => [
   { code: JUMP_ANY_BIT, k: mask, jt: 0, jf: body.length },
   ...body,
 ];
-const unlessEqual = (value: number, body: Block): Block => [
+export const unlessEqual = (value: number, body: Block): Block => [
   { code: JUMP_EQUAL, k: value, jt: body.length, jf: 0 },
   ...body,
 ];
 /** One test per value; each but the last jumps over the rest of the tests to the body. */
-const ifOneOf = (values: readonly number[], body: Block): Block => {
+export const ifOneOf = (values: readonly number[], body: Block): Block => {
   const last = values.length - 1;
   const tests = values.map((k, i) => ({ code: JUMP_EQUAL, k, jt: last - i, jf: i === last ? body.length : 0 }));
   return values.length === 0 ? [] : [...tests, ...body];
 };
 
 /** As the kernel takes it; a jump over more than 255 instructions fits no u8 and throws a RangeError. */
-function assemble(program: Block): Buffer {
+export function assemble(program: Block): Buffer {
   const bytes = Buffer.alloc(8 * program.length);
   for (const [i, { code, jt, jf, k }] of program.entries()) {
     bytes.writeUInt16LE(code, 8 * i);

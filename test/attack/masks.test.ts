@@ -337,6 +337,21 @@ describe('a file that may not be written is not changed by a command', () => {
     rmSync(join(workspace, '.git'), { recursive: true });
     rmSync(join(workspace, 'sub'), { recursive: true });
   });
+
+  test('nor does it put a hook beside others, where a rule has exceptions', async () => {
+    put('.git/HEAD', 'ref: refs/heads/main');
+    put('.git/hooks/pre-push.sample', 'trusted');
+    const excepting = viewOf(
+      'excepting',
+      rule('some', { all: [{ read: '**/.env*' }, { not: { read: '.env.example' } }] }),
+    );
+    const { stderr } = await run('echo x > .git/hooks/pre-commit; echo x > .git/hooks/pre-push.sample', {
+      view: excepting,
+    });
+    expect(stderr.match(/Read-only file system/g)).toHaveLength(2);
+    expect(existsSync(join(workspace, '.git/hooks/pre-commit'))).toBe(false);
+    rmSync(join(workspace, '.git'), { recursive: true });
+  });
 });
 
 describe('a person outside', () => {

@@ -47,10 +47,11 @@ function holds(code: number, a: number, k: number): boolean {
 function verdictOf(k: number): string {
   if (k === 0x7fff0000) return 'allow';
   if (k === 0x80000000) return 'kill';
+  if (k === 0x7fc00000) return 'tell';
   return ERRNOS[k - 0x00050000] ?? `unknown verdict 0x${k.toString(16)}`;
 }
 
-/** What becomes of the call: `allow`, `kill` or the name of its errno. */
+/** What becomes of the call: `allow`, `kill`, `tell` (who listens) or the name of its errno. */
 export function judge(filter: Buffer, call: Call): string {
   const program = decode(filter);
   const data = dataOf(call);

@@ -1,0 +1,95 @@
+/** The system calls that take a path, as far as they are heard of; x86_64. Needs nothing else: a thread that only hears loads it. */
+
+/**
+ * What a call does at a path. `enter` is a read of a directory only, `create` writes what is there or makes it, `touch` only makes it where it is missing, `make` fails
+ * where something is, `remove` takes an entry away, `replace` puts another one in its place, `change` is of what is there.
+ */
+export type Does = 'read' | 'enter' | 'write' | 'create' | 'touch' | 'make' | 'remove' | 'replace' | 'change';
+
+interface PathArgument {
+  /** Which argument holds its address. */
+  readonly path: number;
+  /** Which one the descriptor of the directory it counts from; the working directory when absent. */
+  readonly from?: number;
+  /** `open`: its flags say it. */
+  readonly does: Does | 'open';
+  /** Whether a link at its end is what is meant. */
+  readonly isLink?: true;
+}
+
+interface PathCall {
+  /** Which argument must say that paths count from the working directory. */
+  readonly from?: number;
+  /** Which argument holds the flags of an open. */
+  readonly flags?: number;
+  readonly paths: readonly PathArgument[];
+}
+
+const made = { path: 0, does: 'make', isLink: true } as const;
+const removed = { path: 0, does: 'remove', isLink: true } as const;
+const replaced = { path: 1, does: 'replace', isLink: true } as const;
+const linked = { path: 0, does: 'read', isLink: true } as const;
+const movedAt = [
+  { ...removed, path: 1, from: 0 },
+  { ...replaced, path: 3, from: 2 },
+];
+
+/** By number, x86_64. */
+export const PATH_CALLS: ReadonlyMap<number, PathCall> = new Map<number, PathCall>([
+  [2, { flags: 1, paths: [{ path: 0, does: 'open' }] }], // open
+  [257, { from: 0, flags: 2, paths: [{ path: 1, from: 0, does: 'open' }] }], // openat
+  [85, { paths: [{ path: 0, does: 'create' }] }], // creat
+  [76, { paths: [{ path: 0, does: 'change' }] }], // truncate
+  [80, { paths: [{ path: 0, does: 'enter' }] }], // chdir
+  [82, { paths: [removed, replaced] }], // rename
+  [264, { from: 0, paths: movedAt }], // renameat
+  [316, { from: 0, paths: movedAt }], // renameat2
+  [83, { paths: [made] }], // mkdir
+  [258, { from: 0, paths: [{ ...made, path: 1, from: 0 }] }], // mkdirat
+  [84, { paths: [removed] }], // rmdir
+  [86, { paths: [linked, { ...made, path: 1 }] }], // link
+  [
+    265,
+    {
+      from: 0,
+      paths: [
+        { ...linked, path: 1, from: 0 },
+        { ...made, path: 3, from: 2 },
+      ],
+    },
+  ], // linkat
+  [87, { paths: [removed] }], // unlink
+  [263, { from: 0, paths: [{ ...removed, path: 1, from: 0 }] }], // unlinkat
+  [88, { paths: [{ ...made, path: 1 }] }], // symlink
+  [266, { from: 1, paths: [{ ...made, path: 2, from: 1 }] }], // symlinkat
+  [90, { paths: [{ path: 0, does: 'change' }] }], // chmod
+  [268, { from: 0, paths: [{ path: 1, from: 0, does: 'change' }] }], // fchmodat
+]);
+
+export const O = {
+  WRONLY: 1,
+  RDWR: 2,
+  CREAT: 0x40,
+  EXCL: 0x80,
+  TRUNC: 0x200,
+  NONBLOCK: 0x800,
+  DIRECTORY: 0x10000,
+  NOFOLLOW: 0x20000,
+  PATH: 0x200000,
+};
+/** The bit of O_TMPFILE that is not O_DIRECTORY. */
+export const TMPFILE = 0x400000;
+const WRITES = O.WRONLY | O.RDWR | O.TRUNC | TMPFILE;
+/** AT_FDCWD, as the low half of an argument. */
+export const FROM_CWD = 0xffffff9c;
+
+/** What an open does, by its flags; undefined where it opens no content. */
+export function openOf(flags: number): { readonly does: Does; readonly isLink: boolean } | undefined {
+  if ((flags & O.PATH) !== 0) return undefined;
+  const isLink = (flags & O.NOFOLLOW) !== 0;
+  const writes = (flags & WRITES) !== 0;
+  const reads = (flags & O.DIRECTORY) === 0 ? 'read' : 'enter';
+  if ((flags & O.CREAT) === 0) return { does: writes ? 'write' : reads, isLink };
+  if ((flags & O.EXCL) !== 0) return { does: 'make', isLink: true };
+  return { does: writes ? 'create' : 'touch', isLink };
+}

@@ -1,0 +1,145 @@
+/** What commands meet at masks and read-only mounts is told by their calls, whatever they are called and print. */
+import { chownSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import type { Denial } from '../../src/call.ts';
+import { type Arena, beside, eachIdentity } from '../support/arena.ts';
+
+const POLICY = `tiers:
+  execute: { decision: allow, network: { allow: ["127.0.0.1:1"] } }
+rules:
+  - { id: locked, match: { write: "locked/**" }, decision: deny, reason: it is a test }
+  - { id: closed, match: { read: "vault/**" }, decision: deny, reason: it is a test }
+`;
+
+/** By commands whose words don't say it: [why, script, what is told]. */
+const MET: [name: string, script: string, told: Partial<Denial>[]][] = [
+  ['cat', 'cat .env', [{ kind: 'read', target: '.env', rule: 'no-secrets', count: 1 }]],
+  ['cat, twice', 'cat .env ./.env', [{ kind: 'read', target: '.env', count: 2 }]],
+  ['an absolute path', 'cat "$PWD/sub/../.env"', [{ kind: 'read', target: '.env' }]],
+  ['cd', 'cd sub; cat ../.env', [{ kind: 'read', target: '.env' }]],
+  ['a link', 'cat sub/soft', [{ kind: 'read', target: '.env' }]],
+  ['a link that it makes', 'ln -s ../.env sub/made; cat sub/made', [{ kind: 'read', target: '.env' }]],
+  ['/proc', 'cat /proc/self/cwd/.env', [{ kind: 'read', target: '.env' }]],
+  ['a descriptor of the shell', 'exec 3< .env', [{ kind: 'read', target: '.env' }]],
+  ['perl', 'perl -e "open F, q(<), q(.env)"', [{ kind: 'read', target: '.env' }]],
+  ['python', 'python3 -c "open(\\".env\\")"', [{ kind: 'read', target: '.env' }]],
+  ['what it waits for in the background', 'cat .env & wait', [{ kind: 'read', target: '.env' }]],
+  ['a hidden folder', 'ls vault', [{ kind: 'read', target: 'vault', rule: 'closed' }]],
+  ['what is in a hidden folder, or is not', 'cat vault/a vault/b', [{ kind: 'read', target: 'vault', count: 2 }]],
+  ['entering a hidden folder', 'cd vault', [{ kind: 'read', target: 'vault' }]],
+  ['writing what is hidden', ': > .env', [{ kind: 'write', target: '.env' }]],
+  ['a hook', 'echo x > .git/hooks/x', [{ kind: 'write', target: '.git/hooks/x' }]],
+  ['a hook, from there', 'cd .git/hooks && echo x > x', [{ kind: 'write', target: '.git/hooks/x' }]],
+  ['the configuration of git', 'echo x >> .git/config', [{ kind: 'write', target: '.git/config' }]],
+  ['what git puts there', 'echo x > .git/n; mv .git/n .git/config', [{ kind: 'write', target: '.git/config' }]],
+  [
+    'what a rule holds',
+    'echo x > locked/new; chmod 600 locked/a',
+    [
+      { kind: 'write', target: 'locked/new', rule: 'locked' },
+      { kind: 'write', target: 'locked/a', rule: 'locked' },
+    ],
+  ],
+  ['what leads to something held', 'mv .git g', [{ kind: 'write', target: '.git' }]],
+  [
+    'the system',
+    'touch /usr/x; mkdir /x; rm -f /bin/true',
+    [
+      { kind: 'write', target: '/usr/x' },
+      { kind: 'write', target: '/x' },
+      { kind: 'write', target: '/usr/bin/true' },
+    ],
+  ],
+];
+
+/** Nothing of it is refused. */
+const ALLOWED = [
+  'cat plain; ls; ls -a; ls -R sub; stat .env vault; test -e .env; echo .env vault locked',
+  'echo x > .git/COMMIT_EDITMSG; cat .git/config .git/hooks/* locked/a; ls .git/hooks locked',
+  'mkdir -p a/b/c /tmp/a "$PWD/a/b"; echo x > a/b/c/x > /tmp/x; mv a/b/c/x a/y; ln -s y a/z; echo > a/z; rm -r a /tmp/a',
+  'echo x > /dev/null; : > /dev/shm/x; echo x >/dev/stderr; cat /etc/passwd /usr/nothing /nothing/at/all',
+  'mkdir .git; mkdir vault; cd .env; echo > /nothing/at/all; rm -f /usr/nothing; cat /dev/null/x .env/x',
+  'git init -q --template= new; cd new; git -c user.name=a -c user.email=b commit -q --allow-empty -m x; git status',
+  'python3 -c "import json, os; os.makedirs(\\"p/q\\"); open(\\"p/q/r\\", \\"w\\")"; rm -r p; perl -MPOSIX -e 1',
+  'exec 9<plain; cat <&9; read -r x < plain; cat <(echo x); cat <<< x',
+];
+
+eachIdentity({ policy: POLICY }, (arena) => {
+  const at = (path: string) => join(arena.daemon.workspace, path);
+  beforeAll(() => arena.command('true'));
+  beforeEach(() => plant(arena));
+
+  async function metBy(script: string, input: object = {}): Promise<Denial[]> {
+    writeFileSync(at('run.sh'), script);
+    const result = await arena.client.call('terminal_execute', { command: 'bash run.sh', ...input } as never);
+    return result.metadata.denied ?? [];
+  }
+
+  test.each(MET)('%s is told what it met', async (_, script, told) => {
+    const denied = await metBy(script);
+    expect(denied).toEqual(told.map((it) => expect.objectContaining({ ...it, layer: 'sandbox' })));
+    for (const it of denied) expect(it.suggestion).toMatch(/person|workspace/);
+  });
+
+  test.each(ALLOWED)('nothing is told of: %s', async (script) => {
+    expect(await metBy(script)).toEqual([]);
+  });
+
+  test('nothing of a hidden folder is told by what is told of it', async () => {
+    const told = async (path: string) =>
+      JSON.stringify(await metBy(`cat vault/${path}; mkdir vault/${path}/x; cd vault/${path}`));
+    const paths = ['a', 'nothing', 'dir', 'dir/x', 'nothing/x', 'link', 'link/x', 'out'];
+    const all: string[] = [];
+    for (const path of paths) all.push(await told(path));
+    expect(new Set(all)).toEqual(new Set([all[0]]));
+  });
+
+  test('a command that is ended at its time limit tells what it met', async () => {
+    expect(await metBy('cat .env; sleep 60', { timeout: 700 })).toEqual([expect.objectContaining({ target: '.env' })]);
+  });
+
+  test('each tells its own, of many at once', async () => {
+    const targets = Array.from({ length: 8 }, (_, i) => `/usr/of-${i}`);
+    const told = await Promise.all(
+      targets.map((it) =>
+        arena.client.call('terminal_execute', { command: `x=${it.slice(1)}; for i in 1 2 3; do : > "/$x"; done` }),
+      ),
+    );
+    expect(told.map(({ metadata }) => metadata.denied?.map((it) => [it.target, it.count]))).toEqual(
+      targets.map((it) => [[it, 3]]),
+    );
+  });
+
+  test('a script of another shell, which connects as well, tells both', async () => {
+    const script = 'cat .e*; exec 3<>/dev/tcp/192.0.2.1/9';
+    const { metadata } = await arena.client.call('terminal_script', { script } as never);
+    expect(metadata.denied?.map((it) => it.target).sort()).toEqual(['.env', 'network']);
+  });
+
+  test('opens without end are told in part, and hold up nobody', async () => {
+    const seen = await beside(arena, () => arena.run({ program: 'flood-opens.pl', args: [2] }));
+    expect(seen.result.metadata.denied?.length).toBeLessThanOrEqual(64);
+    expect(seen.callMs).toBeLessThan(2000);
+    expect(await metBy('cat .env')).toHaveLength(1);
+  });
+});
+
+function plant({ daemon, identity }: Arena): void {
+  const owner = identity.daemon ?? identity.workspace;
+  for (const it of ['sub', 'new', 'vault', 'a', 'p'])
+    rmSync(join(daemon.workspace, it), { recursive: true, force: true });
+  const put = (path: string, text: string) => {
+    const whole = join(daemon.workspace, path);
+    const folder = dirname(whole);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(whole, text);
+    if (owner) for (const it of [folder, whole]) chownSync(it, owner.uid, owner.gid);
+  };
+  for (const it of ['.env', 'plain', 'sub/x', 'vault/a', 'vault/dir/x', 'locked/a', '.git/hooks/y']) put(it, 'x\n');
+  put('.git/config', '[core]\n');
+  put('.git/HEAD', 'ref: refs/heads/main\n');
+  symlinkSync('../.env', join(daemon.workspace, 'sub/soft'));
+  symlinkSync('dir', join(daemon.workspace, 'vault/link'));
+  symlinkSync('../plain', join(daemon.workspace, 'vault/out'));
+}
