@@ -204,7 +204,7 @@ export class WorkspaceTree implements AsyncDisposable {
     });
   }
 
-  /** One directory; gives those in it that were not known. */
+  /** One directory; gives those in it that were not known, or changed since they were read. */
   async #read(it: Directory): Promise<Directory[]> {
     this.#reads += 1;
     try {
@@ -220,7 +220,11 @@ export class WorkspaceTree implements AsyncDisposable {
       if ((Number(stat.mode) & 0o111) !== 0o111) await access(it.at, constants.X_OK);
       const { listing, directories } = await readNames(it.at, Number(stat.size), this.#limits.indexEntriesMax);
       it.unreadable = false;
-      return this.#replace(it, listing, directories);
+      const before = [...it.directories.values()];
+      const fresh = this.#replace(it, listing, directories);
+      // Where names came or went, one may have gone and come again: the watcher tells of it, but only soon.
+      const known = before.filter((child) => it.directories.get(child.key) === child);
+      return [...fresh, ...(await this.#changedOf(known))];
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (it === this.#root || !code) throw error;

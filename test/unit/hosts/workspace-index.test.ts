@@ -210,6 +210,21 @@ describe('after changes', () => {
     );
   });
 
+  test('a folder that was replaced by another one of its name is known at once, the kernel not having told yet', async () => {
+    // No sweep: what is found is found by looking where names came or went.
+    const index = open({ indexSweepMs: 60_000, indexUnwatchedMs: 60_000 });
+    const view = viewOf();
+    put('.git/HEAD');
+    put('.git/hooks/one');
+    await index.masks(view);
+    // Longer than a directory is looked at again for having been changed just before it was read.
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    await index.masks(view);
+    rmSync(join(workspace, '.git'), { recursive: true });
+    for (const path of ['.git/HEAD', '.git/config']) put(path);
+    expect((await index.masks(view)).readOnly).toEqual(['.git/config']);
+  });
+
   test('that the kernel tells of, and in trees that came with content, masks follow without a sweep', async () => {
     const index = open({ indexSweepMs: 3_600_000 });
     const view = viewOf(rule({ read: '**/.env' }));
