@@ -74,12 +74,13 @@ function ulimits({ bounds, rlimits }: PrologueRequest): string[] {
  * and with what its shell was started.
  */
 export const toWaitingBashArgs = (fd: number, builtFd: number): string[] => {
-  const read = `echo >&${builtFd};exec ${builtFd}>&-;while read -r -d "" -u ${fd}; do set -- "$@" "$REPLY"; done; exec ${fd}<&-; unset REPLY; SECONDS=0`;
-  const check = '[ "$1" = "$#" ] || exit 1';
-  return ['--norc', '--noprofile', '-c', `${read};${check};eval "shift 2;$2";${RUN}`, '/bin/bash'];
+  const read = `echo >&${builtFd};exec ${builtFd}>&-;mapfile -d "" -t -u ${fd};exec ${fd}<&-`;
+  const check = '[ "${MAPFILE[0]}" = "${#MAPFILE[@]}" ]&&[ "${MAPFILE[-1]}" = . ]||exit 1';
+  const take = 'set -- "${MAPFILE[@]:2:${#MAPFILE[@]}-3}";eval "unset MAPFILE;SECONDS=0;${MAPFILE[1]}"';
+  return ['--norc', '--noprofile', '-c', `${read};${check};${take};${RUN}`, '/bin/bash'];
 };
 
-/** bash reads them byte by byte, and takes a longer list for each. */
+/** bash reads them byte by byte. */
 const WORDS_BYTES_MAX = 8 * 1024;
 const WORDS_MAX = 100;
 
@@ -88,6 +89,7 @@ export function toWords(request: PrologueRequest): Buffer | undefined {
   const { prologue, run, words } = partsOf(request);
   // A program takes the place of bash before that runs a command line.
   const first = run === RUN ? prologue : `${prologue};${run};exit`;
-  const bytes = Buffer.from([`${words.length + 2}`, first, ...words].map((it) => `${it}\0`).join(''));
+  // The last one is no part of it: a word that is cut off is one to bash.
+  const bytes = Buffer.from([`${words.length + 3}`, first, ...words, '.'].map((it) => `${it}\0`).join(''));
   return words.length > WORDS_MAX || bytes.length > WORDS_BYTES_MAX ? undefined : bytes;
 }

@@ -56,7 +56,7 @@ describe('a host that is killed', () => {
     await using client = await daemon.connect();
     const { metadata } = await client.call('terminal_execute', { command: 'true' });
     const host = metadata.hostPid as number;
-    const bashes = () => processesWith('while read -r -d');
+    const bashes = () => processesWith('mapfile -d "" -t -u');
     // bubblewrap, its init, and bash in it.
     const waiting = () => {
       const all = bashes();

@@ -343,7 +343,10 @@ async function endAfter(words: string) {
 test('it runs nothing where whoever began it dies before, or in the middle of, telling it its command', async () => {
   const ran = { code: 0, said: 'ran\n' };
   const nothing = { code: 1, said: '' };
-  expect(await endAfter('3\0:\0echo ran\0')).toEqual(ran);
-  for (const words of ['', '3', '3\0', '3\0:', '3\0:\0', '3\0:\0echo ran', '3\0echo ran\0'])
+  const words = '4\0:\0echo ran\0.\0';
+  expect(await endAfter(words)).toEqual(ran);
+  // Of the last word a NUL may be missing, not a letter.
+  const cut = Array.from({ length: words.length - 2 }, (_, length) => words.slice(0, length));
+  for (const words of [...cut, '3\0:\0echo ran\0', '4\0:\0echo ran\0,\0', '0\0', '1\0.\0'])
     expect(await endAfter(words), words).toEqual(nothing);
 });
