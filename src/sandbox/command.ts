@@ -179,7 +179,7 @@ export async function runCommand(
 }
 
 /** Most commands take less, and would wait for this thread while it forks; a longer one needs little of it. */
-const SHORT_MS = 5;
+const SHORT_MS = 15;
 
 /** At once where nobody has to be waited for. */
 function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun | Promise<Begun> {

@@ -23,12 +23,19 @@ import {
  */
 const QUIET_MS = 50;
 
+/** Commands, and those of git's tools, which see a read-only workspace, take turns. */
+const KINDS_MAX = 2;
+
+interface Kind {
+  readonly parts: Parts;
+  begun: Waiting | undefined;
+}
+
 export class WaitingSandbox {
   readonly #setup: CommandSetup;
   readonly #powers: Powers;
-  /** Of the last command: the next one is likely to be like it. */
-  #parts: Parts | undefined;
-  #begun: Waiting | undefined;
+  /** Of the last commands, the newest first: the next one is likely to be like one of them. */
+  #kinds: Kind[] = [];
   #timer: Timer | undefined;
 
   constructor(setup: CommandSetup, powers: Powers) {
@@ -45,52 +52,70 @@ export class WaitingSandbox {
     // Those are few, and would leave another kind of sandbox for the many that are not like them.
     if (!words) return undefined;
     const { cwd, workspace, readOnly, masks, bounds } = request;
-    this.#parts = { cwd, workspace, masks, bounds, ...(readOnly !== undefined && { readOnly }) };
-    const begun = this.#begun;
+    const kind = this.#kindOf({ cwd, workspace, masks, bounds, ...(readOnly !== undefined && { readOnly }) });
+    const { begun } = kind;
     if (!begun || !isDeepStrictEqual(begun.shape, shape)) return undefined;
-    this.#begun = undefined;
+    kind.begun = undefined;
     return begun.isBuilt ? tell(begun, words) : tellOnceBuilt(begun, words, request.signal);
   }
 
   /** Builds the next one in a while, instead of when that was said before; where it hides something, not before it has been quiet. */
   prepareIn(delayMs: number): void {
     this.#timer?.cancel();
-    const hides = this.#parts !== undefined && this.#parts.masks.hidden.length > 0;
+    const hides = this.#kinds.some(({ parts }) => parts.masks.hidden.length > 0);
     this.#timer = this.#powers.after(hides ? Math.max(delayMs, QUIET_MS) : delayMs, () => this.prepare());
   }
 
-  /** Builds the next one, unless it waits already. It takes some milliseconds, in which this thread does nothing else. */
+  /** Builds what does not wait already. It takes a millisecond or two, in which this thread does nothing else. */
   prepare(): void {
     this.#timer?.cancel();
-    if (!this.#parts) return;
-    let begun: Waiting;
-    try {
-      const shape = shapeOf(this.#parts, this.#setup);
-      const old = this.#begun;
-      if (old && isDeepStrictEqual(old.shape, shape) && (!old.isBuilt || isMasked(old))) return;
-      this[Symbol.dispose]();
-      if (!isSettled(shape, this.#powers.now())) return;
-      begun = beginWaiting(shape, this.#setup, this.#powers);
-    } catch {
-      return; // SANDBOX_UNAVAILABLE, EMFILE: the next command tries again, and says why not.
+    for (const kind of this.#kinds) {
+      try {
+        this.#build(kind);
+      } catch {
+        // SANDBOX_UNAVAILABLE, EMFILE: the next command tries again, and says why not.
+      }
     }
-    for (const event of ['exit', 'error']) begun.child.once(event, () => this.#drop(begun));
-    begun.admitted.catch(() => this.#drop(begun));
-    if (begun.child.pid === undefined) begun[Symbol.dispose]();
-    else this.#begun = begun;
   }
 
-  /** Ends the one that waits. */
+  /** Ends those that wait. */
   [Symbol.dispose](): void {
     this.#timer?.cancel();
-    if (this.#begun) this.#drop(this.#begun);
+    for (const kind of this.#kinds) drop(kind);
   }
 
-  #drop(begun: Waiting): void {
-    if (this.#begun !== begun) return;
-    this.#begun = undefined;
-    end(begun);
+  /** The newest from now on. */
+  #kindOf(parts: Parts): Kind {
+    const known = this.#kinds.find((it) => isDeepStrictEqual(it.parts, parts));
+    const kind = known ?? { parts, begun: undefined };
+    const all = [kind, ...this.#kinds.filter((it) => it !== known)];
+    for (const old of all.splice(KINDS_MAX)) drop(old);
+    this.#kinds = all;
+    return kind;
   }
+
+  #build(kind: Kind): void {
+    const shape = shapeOf(kind.parts, this.#setup);
+    const old = kind.begun;
+    if (old && isDeepStrictEqual(old.shape, shape) && (!old.isBuilt || isMasked(old))) return;
+    drop(kind);
+    // Without its directory it would not come up, again and again.
+    if (shape.cwdIs === '' || !isSettled(shape, this.#powers.now())) return;
+    const begun = beginWaiting(shape, this.#setup, this.#powers);
+    const lose = () => {
+      if (kind.begun === begun) drop(kind);
+    };
+    for (const event of ['exit', 'error']) begun.child.once(event, lose);
+    begun.admitted.catch(lose);
+    if (begun.child.pid === undefined) begun[Symbol.dispose]();
+    else kind.begun = begun;
+  }
+}
+
+function drop(kind: Kind): void {
+  const { begun } = kind;
+  kind.begun = undefined;
+  if (begun) end(begun);
 }
 
 /** Undefined, and it is ended, where a mask of it is gone. */
