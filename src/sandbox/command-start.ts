@@ -142,23 +142,11 @@ export function isMasked({ status, shape }: Begun): boolean {
   return points !== undefined && shape.masks.every(({ path }) => points.has(path));
 }
 
-const SETTLED_MS = 100;
-
 /**
- * Whether nobody is changing what a sandbox masks. Where what it hides is gone when it is mounted over, bubblewrap makes it, empty: what
- * a person removes at that moment would be there again. Folders that are not hidden change with all that is in them.
+ * Whether it is never built ahead: what it hides and somebody removes meanwhile would be there again, empty, since bubblewrap makes what
+ * it is to mount on. At a command's start that is as old as masks are; right after an answer is when people remove things.
  */
-export const isSettled = ({ masks }: Shape, nowMs: number): boolean =>
-  masks.every(({ kind, path }) => changedMs(path, kind === 'hidden') + SETTLED_MS < nowMs);
-
-function changedMs(path: string, isHidden: boolean): number {
-  try {
-    const stat = lstatSync(path);
-    return stat.isDirectory() && !isHidden ? 0 : stat.ctimeMs;
-  } catch {
-    return Number.POSITIVE_INFINITY; // ENOENT: it is being removed.
-  }
-}
+export const hides = ({ masks }: Shape): boolean => masks.some(({ kind }) => kind === 'hidden');
 
 /** Builds one for a command, which begins at once. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
 export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {

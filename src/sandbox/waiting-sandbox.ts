@@ -8,20 +8,14 @@ import type { CommandRequest, CommandSetup } from './command.ts';
 import {
   type Begun,
   beginWaiting,
+  hides,
   isMasked,
-  isSettled,
   lateWordsOf,
   type Parts,
   type Shape,
   shapeOf,
   type Waiting,
 } from './command-start.ts';
-
-/**
- * What is hidden and removed while a sandbox is built is there again, empty: bubblewrap makes what it is to mount on. Right after an
- * answer is when somebody removes things.
- */
-const QUIET_MS = 50;
 
 /** Commands, and those of git's tools, which see a read-only workspace, take turns. */
 const KINDS_MAX = 2;
@@ -59,11 +53,10 @@ export class WaitingSandbox {
     return begun.isBuilt ? tell(begun, words) : tellOnceBuilt(begun, words, request.signal);
   }
 
-  /** Builds the next one in a while, instead of when that was said before; where it hides something, not before it has been quiet. */
+  /** Builds the next one in a while, instead of when that was said before. */
   prepareIn(delayMs: number): void {
     this.#timer?.cancel();
-    const hides = this.#kinds.some(({ parts }) => parts.masks.hidden.length > 0);
-    this.#timer = this.#powers.after(hides ? Math.max(delayMs, QUIET_MS) : delayMs, () => this.prepare());
+    this.#timer = this.#powers.after(delayMs, () => this.prepare());
   }
 
   /** Builds what does not wait already. It takes a millisecond or two, in which this thread does nothing else. */
@@ -100,7 +93,7 @@ export class WaitingSandbox {
     if (old && isDeepStrictEqual(old.shape, shape) && (!old.isBuilt || isMasked(old))) return;
     drop(kind);
     // Without its directory it would not come up, again and again.
-    if (shape.cwdIs === '' || !isSettled(shape, this.#powers.now())) return;
+    if (shape.cwdIs === '' || hides(shape)) return;
     const begun = beginWaiting(shape, this.#setup, this.#powers);
     const lose = () => {
       if (kind.begun === begun) drop(kind);

@@ -119,7 +119,8 @@ eachIdentity({ policy: POLICY }, (arena) => {
 
   test('opens without end are told in part, and hold up nobody', async () => {
     const seen = await beside(arena, () => arena.run({ program: 'flood-opens.pl', args: [2] }));
-    expect(seen.result.metadata.denied?.length).toBeLessThanOrEqual(64);
+    // None, where the thread that hears of them did not come to tell in time.
+    expect(seen.result.metadata.denied?.length ?? 0).toBeLessThanOrEqual(64);
     expect(seen.callMs).toBeLessThan(2000);
     expect(await metBy('cat .env')).toHaveLength(1);
   });
