@@ -178,7 +178,7 @@ export async function runCommand(
   }
 }
 
-/** Most commands take less, and would wait for this thread while it forks; a longer one needs little of it. */
+/** Most commands take less, and would share processors and this thread with what builds the next sandbox; a longer one needs little of it. */
 const SHORT_MS = 15;
 
 /** At once where nobody has to be waited for. */

@@ -1,5 +1,5 @@
 /**
- * A sandbox for the next command, built while the one before it runs: forking, and bubblewrap's building, are four fifths of what a
+ * A sandbox for the next command, built when the one before it is over: what starts bubblewrap, and what that builds, are four fifths of what a
  * short command takes. Nothing of any command has been in it. Where its line ends before all words of one came, it runs none, and ends.
  */
 import { isDeepStrictEqual } from 'node:util';
