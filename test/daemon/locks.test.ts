@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { startDaemon } from '../support/daemon.ts';
+import { startDaemon, until } from '../support/daemon.ts';
 
 /** Fails while another of its kind is at work. */
 const ALONE = 'mkdir busy || exit 9; sleep 0.2; rmdir busy';
@@ -52,6 +52,8 @@ test('a session whose calls wait for many paths is told so, and leaves room for 
   await using greedy = await daemon.connect();
   await using other = await daemon.connect();
   const command = greedy.call('terminal_execute', { command: 'sleep 1 > log.txt' });
+  // It holds the path; before, a write of the flood might.
+  await until(() => existsSync(join(daemon.workspace, 'log.txt')));
   const flood = Array.from({ length: 30 }, (_, i) => greedy.call('file_write', { path: 'log.txt', content: `${i}` }));
   const late = other.call('file_write', { path: 'log.txt', content: 'other' });
   const refused = (await Promise.all(flood)).filter((it) => !it.success && it.error.code === 'QUEUE_FULL');
