@@ -5,7 +5,7 @@ import type { JobUsage } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import type { Powers } from '../src/powers.ts';
 import { type CommandOutcome, type CommandRequest, type CommandSetup, runCommand } from '../src/sandbox/command.ts';
-import { hasWalls, type MetOften } from '../src/sandbox/path-evidence.ts';
+import type { MetOften } from '../src/sandbox/path-evidence.ts';
 import type { Exceeded } from '../src/sandbox/watchdog.ts';
 import type { CommandResult, ProgramResult } from '../src/tools/tool.ts';
 
@@ -61,7 +61,7 @@ export class Commands {
     const { command: setup, powers } = this.#options;
     // Without bounds there would be no end to what it takes.
     if (!setup || !request.bounds) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
-    if (setup.paths && hasWalls(request)) await setup.paths.ready();
+    if (setup.paths && !request.readOnly) await setup.paths.ready();
     const outcome = await runCommand(request, setup, powers);
     const met = outcome.met.map((it) => this.#options.toDenial(it));
     this.#count({ ...outcome, denied: [...outcome.denied, ...met] });

@@ -1,7 +1,8 @@
 /** What one command met, of the calls on paths that are heard of: bounded, whatever it opens. */
+import { changesNothing } from '../src/sandbox/path-calls.ts';
 import type { MetOften } from '../src/sandbox/path-evidence.ts';
 import type { Listener, Notice } from '../src/sandbox/path-notices.ts';
-import { type Attempt, changesNothing, type Met, WallMap, type Walls } from '../src/sandbox/path-walls.ts';
+import { type Attempt, type Met, WallMap, type Walls } from '../src/sandbox/path-walls.ts';
 
 /** Calls whose paths are read; of a command that makes more, those that come later are only let go on. */
 const NOTICES_MAX = 100_000;
@@ -40,19 +41,16 @@ export class PathLog implements Listener {
     return [...this.#met.values()];
   }
 
-  choose(
-    { does, path: written, isLink, pid }: Notice,
-    cwdOf: (pid: number) => string | undefined,
-  ): Attempt | undefined {
+  choose({ does, path: written, isLink, base: baseOf }: Notice): Attempt | undefined {
     const walls = this.#walls;
     const path = ofItself(written);
     // Nobody works in a directory that is hidden, so that a relative path that is read has to name it.
     const isRead = changesNothing(does);
     const isSuspect = isRead && walls.mayMeet(does, path);
     if (isRead && !isSuspect && !this.#mayFollow(path)) return undefined;
-    const cwd = path.startsWith('/') ? '' : cwdOf(pid);
-    if (cwd === undefined) return undefined;
-    const whole = cwd === '' ? path : `${cwd}/${path}`;
+    const base = path.startsWith('/') ? '' : baseOf();
+    if (base === undefined) return undefined;
+    const whole = base === '' ? path : `${base}/${path}`;
     const mayMeet = isSuspect || (!isRead && walls.mayMeet(does, whole));
     if (whole.length > CHARS_MAX || (!mayMeet && !this.#mayFollow(whole))) return undefined;
     const attempt = { does, path: whole, isLink };

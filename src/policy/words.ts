@@ -93,7 +93,8 @@ function unescaped(raw: string): Atom[] {
   if (!raw.includes('\\')) return [{ kind: 'plain', text: raw }];
   return (raw.match(/\\[\s\S]?|[^\\]+/g) ?? []).flatMap((it): Atom[] => {
     if (it === '\\\n') return [];
-    if (it === '\\') return [{ kind: 'quoted', text: it }];
+    // At the script's end: a backslash, or nothing, by how many escaped line ends were before it.
+    if (it === '\\') return [{ kind: 'dynamic', text: '' }];
     return [it.startsWith('\\') ? { kind: 'quoted', text: it.slice(1) } : { kind: 'plain', text: it }];
   });
 }

@@ -16,7 +16,7 @@ import { Status } from './command-status.ts';
 import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
 import { guard, maskMounts, onDisk } from './masks.ts';
 import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
-import { hasWalls, type PathRun } from './path-evidence.ts';
+import type { PathRun } from './path-evidence.ts';
 import type { Walls } from './path-walls.ts';
 import { mountPointsOf } from './proc.ts';
 import { COMPUTED, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
@@ -44,7 +44,7 @@ export function shapeOf(
   const { workspace, readOnly = false, bounds, cwd } = request;
   const found = onDisk(guard(request.masks, workspace, guarded), workspace);
   const mounts = maskMounts(found, workspace, !readOnly);
-  const isHeard = paths?.isOn === true && hasWalls({ masks: found, readOnly });
+  const isHeard = paths?.isOn === true && !readOnly;
   return {
     ...{ bounds, cwd, cwdIs: identityOf(cwd) },
     // Over the writable one: a remount would leave mounts below it as they are.

@@ -6,6 +6,8 @@
  */
 export type Does = 'read' | 'enter' | 'write' | 'create' | 'touch' | 'make' | 'remove' | 'replace' | 'change';
 
+export const changesNothing = (does: Does): boolean => does === 'read' || does === 'enter';
+
 interface PathArgument {
   /** Which argument holds its address. */
   readonly path: number;
@@ -15,11 +17,11 @@ interface PathArgument {
   readonly does: Does | 'open';
   /** Whether a link at its end is what is meant. */
   readonly isLink?: true;
+  /** Which argument holds flags that may say so. */
+  readonly flags?: number;
 }
 
 interface PathCall {
-  /** Which argument must say that paths count from the working directory. */
-  readonly from?: number;
   /** Which argument holds the flags of an open. */
   readonly flags?: number;
   readonly paths: readonly PathArgument[];
@@ -29,42 +31,61 @@ const made = { path: 0, does: 'make', isLink: true } as const;
 const removed = { path: 0, does: 'remove', isLink: true } as const;
 const replaced = { path: 1, does: 'replace', isLink: true } as const;
 const linked = { path: 0, does: 'read', isLink: true } as const;
+const changed = { path: 0, does: 'change' } as const;
+const at = { path: 1, from: 0 } as const;
 const movedAt = [
-  { ...removed, path: 1, from: 0 },
+  { ...removed, ...at },
   { ...replaced, path: 3, from: 2 },
 ];
 
-/** By number, x86_64. */
+/** By number, x86_64. Those that the first filter refuses are left out (openat2, execveat). */
 export const PATH_CALLS: ReadonlyMap<number, PathCall> = new Map<number, PathCall>([
   [2, { flags: 1, paths: [{ path: 0, does: 'open' }] }], // open
-  [257, { from: 0, flags: 2, paths: [{ path: 1, from: 0, does: 'open' }] }], // openat
+  [257, { flags: 2, paths: [{ ...at, does: 'open' }] }], // openat
   [85, { paths: [{ path: 0, does: 'create' }] }], // creat
-  [76, { paths: [{ path: 0, does: 'change' }] }], // truncate
+  [59, { paths: [{ path: 0, does: 'read' }] }], // execve
+  [76, { paths: [changed] }], // truncate
   [80, { paths: [{ path: 0, does: 'enter' }] }], // chdir
   [82, { paths: [removed, replaced] }], // rename
-  [264, { from: 0, paths: movedAt }], // renameat
-  [316, { from: 0, paths: movedAt }], // renameat2
+  [264, { paths: movedAt }], // renameat
+  [316, { paths: movedAt }], // renameat2
   [83, { paths: [made] }], // mkdir
-  [258, { from: 0, paths: [{ ...made, path: 1, from: 0 }] }], // mkdirat
+  [258, { paths: [{ ...made, ...at }] }], // mkdirat
+  [133, { paths: [made] }], // mknod
+  [259, { paths: [{ ...made, ...at }] }], // mknodat
   [84, { paths: [removed] }], // rmdir
   [86, { paths: [linked, { ...made, path: 1 }] }], // link
   [
     265,
     {
-      from: 0,
       paths: [
-        { ...linked, path: 1, from: 0 },
+        { ...linked, ...at },
         { ...made, path: 3, from: 2 },
       ],
     },
   ], // linkat
   [87, { paths: [removed] }], // unlink
-  [263, { from: 0, paths: [{ ...removed, path: 1, from: 0 }] }], // unlinkat
+  [263, { paths: [{ ...removed, ...at }] }], // unlinkat
   [88, { paths: [{ ...made, path: 1 }] }], // symlink
-  [266, { from: 1, paths: [{ ...made, path: 2, from: 1 }] }], // symlinkat
-  [90, { paths: [{ path: 0, does: 'change' }] }], // chmod
-  [268, { from: 0, paths: [{ path: 1, from: 0, does: 'change' }] }], // fchmodat
+  [266, { paths: [{ ...made, path: 2, from: 1 }] }], // symlinkat
+  [90, { paths: [changed] }], // chmod
+  [268, { paths: [{ ...changed, ...at }] }], // fchmodat
+  [452, { paths: [{ ...changed, ...at, flags: 3 }] }], // fchmodat2
+  [92, { paths: [changed] }], // chown
+  [94, { paths: [{ ...changed, isLink: true }] }], // lchown
+  [260, { paths: [{ ...changed, ...at, flags: 4 }] }], // fchownat
+  [132, { paths: [changed] }], // utime
+  [235, { paths: [changed] }], // utimes
+  [261, { paths: [{ ...changed, ...at }] }], // futimesat
+  [280, { paths: [{ ...changed, ...at, flags: 3 }] }], // utimensat
 ]);
+
+/** AT_SYMLINK_NOFOLLOW, of calls that take such flags. */
+export const OF_LINK = 0x100;
+
+/** Whether a call changes nothing, so that it is refused only by what is hidden. */
+export const readsOnly = ({ paths }: PathCall): boolean =>
+  paths.every(({ does }) => does !== 'open' && changesNothing(does));
 
 export const O = {
   WRONLY: 1,

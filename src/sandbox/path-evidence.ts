@@ -1,19 +1,11 @@
 /** What commands met at masks and read-only mounts, as somebody tells who hears of their calls on paths (decision 0015). */
-import type { CommandRequest } from './command.ts';
 import type { Met, Walls } from './path-walls.ts';
-
-/**
- * Whether a command has walls of its own that it may run into. Of others nothing is heard, at no cost, not even that the system
- * is read-only; nor of those of tools that only read, which know what they asked for.
- */
-export const hasWalls = ({ masks, readOnly = false }: Pick<CommandRequest, 'masks' | 'readOnly'>): boolean =>
-  !readOnly && masks.hidden.length + masks.readOnly.length + masks.pinned.length > 0;
 
 export interface MetOften extends Met {
   readonly count: number;
 }
 
-/** Of all commands of a host. */
+/** Of all commands of a host, except those of tools that only read, which know themselves what is hidden from them. */
 export interface PathEvidence {
   /** Whether this machine tells of calls. Until that is known, commands begin without. */
   readonly isOn: boolean;

@@ -1,11 +1,8 @@
 /**
  * A second filter of a command, which decides nothing: the calls that take a path are told to the host and then go on as if it
  * were not there (decision 0015). What the first filter refuses, it refuses before anybody is told.
- *
- * Only paths that count from the working directory, or are absolute: those below an open directory come from programs that walk
- * whole trees (`grep -r`, `rm -r`, `find`), each file of which would wait for us.
  */
-import { FROM_CWD, O, PATH_CALLS, TMPFILE } from './path-calls.ts';
+import { O, PATH_CALLS, readsOnly, TMPFILE } from './path-calls.ts';
 import {
   ALLOW,
   ARCH_OFFSET,
@@ -31,12 +28,11 @@ const toldOpen = (flags: number, reads: boolean): Block => [
   ...(reads ? TELL : ALLOW),
 ];
 
-/** As `struct sock_filter[]`; `reads`: opens that change nothing are told of, too. */
+/** As `struct sock_filter[]`; `reads`: calls that change nothing are told of, too. */
 export function pathFilter({ reads }: { readonly reads: boolean }): Buffer {
-  const rules = [...PATH_CALLS].map(([call, { from, flags }]): Block => {
-    const told = flags === undefined ? TELL : toldOpen(flags, reads);
-    const body = from === undefined ? told : [...loadArg(from), ...ifOneOf([FROM_CWD], told), ...ALLOW];
-    return ifOneOf([call], body);
+  const rules = [...PATH_CALLS].map(([number, call]): Block => {
+    if (!reads && readsOnly(call)) return [];
+    return ifOneOf([number], call.flags === undefined ? TELL : toldOpen(call.flags, reads));
   });
   return assemble([
     ...load(ARCH_OFFSET),

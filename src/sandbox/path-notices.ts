@@ -6,7 +6,7 @@
  */
 import { closeSync, openSync, readlinkSync } from 'node:fs';
 import { addressOf, loadNative } from '../native.ts';
-import { FROM_CWD, openOf, PATH_CALLS } from './path-calls.ts';
+import { FROM_CWD, OF_LINK, openOf, PATH_CALLS } from './path-calls.ts';
 import { GREETING_BYTES, tokenOf } from './path-greeting.ts';
 import type { Attempt } from './path-walls.ts';
 
@@ -42,13 +42,16 @@ export function openLine(): readonly [ours: number, theirs: number] | undefined 
 
 /** A call on a path. */
 export interface Notice extends Attempt {
-  readonly pid: number;
+  /** As it was written. */
+  readonly path: string;
+  /** From where a relative path counts, for as long as the call waits; undefined where that is gone, or is no directory. */
+  readonly base: () => string | undefined;
 }
 
 /** Who hears of the calls of one command. */
 export interface Listener {
-  /** Before a call goes on: what of it is to be looked at afterwards. Relative paths are as they were written. */
-  choose(notice: Notice, cwdOf: (pid: number) => string | undefined): Attempt | undefined;
+  /** Before a call goes on: what of it is to be looked at afterwards. */
+  choose(notice: Notice): Attempt | undefined;
   /** When it goes on. */
   look(attempt: Attempt): void;
   /** Whether paths are still read. */
@@ -199,11 +202,13 @@ export class PathNotices {
     const open = call.flags === undefined ? undefined : openOf(low(notice, call.flags));
     const pid = notice.readUInt32LE(8);
     const chosen: Attempt[] = [];
-    for (const { path: at, from, does: asked, isLink = false } of call.paths) {
-      if (from !== undefined && low(notice, from) !== FROM_CWD) continue;
-      const what = asked === 'open' ? open : { does: asked, isLink };
+    for (const { path: at, from, does: asked, isLink = false, flags } of call.paths) {
+      const isNamed = isLink || (flags !== undefined && (low(notice, flags) & OF_LINK) !== 0);
+      const what = asked === 'open' ? open : { does: asked, isLink: isNamed };
       const path = what && this.#textAt(memories, pid, notice.readBigUInt64LE(argumentAt(at)));
-      const it = path && listener.choose({ ...what, path, pid }, cwdOf);
+      if (!path) continue;
+      const fd = from === undefined || path.startsWith('/') ? FROM_CWD : low(notice, from);
+      const it = listener.choose({ ...what, path, base: () => baseOf(pid, fd) });
       if (it) chosen.push(it);
     }
     return chosen;
@@ -273,10 +278,11 @@ class Incoming {
 const argumentAt = (index: number): number => 32 + 8 * index;
 const low = (notice: Buffer, index: number): number => notice.readUInt32LE(argumentAt(index));
 
-function cwdOf(pid: number): string | undefined {
+function baseOf(pid: number, fd: number): string | undefined {
   try {
-    return readlinkSync(`/proc/${pid}/cwd`);
+    const path = readlinkSync(`/proc/${pid}/${fd === FROM_CWD ? 'cwd' : `fd/${fd}`}`);
+    return path.startsWith('/') ? path : undefined; // `pipe:[1]`.
   } catch {
-    return undefined; // ENOENT: it is gone.
+    return undefined; // ENOENT: it is gone, or was none.
   }
 }

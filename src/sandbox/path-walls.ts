@@ -5,7 +5,7 @@
 import { lstatSync, readlinkSync, type Stats } from 'node:fs';
 import { basename } from 'node:path';
 import type { Masks } from './masks.ts';
-import type { Does } from './path-calls.ts';
+import { changesNothing, type Does } from './path-calls.ts';
 
 export interface Walls {
   /** Absolute, without links. */
@@ -180,8 +180,6 @@ function hiddenMet(does: Does, { path, hidden }: Place): Met | undefined {
   if (does === 'enter' && hidden === 'file') return undefined; // ENOTDIR.
   return { kind: changesNothing(does) ? 'read' : 'write', path, wall: 'hidden' };
 }
-
-export const changesNothing = (does: Does): boolean => does === 'read' || does === 'enter';
 
 /** On a read-only mount. Not of what is no file: devices and pipes are written there. */
 function isRefused(does: Does, type: FileType | undefined): boolean {

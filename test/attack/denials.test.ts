@@ -24,9 +24,42 @@ const MET: [name: string, script: string, told: Partial<Denial>[]][] = [
   ['a descriptor of the shell', 'exec 3< .env', [{ kind: 'read', target: '.env' }]],
   ['perl', 'perl -e "open F, q(<), q(.env)"', [{ kind: 'read', target: '.env' }]],
   ['python', 'python3 -c "open(\\".env\\")"', [{ kind: 'read', target: '.env' }]],
+  [
+    'a search of a whole tree',
+    'grep -r nothing .',
+    [
+      { kind: 'read', target: '.env' },
+      { kind: 'read', target: 'vault' },
+    ],
+  ],
+  [
+    // A device is made anew, or left out, and not opened.
+    'a copy of a whole tree, and an archive',
+    'cp -r . /tmp/copy; tar cf /dev/null .',
+    [{ kind: 'read', target: 'vault', count: 2 }],
+  ],
+  ['find', 'find . -name x', [{ kind: 'read', target: 'vault' }]],
+  [
+    'an open directory',
+    'python3 -c "import os; os.open(\\".env\\", 0, dir_fd=os.open(\\".\\", 0))"',
+    [{ kind: 'read', target: '.env' }],
+  ],
+  [
+    'running it',
+    './.env; vault/a',
+    [
+      { kind: 'read', target: '.env' },
+      { kind: 'read', target: 'vault' },
+    ],
+  ],
   ['what it waits for in the background', 'cat .env & wait', [{ kind: 'read', target: '.env' }]],
   ['a hidden folder', 'ls vault', [{ kind: 'read', target: 'vault', rule: 'closed' }]],
   ['what is in a hidden folder, or is not', 'cat vault/a vault/b', [{ kind: 'read', target: 'vault', count: 2 }]],
+  [
+    'changing what is hidden',
+    'perl -e "utime(1, 1, q(.env)) and print 1"; chown 1:1 .env && echo 1; chmod 600 .env && echo 1; mv .env x && echo 1',
+    [{ kind: 'write', target: '.env', count: 4 }],
+  ],
   ['entering a hidden folder', 'cd vault', [{ kind: 'read', target: 'vault' }]],
   ['writing what is hidden', ': > .env', [{ kind: 'write', target: '.env' }]],
   ['a hook', 'echo x > .git/hooks/x', [{ kind: 'write', target: '.git/hooks/x' }]],
@@ -39,6 +72,17 @@ const MET: [name: string, script: string, told: Partial<Denial>[]][] = [
     [
       { kind: 'write', target: 'locked/new', rule: 'locked' },
       { kind: 'write', target: 'locked/a', rule: 'locked' },
+    ],
+  ],
+  ['removing a whole tree', 'rm -rf locked', [{ kind: 'write', target: 'locked/a', rule: 'locked' }]],
+  [
+    'its times, its owner, and a pipe beside it',
+    'perl -e "utime 1, 1, q(locked/a)"; chown 1:1 .git/config; mkfifo locked/pipe; python3 -c "import os; os.utime(\\".git/hooks/y\\")"',
+    [
+      { kind: 'write', target: 'locked/a' },
+      { kind: 'write', target: '.git/config' },
+      { kind: 'write', target: 'locked/pipe' },
+      { kind: 'write', target: '.git/hooks/y' },
     ],
   ],
   ['what leads to something held', 'mv .git g', [{ kind: 'write', target: '.git' }]],
@@ -62,6 +106,8 @@ const ALLOWED = [
   'mkdir .git; mkdir vault; cd .env; echo > /nothing/at/all; rm -f /usr/nothing; cat /dev/null/x .env/x',
   'git init -q --template= new; cd new; git -c user.name=a -c user.email=b commit -q --allow-empty -m x; git status',
   'python3 -c "import json, os; os.makedirs(\\"p/q\\"); open(\\"p/q/r\\", \\"w\\")"; rm -r p; perl -MPOSIX -e 1',
+  'grep -r x sub new plain .git; find sub -type f; cp -r sub c; tar cf c.tar sub; touch -d 2001-01-01 c.tar c; chown -h "$(id -u)" c; rm -r c c.tar',
+  'ln -s /usr/nothing dangling; touch -hd 2001-01-01 dangling; chown -h "$(id -u)" dangling; mv dangling new; rm new/dangling',
   'exec 9<plain; cat <&9; read -r x < plain; cat <(echo x); cat <<< x',
 ];
 
@@ -93,6 +139,15 @@ eachIdentity({ policy: POLICY }, (arena) => {
     const all: string[] = [];
     for (const path of paths) all.push(await told(path));
     expect(new Set(all)).toEqual(new Set([all[0]]));
+  });
+
+  test('a workspace in which nothing is hidden or held tells of the system', async () => {
+    for (const it of ['.env', '.git', 'vault', 'locked', 'sub']) rmSync(at(it), { recursive: true });
+    const denied = await metBy('touch /usr/x; cat plain > copy; rm -r copy; cd /usr && mkdir y');
+    expect(denied.map((it) => [it.kind, it.target])).toEqual([
+      ['write', '/usr/x'],
+      ['write', '/usr/y'],
+    ]);
   });
 
   test('a command that is ended at its time limit tells what it met', async () => {

@@ -29,6 +29,10 @@ describe('words', () => {
     expect(words(`a x='b':~ x="b":~/c ~"b":~`)).toEqual(['a', undefined, undefined, undefined]);
     expect(words(`a x='b:'c x="~"`)).toEqual(['a', 'x=b:c', 'x=~']);
   });
+  test('that end with a backslash at the end of all are left to the shell', () => {
+    expect(words('rm a\\\n\\\n\\')).toEqual(['rm', undefined]);
+    expect(words('rm a\\')).toEqual(['rm', undefined]);
+  });
   test('of braces that are too many are left to the shell', () => {
     expect(words(`a ${'{b,c}'.repeat(12)} {1..9..2}`)).toEqual(['a', undefined, undefined]);
   });
