@@ -253,7 +253,7 @@ export class WorkerContext implements ToolContext {
     }
     const checked = this.command({ ...request, env: { ...request.env }, command: program });
     const { onOutput: _, ...rest } = checked as unknown as CommandRequest;
-    return this.#commands.program({ ...rest, argv: [path, ...args], captureBytes: bytesMax });
+    return this.#commands.program({ ...rest, asOwner: true, argv: [path, ...args], captureBytes: bytesMax });
   }
 
   refusedBelow(path: string, kind: 'read' | 'write' = 'read'): (path: string) => boolean {

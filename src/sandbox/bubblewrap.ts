@@ -64,6 +64,12 @@ export function toBwrapArgs(profile: Profile): string[] {
   ];
 }
 
+const IDS = ['--uid', '--gid'];
+
+/** The same arguments for a program that is shown as root where the workspace is root's: without any of root's rights. */
+export const asOwner = (args: readonly string[]): string[] =>
+  args.map((it, i) => (IDS.includes(args[i - 1] as string) ? '0' : it));
+
 /** One mount as bwrap's arguments. */
 export function toArgs(mount: Mount): string[] {
   switch (mount.kind) {

@@ -9,7 +9,7 @@ import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds } from '../limits.ts';
 import type { Powers, StartOptions } from '../powers.ts';
-import { COMMAND_STATUS_FD, type Cover, toArgs } from './bubblewrap.ts';
+import { asOwner, COMMAND_STATUS_FD, type Cover, toArgs } from './bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
 import { Status } from './command-status.ts';
@@ -22,7 +22,7 @@ import { mountPointsOf } from './proc.ts';
 import { COMPUTED, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
 
 /** Of a request, what its sandbox is built of. */
-export type Parts = Pick<CommandRequest, 'cwd' | 'workspace' | 'readOnly' | 'masks' | 'bounds'>;
+export type Parts = Pick<CommandRequest, 'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds'>;
 
 /** What a sandbox is built of, as far as commands differ in it. */
 export interface Shape {
@@ -30,6 +30,7 @@ export interface Shape {
   readonly cwd: string;
   /** Which directory that is: whatever becomes of its name, a process that is in it stays in it. */
   readonly cwdIs: string;
+  readonly asOwner: boolean;
   /** Over the workspace, in order. */
   readonly masks: readonly Cover[];
   /** What its calls on paths may meet; absent where nobody hears of those. */
@@ -41,12 +42,12 @@ export function shapeOf(
   request: Parts,
   { guarded, args, paths }: Pick<CommandSetup, 'guarded' | 'args' | 'paths'>,
 ): Shape {
-  const { workspace, readOnly = false, bounds, cwd } = request;
+  const { workspace, readOnly = false, asOwner = false, bounds, cwd } = request;
   const found = onDisk(guard(request.masks, workspace, guarded), workspace);
   const mounts = maskMounts(found, workspace, !readOnly);
   const isHeard = paths?.isOn === true && !readOnly;
   return {
-    ...{ bounds, cwd, cwdIs: identityOf(cwd) },
+    ...{ bounds, cwd, cwdIs: identityOf(cwd), asOwner },
     // Over the writable one: a remount would leave mounts below it as they are.
     masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts],
     ...(isHeard && { walls: { workspace, masks: found, system: systemOf(args) } }),
@@ -253,7 +254,7 @@ export function toSandboxArgs(
     value,
   ]);
   return [
-    ...setup.args,
+    ...(shape.asOwner ? asOwner(setup.args) : setup.args),
     ...egress.args,
     ...shape.masks.flatMap(toArgs),
     ...hold,

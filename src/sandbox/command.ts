@@ -45,6 +45,8 @@ export interface CommandRequest {
   readonly workspace: string;
   /** Whether it sees the workspace read-only. */
   readonly readOnly?: boolean;
+  /** Whether it is shown as who its files belong to, where that is root: git compares that with what was written of them outside. */
+  readonly asOwner?: boolean;
   /** Bytes of standard output to give as they are, from the start; with more, of both streams together, it is ended. */
   readonly captureBytes?: number;
   /** What this very command may not see or change, as the policy stands now. */

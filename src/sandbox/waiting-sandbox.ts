@@ -45,8 +45,8 @@ export class WaitingSandbox {
     const words = lateWordsOf(request, this.#setup);
     // Those are few, and would leave another kind of sandbox for the many that are not like them.
     if (!words) return undefined;
-    const { cwd, workspace, readOnly, masks, bounds } = request;
-    const kind = this.#kindOf({ cwd, workspace, masks, bounds, ...(readOnly !== undefined && { readOnly }) });
+    const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds } = request;
+    const kind = this.#kindOf({ cwd, workspace, readOnly, asOwner, masks, bounds });
     const { begun } = kind;
     if (!begun || !isDeepStrictEqual(begun.shape, shape)) return undefined;
     kind.begun = undefined;

@@ -50,6 +50,15 @@ test('a commit is by the person where the repository says nobody, and by the rep
   expect(repository.git('status', '--porcelain')).toBe('');
 });
 
+test('what is written of files in the index is what a git outside sees of them, so that neither reads them all again', async () => {
+  const repository = repositoryAt('stat');
+  repository.write('a.txt', 'one\n');
+  repository.write('b.txt', 'one\n');
+  await dataOf(call('git_commit', { message: 'first', files: ['stat/a.txt', 'stat/b.txt'] }));
+  // It compares what is written of them, and does not look into them.
+  expect(repository.git('diff-files', '--name-only')).toBe('');
+});
+
 test('without any identity the commit says what is missing, and leaves the index as it was', async () => {
   await using other = await startDaemon({ policy: POLICY });
   await using session = await other.connect();
