@@ -38,21 +38,28 @@ const started =
     await ended;
   };
 
+/** As a model thinks between its calls; the next sandbox is ready by then. */
+const PAUSE_MS = 40;
+
 /** A command of ours, in its sandbox, beside one of a server that has none. */
 async function commands(bench: Context, ours: McpLine, theirs: Peers['commands']): Promise<void> {
-  const run = 'run true: MCP, at the socket';
-  const their = theirs && `run true (no sandbox): ${theirs.name}`;
-  const taken = await inTurns(
-    {
+  const sizes = { rounds: bench.size(2, 8), times: bench.size(1, 10), warmRounds: bench.size(1, 10) };
+  for (const [when, pauseMs] of [
+    ['one right behind the other', 0],
+    ['after a pause', PAUSE_MS],
+  ] as const) {
+    const run = `run true, ${when}: MCP, at the socket`;
+    const their = theirs && `run true (no sandbox), ${when}: ${theirs.name}`;
+    const subjects: Record<string, Subject> = {
       ...(their && { [their]: () => theirs.line.call('run_command', { command: 'true' }) }),
       [run]: () => ours.call('terminal_execute', { command: 'true' }),
-    } as Record<string, Subject>,
-    { rounds: bench.size(2, 8), times: bench.size(1, 10), warmRounds: bench.size(1, 10) },
-  );
-  bench.times(taken, their ? { over: their } : {});
-  if (!their) return;
-  const of = (name: string) => median((taken[name] ?? []).flat());
-  bench.value('run true: what ours takes more than theirs', of(run) - of(their), 'ms', { most: 3 });
+    };
+    const taken = await inTurns(subjects, { ...sizes, pauseMs });
+    bench.times(taken, their ? { over: their } : {});
+    if (!their) continue;
+    const of = (name: string) => median((taken[name] ?? []).flat());
+    bench.value(`run true, ${when}: what ours takes more than theirs`, of(run) - of(their), 'ms', { most: 3 });
+  }
 }
 
 async function memory(bench: Context, peers: Peers): Promise<void> {

@@ -111,7 +111,7 @@ const BUILT_FD = LINE_FD + 1;
 
 /** Builds one that waits. Throws SANDBOX_UNAVAILABLE. */
 export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): Waiting {
-  const bash = toWaitingBashArgs(LINE_FD, BUILT_FD);
+  const bash = toWaitingBashArgs({ fd: LINE_FD, builtFd: BUILT_FD }, { bounds: shape.bounds, rlimits: setup.rlimits });
   const begun = start({ shape, bash, env: {}, stdio: ['pipe', 'pipe'], writtenFd: BUILT_FD }, setup, powers);
   const stdio = begun.child.stdio as readonly unknown[];
   const [line, said] = [stdio[LINE_FD] as Writable, stdio[BUILT_FD] as Readable];

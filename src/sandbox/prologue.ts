@@ -33,28 +33,36 @@ export const COMPUTED = ['HISTCMD', 'OPTIND', 'RANDOM', 'SRANDOM', 'SECONDS', 'L
 
 /** Arguments of bash. The command line is one of them, as it is: lines and errors keep their numbers. */
 export function toBashArgs(request: PrologueRequest): string[] {
-  const { prologue, run, words } = partsOf(request);
-  return ['--norc', '--noprofile', '-c', `${prologue};${run}`, '/bin/bash', ...words];
+  const { exports, run, words } = partsOf(request);
+  return [
+    '--norc',
+    '--noprofile',
+    '-c',
+    [silent([...ulimits(request), ...exports]), run].join(';'),
+    '/bin/bash',
+    ...words,
+  ];
 }
 
 /** As deep as that of a command that comes late, since its traces show how deep it is. */
 const RUN = 'eval "set --;$1"';
 
-function partsOf(request: PrologueRequest): { prologue: string; run: string; words: readonly string[] } {
+/** An inherited limit that is lower stays, without a word about it; so does a variable that can't be set. */
+const silent = (commands: readonly string[]): string => `{ ${commands.join(';')}; } 2>/dev/null`;
+
+function partsOf(request: PrologueRequest): { exports: readonly string[]; run: string; words: readonly string[] } {
   const exported = Object.entries(request.env).filter(([name]) => !COMPUTED.some((it) => it === name));
   const { command, argv = [] } = request;
-  const exports = exported.length === 0 ? '' : `export -- "\${@:2:${exported.length}}";`;
   const variables = exported.map(([name, value]) => `${name}=${value}`);
   return {
-    // An inherited limit that is lower stays, without a word about it; so does a variable that can't be set.
-    prologue: `{ ${ulimits(request).join(';')};${exports} } 2>/dev/null`,
+    exports: exported.length === 0 ? [] : [`export -- "\${@:2:${exported.length}}"`],
     run: argv.length === 0 ? RUN : `exec -- "\${@:${exported.length + 2}}"`,
     words: [command, ...variables, ...argv],
   };
 }
 
 /** Hard limits, so that nothing can raise them; the one on CPU time is for a watchdog that comes late. */
-function ulimits({ bounds, rlimits }: PrologueRequest): string[] {
+function ulimits({ bounds, rlimits }: Pick<PrologueRequest, 'bounds' | 'rlimits'>): string[] {
   const { cpuMs, memoryMb, processes, fileMb } = bounds;
   const cpuSeconds = Math.ceil(cpuMs / 1000) + 1;
   const addressMib = Math.max(ADDRESS_MIB_MIN, memoryMb * rlimits.addressFactor);
@@ -69,15 +77,18 @@ function ulimits({ bounds, rlimits }: PrologueRequest): string[] {
 }
 
 /**
- * Arguments of a bash that waits for its command: words by `toWords`, on descriptor `fd`, after it has said on `builtFd` that it is there.
+ * Arguments of a bash that sets its limits and waits for its command: words by `toWords`, on descriptor `fd`, after it has said on `builtFd` that it is there.
  * Where that ends before all have come, nothing runs. Of the wait the command sees `$BASH_EXECUTION_STRING`, that `$SECONDS` was set, and when
  * and with what its shell was started.
  */
-export const toWaitingBashArgs = (fd: number, builtFd: number): string[] => {
+export const toWaitingBashArgs = (
+  { fd, builtFd }: { readonly fd: number; readonly builtFd: number },
+  limits: Pick<PrologueRequest, 'bounds' | 'rlimits'>,
+): string[] => {
   const read = `echo >&${builtFd};exec ${builtFd}>&-;mapfile -d "" -t -u ${fd};exec ${fd}<&-`;
   const check = '[ "${MAPFILE[0]}" = "${#MAPFILE[@]}" ]&&[ "${MAPFILE[-1]}" = . ]||exit 1';
   const take = 'set -- "${MAPFILE[@]:2:${#MAPFILE[@]}-3}";eval "unset MAPFILE;SECONDS=0;${MAPFILE[1]}"';
-  return ['--norc', '--noprofile', '-c', `${read};${check};${take};${RUN}`, '/bin/bash'];
+  return ['--norc', '--noprofile', '-c', `${silent(ulimits(limits))};${read};${check};${take};${RUN}`, '/bin/bash'];
 };
 
 /** bash reads them byte by byte. */
@@ -86,9 +97,9 @@ const WORDS_MAX = 100;
 
 /** What the bash of `toWaitingBashArgs` needs to do what bash does with those of `toBashArgs`; undefined where that is too much. */
 export function toWords(request: PrologueRequest): Buffer | undefined {
-  const { prologue, run, words } = partsOf(request);
-  // A program takes the place of bash before that runs a command line.
-  const first = run === RUN ? prologue : `${prologue};${run};exit`;
+  const { exports, run, words } = partsOf(request);
+  // An open of /dev/null is one that its host is told of. A program takes the place of bash before that runs a command line.
+  const first = [...(exports.length === 0 ? [] : [silent(exports)]), ...(run === RUN ? [] : [run, 'exit'])].join(';');
   // The last one is no part of it: a word that is cut off is one to bash.
   const bytes = Buffer.from([`${words.length + 3}`, first, ...words, '.'].map((it) => `${it}\0`).join(''));
   return words.length > WORDS_MAX || bytes.length > WORDS_BYTES_MAX ? undefined : bytes;
