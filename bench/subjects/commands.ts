@@ -27,7 +27,7 @@ export default defineBench({
     const [workspace, stateDir] = [temporaryDir('ws'), temporaryDir('state')];
     const machine = { arch: process.arch, platform: process.platform, version };
     const sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, ...machine }, powers);
-    const { filter, ...parts } = sandbox.commandSandbox(workspace);
+    const { filter, ...parts } = sandbox.commandSandbox(workspace, { isDirect: true });
     const filterFile = join(stateDir, 'filter');
     writeFileSync(filterFile, filter);
     const rlimits = { addressFactor: limits.commandAddressFactor, threadsPerProcess: limits.commandThreadsMax };

@@ -8,6 +8,7 @@ import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 
 export type Mount =
   | { readonly kind: 'ro' | 'rw'; readonly path: string }
+  | { readonly kind: 'ro-at'; readonly path: string; readonly at: string }
   /** Left out where there is no such path. */
   | { readonly kind: 'ro-try' | 'rw-try'; readonly path: string }
   /** Covers a path that exists: neither opened, changed, removed nor moved by anybody inside, its owner included. */
@@ -25,6 +26,8 @@ export interface Profile {
   readonly shownId?: number;
   /** Whether processes inside may start sandboxes of their own (an execute host must). */
   readonly nests: boolean;
+  /** Whether it is built in a host of such a profile, which has put together what of /etc it shows. */
+  readonly isNested?: boolean;
   /** `bound`: the caller has mounted a fresh /proc of its own pid namespace, which bubblewrap can't without covering parts of it. */
   readonly proc: 'own' | 'bound';
   readonly network: 'none' | 'host';
@@ -51,12 +54,13 @@ export function toBwrapArgs(profile: Profile): string[] {
     ...(profile.nests ? [] : ['--disable-userns']),
     ...['--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', 'sandbox'],
     ...(profile.asInit ? ['--as-pid-1'] : []),
-    ...systemMounts().flatMap(toArgs),
+    // Those of many mounts first, since bubblewrap reads the table of all that are there for each of them.
     // /proc/sys belongs to the real root, so that a sandboxed root-owned process could write core_pattern: an escape.
     ...(profile.proc === 'own' ? ['--proc', '/proc'] : ['--bind', '/proc', '/proc']),
     ...(profile.nests ? [] : ['--ro-bind', '/proc/sys', '/proc/sys']),
     ...['--dev', '/dev'],
     ...toArgs({ kind: 'tmpfs', at: '/dev/shm', bytes: SHM_BYTES }),
+    ...systemMounts(profile).flatMap(toArgs),
     ...profile.mounts.flatMap(toArgs),
     // Both are writable tmpfs of half the memory unless remounted.
     ...['--remount-ro', '/dev', '--remount-ro', '/'],
@@ -77,6 +81,8 @@ export function toArgs(mount: Mount): string[] {
       return ['--ro-bind', mount.path, mount.path];
     case 'rw':
       return ['--bind', mount.path, mount.path];
+    case 'ro-at':
+      return ['--ro-bind', mount.path, mount.at];
     case 'ro-try':
       return ['--ro-bind-try', mount.path, mount.path];
     case 'rw-try':
@@ -100,15 +106,26 @@ const ETC = [
   ...['ssl', 'ca-certificates', 'pki', 'mime.types', 'services', 'protocols', 'terminfo', 'inputrc'],
 ];
 
+/** Where an execute host has its /etc. No machine has that: a command's profile that is used elsewhere shows nothing more, and fails. */
+const HOST_ETC = '/run/ringfence/etc';
+
 /** The read-only system: /usr, the top-level folders that are links into it or stand beside it, a few files of /etc. */
-function systemMounts(): Mount[] {
+function systemMounts(profile: Pick<Profile, 'nests' | 'isNested'>): Mount[] {
   const top = ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'].flatMap((path): Mount[] => {
     const stat = lstatSync(path, { throwIfNoEntry: false });
     if (!stat) return [];
     return stat.isSymbolicLink() ? [{ kind: 'symlink', to: readlinkSync(path), at: path }] : [{ kind: 'ro', path }];
   });
-  const etc = ETC.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
-  return [{ kind: 'ro', path: '/usr' }, ...top, ...etc.map((path): Mount => ({ kind: 'ro', path }))];
+  return [{ kind: 'ro', path: '/usr' }, ...top, ...etcMounts(profile)];
+}
+
+/** bubblewrap reads the table of mounts for each: what an execute host has put together is one mount for its commands. */
+function etcMounts({ nests, isNested = false }: Pick<Profile, 'nests' | 'isNested'>): Mount[] {
+  if (isNested) return [{ kind: 'ro-at', path: HOST_ETC, at: '/etc' }];
+  const names = ETC.filter((name) => existsSync(`/etc/${name}`));
+  if (!nests) return names.map((name) => ({ kind: 'ro', path: `/etc/${name}` }));
+  const mounts = names.map((name): Mount => ({ kind: 'ro-at', path: `/etc/${name}`, at: `${HOST_ETC}/${name}` }));
+  return [...mounts, { kind: 'symlink', to: HOST_ETC.slice(1), at: '/etc' }];
 }
 
 /** Where our own code lies; absolute paths of files and folders. */
@@ -196,14 +213,18 @@ export function executeHostProfile(
   return { ...base, mounts, nests: true, asInit: false, proc: request.shownId === undefined ? 'own' : 'bound' };
 }
 
-/** The profile of one command, without what is masked in it: that is found out when it starts, since files come and go. */
-export function commandProfile(request: ProfileRequest & { workspace: string }): Profile {
-  const { workspace, shownId, tmpBytes } = request;
+/**
+ * The profile of one command, without what is masked in it: that is found out when it starts, since files come and go.
+ * `isNested`: it is built in an execute host that is confined itself.
+ */
+export function commandProfile(request: ProfileRequest & { workspace: string; isNested?: boolean }): Profile {
+  const { workspace, shownId, tmpBytes, isNested = false } = request;
   return {
     // First, so that nothing in the workspace is covered.
     mounts: [tmp(tmpBytes), ...toolchainMounts(request), { kind: 'rw', path: workspace }],
     ...(shownId !== undefined && { shownId }),
     nests: false,
+    isNested,
     proc: 'own',
     network: 'none',
     asInit: false,

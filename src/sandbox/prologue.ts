@@ -48,7 +48,7 @@ export function toBashArgs(request: PrologueRequest): string[] {
 const RUN = 'eval "set --;$1"';
 
 /** An inherited limit that is lower stays, without a word about it; so does a variable that can't be set. */
-const silent = (commands: readonly string[]): string => `{ ${commands.join(';')}; } 2>/dev/null`;
+const silent = (commands: readonly string[]): string => `{ ${commands.join(';')}; } 2>&-`;
 
 function partsOf(request: PrologueRequest): { exports: readonly string[]; run: string; words: readonly string[] } {
   const exported = Object.entries(request.env).filter(([name]) => !COMPUTED.some((it) => it === name));

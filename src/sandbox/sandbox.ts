@@ -67,8 +67,11 @@ export interface Sandbox extends AsyncDisposable {
    * 4 where it may connect, as the egress proxy knows it by `egressToken`. Throws SANDBOX_UNAVAILABLE.
    */
   startProvider(request: ProviderRequest, stdio: Stdio): ChildProcess;
-  /** bwrap's arguments for a command of this workspace, to which its masks are added; its seccomp program. */
-  commandSandbox(workspace: string): CommandParts;
+  /**
+   * bwrap's arguments for a command of this workspace, to which its masks are added; its seccomp program. They hold in its execute
+   * host, or, where `isDirect`, in this process.
+   */
+  commandSandbox(workspace: string, options?: { readonly isDirect: boolean }): CommandParts;
 }
 
 export interface CommandParts {
@@ -154,9 +157,9 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
       return startProvider(request, stdio, { ...options, bwrap, cgroups, start });
     },
     commandPlaceOf: (host) => places.get(host),
-    commandSandbox: (workspace) => ({
+    commandSandbox: (workspace, { isDirect } = { isDirect: false }) => ({
       bwrap,
-      args: launcher.commandArgs(workspace),
+      args: launcher.commandArgs(workspace, { isNested: confinement.nests && !isDirect }),
       filter: launcher.commandFilter,
       guarded: options.runtime.guarded,
     }),
@@ -184,7 +187,7 @@ interface Launcher {
   readonly commandFilter: Uint8Array;
   host(request: HostRequest): Launch;
   egress(program: readonly string[]): Launch;
-  commandArgs(workspace: string, seccompFd?: number): string[];
+  commandArgs(workspace: string, options: { readonly isNested: boolean; readonly seccompFd?: number }): string[];
   /** `filters` become the descriptors after those of `stdio`. */
   start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
 }
@@ -239,8 +242,8 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
       const env = Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
       return toLaunch([...rlimits(limits), bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], ids);
     },
-    commandArgs: (workspace, seccompFd = COMMAND_SECCOMP_FD) =>
-      toBwrapArgs({ ...commandProfile(request(workspace)), seccompFd }),
+    commandArgs: (workspace, { isNested, seccompFd = COMMAND_SECCOMP_FD }) =>
+      toBwrapArgs({ ...commandProfile({ ...request(workspace), isNested }), seccompFd }),
     start({ command, args, uid, gid }, stdio, files) {
       const fds = files.map((file) => openSync(file, 'r'));
       try {
@@ -281,7 +284,11 @@ async function tryOut(
   const { filters, bwrap } = launcher;
   const who = identity(workspace);
   const nested = (group?: HostGroup) => {
-    const command = [bwrap, ...launcher.commandArgs(workspace, nestedFd), ...probeArgs(nestedFd + 1)];
+    const command = [
+      bwrap,
+      ...launcher.commandArgs(workspace, { isNested: true, seccompFd: nestedFd }),
+      ...probeArgs(nestedFd + 1),
+    ];
     const program = [...trialArgs(group), ...command];
     return launcher.host({
       tier: 'execute',
@@ -294,7 +301,11 @@ async function tryOut(
     });
   };
   const direct = (group?: HostGroup) => {
-    const command = [bwrap, ...launcher.commandArgs(workspace), ...probeArgs(COMMAND_SECCOMP_FD + 1)];
+    const command = [
+      bwrap,
+      ...launcher.commandArgs(workspace, { isNested: false }),
+      ...probeArgs(COMMAND_SECCOMP_FD + 1),
+    ];
     return toLaunch([...trialArgs(group), ...command], { ...who, ...(group && { group }) });
   };
   const pipes = ['pipe', 'pipe', 'pipe'] as const;

@@ -23,7 +23,7 @@ beforeAll(async () => {
   writeFileSync(join(workspace, 'held/a'), 'old');
   const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
   const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, powers);
-  const { filter, ...parts } = sandbox.commandSandbox(workspace);
+  const { filter, ...parts } = sandbox.commandSandbox(workspace, { isDirect: true });
   const environment = { PATH: '/usr/bin:/bin' };
   const watchdog = new Watchdog(limits, powers);
   writeFileSync(join(folder, 'filter'), filter);

@@ -48,7 +48,7 @@ beforeAll(async () => {
   mkdirSync(workspace);
   const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
   const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, system);
-  const { filter, ...parts } = sandbox.commandSandbox(workspace);
+  const { filter, ...parts } = sandbox.commandSandbox(workspace, { isDirect: true });
   writeFileSync(join(folder, 'filter'), filter);
   const common = { filterFile: join(folder, 'filter'), environment: { PATH: '/usr/bin:/bin' }, limits };
   base = { ...parts, ...common, rlimits: { addressFactor: 16 }, watchdog: new Watchdog(limits, system) };

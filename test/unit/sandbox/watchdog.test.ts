@@ -65,7 +65,7 @@ describe('the arguments of bash', () => {
   test('set every limit before the command, which stays an argument of its own', () => {
     expect(argsOf({})).toEqual([
       ...['--norc', '--noprofile', '-c'],
-      `{ ulimit -f 3072;ulimit -S -t 3;ulimit -H -t 4;ulimit -v ${2048 * 1024};ulimit -u 48; } 2>/dev/null;eval "set --;$1"`,
+      `{ ulimit -f 3072;ulimit -S -t 3;ulimit -H -t 4;ulimit -v ${2048 * 1024};ulimit -u 48; } 2>&-;eval "set --;$1"`,
       ...['/bin/bash', '# all of it'],
     ]);
   });
