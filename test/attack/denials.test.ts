@@ -197,6 +197,12 @@ print(held == ${DATA_BASE}, subprocess.run(["./opens-plain"]).returncode)'`;
     rmSync(at('opens-plain'));
   });
 
+  test('neither many refusals by the system nor one of the network keep others from being told', async () => {
+    const denied = await metBy('for i in {1..70}; do : > "/usr/of-$i"; done; cat .env; exec 3<>/dev/tcp/192.0.2.1/9');
+    expect(denied).toHaveLength(64);
+    expect(denied.map((it) => it.target)).toEqual(expect.arrayContaining(['network', '.env']));
+  });
+
   test('each tells its own, of many at once', async () => {
     const targets = Array.from({ length: 8 }, (_, i) => `/usr/of-${i}`);
     const told = await Promise.all(
