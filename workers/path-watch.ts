@@ -28,12 +28,12 @@ export type FromPaths =
   | { readonly token: number; readonly met: readonly MetOften[]; readonly isFast: boolean }
   | { readonly token: number; readonly isLost: true };
 
-/** A command that meets something for certain: its path is "hidden" to it. */
+/** A command that meets something for certain: a mount that every machine has is "hidden" to it. */
 const TRIAL: Walls = {
-  ...{ workspace: '/dev', system: [] },
-  masks: { ...NO_MASKS, hidden: [{ path: 'null', type: 'file' }] },
+  ...{ workspace: '/proc', system: [] },
+  masks: { ...NO_MASKS, hidden: [{ path: '', type: 'directory' }] },
 };
-const TRIAL_COMMAND = ['/bin/bash', '--norc', '--noprofile', '-c', ': </dev/null'];
+const TRIAL_COMMAND = ['/bin/bash', '--norc', '--noprofile', '-c', ': </proc/version'];
 const FORGET_MS = 50;
 /** On a machine that is busy. */
 const TRIAL_MS = 5_000;
@@ -177,7 +177,7 @@ export class PathWatch implements PathEvidence {
       child.once('error', () => resolve(false)).once('exit', (code) => resolve(code === 0));
     });
     const met = isDone ? await run.met(TRIAL_MS) : [];
-    return this.#isFast && met.some((it) => it.path === '/dev/null');
+    return this.#isFast && met.some((it) => it.path === TRIAL.workspace);
   }
 }
 
