@@ -10,6 +10,8 @@ const NOTICES_MAX = 100_000;
 /** Paths that are looked up on the disk, and those among them that lead to a wall by a link if at all: each takes 20 µs. */
 const LOOKED_UP_MAX = 1_024;
 const LINKS_MAX = 512;
+/** Of those outside of the workspace: a command that installs something is told of what it meets in it, too. */
+const OUTSIDE_MAX = 256;
 /** What is looked up another time, since a link of the same name may lead elsewhere by now. */
 const AGAIN_MAX = 512;
 /** Of such a path; all of a command are kept. */
@@ -27,6 +29,7 @@ export class PathLog implements Listener {
   readonly #met = new Map<string, Met & { count: number }>();
   #notices = 0;
   #links = 0;
+  #outside = 0;
   #lookedAgain = 0;
 
   readonly #onLook: () => void;
@@ -69,8 +72,10 @@ export class PathLog implements Listener {
     const attempt = { does, path: whole, isLink };
     const key = keyOf(attempt);
     if (this.#tried.has(key)) return this.#chooseAgain(attempt, this.#tried.get(key));
-    if (this.#tried.size >= LOOKED_UP_MAX) return undefined;
-    if (!mayMeet) this.#links += 1;
+    const isOutside = !walls.mayBeLink(whole);
+    if (this.#tried.size >= LOOKED_UP_MAX || (isOutside && this.#outside >= OUTSIDE_MAX)) return undefined;
+    if (isOutside) this.#outside += 1;
+    else if (!mayMeet) this.#links += 1;
     this.#tried.set(key, undefined);
     this.#onLook();
     return attempt;

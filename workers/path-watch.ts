@@ -76,8 +76,7 @@ export class PathWatch implements PathEvidence {
   }
 
   open(walls: Walls): PathRun {
-    this.#tokens = (this.#tokens % 0x7fff_fffe) + 1;
-    const token = this.#tokens;
+    const token = this.#nextToken();
     const told = Promise.withResolvers<FromPaths>();
     let isTold = false;
     this.#asked.set(token, (answer) => {
@@ -102,6 +101,14 @@ export class PathWatch implements PathEvidence {
         });
       },
     };
+  }
+
+  /** Of a place that no command has: one may run while a thousand others come and go. */
+  #nextToken(): number {
+    const taken = new Set([...this.#asked.keys()].map(placeOf));
+    do this.#tokens = (this.#tokens % 0x7fff_fffe) + 1;
+    while (taken.has(placeOf(this.#tokens)) && taken.size < PLACES);
+    return this.#tokens;
   }
 
   #begin(token: number, walls: Walls): void {

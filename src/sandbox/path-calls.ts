@@ -109,8 +109,10 @@ export function openOf(flags: number): { readonly does: Does; readonly isLink: b
   if ((flags & O.PATH) !== 0) return undefined;
   const isLink = (flags & O.NOFOLLOW) !== 0;
   const writes = (flags & WRITES) !== 0;
-  const reads = (flags & O.DIRECTORY) === 0 ? 'read' : 'enter';
-  if ((flags & O.CREAT) === 0) return { does: writes ? 'write' : reads, isLink };
+  const makes = (flags & (O.CREAT | TMPFILE)) !== 0;
+  // Of a file it is refused whatever it asks for (ENOTDIR).
+  if ((flags & O.DIRECTORY) !== 0 && !makes) return { does: 'enter', isLink };
+  if ((flags & O.CREAT) === 0) return { does: writes ? 'write' : 'read', isLink };
   if ((flags & O.EXCL) !== 0) return { does: 'make', isLink: true };
   return { does: writes ? 'create' : 'touch', isLink };
 }

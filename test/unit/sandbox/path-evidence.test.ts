@@ -59,6 +59,7 @@ describe('the filter', () => {
   test.each<[string, number, Does | undefined, boolean?]>([
     ['reads', RDONLY | CLOEXEC, 'read', false],
     ['enters', DIRECTORY, 'enter', false],
+    ['would write a directory', DIRECTORY | WRONLY, 'enter', false],
     ['writes', RDWR, 'write', false],
     ['writes or makes', WRONLY | CREAT, 'create', false],
     ['makes', WRONLY | CREAT | EXCL, 'make', true],
@@ -157,6 +158,18 @@ describe('the walls', () => {
       if (attempt) other.look(attempt);
     }
     expect(other.met).toEqual([]);
+  });
+
+  test('outside of the workspace leave room for those in it', () => {
+    const log = new PathLog({ ...walls, system: ['/usr'] });
+    const hear = (does: Does, path: string) => {
+      const attempt = log.choose({ does, path, isLink: false, base: () => walls.workspace });
+      if (attempt) log.look(attempt);
+    };
+    for (let i = 0; i < 2000; i++) hear('create', `/usr/of-${i}`);
+    hear('read', '.env');
+    expect(log.met[0]).toEqual({ ...met('read', 'ws/.env', 'hidden'), count: 1 });
+    expect(log.met).toHaveLength(64);
   });
 
   test('met again are counted, however often', () => {

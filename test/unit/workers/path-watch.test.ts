@@ -5,6 +5,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { defaultLimits } from '../../../src/limits.ts';
+import { systemPowers } from '../../../src/powers.ts';
+import { NO_MASKS } from '../../../src/sandbox/masks.ts';
+import type { PathRun } from '../../../src/sandbox/path-evidence.ts';
+import { tokenOf } from '../../../src/sandbox/path-greeting.ts';
+import { PLACES, placeOf } from '../../../workers/path-places.ts';
+import { PathWatch } from '../../../workers/path-watch.ts';
+
+/** Nothing is kept until later. */
+const soon = (_: number, work: () => void) => {
+  work();
+  return { cancel() {} };
+};
 
 const at = (path: string) => JSON.stringify(fileURLToPath(new URL(`../../../${path}`, import.meta.url)));
 
@@ -32,6 +45,17 @@ function run(readOnly: unknown): { isOn: string; status: number | null } {
     rmSync(folder, { recursive: true });
   }
 }
+
+test('no two commands that run share a place, however many come and go meanwhile', async () => {
+  const watch = new PathWatch({ limits: defaultLimits, powers: { ...systemPowers(), after: soon } });
+  const walls = { workspace: '/nowhere', system: [], masks: NO_MASKS };
+  const place = ({ greeting: [name, value] }: PathRun) => placeOf(tokenOf(Buffer.from(`${name}=${value}`)));
+  using long = watch.open(walls);
+  for (let i = 0; i < 2 * PLACES; i++) {
+    using run = watch.open(walls);
+    expect(place(run)).not.toBe(place(long));
+  }
+});
 
 test('a process whose thread fails ends, and one whose thread does not goes on', () => {
   expect(run([])).toEqual({ isOn: 'true', status: 0 });
