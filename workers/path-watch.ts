@@ -141,6 +141,8 @@ export class PathWatch implements PathEvidence {
         looked: this.#looked,
         ...(parent !== undefined && { parent }),
       } satisfies PathSetup,
+      // Listeners come by a socket: of each that it closes Node would warn.
+      trackUnmanagedFds: false,
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB, maxYoungGenerationSizeMb: 2 },
     });
     this.#worker = worker;

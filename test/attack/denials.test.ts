@@ -221,6 +221,12 @@ print(held == ${DATA_BASE}, subprocess.run(["./opens-plain"]).returncode)'`;
     expect(metadata.denied?.map((it) => it.target).sort()).toEqual(['.env', 'network']);
   });
 
+  test('nothing is warned of when commands end', async () => {
+    await metBy('cat .env');
+    await metBy('cat .env');
+    expect(arena.daemon.log()).not.toContain('File descriptor');
+  });
+
   test('opens without end are told in part, and hold up nobody', async () => {
     const seen = await beside(arena, () => arena.run({ program: 'flood-opens.pl', args: [2] }));
     // None, where the thread that hears of them did not come to tell in time.
