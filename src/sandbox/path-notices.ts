@@ -6,7 +6,7 @@
  */
 import { closeSync, openSync, readlinkSync } from 'node:fs';
 import { addressOf, loadNative } from '../native.ts';
-import { FROM_CWD, OF_LINK, openOf, PATH_CALLS } from './path-calls.ts';
+import { FROM_CWD, OF_FOLDER, OF_LINK, openOf, PATH_CALLS } from './path-calls.ts';
 import { GREETING_BYTES, tokenOf } from './path-greeting.ts';
 import type { Attempt } from './path-walls.ts';
 import { mountPointsIn } from './proc.ts';
@@ -212,7 +212,8 @@ export class PathNotices {
     const chosen: Attempt[] = [];
     for (const { path: at, from, does: asked, isLink = false, flags } of call.paths) {
       const isNamed = isLink || (flags !== undefined && (low(notice, flags) & OF_LINK) !== 0);
-      const what = asked === 'open' ? open : { does: asked, isLink: isNamed };
+      const does = asked === 'unlinkat' ? (isOfFolder(notice, flags) ? 'rmdir' : 'unlink') : asked;
+      const what = does === 'open' ? open : { does, isLink: isNamed };
       const path = what && this.#textAt(memories, pid, notice.readBigUInt64LE(argumentAt(at)));
       if (!path) continue;
       const fd = from === undefined || path.startsWith('/') ? FROM_CWD : low(notice, from);
@@ -293,6 +294,7 @@ class Incoming {
 }
 
 const argumentAt = (index: number): number => 32 + 8 * index;
+const isOfFolder = (notice: Buffer, flags = 0): boolean => (low(notice, flags) & OF_FOLDER) !== 0;
 const low = (notice: Buffer, index: number): number => notice.readUInt32LE(argumentAt(index));
 
 /** What the kernel says behind the name of a directory that was removed; another one may have that name. */

@@ -93,8 +93,7 @@ export class WallMap {
 
   /** Looks at the disk. */
   meet({ does, path, isLink }: Attempt): Met | undefined {
-    // EISDIR, wall or not.
-    if ((does === 'create' || does === 'touch') && path.endsWith('/')) return undefined;
+    if (failsByItself(does, path)) return undefined;
     const place = this.#placeOf(path, isLink);
     if (!place) return undefined;
     if (place.hidden) return hiddenMet(does, place);
@@ -102,7 +101,7 @@ export class WallMap {
     const own = this.#inWorkspace(place.path);
     const wall = this.#readOnlyBy(place.path, own);
     if (wall !== undefined) return isRefused(does, place.type) ? write(wall) : undefined;
-    const moves = does === 'remove' || does === 'replace';
+    const moves = does === 'remove' || does === 'rmdir' || does === 'replace';
     return moves && place.type !== undefined && own !== undefined && this.#pinned.has(own)
       ? write('pinned')
       : undefined;
@@ -188,10 +187,21 @@ export class WallMap {
   }
 }
 
+const OF_FOLDERS: ReadonlySet<Does> = new Set(['make', 'mkdir', 'enter', 'rmdir', 'temp']);
+const OF_FILES: ReadonlySet<Does> = new Set(['make', 'mkdir', 'write', 'create', 'touch', 'unlink']);
+const DOTTED = /(?:^|\/)\.\.?\/*$/;
+
+/** By its words: a file with a slash behind it is not made (EISDIR, ENOENT), nor a folder removed by a name of dots (EINVAL, ENOTEMPTY). */
+function failsByItself(does: Does, path: string): boolean {
+  if (does === 'rmdir') return DOTTED.test(path);
+  return (does === 'create' || does === 'touch' || does === 'make') && path.endsWith('/');
+}
+
 /** A hidden file is a device that nobody can open; what lies in a hidden directory, and whether it does, is nobody's to know. */
 function hiddenMet(does: Does, { path, hidden }: Place): Met | undefined {
-  if (does === 'make' && hidden !== 'inside') return undefined; // EEXIST.
-  if (does === 'enter' && hidden === 'file') return undefined; // ENOTDIR.
+  // EEXIST, ENOTDIR, EISDIR, as without a wall.
+  if (hidden === 'file' && OF_FOLDERS.has(does)) return undefined;
+  if (hidden === 'directory' && OF_FILES.has(does)) return undefined;
   return { kind: changesNothing(does) ? 'read' : 'write', path, wall: 'hidden' };
 }
 
@@ -208,7 +218,13 @@ function isRefused(does: Does, type: FileType | undefined): boolean {
       return type === 'file' || type === undefined;
     case 'touch':
     case 'make':
+    case 'mkdir':
       return type === undefined;
+    case 'unlink':
+      return type === 'file' || type === 'other';
+    case 'rmdir':
+    case 'temp':
+      return type === 'directory';
     case 'remove':
     case 'change':
       return type !== undefined;

@@ -92,6 +92,11 @@ const MET: [name: string, script: string, told: Partial<Denial>[]][] = [
       { kind: 'write', target: '.git/hooks/y' },
     ],
   ],
+  [
+    'a file without a name',
+    'python3 -c "import os; os.open(\\".git/hooks\\", os.O_TMPFILE | os.O_WRONLY)"',
+    [{ kind: 'write', target: '.git/hooks' }],
+  ],
   ['what leads to something held', 'mv .git g', [{ kind: 'write', target: '.git' }]],
   [
     'the system',
@@ -118,6 +123,8 @@ const ALLOWED = [
   'cat .env/ .env/.; : > /usr/bin/true/; : > locked/a/; : > locked/none/; mkdir locked/a/',
   ': > "/usr/$(printf "%0300d" 0)"; mkdir "/$(printf "%0300d" 0)"; : > "locked/$(printf "%0256d" 0)"',
   'cd .git/hooks; rm -f /proc/self/cwd /proc/self/root; chown -h 1:1 /proc/self/cwd; mv /proc/self/cwd /tmp/x',
+  "rm -f sub/soft; perl -e 'unlink for qw(vault locked .git); rmdir for qw(.env .git/config locked/. locked/a/..); truncate $_, 0 for qw(vault locked /usr)'",
+  'python3 -c "import os\nfor f in (1, 64, 512):\n  try: os.open("vault", os.O_WRONLY | f)\n  except IsADirectoryError: print(f)"',
   // What is told of another name: of a directory that is gone, of what is no UTF-8.
   'mkdir -p "new/d (deleted)" new/d; ln -s ../../.env "new/d (deleted)/x"; cd new/d; rmdir ../d; cat x',
   "mkdir new; cd new; ln -s ../.env $'\\xef\\xbf\\xbd'; echo x > $'\\xff'; cat $'\\xff'",

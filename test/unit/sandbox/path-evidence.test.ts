@@ -66,6 +66,8 @@ describe('the filter', () => {
     ['only makes what is missing', RDONLY | CREAT, 'touch', false],
     ['reads no link', NOFOLLOW, 'read', true],
     ['opens no content', PATH, undefined],
+    ['makes no directory', DIRECTORY | WRONLY | CREAT, undefined],
+    ['makes a file without a name', DIRECTORY | WRONLY | 0x400000, 'temp', false],
   ])('an open that %s', (_, flags, does, isLink) => {
     expect(openOf(flags)).toEqual(does && { does, isLink });
   });
@@ -126,6 +128,24 @@ describe('the walls', () => {
     expect(meet('write', 'ws/plain')).toBeUndefined();
     expect(meet('write', 'ws/sub/system')).toEqual(met('write', 'system/file', 'system'));
     expect(meet('read', 'ws/sub/loop')).toBeUndefined();
+  });
+
+  test('are not met by what fails without them', () => {
+    const fails: (readonly [Does, string])[] = [
+      ...(['write', 'create', 'touch', 'unlink', 'mkdir'] as const).map((it) => [it, 'ws/vault'] as const),
+      ...(['rmdir', 'temp', 'mkdir'] as const).map((it) => [it, 'ws/.env'] as const),
+      ...(['create', 'touch', 'make'] as const).map((it) => [it, 'ws/held/none/'] as const),
+      ...[['rmdir', 'ws/held/.'] as const, ['rmdir', 'ws/held/..'] as const, ['rmdir', 'ws/held/a'] as const],
+      ...[['unlink', 'ws/held'] as const, ['unlink', 'ws/sub'] as const, ['temp', 'ws/held/a'] as const],
+      ...[['read', 'ws/.env/'] as const, ['write', 'ws/held/a/'] as const],
+      ['create', `ws/held/${'x'.repeat(256)}`],
+    ];
+    for (const [does, path] of fails) expect([does, path, meet(does, path)]).toEqual([does, path, undefined]);
+    expect(meet('mkdir', 'ws/held/none/')).toEqual(met('write', 'ws/held/none', 'held'));
+    expect(meet('temp', 'ws/held')).toEqual(met('write', 'ws/held', 'held'));
+    expect(meet('unlink', 'ws/held/a')).toEqual(met('write', 'ws/held/a', 'held'));
+    expect(meet('rmdir', 'ws/sub')).toEqual(met('write', 'ws/sub', 'pinned'));
+    expect(meet('rmdir', 'ws/vault')).toEqual(met('write', 'ws/vault', 'hidden'));
   });
 
   test('say the same of all that is in a hidden folder', () => {
