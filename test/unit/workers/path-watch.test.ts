@@ -1,6 +1,6 @@
 /** The thread that hears of commands' calls on paths: without it these would wait for ever, so that its process ends with it. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,9 @@ import { defaultLimits } from '../../../src/limits.ts';
 import { systemPowers } from '../../../src/powers.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
 import type { PathRun } from '../../../src/sandbox/path-evidence.ts';
-import { tokenOf } from '../../../src/sandbox/path-greeting.ts';
+import { greetingOf, tokenOf } from '../../../src/sandbox/path-greeting.ts';
+import { openLine } from '../../../src/sandbox/path-notices.ts';
+import { pathProgram } from '../../../src/sandbox/path-program.ts';
 import { PLACES, placeOf } from '../../../workers/path-places.ts';
 import { PathWatch } from '../../../workers/path-watch.ts';
 
@@ -54,6 +56,27 @@ test('no two commands that run share a place, however many come and go meanwhile
   for (let i = 0; i < 2 * PLACES; i++) {
     using run = watch.open(walls);
     expect(place(run)).not.toBe(place(long));
+  }
+});
+
+test('a command whose host is gone before it has its listener ends, and waits for nobody', () => {
+  const [ours, theirs] = openLine() ?? [-1, -1];
+  closeSync(ours);
+  const folder = mkdtempSync(join(tmpdir(), 'ringfence-first-'));
+  try {
+    writeFileSync(join(folder, 'first'), pathProgram({ line: 3, self: 4 }), { mode: 0o700 });
+    const program = openSync(join(folder, 'first'), 'r');
+    const [name, value] = greetingOf(1, true);
+    const { status, signal } = spawnSync('/proc/self/fd/4', ['/bin/true'], {
+      stdio: ['ignore', 'ignore', 'ignore', theirs, program],
+      env: { [name]: value },
+      timeout: 5000,
+      killSignal: 'SIGKILL',
+    });
+    expect({ status, signal }).toEqual({ status: 127, signal: null });
+    for (const fd of [theirs, program]) closeSync(fd);
+  } finally {
+    rmSync(folder, { recursive: true });
   }
 });
 
