@@ -25,8 +25,9 @@ const notices = PathNotices.open({
     if (!logs.has(token)) fetch();
     return logs.get(token);
   },
-  onGone(token) {
-    const met = logs.get(token)?.met ?? [];
+  onGone(token, mounted) {
+    const log = logs.get(token);
+    const met = log && log.met.length > 0 ? log.certain(mounted()) : [];
     logs.delete(token);
     if (met.length > 0) return send({ token, met, isFast: notices?.isFast ?? false });
     Atomics.store(gone, placeOf(token), token);

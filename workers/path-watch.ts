@@ -28,12 +28,12 @@ export type FromPaths =
   | { readonly token: number; readonly met: readonly MetOften[]; readonly isFast: boolean }
   | { readonly token: number; readonly isLost: true };
 
-/** A command that meets something for certain: its path is "hidden" to it. */
+/** A command that meets something for certain: a mount that every machine has is "hidden" to it. */
 const TRIAL: Walls = {
-  ...{ workspace: '/dev', system: [] },
-  masks: { ...NO_MASKS, hidden: [{ path: 'null', type: 'file' }] },
+  ...{ workspace: '/proc', system: [] },
+  masks: { ...NO_MASKS, hidden: [{ path: '', type: 'directory' }] },
 };
-const TRIAL_COMMAND = ['/bin/bash', '--norc', '--noprofile', '-c', ': </dev/null'];
+const TRIAL_COMMAND = ['/bin/bash', '--norc', '--noprofile', '-c', ': </proc/version'];
 const FORGET_MS = 50;
 /** On a machine that is busy. */
 const TRIAL_MS = 5_000;
@@ -76,8 +76,7 @@ export class PathWatch implements PathEvidence {
   }
 
   open(walls: Walls): PathRun {
-    this.#tokens = (this.#tokens % 0x7fff_fffe) + 1;
-    const token = this.#tokens;
+    const token = this.#nextToken();
     const told = Promise.withResolvers<FromPaths>();
     let isTold = false;
     this.#asked.set(token, (answer) => {
@@ -102,6 +101,14 @@ export class PathWatch implements PathEvidence {
         });
       },
     };
+  }
+
+  /** Of a place that no command has: one may run while a thousand others come and go. */
+  #nextToken(): number {
+    const taken = new Set([...this.#asked.keys()].map(placeOf));
+    do this.#tokens = (this.#tokens % 0x7fff_fffe) + 1;
+    while (taken.has(placeOf(this.#tokens)) && taken.size < PLACES);
+    return this.#tokens;
   }
 
   #begin(token: number, walls: Walls): void {
@@ -134,6 +141,8 @@ export class PathWatch implements PathEvidence {
         looked: this.#looked,
         ...(parent !== undefined && { parent }),
       } satisfies PathSetup,
+      // Listeners come by a socket: of each that it closes Node would warn.
+      trackUnmanagedFds: false,
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB, maxYoungGenerationSizeMb: 2 },
     });
     this.#worker = worker;
@@ -177,7 +186,7 @@ export class PathWatch implements PathEvidence {
       child.once('error', () => resolve(false)).once('exit', (code) => resolve(code === 0));
     });
     const met = isDone ? await run.met(TRIAL_MS) : [];
-    return this.#isFast && met.some((it) => it.path === '/dev/null');
+    return this.#isFast && met.some((it) => it.path === TRIAL.workspace);
   }
 }
 

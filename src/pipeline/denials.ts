@@ -9,11 +9,14 @@ import type { FilesUnknown } from '../hosts/job.ts';
 const DENIALS_MAX = 64;
 const RULE = 'tiers.execute.network';
 
-const told = z.array(denial).max(DENIALS_MAX);
+const told = z.array(z.unknown());
 
 /** From the host, which is believed as far as its shape goes, and from the egress proxy; most telling first. */
 export function denialsOf({ result, egress }: Ran): Denial[] {
-  const ofHost = told.safeParse(result.usage.denied ?? []).data ?? [];
+  // Each for itself: one too many, or one that is too long, takes none of the others along.
+  const ofHost = (told.safeParse(result.usage.denied).data ?? [])
+    .slice(0, DENIALS_MAX)
+    .flatMap((it) => denial.safeParse(it).data ?? []);
   const hasNetwork = egress !== undefined;
   const ofProxy =
     egress === undefined || egress === 'lost'

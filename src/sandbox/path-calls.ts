@@ -2,19 +2,33 @@
 
 /**
  * What a call does at a path. `enter` is a read of a directory only, `create` writes what is there or makes it, `touch` only makes it where it is missing, `make` fails
- * where something is, `remove` takes an entry away, `replace` puts another one in its place, `change` is of what is there.
+ * where something is, `remove` takes an entry away, `replace` puts another one in its place, `change` is of what is there. `mkdir` makes a folder, `temp` a file without a name in one; `unlink`
+ * takes no folder away, `rmdir` nothing else.
  */
-export type Does = 'read' | 'enter' | 'write' | 'create' | 'touch' | 'make' | 'remove' | 'replace' | 'change';
+export type Does =
+  | 'read'
+  | 'enter'
+  | 'write'
+  | 'create'
+  | 'touch'
+  | 'make'
+  | 'mkdir'
+  | 'temp'
+  | 'remove'
+  | 'unlink'
+  | 'rmdir'
+  | 'replace'
+  | 'change';
 
-export const changesNothing = (does: Does): boolean => does === 'read' || does === 'enter';
+export const changesNothing = (does: Does | 'unlinkat'): boolean => does === 'read' || does === 'enter';
 
 interface PathArgument {
   /** Which argument holds its address. */
   readonly path: number;
   /** Which one the descriptor of the directory it counts from; the working directory when absent. */
   readonly from?: number;
-  /** `open`: its flags say it. */
-  readonly does: Does | 'open';
+  /** `open`, `unlinkat`: its flags say it. */
+  readonly does: Does | 'open' | 'unlinkat';
   /** Whether a link at its end is what is meant. */
   readonly isLink?: true;
   /** Which argument holds flags that may say so. */
@@ -29,6 +43,7 @@ interface PathCall {
 
 const made = { path: 0, does: 'make', isLink: true } as const;
 const removed = { path: 0, does: 'remove', isLink: true } as const;
+const madeFolder = { ...made, does: 'mkdir' } as const;
 const replaced = { path: 1, does: 'replace', isLink: true } as const;
 const linked = { path: 0, does: 'read', isLink: true } as const;
 const changed = { path: 0, does: 'change' } as const;
@@ -44,16 +59,16 @@ export const PATH_CALLS: ReadonlyMap<number, PathCall> = new Map<number, PathCal
   [257, { flags: 2, paths: [{ ...at, does: 'open' }] }], // openat
   [85, { paths: [{ path: 0, does: 'create' }] }], // creat
   [59, { paths: [{ path: 0, does: 'read' }] }], // execve
-  [76, { paths: [changed] }], // truncate
+  [76, { paths: [{ path: 0, does: 'write' }] }], // truncate
   [80, { paths: [{ path: 0, does: 'enter' }] }], // chdir
   [82, { paths: [removed, replaced] }], // rename
   [264, { paths: movedAt }], // renameat
   [316, { paths: movedAt }], // renameat2
-  [83, { paths: [made] }], // mkdir
-  [258, { paths: [{ ...made, ...at }] }], // mkdirat
+  [83, { paths: [madeFolder] }], // mkdir
+  [258, { paths: [{ ...madeFolder, ...at }] }], // mkdirat
   [133, { paths: [made] }], // mknod
   [259, { paths: [{ ...made, ...at }] }], // mknodat
-  [84, { paths: [removed] }], // rmdir
+  [84, { paths: [{ ...removed, does: 'rmdir' }] }], // rmdir
   [86, { paths: [linked, { ...made, path: 1 }] }], // link
   [
     265,
@@ -64,8 +79,8 @@ export const PATH_CALLS: ReadonlyMap<number, PathCall> = new Map<number, PathCal
       ],
     },
   ], // linkat
-  [87, { paths: [removed] }], // unlink
-  [263, { paths: [{ ...removed, ...at }] }], // unlinkat
+  [87, { paths: [{ ...removed, does: 'unlink' }] }], // unlink
+  [263, { paths: [{ ...removed, ...at, does: 'unlinkat', flags: 2 }] }], // unlinkat
   [88, { paths: [{ ...made, path: 1 }] }], // symlink
   [266, { paths: [{ ...made, path: 2, from: 1 }] }], // symlinkat
   [90, { paths: [changed] }], // chmod
@@ -82,6 +97,8 @@ export const PATH_CALLS: ReadonlyMap<number, PathCall> = new Map<number, PathCal
 
 /** AT_SYMLINK_NOFOLLOW, of calls that take such flags. */
 export const OF_LINK = 0x100;
+/** AT_REMOVEDIR. */
+export const OF_FOLDER = 0x200;
 
 /** Whether a call changes nothing, so that it is refused only by what is hidden. */
 export const readsOnly = ({ paths }: PathCall): boolean =>
@@ -100,7 +117,7 @@ export const O = {
 };
 /** The bit of O_TMPFILE that is not O_DIRECTORY. */
 export const TMPFILE = 0x400000;
-const WRITES = O.WRONLY | O.RDWR | O.TRUNC | TMPFILE;
+const WRITES = O.WRONLY | O.RDWR | O.TRUNC;
 /** AT_FDCWD, as the low half of an argument. */
 export const FROM_CWD = 0xffffff9c;
 
@@ -109,8 +126,10 @@ export function openOf(flags: number): { readonly does: Does; readonly isLink: b
   if ((flags & O.PATH) !== 0) return undefined;
   const isLink = (flags & O.NOFOLLOW) !== 0;
   const writes = (flags & WRITES) !== 0;
-  const reads = (flags & O.DIRECTORY) === 0 ? 'read' : 'enter';
-  if ((flags & O.CREAT) === 0) return { does: writes ? 'write' : reads, isLink };
+  if ((flags & TMPFILE) !== 0) return { does: 'temp', isLink };
+  // Of a file it is refused whatever it asks for (ENOTDIR); it makes nothing (EINVAL).
+  if ((flags & O.DIRECTORY) !== 0) return (flags & O.CREAT) === 0 ? { does: 'enter', isLink } : undefined;
+  if ((flags & O.CREAT) === 0) return { does: writes ? 'write' : 'read', isLink };
   if ((flags & O.EXCL) !== 0) return { does: 'make', isLink: true };
   return { does: writes ? 'create' : 'touch', isLink };
 }

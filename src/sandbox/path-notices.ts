@@ -6,9 +6,10 @@
  */
 import { closeSync, openSync, readlinkSync } from 'node:fs';
 import { addressOf, loadNative } from '../native.ts';
-import { FROM_CWD, OF_LINK, openOf, PATH_CALLS } from './path-calls.ts';
+import { FROM_CWD, OF_FOLDER, OF_LINK, openOf, PATH_CALLS } from './path-calls.ts';
 import { GREETING_BYTES, tokenOf } from './path-greeting.ts';
 import type { Attempt } from './path-walls.ts';
+import { mountPointsIn } from './proc.ts';
 
 /** `_IOWR('!', 0, struct seccomp_notif)` and so on. */
 const RECEIVE = 0xc0502100;
@@ -18,6 +19,7 @@ const SYNC_WAKE_UP = 1n;
 const NOTICE_BYTES = 80;
 const ANSWER_BYTES = 24;
 const GO_ON = 1;
+const EXECVE = 59;
 const POLLIN = 1;
 const POLLHUP = 0x10;
 const POLL_BYTES = 8;
@@ -67,6 +69,8 @@ interface Heard {
   /** Absent as long as nobody has said that the command begins: its calls go on all the same. */
   listener: Listener | undefined;
   readonly memories: Memories;
+  /** By which its mounts are looked at; absent as long as nothing else of it is. */
+  mounts: number | undefined;
 }
 
 type Native = NonNullable<ReturnType<typeof load>>;
@@ -87,8 +91,8 @@ export interface NoticesOptions {
   readonly parent?: number;
   /** Who hears of the command of a token; undefined for one that is over. */
   listenerOf(token: number): Listener | undefined;
-  /** All of its processes are gone. */
-  onGone(token: number): void;
+  /** All of its processes are gone. `mounted`: where something was mounted at their end; unknown where nothing was looked at. */
+  onGone(token: number, mounted: () => ReadonlySet<string> | undefined): void;
   /** There is no listener: its calls fail. */
   onLost(token: number): void;
 }
@@ -169,15 +173,16 @@ export class PathNotices {
     const { token, fd } = came;
     if (fd === undefined) return this.#options.onLost(token);
     this.#isFast &&= this.#native.setFlags(fd, SET_FLAGS, SYNC_WAKE_UP) === 0;
-    this.#heard = [...this.#heard, { fd, token, listener: undefined, memories: new Map() }];
+    this.#heard = [...this.#heard, { fd, token, listener: undefined, memories: new Map(), mounts: undefined }];
     this.#listen();
   }
 
   #drop(it: Heard): void {
     this.#heard = this.#heard.filter((other) => other !== it);
     this.#listen();
-    this.#options.onGone(it.token);
-    for (const fd of [it.fd, ...it.memories.values()]) closeSync(fd);
+    const { mounts } = it;
+    this.#options.onGone(it.token, () => (mounts === undefined ? undefined : mountPointsIn(mounts)));
+    for (const fd of [it.fd, ...it.memories.values(), ...(mounts === undefined ? [] : [mounts])]) closeSync(fd);
   }
 
   #hear(heard: Heard): void {
@@ -188,6 +193,8 @@ export class PathNotices {
     try {
       heard.listener ??= this.#options.listenerOf(heard.token);
       if (heard.listener?.isCurious) chosen = this.#choose(heard.listener, heard, notice);
+      // While a process of it is there for certain.
+      if (chosen.length > 0) heard.mounts ??= open(`/proc/${notice.readUInt32LE(8)}/mountinfo`);
     } finally {
       notice.copy(this.#answer, 0, 0, 8);
       // ENOENT: it was killed, and what was read may have been another's memory.
@@ -197,20 +204,24 @@ export class PathNotices {
   }
 
   #choose(listener: Listener, { memories }: Heard, notice: Buffer): Attempt[] {
-    const call = PATH_CALLS.get(notice.readInt32LE(16));
+    const number = notice.readInt32LE(16);
+    const call = PATH_CALLS.get(number);
     if (!call) return [];
     const open = call.flags === undefined ? undefined : openOf(low(notice, call.flags));
     const pid = notice.readUInt32LE(8);
     const chosen: Attempt[] = [];
     for (const { path: at, from, does: asked, isLink = false, flags } of call.paths) {
       const isNamed = isLink || (flags !== undefined && (low(notice, flags) & OF_LINK) !== 0);
-      const what = asked === 'open' ? open : { does: asked, isLink: isNamed };
+      const does = asked === 'unlinkat' ? (isOfFolder(notice, flags) ? 'rmdir' : 'unlink') : asked;
+      const what = does === 'open' ? open : { does, isLink: isNamed };
       const path = what && this.#textAt(memories, pid, notice.readBigUInt64LE(argumentAt(at)));
       if (!path) continue;
       const fd = from === undefined || path.startsWith('/') ? FROM_CWD : low(notice, from);
       const it = listener.choose({ ...what, path, base: () => baseOf(pid, fd) });
       if (it) chosen.push(it);
     }
+    // What it becomes has a memory of its own, and that of before may be its parent's, which lives on (vfork).
+    if (number === EXECVE) this.#forget(memories, pid);
     return chosen;
   }
 
@@ -236,18 +247,25 @@ export class PathNotices {
 
   #openMemory(memories: Memories, pid: number): number | undefined {
     const [oldest] = memories.keys();
-    const left = memories.has(pid) ? pid : memories.size >= MEMORIES_MAX ? oldest : undefined;
-    if (left !== undefined) {
-      closeSync(memories.get(left) as number);
-      memories.delete(left);
-    }
-    try {
-      const fd = openSync(`/proc/${pid}/mem`, 'r');
-      memories.set(pid, fd);
-      return fd;
-    } catch {
-      return undefined; // ENOENT: it is gone. EACCES: the system lets nobody look. EMFILE.
-    }
+    this.#forget(memories, !memories.has(pid) && memories.size >= MEMORIES_MAX ? (oldest ?? pid) : pid);
+    const fd = open(`/proc/${pid}/mem`);
+    if (fd !== undefined) memories.set(pid, fd);
+    return fd;
+  }
+
+  #forget(memories: Memories, pid: number): void {
+    const fd = memories.get(pid);
+    if (fd === undefined) return;
+    closeSync(fd);
+    memories.delete(pid);
+  }
+}
+
+function open(path: string): number | undefined {
+  try {
+    return openSync(path, 'r');
+  } catch {
+    return undefined; // ENOENT: it is gone. EACCES: the system lets nobody look. EMFILE.
   }
 }
 
@@ -276,12 +294,16 @@ class Incoming {
 }
 
 const argumentAt = (index: number): number => 32 + 8 * index;
+const isOfFolder = (notice: Buffer, flags = 0): boolean => (low(notice, flags) & OF_FOLDER) !== 0;
 const low = (notice: Buffer, index: number): number => notice.readUInt32LE(argumentAt(index));
+
+/** What the kernel says behind the name of a directory that was removed; another one may have that name. */
+const GONE = ' (deleted)';
 
 function baseOf(pid: number, fd: number): string | undefined {
   try {
     const path = readlinkSync(`/proc/${pid}/${fd === FROM_CWD ? 'cwd' : `fd/${fd}`}`);
-    return path.startsWith('/') ? path : undefined; // `pipe:[1]`.
+    return path.startsWith('/') && !path.endsWith(GONE) ? path : undefined; // `pipe:[1]`.
   } catch {
     return undefined; // ENOENT: it is gone, or was none.
   }

@@ -36,6 +36,8 @@ export function pathProgram({ line, self }: { readonly line: number; readonly se
     filterOf(at),
     MOVE_RAX_TO_RDI,
     callWithRdi(SYS.dup2, LISTENER_FD),
+    // Or it would wait for itself where the host is gone: what is left is closed by the call that is told.
+    callWithRdi(SYS.close, 0),
     callOf(SYS.sendmsg, line, at.message, MSG_NOSIGNAL),
     callOf(SYS.close, line),
     callOf(SYS.close, LISTENER_FD),

@@ -48,6 +48,7 @@ interface Place {
 const ELSEWHERE = ['/tmp', '/dev', '/proc'];
 /** As in the kernel. */
 const LINKS_MAX = 40;
+const NAME_BYTES_MAX = 255;
 /** Names that are looked up for one path, and for all of a command: each takes 2 µs, in which other commands may wait. */
 const NAMES_OF_PATH_MAX = 128;
 const NAMES_MAX = 16_384;
@@ -70,6 +71,13 @@ export class WallMap {
     this.#names = new Set([...hidden.map((it) => it.path), ...readOnly, ...pinned].map((it) => basename(it)));
   }
 
+  /** Whether what was met stands where it was put, of all that is mounted: a mask goes with what it lay on, or moves along. */
+  stands({ path, wall }: Met, mounted: ReadonlySet<string>): boolean {
+    if (wall === 'system') return true;
+    if (wall !== 'held') return mounted.has(path);
+    return [...this.#held].some((it) => isBelow(this.#at(it), path) && mounted.has(this.#at(it)));
+  }
+
   /** Whether a path leads to a wall by its words, so that it needs no link; a relative one counts as if it stood alone. */
   mayMeet(does: Does, path: string): boolean {
     const isOutside = path.startsWith('/') && !isBelow(this.#walls.workspace, path);
@@ -85,6 +93,7 @@ export class WallMap {
 
   /** Looks at the disk. */
   meet({ does, path, isLink }: Attempt): Met | undefined {
+    if (failsByItself(does, path)) return undefined;
     const place = this.#placeOf(path, isLink);
     if (!place) return undefined;
     if (place.hidden) return hiddenMet(does, place);
@@ -92,7 +101,7 @@ export class WallMap {
     const own = this.#inWorkspace(place.path);
     const wall = this.#readOnlyBy(place.path, own);
     if (wall !== undefined) return isRefused(does, place.type) ? write(wall) : undefined;
-    const moves = does === 'remove' || does === 'replace';
+    const moves = does === 'remove' || does === 'rmdir' || does === 'replace';
     return moves && place.type !== undefined && own !== undefined && this.#pinned.has(own)
       ? write('pinned')
       : undefined;
@@ -148,11 +157,15 @@ export class WallMap {
         at = at.slice(0, Math.max(0, at.lastIndexOf('/')));
         continue;
       }
+      if (Buffer.byteLength(name) > NAME_BYTES_MAX) return undefined;
       const next = `${at}/${name}`;
       const isLast = names.every((it) => it === '' || it === '.');
       const hides = this.#hidden.get(next);
-      if (hides === 'directory' || (hides === 'file' && isLast))
+      // A name with a slash behind it is a directory's: of a file it is refused without a wall (ENOTDIR, EISDIR).
+      const isWhole = names.length === 0;
+      if (hides === 'directory' || (hides === 'file' && isWhole))
         return { path: next, hidden: isLast ? hides : 'inside' };
+      if (hides === 'file') return undefined;
       this.#lookedUp += 1;
       const stat = this.#isSeen(next) ? lookAt(next) : undefined;
       if (!stat) return isLast ? { path: next } : undefined;
@@ -161,7 +174,7 @@ export class WallMap {
         if (to === undefined) return undefined;
         if (to.startsWith('/')) at = '';
         names.push(...to.split('/').reverse());
-      } else if (isLast) return { path: next, type: typeOf(stat) };
+      } else if (isLast) return isWhole || stat.isDirectory() ? { path: next, type: typeOf(stat) } : undefined;
       else if (stat.isDirectory()) at = next;
       else return undefined;
     }
@@ -174,10 +187,21 @@ export class WallMap {
   }
 }
 
+const OF_FOLDERS: ReadonlySet<Does> = new Set(['make', 'mkdir', 'enter', 'rmdir', 'temp']);
+const OF_FILES: ReadonlySet<Does> = new Set(['make', 'mkdir', 'write', 'create', 'touch', 'unlink']);
+const DOTTED = /(?:^|\/)\.\.?\/*$/;
+
+/** By its words: a file with a slash behind it is not made (EISDIR, ENOENT), nor a folder removed by a name of dots (EINVAL, ENOTEMPTY). */
+function failsByItself(does: Does, path: string): boolean {
+  if (does === 'rmdir') return DOTTED.test(path);
+  return (does === 'create' || does === 'touch' || does === 'make') && path.endsWith('/');
+}
+
 /** A hidden file is a device that nobody can open; what lies in a hidden directory, and whether it does, is nobody's to know. */
 function hiddenMet(does: Does, { path, hidden }: Place): Met | undefined {
-  if (does === 'make' && hidden !== 'inside') return undefined; // EEXIST.
-  if (does === 'enter' && hidden === 'file') return undefined; // ENOTDIR.
+  // EEXIST, ENOTDIR, EISDIR, as without a wall.
+  if (hidden === 'file' && OF_FOLDERS.has(does)) return undefined;
+  if (hidden === 'directory' && OF_FILES.has(does)) return undefined;
   return { kind: changesNothing(does) ? 'read' : 'write', path, wall: 'hidden' };
 }
 
@@ -194,7 +218,13 @@ function isRefused(does: Does, type: FileType | undefined): boolean {
       return type === 'file' || type === undefined;
     case 'touch':
     case 'make':
+    case 'mkdir':
       return type === undefined;
+    case 'unlink':
+      return type === 'file' || type === 'other';
+    case 'rmdir':
+    case 'temp':
+      return type === 'directory';
     case 'remove':
     case 'change':
       return type !== undefined;
@@ -219,8 +249,12 @@ function lookAt(path: string): Stats | undefined {
 
 function linkAt(path: string): string | undefined {
   try {
-    return readlinkSync(path);
+    const to = readlinkSync(path);
+    return isText(to) ? to : undefined;
   } catch {
     return undefined; // It is gone.
   }
 }
+
+/** What was no UTF-8 would lead to another name. */
+export const isText = (path: string): boolean => !path.includes('\ufffd');

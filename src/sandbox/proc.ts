@@ -62,9 +62,14 @@ export function firstChildOf(pid: number): number | undefined {
 
 /** Where something is mounted now in the namespace of a process, as it sees it; undefined when there is no such process any more. */
 export function mountPointsOf(pid: number): ReadonlySet<string> | undefined {
+  return mountPointsIn(`/proc/${pid}/mountinfo`);
+}
+
+/** The same of that file; its descriptor tells of them when the process is gone, too. */
+export function mountPointsIn(file: string | number): ReadonlySet<string> | undefined {
   let text: string;
   try {
-    text = readFileSync(`/proc/${pid}/mountinfo`, 'utf8');
+    text = readFileSync(file, 'utf8');
   } catch {
     return undefined; // ENOENT, ESRCH, EINVAL: it is a zombie.
   }

@@ -1,9 +1,11 @@
 /** What commands meet at masks and read-only mounts is told by their calls, whatever they are called and print. */
-import { chownSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Denial } from '../../src/call.ts';
+import { callOf, DATA_BASE, toElf } from '../../src/sandbox/syscall-program.ts';
 import { type Arena, beside, eachIdentity } from '../support/arena.ts';
+import { until } from '../support/daemon.ts';
 
 const POLICY = `tiers:
   execute: { decision: allow, network: { allow: ["127.0.0.1:1"] } }
@@ -20,6 +22,11 @@ const MET: [name: string, script: string, told: Partial<Denial>[]][] = [
   ['cd', 'cd sub; cat ../.env', [{ kind: 'read', target: '.env' }]],
   ['a link', 'cat sub/soft', [{ kind: 'read', target: '.env' }]],
   ['a link that it makes', 'ln -s ../.env sub/made; cat sub/made', [{ kind: 'read', target: '.env' }]],
+  [
+    'a link that leads there for a while',
+    'mkdir new; cd new; for to in plain .env plain; do ln -sfn "../$to" l; cat l; done',
+    [{ kind: 'read', target: '.env', count: 1 }],
+  ],
   ['/proc', 'cat /proc/self/cwd/.env', [{ kind: 'read', target: '.env' }]],
   ['a descriptor of the shell', 'exec 3< .env', [{ kind: 'read', target: '.env' }]],
   ['perl', 'perl -e "open F, q(<), q(.env)"', [{ kind: 'read', target: '.env' }]],
@@ -85,6 +92,11 @@ const MET: [name: string, script: string, told: Partial<Denial>[]][] = [
       { kind: 'write', target: '.git/hooks/y' },
     ],
   ],
+  [
+    'a file without a name',
+    'python3 -c "import os; os.open(\\".git/hooks\\", os.O_TMPFILE | os.O_WRONLY)"',
+    [{ kind: 'write', target: '.git/hooks' }],
+  ],
   ['what leads to something held', 'mv .git g', [{ kind: 'write', target: '.git' }]],
   [
     'the system',
@@ -108,6 +120,16 @@ const ALLOWED = [
   'python3 -c "import json, os; os.makedirs(\\"p/q\\"); open(\\"p/q/r\\", \\"w\\")"; rm -r p; perl -MPOSIX -e 1',
   'grep -r x sub new plain .git; find sub -type f; cp -r sub c; tar cf c.tar sub; touch -d 2001-01-01 c.tar c; chown -h "$(id -u)" c; rm -r c c.tar',
   'ln -s /usr/nothing dangling; touch -hd 2001-01-01 dangling; chown -h "$(id -u)" dangling; mv dangling new; rm new/dangling',
+  'cat .env/ .env/.; : > /usr/bin/true/; : > locked/a/; : > locked/none/; mkdir locked/a/',
+  ': > "/usr/$(printf "%0300d" 0)"; mkdir "/$(printf "%0300d" 0)"; : > "locked/$(printf "%0256d" 0)"',
+  'cd .git/hooks; rm -f /proc/self/cwd /proc/self/root; chown -h 1:1 /proc/self/cwd; mv /proc/self/cwd /tmp/x',
+  "rm -f sub/soft; perl -e 'unlink for qw(vault locked .git); rmdir for qw(.env .git/config locked/. locked/a/..); truncate $_, 0 for qw(vault locked /usr)'",
+  'python3 -c "import os\nfor f in (1, 64, 512):\n  try: os.open("vault", os.O_WRONLY | f)\n  except IsADirectoryError: print(f)"',
+  // What is told of another name: of a directory that is gone, of what is no UTF-8.
+  'mkdir -p "new/d (deleted)" new/d; ln -s ../../.env "new/d (deleted)/x"; cd new/d; rmdir ../d; cat x',
+  "mkdir new; cd new; ln -s ../.env $'\\xef\\xbf\\xbd'; echo x > $'\\xff'; cat $'\\xff'",
+  "mkdir new; cd new; ln -s ../.env $'\\xef\\xbf\\xbd'; echo x > $'\\xff'; ln -s $'\\xff' l; cat l",
+  "mkdir -p new/$'\\xff' new/$'\\xef\\xbf\\xbd'; ln -s ../../.env new/$'\\xef\\xbf\\xbd/x'; cd new/$'\\xff'; echo x > x; cat x",
   'exec 9<plain; cat <&9; read -r x < plain; cat <(echo x); cat <<< x',
 ];
 
@@ -154,6 +176,40 @@ eachIdentity({ policy: POLICY }, (arena) => {
     expect(await metBy('cat .env; sleep 60', { timeout: 700 })).toEqual([expect.objectContaining({ target: '.env' })]);
   });
 
+  test('a file that took the place of a hidden one is not said to be hidden', async () => {
+    const waiting = metBy(': > new-began; until [ -e new-go ]; do sleep 0.01; done; cat .env locked/a; : > locked/new');
+    await until(() => existsSync(at('new-began')));
+    writeFileSync(at('other'), 'open now\n');
+    renameSync(at('other'), at('.env'));
+    writeFileSync(at('new-go'), '');
+    expect(await waiting).toEqual([expect.objectContaining({ target: 'locked/new' })]);
+    for (const it of ['new-began', 'new-go']) rmSync(at(it));
+  });
+
+  test('what a program opens is not taken for what its parent holds at the same address', async () => {
+    const [OPEN, EXIT] = [2, 60];
+    const code = Buffer.concat([callOf(OPEN, DATA_BASE, 0), callOf(EXIT, 0)]);
+    writeFileSync(at('opens-plain'), toElf(code, Buffer.from('plain\0')), { mode: 0o755 });
+    // Started by vfork(), which shares the memory of who calls it until the program begins.
+    const script = `python3 -c '
+import ctypes, subprocess
+mmap = ctypes.CDLL(None).mmap
+mmap.restype = ctypes.c_void_p
+held = mmap(ctypes.c_void_p(${DATA_BASE}), ctypes.c_size_t(4096), 3, 0x100022, -1, ctypes.c_long(0))
+ctypes.memmove(ctypes.c_void_p(held), b".env", 5)
+print(held == ${DATA_BASE}, subprocess.run(["./opens-plain"]).returncode)'`;
+    expect(await metBy(script)).toEqual([]);
+    writeFileSync(at('opens-plain'), toElf(code, Buffer.from('.env\0')), { mode: 0o755 });
+    expect(await metBy(script.replace('b".env", 5', 'b"plain", 6'))).toHaveLength(1);
+    rmSync(at('opens-plain'));
+  });
+
+  test('neither many refusals by the system nor one of the network keep others from being told', async () => {
+    const denied = await metBy('for i in {1..70}; do : > "/usr/of-$i"; done; cat .env; exec 3<>/dev/tcp/192.0.2.1/9');
+    expect(denied).toHaveLength(64);
+    expect(denied.map((it) => it.target)).toEqual(expect.arrayContaining(['network', '.env']));
+  });
+
   test('each tells its own, of many at once', async () => {
     const targets = Array.from({ length: 8 }, (_, i) => `/usr/of-${i}`);
     const told = await Promise.all(
@@ -170,6 +226,12 @@ eachIdentity({ policy: POLICY }, (arena) => {
     const script = 'cat .e*; exec 3<>/dev/tcp/192.0.2.1/9';
     const { metadata } = await arena.client.call('terminal_script', { script } as never);
     expect(metadata.denied?.map((it) => it.target).sort()).toEqual(['.env', 'network']);
+  });
+
+  test('nothing is warned of when commands end', async () => {
+    await metBy('cat .env');
+    await metBy('cat .env');
+    expect(arena.daemon.log()).not.toContain('File descriptor');
   });
 
   test('opens without end are told in part, and hold up nobody', async () => {

@@ -59,12 +59,15 @@ describe('the filter', () => {
   test.each<[string, number, Does | undefined, boolean?]>([
     ['reads', RDONLY | CLOEXEC, 'read', false],
     ['enters', DIRECTORY, 'enter', false],
+    ['would write a directory', DIRECTORY | WRONLY, 'enter', false],
     ['writes', RDWR, 'write', false],
     ['writes or makes', WRONLY | CREAT, 'create', false],
     ['makes', WRONLY | CREAT | EXCL, 'make', true],
     ['only makes what is missing', RDONLY | CREAT, 'touch', false],
     ['reads no link', NOFOLLOW, 'read', true],
     ['opens no content', PATH, undefined],
+    ['makes no directory', DIRECTORY | WRONLY | CREAT, undefined],
+    ['makes a file without a name', DIRECTORY | WRONLY | 0x400000, 'temp', false],
   ])('an open that %s', (_, flags, does, isLink) => {
     expect(openOf(flags)).toEqual(does && { does, isLink });
   });
@@ -127,6 +130,24 @@ describe('the walls', () => {
     expect(meet('read', 'ws/sub/loop')).toBeUndefined();
   });
 
+  test('are not met by what fails without them', () => {
+    const fails: (readonly [Does, string])[] = [
+      ...(['write', 'create', 'touch', 'unlink', 'mkdir'] as const).map((it) => [it, 'ws/vault'] as const),
+      ...(['rmdir', 'temp', 'mkdir'] as const).map((it) => [it, 'ws/.env'] as const),
+      ...(['create', 'touch', 'make'] as const).map((it) => [it, 'ws/held/none/'] as const),
+      ...[['rmdir', 'ws/held/.'] as const, ['rmdir', 'ws/held/..'] as const, ['rmdir', 'ws/held/a'] as const],
+      ...[['unlink', 'ws/held'] as const, ['unlink', 'ws/sub'] as const, ['temp', 'ws/held/a'] as const],
+      ...[['read', 'ws/.env/'] as const, ['write', 'ws/held/a/'] as const],
+      ['create', `ws/held/${'x'.repeat(256)}`],
+    ];
+    for (const [does, path] of fails) expect([does, path, meet(does, path)]).toEqual([does, path, undefined]);
+    expect(meet('mkdir', 'ws/held/none/')).toEqual(met('write', 'ws/held/none', 'held'));
+    expect(meet('temp', 'ws/held')).toEqual(met('write', 'ws/held', 'held'));
+    expect(meet('unlink', 'ws/held/a')).toEqual(met('write', 'ws/held/a', 'held'));
+    expect(meet('rmdir', 'ws/sub')).toEqual(met('write', 'ws/sub', 'pinned'));
+    expect(meet('rmdir', 'ws/vault')).toEqual(met('write', 'ws/vault', 'hidden'));
+  });
+
   test('say the same of all that is in a hidden folder', () => {
     const all = ['', '/in', '/in/none', '/none', '/none/none', '/link', '/link/none', '/../vault/in'];
     for (const it of all) expect(meet('read', `ws/vault${it}`)).toEqual(met('read', 'ws/vault', 'hidden'));
@@ -157,6 +178,18 @@ describe('the walls', () => {
       if (attempt) other.look(attempt);
     }
     expect(other.met).toEqual([]);
+  });
+
+  test('outside of the workspace leave room for those in it', () => {
+    const log = new PathLog({ ...walls, system: ['/usr'] });
+    const hear = (does: Does, path: string) => {
+      const attempt = log.choose({ does, path, isLink: false, base: () => walls.workspace });
+      if (attempt) log.look(attempt);
+    };
+    for (let i = 0; i < 2000; i++) hear('create', `/usr/of-${i}`);
+    hear('read', '.env');
+    expect(log.met[0]).toEqual({ ...met('read', 'ws/.env', 'hidden'), count: 1 });
+    expect(log.met).toHaveLength(64);
   });
 
   test('met again are counted, however often', () => {
