@@ -55,9 +55,8 @@ export function toBwrapArgs(profile: Profile): string[] {
     ...['--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', 'sandbox'],
     ...(profile.asInit ? ['--as-pid-1'] : []),
     // Those of many mounts first, since bubblewrap reads the table of all that are there for each of them.
-    // /proc/sys belongs to the real root, so that a sandboxed root-owned process could write core_pattern: an escape.
     ...(profile.proc === 'own' ? ['--proc', '/proc'] : ['--bind', '/proc', '/proc']),
-    ...(profile.nests ? [] : ['--ro-bind', '/proc/sys', '/proc/sys']),
+    ...(profile.nests ? [] : readOnlyProc(shownId)),
     ...['--dev', '/dev'],
     ...toArgs({ kind: 'tmpfs', at: '/dev/shm', bytes: SHM_BYTES }),
     ...systemMounts(profile).flatMap(toArgs),
@@ -67,6 +66,13 @@ export function toBwrapArgs(profile: Profile): string[] {
     ...(seccompFd === undefined ? [] : ['--seccomp', `${seccompFd}`]),
   ];
 }
+
+/**
+ * Files in /proc are the real root's, and of the whole machine, in every /proc: what runs as that could write core_pattern, which is an
+ * escape, and set the modes of all. To others /proc/sys is refused twice, and they may write what is their own.
+ */
+const readOnlyProc = (shownId: number | undefined): string[] =>
+  shownId === undefined ? ['--ro-bind', '/proc/sys', '/proc/sys'] : ['--remount-ro', '/proc'];
 
 const IDS = ['--uid', '--gid'];
 

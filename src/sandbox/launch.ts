@@ -1,5 +1,5 @@
 /** How a confined process is started: as whom, within which bounds, in which group. */
-import { statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { release } from 'node:os';
 import type { Limits } from '../limits.ts';
 import { findProgram } from './bubblewrap.ts';
@@ -16,6 +16,36 @@ export interface Launch {
 
 /** Uid shown inside when the real one is 0 and the workspace is root's. */
 const SHOWN_ID = 1000;
+
+const CAP_SYS_ADMIN = 1n << 21n;
+
+/** Nodes of the machine's /dev that bubblewrap shows in each sandbox. */
+const NODES = ['null', 'zero', 'full', 'random', 'urandom', 'tty'].map((it) => `/dev/${it}`);
+
+/** What `mount` mounts them by: on themselves, read-only, which keeps nobody from writing to a device. */
+export const devicesTable = (): string =>
+  NODES.filter((it) => existsSync(it))
+    .map((it) => `${it} ${it} none bind,ro 0 0\n`)
+    .join('');
+
+/** A table of mounts; what was opened for descriptors 0 and 1 outside is opened anew. */
+const MOUNT_DEVICES =
+  'mount -aT "$0" 2>/dev/null; [ -c /proc/self/fd/0 ] && exec </dev/null; [ -c /proc/self/fd/1 ] && exec >/dev/null; exec "$@"';
+
+/**
+ * Prefix after which the nodes of /dev can be used and not changed, in a namespace of mounts of its own. They are the real root's, so
+ * that whatever runs as it, without any capability, could set their modes for the whole machine; bubblewrap binds them as they are.
+ * None where mounts may not be made; the probe `shared-nodes` tells.
+ */
+export function readOnlyDevices(shownId: number | undefined, table: string): string[] {
+  if (shownId === undefined || !mayMount()) return [];
+  return ['unshare', '--mount', '--propagation', 'slave', '--', 'sh', '-c', MOUNT_DEVICES, table];
+}
+
+const mayMount = (): boolean => {
+  const [, effective = '0'] = /^CapEff:\t(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return (BigInt(`0x${effective}`) & CAP_SYS_ADMIN) !== 0n;
+};
 
 /** The launcher of a host gets no more rights than the workspace's owner has, unless that is root. */
 export function identity(workspace: string): { uid?: number; gid?: number; shownId?: number } {

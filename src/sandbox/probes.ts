@@ -52,7 +52,7 @@ const SYS = {
     nanosleep: 35,
     readlink: 89,
   },
-  ...{ fchmod: 91, ptrace: 101, setsid: 112, prctl: 157, unshare: 272, memfd_create: 319 },
+  ...{ chmod: 90, fchmod: 91, ptrace: 101, setsid: 112, prctl: 157, unshare: 272, memfd_create: 319 },
 } as const;
 const [EPERM, ENOENT, ESRCH, EACCES, ENOTDIR, ENOSPC, EROFS] = [1, 2, 3, 13, 20, 28, 30];
 const [EAFNOSUPPORT, ENETUNREACH, ECONNREFUSED] = [97, 101, 111];
@@ -190,11 +190,23 @@ const FILES = {
   },
   'core-pattern': {
     shows: 'the program that the kernel runs for a crash can not be set',
-    layer: 'read-only /proc/sys',
+    layer: 'read-only /proc',
     fix: REINSTALL,
     level: 'B',
     steps: () => [tell('core-pattern', 'open', path('/proc/sys/kernel/core_pattern'), O_WRONLY)],
     judge: refused('core-pattern', ...READ_ONLY, ENOENT),
+  },
+  'shared-nodes': {
+    shows: 'the modes of what /dev and /proc share with the machine can not be changed',
+    layer: 'read-only mounts',
+    fix: 'Run the daemon as a user who is not root, or let it make mounts (CAP_SYS_ADMIN).',
+    level: 'A',
+    // The modes that they have: nothing is another where it gets through.
+    steps: () => [
+      tell('shared-dev', 'chmod', path('/dev/full'), 0o666),
+      tell('shared-proc', 'chmod', path('/proc/version'), 0o444),
+    ],
+    judge: all(refused('shared-dev', EROFS, EPERM), refused('shared-proc', EROFS, EPERM)),
   },
   suid: {
     shows: 'a file can not be made to run as its owner for others',

@@ -4,7 +4,7 @@ import type { Limits } from '../limits.ts';
 import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
 import type { Cgroups } from './cgroup.ts';
 import { inGroup } from './host-group.ts';
-import { identity, type Launch, rlimits, toLaunch } from './launch.ts';
+import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import { egressOf } from './listener-program.ts';
 import { NO_MASKS, onDisk } from './masks.ts';
 import type { Stdio } from './sandbox.ts';
@@ -24,6 +24,8 @@ export interface ProviderParts {
   readonly stateDir: string;
   readonly toolchains?: readonly string[];
   readonly cgroups: Cgroups | undefined;
+  /** File for `readOnlyDevices`. */
+  readonly devices: string;
   /** Starts it with the filter of commands as the descriptor after those of `stdio`. */
   start(launch: Launch, stdio: Stdio): ChildProcess;
 }
@@ -31,7 +33,7 @@ export interface ProviderParts {
 /** Starts it as the owner of its workspace, or of the state directory where it has none. Throws SANDBOX_UNAVAILABLE. */
 export function startProvider(request: ProviderRequest, stdio: Stdio, parts: ProviderParts): ChildProcess {
   const { program, view, bounds, egressToken } = request;
-  const { bwrap, runtime, limits, stateDir, toolchains = [], cgroups, start } = parts;
+  const { bwrap, runtime, limits, stateDir, toolchains = [], cgroups, devices, start } = parts;
   const who = identity(view.workspace?.path ?? stateDir);
   return inGroup(cgroups, { runsCommands: false, bounds, ...who }, (group) => {
     const { shownId, ...ids } = who;
@@ -41,7 +43,8 @@ export function startProvider(request: ProviderRequest, stdio: Stdio, parts: Pro
     const base = { runtime, toolchains, tmpBytes: limits.commandTmpBytes, ...(shownId !== undefined && { shownId }) };
     const profile = providerProfile(base, { ...view, masks }, all.length);
     const inside = [bwrap, ...toBwrapArgs(profile), ...egress.args, '--', ...egress.first, ...program];
-    const child = start(toLaunch([...rlimits(limits), ...inside], { ...ids, ...(group && { group }) }), all);
+    const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
+    const child = start(toLaunch([...bounds, ...inside], { ...ids, ...(group && { group }) }), all);
     egress.give(child);
     return child;
   });

@@ -24,7 +24,16 @@ import {
 import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
 import { type CgroupVersion, foldersOf } from './cgroup-files.ts';
 import { inGroup } from './host-group.ts';
-import { dying, freshPidNamespace, identity, type Launch, rlimits, toLaunch } from './launch.ts';
+import {
+  devicesTable,
+  dying,
+  freshPidNamespace,
+  identity,
+  type Launch,
+  readOnlyDevices,
+  rlimits,
+  toLaunch,
+} from './launch.ts';
 import { type Masks, NO_MASKS, onDisk } from './masks.ts';
 import { probeArgs } from './probe.ts';
 import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
@@ -154,7 +163,7 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     startProvider(request, stdio) {
       assertHolds(confinement, 'external_api');
       const start = (launch: Launch, all: Stdio) => launcher.start(launch, all, [launcher.filters.command]);
-      return startProvider(request, stdio, { ...options, bwrap, cgroups, start });
+      return startProvider(request, stdio, { ...options, bwrap, cgroups, start, devices: launcher.devices });
     },
     commandPlaceOf: (host) => places.get(host),
     commandSandbox: (workspace, { isDirect } = { isDirect: false }) => ({
@@ -185,6 +194,8 @@ interface Launcher {
   /** Files with the seccomp programs. */
   readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
   readonly commandFilter: Uint8Array;
+  /** File for `readOnlyDevices`. */
+  readonly devices: string;
   host(request: HostRequest): Launch;
   egress(program: readonly string[]): Launch;
   commandArgs(workspace: string, options: { readonly isNested: boolean; readonly seccompFd?: number }): string[];
@@ -202,6 +213,7 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
     nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: ['inet'], allowNamespaces: true })),
     command: toFile('seccomp-command.bpf', commandFilter),
   };
+  const devices = toFile('devices.fstab', Buffer.from(devicesTable()));
   function toFile(name: string, program: Buffer): string {
     const path = join(stateDir, name);
     writeFileSync(path, program, { mode: 0o600 });
@@ -220,11 +232,13 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
   return {
     bwrap,
     filters,
+    devices,
     commandFilter,
     host({ tier, workspace, program, masks, nests, seccompFd, group }) {
-      const { shownId: _, ...ids } = identity(workspace);
+      const { shownId, ...ids } = identity(workspace);
       const who = { ...ids, ...(group && { group }) };
-      if (tier === 'execute' && !nests) return toLaunch([...rlimits(limits), ...dying(), ...program], who);
+      const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
+      if (tier === 'execute' && !nests) return toLaunch([...bounds, ...dying(), ...program], who);
       const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
       // No other host holds it, and no command.
       const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
@@ -233,14 +247,15 @@ function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers):
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
-      return toLaunch([...rlimits(limits), ...ownProc, ...ownBwrap], who);
+      return toLaunch([...bounds, ...ownProc, ...ownBwrap], who);
     },
     egress(program) {
       const { shownId, ...ids } = identity(stateDir);
       const profile = egressProfile({ runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) });
       const variables = { NODE_CHANNEL_FD: EGRESS_LISTENERS_FD, UV_THREADPOOL_SIZE: limits.egressThreads };
       const env = Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
-      return toLaunch([...rlimits(limits), bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], ids);
+      const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
+      return toLaunch([...bounds, bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], ids);
     },
     commandArgs: (workspace, { isNested, seccompFd = COMMAND_SECCOMP_FD }) =>
       toBwrapArgs({ ...commandProfile({ ...request(workspace), isNested }), seccompFd }),
@@ -266,7 +281,7 @@ async function tryAll(
   const cgroups = openCgroups({ stateDir, limits, ...(force && { force }) }, powers);
   if (!cgroups) return { confinement: await tryOut(launcher, undefined, options, powers) };
   const confinement = await tryOut(launcher, cgroups, options, powers);
-  if (confinement.level === 'A') return { confinement, cgroups };
+  if (confinement.cgroup !== 'none') return { confinement, cgroups };
   await cgroups[Symbol.asyncDispose]();
   // What did not hold may be the group alone.
   return { confinement: await tryOut(launcher, undefined, options, powers) };
@@ -306,7 +321,8 @@ async function tryOut(
       ...launcher.commandArgs(workspace, { isNested: false }),
       ...probeArgs(COMMAND_SECCOMP_FD + 1),
     ];
-    return toLaunch([...trialArgs(group), ...command], { ...who, ...(group && { group }) });
+    const program = [...readOnlyDevices(who.shownId, launcher.devices), ...trialArgs(group), ...command];
+    return toLaunch(program, { ...who, ...(group && { group }) });
   };
   const pipes = ['pipe', 'pipe', 'pipe'] as const;
   const filter = Buffer.from(launcher.commandFilter).toString('base64');
@@ -316,8 +332,8 @@ async function tryOut(
     {
       ...options,
       bwrap,
-      // bubblewrap tells what it starts, another bubblewrap included, where it stands.
-      variables: [...Object.keys(BARE_ENVIRONMENT), 'PWD'],
+      // bubblewrap tells what it starts, another bubblewrap included, where it stands, and so does a shell before it, which may also count itself.
+      variables: [...Object.keys(BARE_ENVIRONMENT), 'PWD', 'OLDPWD', 'SHLVL', '_'],
       groups: cgroups?.base,
       within: {
         launch: { ...nested(), filter },
@@ -336,11 +352,13 @@ async function tryOut(
   const missing = [
     ...(isLimited ? [] : ['cgroup']),
     ...(rootOwned ? ['root-workspace'] : []),
+    ...(best.probes['shared-nodes'] === 'ok' ? [] : ['shared-nodes']),
     ...(within.ok ? [] : ['execute-host']),
   ];
   const cgroup = isLimited ? cgroups.version : 'none';
   const base = { backend: 'bubblewrap', cgroup, nests: within.ok, probes: best.probes } as const;
-  if (best.ok) return { ...base, level: isLimited ? 'A' : 'B', missing, advice: '' };
+  const isWhole = isLimited && best.probes['shared-nodes'] === 'ok';
+  if (best.ok) return { ...base, level: isWhole ? 'A' : 'B', missing, advice: '' };
   return { ...base, level: 'none', missing: [...missing, ...notHeld(best.probes)], advice: best.reason };
 }
 

@@ -17,6 +17,7 @@ const PROGRAMS: readonly [string, Control][] = [
     'kernel-doors.pl',
     { anybody: ['memfd_create'], root: ['memfd_create', 'keyctl', 'bpf', 'mount', 'setns', 'syslog'] },
   ],
+  ['change-modes.pl', { root: ['/dev/null', '/dev/zero', '/dev/full', '/proc/version'] }],
   ['write-system.sh', { root: ['/', '/usr', '/etc', '/dev'] }],
   ['nested-userns.pl', { anybody: ['unshare-user'], root: ['unshare-user', 'unshare-network', 'clone', 'clone3'] }],
   ['suid-plant.sh', { anybody: ['a', 'b', 'c', 'd', 'e', 'f'], root: ['a', 'b', 'c', 'd', 'e', 'f'] }],

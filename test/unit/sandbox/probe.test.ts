@@ -8,6 +8,7 @@ import { defaultLimits } from '../../../src/limits.ts';
 import { silentLog, systemPowers } from '../../../src/powers.ts';
 import { runtime, version } from '../../../src/runtime.ts';
 import { commandProfile, type Profile, toBwrapArgs } from '../../../src/sandbox/bubblewrap.ts';
+import { devicesTable, readOnlyDevices } from '../../../src/sandbox/launch.ts';
 import { ownPidNamespace, type ProbeResult, probeArgs, probeProgram, readProbe } from '../../../src/sandbox/probe.ts';
 import { PROBE_IDS, type ProbeId } from '../../../src/sandbox/probes.ts';
 import { createSandbox } from '../../../src/sandbox/sandbox.ts';
@@ -20,8 +21,13 @@ const isRoot = process.getuid?.() === 0;
 let stateDir: string;
 let workspace: string;
 let server: Server;
+/** Prefix as of each sandbox. */
+let devices: string[];
 beforeAll(async () => {
   stateDir = temporaryDir('state');
+  const table = join(stateDir, 'devices');
+  writeFileSync(table, devicesTable());
+  devices = readOnlyDevices(isRoot ? 1000 : undefined, table);
   workspace = temporaryDir('ws');
   writeFileSync(join(stateDir, 'canary'), '');
   server = createServer((it) => it.destroy());
@@ -48,11 +54,11 @@ interface Weakened {
 
 /** The probe in a profile that is weakened. */
 async function probe(weak: Weakened = {}): Promise<ProbeResult> {
-  const { profile = (it) => it, args = (it) => it, env = {}, prefix = [], filter = filterOf() } = weak;
+  const { profile = (it) => it, args = (it) => it, env = {}, prefix = devices, filter = filterOf() } = weak;
   const { port } = server.address() as { port: number };
   const aims = {
     ...{ canary: join(stateDir, 'canary'), daemonPid: process.pid, pidNamespace: ownPidNamespace(), port },
-    variables: ['PATH'],
+    variables: ['PATH', 'PWD'],
   };
   const files = { filter, probe: probeProgram(aims) };
   const fds = Object.entries(files).map(([name, bytes]) => {
@@ -131,8 +137,9 @@ describe('a wall that is taken away shows as its own leak:', () => {
     expect(await leaks({ args: (it) => [...args(it), '--cap-add', 'CAP_NET_RAW'] })).toContain('capabilities');
   });
 
-  test.skipIf(!isRoot)('a writable /proc/sys (needs root, to whom it belongs)', async () => {
-    expect(await leaks(without('--ro-bind', '/proc/sys', '/proc/sys'))).toEqual(['core-pattern']);
+  test.skipIf(!isRoot)('a writable /proc, or /dev (needs root, to whom they belong)', async () => {
+    expect(await leaks(without('--remount-ro', '/proc'))).toEqual(['core-pattern', 'shared-nodes']);
+    expect(await leaks({ prefix: [] })).toEqual(['shared-nodes']);
   });
 });
 
@@ -179,7 +186,7 @@ test.skipIf(!canLimit)(
 );
 
 test('each probe has shown the wall that it looks after to be missing', () => {
-  const needsRoot: ProbeId[] = isRoot ? [] : ['core-pattern'];
+  const needsRoot: ProbeId[] = isRoot ? [] : ['core-pattern', 'shared-nodes'];
   expect(PROBE_IDS.filter((id) => !seen.has(id))).toEqual(needsRoot);
 });
 
