@@ -84,6 +84,9 @@ export default defineBench({
     const paused = { [bare]: floor.bubblewrap, [ours]: subjects[WHOLE] as Subject };
     const turns = { rounds: bench.size(2, 20), times: bench.size(1, 5), pauseMs: 30 };
     bench.times(await inTurns(paused, turns), { over: bare, goals: { [ours]: { ratio: 1.35 } } });
+    bench.say(
+      'Inside, both see the same. Bare bubblewrap, and the rows without a host, mount what is shown of /etc one by one; an execute host has put that together once.',
+    );
     const bars = Object.entries(taken).map(([name, it]) => ({ name, value: median(it.flat()) }));
     bench.draw({
       ...{ name: 'commands', title: 'A command, layer by layer (median of `true`)', kind: 'bars' },
