@@ -5,8 +5,9 @@ import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
+import { COMMAND_ENVIRONMENT } from '../sandbox/launcher.ts';
 import type { Masks } from '../sandbox/masks.ts';
-import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Egress } from './egress.ts';
 import { crashed, end, unlessAborted } from './ends.ts';
 import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
@@ -99,9 +100,6 @@ export function placesOf(tier: Tier, limits: Limits): number {
   const { threads, jobsPerThread } = shapeOf(tier, limits);
   return threads * jobsPerThread;
 }
-
-/** `git status` else refreshes the index that it only reads. */
-const COMMAND_ENVIRONMENT = { ...BARE_ENVIRONMENT, TERM: 'dumb', GIT_OPTIONAL_LOCKS: '0' };
 
 const NEVER = new AbortController().signal;
 const REAP_EVERY_MS = 10_000;

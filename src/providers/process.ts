@@ -7,9 +7,10 @@ import { Host } from '../hosts/host.ts';
 import type { Limits } from '../limits.ts';
 import { type NetworkLayer, parseNetworkEntry } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
+import { BARE_ENVIRONMENT } from '../sandbox/launcher.ts';
 import { EGRESS_ENVIRONMENT } from '../sandbox/listener-program.ts';
 import type { Masks } from '../sandbox/masks.ts';
-import { BARE_ENVIRONMENT, type Sandbox } from '../sandbox/sandbox.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
 import { type Listed, type ProviderSetup, toldByProvider } from './messages.ts';
 import type { ProviderSettings, SecretSource } from './settings.ts';
 

@@ -5,9 +5,9 @@ import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrap
 import type { Cgroups } from './cgroup.ts';
 import { inGroup } from './host-group.ts';
 import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
+import type { Stdio } from './launcher.ts';
 import { egressOf } from './listener-program.ts';
 import { NO_MASKS, onDisk } from './masks.ts';
-import type { Stdio } from './sandbox.ts';
 
 export interface ProviderRequest {
   readonly program: readonly string[];

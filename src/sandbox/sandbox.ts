@@ -2,46 +2,22 @@
  * What confinement this machine can give, found out by trying, and the launch of a confined process.
  * Fails closed: a tier whose level was not proven is refused, never run weaker.
  */
-import type { ChildProcess, StdioOptions } from 'node:child_process';
-import { closeSync, openSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import type { ChildProcess } from 'node:child_process';
 import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
-import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import {
-  COMMAND_SECCOMP_FD,
-  commandProfile,
-  EGRESS_LISTENERS_FD,
-  egressProfile,
-  executeHostProfile,
-  findProgram,
-  HOST_SECCOMP_FD,
-  hostProfile,
-  type Runtime,
-  toBwrapArgs,
-} from './bubblewrap.ts';
+import { COMMAND_SECCOMP_FD, findProgram, HOST_SECCOMP_FD } from './bubblewrap.ts';
 import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
-import { type CgroupVersion, foldersOf } from './cgroup-files.ts';
+import type { CgroupVersion } from './cgroup-files.ts';
 import { inGroup } from './host-group.ts';
-import {
-  devicesTable,
-  dying,
-  freshPidNamespace,
-  identity,
-  type Launch,
-  readOnlyDevices,
-  rlimits,
-  toLaunch,
-} from './launch.ts';
-import { type Masks, NO_MASKS, onDisk } from './masks.ts';
+import { identity, type Launch, readOnlyDevices, toLaunch } from './launch.ts';
+import { BARE_ENVIRONMENT, createLauncher, type Launcher, type LauncherOptions, type Stdio } from './launcher.ts';
+import { type Masks, NO_MASKS } from './masks.ts';
 import { probeArgs } from './probe.ts';
 import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
 import { prove } from './proof.ts';
 import { type ProviderRequest, startProvider } from './provider-launch.ts';
-import { seccompFilter } from './seccomp.ts';
 
-/** A: with cgroups. B: without. C: namespaces but no file confinement. docs/protocol.md, `hello`. */
 export type Level = 'A' | 'B' | 'C' | 'none';
 
 export interface Confinement {
@@ -91,9 +67,6 @@ export interface CommandParts {
   readonly guarded: readonly string[];
 }
 
-/** From descriptor 0 on. */
-export type Stdio = Extract<StdioOptions, readonly unknown[]>;
-
 /** Lowest level at which a tier runs, by default; docs/policy.md lets an operator lower it once policies can. */
 const LEVEL_NEEDED: Record<HostTier, Level> = {
   read_only: 'B',
@@ -104,27 +77,8 @@ const LEVEL_NEEDED: Record<HostTier, Level> = {
 };
 const RANK: Record<Level, number> = { none: 0, C: 1, B: 2, A: 3 };
 
-/** It writes nothing. */
-const EGRESS_TMP_BYTES = 1024 * 1024;
-
-/** The whole environment of a host or a launcher: nothing of the daemon's own. */
-export const BARE_ENVIRONMENT: Readonly<Record<string, string>> = {
-  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-  HOME: '/tmp',
-  LANG: 'C.UTF-8',
-};
-
-export interface SandboxOptions {
-  readonly runtime: Runtime;
-  /** Folder of the daemon's own, which no sandbox holds; seccomp programs are kept there. */
-  readonly stateDir: string;
+export interface SandboxOptions extends LauncherOptions {
   readonly workspaces: readonly string[];
-  /** Folders outside of /usr that commands see, read-only. */
-  readonly toolchains?: readonly string[];
-  /** Where write hosts of a workspace keep what is needed to undo their calls; nowhere when absent. */
-  spoolOf?(workspace: string): string | undefined;
-  readonly limits: Limits;
-  readonly arch: string;
   readonly platform: string;
   /** Of Ringfence: another one proves anew. */
   readonly version: string;
@@ -176,101 +130,6 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   };
 }
 
-interface HostRequest {
-  readonly tier: HostTier;
-  readonly workspace: string;
-  readonly program: readonly string[];
-  readonly masks: Masks;
-  /** Whether a sandbox within a sandbox works here. */
-  readonly nests: boolean;
-  readonly group?: HostGroup;
-  /** Descriptor of its filter. */
-  readonly seccompFd: number;
-}
-
-/** Starts confined processes, whether or not the confinement was proven. */
-interface Launcher {
-  readonly bwrap: string;
-  /** Files with the seccomp programs. */
-  readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
-  readonly commandFilter: Uint8Array;
-  /** File for `readOnlyDevices`. */
-  readonly devices: string;
-  host(request: HostRequest): Launch;
-  egress(program: readonly string[]): Launch;
-  commandArgs(workspace: string, options: { readonly isNested: boolean; readonly seccompFd?: number }): string[];
-  /** `filters` become the descriptors after those of `stdio`. */
-  start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
-}
-
-function createLauncher(bwrap: string, options: SandboxOptions, powers: Powers): Launcher {
-  const { runtime, limits, stateDir, arch, toolchains = [] } = options;
-  // Commands may use sockets inside their own network namespace; Unix sockets in the workspace may be somebody else's.
-  const commandFilter = seccompFilter({ arch, sockets: ['inet'] });
-  const filters = {
-    host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
-    // Commands are held to their host's filter as well as to their own.
-    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: ['inet'], allowNamespaces: true })),
-    command: toFile('seccomp-command.bpf', commandFilter),
-  };
-  const devices = toFile('devices.fstab', Buffer.from(devicesTable()));
-  function toFile(name: string, program: Buffer): string {
-    const path = join(stateDir, name);
-    writeFileSync(path, program, { mode: 0o600 });
-    return path;
-  }
-  const request = (workspace: string) => {
-    const { shownId } = identity(workspace);
-    return {
-      runtime,
-      workspace,
-      toolchains,
-      tmpBytes: limits.commandTmpBytes,
-      ...(shownId !== undefined && { shownId }),
-    };
-  };
-  return {
-    bwrap,
-    filters,
-    devices,
-    commandFilter,
-    host({ tier, workspace, program, masks, nests, seccompFd, group }) {
-      const { shownId, ...ids } = identity(workspace);
-      const who = { ...ids, ...(group && { group }) };
-      const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
-      if (tier === 'execute' && !nests) return toLaunch([...bounds, ...dying(), ...program], who);
-      const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
-      // No other host holds it, and no command.
-      const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
-      const more = { groups, ...(spool !== undefined && { spool }) };
-      const asked = { ...request(workspace), masks: onDisk(masks, workspace), ...more };
-      const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
-      const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
-      const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
-      return toLaunch([...bounds, ...ownProc, ...ownBwrap], who);
-    },
-    egress(program) {
-      const { shownId, ...ids } = identity(stateDir);
-      const profile = egressProfile({ runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) });
-      const variables = { NODE_CHANNEL_FD: EGRESS_LISTENERS_FD, UV_THREADPOOL_SIZE: limits.egressThreads };
-      const env = Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
-      const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
-      return toLaunch([...bounds, bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], ids);
-    },
-    commandArgs: (workspace, { isNested, seccompFd = COMMAND_SECCOMP_FD }) =>
-      toBwrapArgs({ ...commandProfile({ ...request(workspace), isNested }), seccompFd }),
-    start({ command, args, uid, gid }, stdio, files) {
-      const fds = files.map((file) => openSync(file, 'r'));
-      try {
-        const ids = uid === undefined ? {} : { uid, gid };
-        return powers.spawn(command, args, { stdio: [...stdio, ...fds], env: BARE_ENVIRONMENT, cwd: '/', ...ids });
-      } finally {
-        for (const fd of fds) closeSync(fd);
-      }
-    },
-  };
-}
-
 /** Tried with control groups, where there are any; they are used only where a command was seen to be limited by one. */
 async function tryAll(
   launcher: Launcher,
@@ -287,43 +146,34 @@ async function tryAll(
   return { confinement: await tryOut(launcher, undefined, options, powers) };
 }
 
-/** Probes the very profile that commands get, within an execute host's and without; the better one counts. */
+/** Launches of a probe in the very profile that commands get: within an execute host's, and by itself. */
+function trialsOf(launcher: Launcher, workspace: string) {
+  const nestedFd = HOST_SECCOMP_FD + 1;
+  const { bwrap, devices } = launcher;
+  const who = identity(workspace);
+  const nested = (group?: HostGroup) => {
+    const args = launcher.commandArgs(workspace, { isNested: true, seccompFd: nestedFd });
+    const program = [...trialArgs(group), bwrap, ...args, ...probeArgs(nestedFd + 1)];
+    const asked = { tier: 'execute', workspace, program, masks: NO_MASKS, nests: true } as const;
+    return launcher.host({ ...asked, seccompFd: HOST_SECCOMP_FD, ...(group && { group }) });
+  };
+  const direct = (group?: HostGroup) => {
+    const args = launcher.commandArgs(workspace, { isNested: false });
+    const command = [...trialArgs(group), bwrap, ...args, ...probeArgs(COMMAND_SECCOMP_FD + 1)];
+    return toLaunch([...readOnlyDevices(who.shownId, devices), ...command], { ...who, ...(group && { group }) });
+  };
+  return { who, nested, direct };
+}
+
+/** Probes both; the better one counts. */
 async function tryOut(
   launcher: Launcher,
   cgroups: Cgroups | undefined,
   options: SandboxOptions,
   powers: Powers,
 ): Promise<Confinement> {
-  const workspace = options.workspaces[0] as string;
-  const nestedFd = HOST_SECCOMP_FD + 1;
   const { filters, bwrap } = launcher;
-  const who = identity(workspace);
-  const nested = (group?: HostGroup) => {
-    const command = [
-      bwrap,
-      ...launcher.commandArgs(workspace, { isNested: true, seccompFd: nestedFd }),
-      ...probeArgs(nestedFd + 1),
-    ];
-    const program = [...trialArgs(group), ...command];
-    return launcher.host({
-      tier: 'execute',
-      workspace,
-      program,
-      masks: NO_MASKS,
-      nests: true,
-      seccompFd: HOST_SECCOMP_FD,
-      ...(group && { group }),
-    });
-  };
-  const direct = (group?: HostGroup) => {
-    const command = [
-      bwrap,
-      ...launcher.commandArgs(workspace, { isNested: false }),
-      ...probeArgs(COMMAND_SECCOMP_FD + 1),
-    ];
-    const program = [...readOnlyDevices(who.shownId, launcher.devices), ...trialArgs(group), ...command];
-    return toLaunch(program, { ...who, ...(group && { group }) });
-  };
+  const { who, nested, direct } = trialsOf(launcher, options.workspaces[0] as string);
   const pipes = ['pipe', 'pipe', 'pipe'] as const;
   const filter = Buffer.from(launcher.commandFilter).toString('base64');
   const start = (launchIn: typeof nested, stdio: Stdio, files: string[]) =>

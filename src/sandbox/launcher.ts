@@ -1,0 +1,153 @@
+/** Starts confined processes, whether or not the confinement was proven. */
+import type { ChildProcess, StdioOptions } from 'node:child_process';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { HostTier } from '../call.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import {
+  COMMAND_SECCOMP_FD,
+  commandProfile,
+  EGRESS_LISTENERS_FD,
+  egressProfile,
+  executeHostProfile,
+  hostProfile,
+  type Runtime,
+  toBwrapArgs,
+} from './bubblewrap.ts';
+import type { HostGroup } from './cgroup.ts';
+import { foldersOf } from './cgroup-files.ts';
+import {
+  devicesTable,
+  dying,
+  freshPidNamespace,
+  identity,
+  type Launch,
+  readOnlyDevices,
+  rlimits,
+  toLaunch,
+} from './launch.ts';
+import { type Masks, onDisk } from './masks.ts';
+import { seccompFilter } from './seccomp.ts';
+
+/** From descriptor 0 on. */
+export type Stdio = Extract<StdioOptions, readonly unknown[]>;
+
+/** The whole environment of a host or a launcher: nothing of the daemon's own. */
+export const BARE_ENVIRONMENT: Readonly<Record<string, string>> = {
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  HOME: '/tmp',
+  LANG: 'C.UTF-8',
+};
+
+/** `git status` else refreshes the index that it only reads. */
+export const COMMAND_ENVIRONMENT = { ...BARE_ENVIRONMENT, TERM: 'dumb', GIT_OPTIONAL_LOCKS: '0' };
+
+/** It writes nothing. */
+const EGRESS_TMP_BYTES = 1024 * 1024;
+
+interface HostRequest {
+  readonly tier: HostTier;
+  readonly workspace: string;
+  readonly program: readonly string[];
+  readonly masks: Masks;
+  /** Whether a sandbox within a sandbox works here. */
+  readonly nests: boolean;
+  readonly group?: HostGroup;
+  /** Descriptor of its filter. */
+  readonly seccompFd: number;
+}
+
+export interface LauncherOptions {
+  readonly runtime: Runtime;
+  /** Folder of the daemon's own, which no sandbox holds; seccomp programs are kept there. */
+  readonly stateDir: string;
+  /** Folders outside of /usr that commands see, read-only. */
+  readonly toolchains?: readonly string[];
+  /** Where write hosts of a workspace keep what is needed to undo their calls; nowhere when absent. */
+  spoolOf?(workspace: string): string | undefined;
+  readonly limits: Limits;
+  readonly arch: string;
+}
+
+export interface Launcher {
+  readonly bwrap: string;
+  /** Files with the seccomp programs. */
+  readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
+  readonly commandFilter: Uint8Array;
+  /** File for `readOnlyDevices`. */
+  readonly devices: string;
+  host(request: HostRequest): Launch;
+  egress(program: readonly string[]): Launch;
+  commandArgs(workspace: string, options: { readonly isNested: boolean; readonly seccompFd?: number }): string[];
+  /** `filters` become the descriptors after those of `stdio`. */
+  start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
+}
+
+export function createLauncher(bwrap: string, options: LauncherOptions, powers: Powers): Launcher {
+  const { runtime, limits, stateDir, arch, toolchains = [] } = options;
+  // Commands may use sockets inside their own network namespace; Unix sockets in the workspace may be somebody else's.
+  const commandFilter = seccompFilter({ arch, sockets: ['inet'] });
+  const filters = {
+    host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
+    // Commands are held to their host's filter as well as to their own.
+    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: ['inet'], allowNamespaces: true })),
+    command: toFile('seccomp-command.bpf', commandFilter),
+  };
+  const devices = toFile('devices.fstab', Buffer.from(devicesTable()));
+  function toFile(name: string, program: Buffer): string {
+    const path = join(stateDir, name);
+    writeFileSync(path, program, { mode: 0o600 });
+    return path;
+  }
+  const request = (workspace: string) => {
+    const { shownId } = identity(workspace);
+    return {
+      runtime,
+      workspace,
+      toolchains,
+      tmpBytes: limits.commandTmpBytes,
+      ...(shownId !== undefined && { shownId }),
+    };
+  };
+  return {
+    bwrap,
+    filters,
+    devices,
+    commandFilter,
+    host({ tier, workspace, program, masks, nests, seccompFd, group }) {
+      const { shownId, ...ids } = identity(workspace);
+      const who = { ...ids, ...(group && { group }) };
+      const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
+      if (tier === 'execute' && !nests) return toLaunch([...bounds, ...dying(), ...program], who);
+      const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
+      // No other host holds it, and no command.
+      const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
+      const more = { groups, ...(spool !== undefined && { spool }) };
+      const asked = { ...request(workspace), masks: onDisk(masks, workspace), ...more };
+      const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
+      const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
+      const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
+      return toLaunch([...bounds, ...ownProc, ...ownBwrap], who);
+    },
+    egress(program) {
+      const { shownId, ...ids } = identity(stateDir);
+      const profile = egressProfile({ runtime, tmpBytes: EGRESS_TMP_BYTES, ...(shownId !== undefined && { shownId }) });
+      const variables = { NODE_CHANNEL_FD: EGRESS_LISTENERS_FD, UV_THREADPOOL_SIZE: limits.egressThreads };
+      const env = Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, `${value}`]);
+      const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
+      return toLaunch([...bounds, bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], ids);
+    },
+    commandArgs: (workspace, { isNested, seccompFd = COMMAND_SECCOMP_FD }) =>
+      toBwrapArgs({ ...commandProfile({ ...request(workspace), isNested }), seccompFd }),
+    start({ command, args, uid, gid }, stdio, files) {
+      const fds = files.map((file) => openSync(file, 'r'));
+      try {
+        const ids = uid === undefined ? {} : { uid, gid };
+        return powers.spawn(command, args, { stdio: [...stdio, ...fds], env: BARE_ENVIRONMENT, cwd: '/', ...ids });
+      } finally {
+        for (const fd of fds) closeSync(fd);
+      }
+    },
+  };
+}
