@@ -43,7 +43,11 @@ const PAUSE_MS = 40;
 
 /** A command of ours, in its sandbox, beside one of a server that has none. */
 async function commands(bench: Context, ours: McpLine, theirs: Peers['commands']): Promise<void> {
-  const sizes = { rounds: bench.size(2, 8), times: bench.size(1, 10), warmRounds: bench.size(1, 10) };
+  const sizes = {
+    rounds: bench.size(2, 8),
+    times: bench.size(1, 10),
+    warmRounds: bench.size(1, pauseMs === 0 ? 120 : 10),
+  };
   for (const [when, pauseMs] of [
     ['one right behind the other', 0],
     ['after a pause', PAUSE_MS],
