@@ -43,14 +43,10 @@ const PAUSE_MS = 40;
 
 /** A command of ours, in its sandbox, beside one of a server that has none. */
 async function commands(bench: Context, ours: McpLine, theirs: Peers['commands']): Promise<void> {
-  const sizes = {
-    rounds: bench.size(2, 8),
-    times: bench.size(1, 10),
-    warmRounds: bench.size(1, pauseMs === 0 ? 120 : 10),
-  };
-  for (const [when, pauseMs] of [
-    ['one right behind the other', 0],
-    ['after a pause', PAUSE_MS],
+  const sizes = { rounds: bench.size(2, 8), times: bench.size(1, 10) };
+  for (const [when, pauseMs, warmRounds] of [
+    ['one right behind the other', 0, 120],
+    ['after a pause', PAUSE_MS, 10],
   ] as const) {
     const run = `run true, ${when}: MCP, at the socket`;
     const their = theirs && `run true (no sandbox), ${when}: ${theirs.name}`;
@@ -58,7 +54,7 @@ async function commands(bench: Context, ours: McpLine, theirs: Peers['commands']
       ...(their && { [their]: () => theirs.line.call('run_command', { command: 'true' }) }),
       [run]: () => ours.call('terminal_execute', { command: 'true' }),
     };
-    const taken = await inTurns(subjects, { ...sizes, pauseMs });
+    const taken = await inTurns(subjects, { ...sizes, pauseMs, warmRounds: bench.size(1, warmRounds) });
     bench.times(taken, their ? { over: their } : {});
     if (!their) continue;
     const of = (name: string) => median((taken[name] ?? []).flat());
