@@ -30,8 +30,8 @@ const READERS = 8;
 const LOOKERS = 32;
 /** A directory that changed so shortly before it was read may have changed after it at the same tick of the kernel's clock. */
 const RACY_MS = 100;
-/** Directories that the watcher may not see, beyond which it is started anew. */
-const UNSEEN_MAX = 512;
+/** Directories that the watcher may not see, beyond which it is started anew: each question looks at all of them, 25 µs each. */
+const UNSEEN_MAX = 32;
 /** Dirty directories, beyond which all are looked at instead. */
 const DIRTY_MAX = 10_000;
 /** Longest path that the kernel takes; what an agent nests deeper, no path of ours names. */
@@ -120,6 +120,8 @@ export class WorkspaceTree implements AsyncDisposable {
 
   get #sweepDue(): boolean {
     const { indexSweepMs, indexUnwatchedMs } = this.#limits;
+    // Nobody tells of anything between the old watcher and the new one.
+    if (this.#subscribing) return true;
     return this.#powers.monotonicMs() - this.#sweptAt >= (this.watched ? indexSweepMs : indexUnwatchedMs);
   }
 

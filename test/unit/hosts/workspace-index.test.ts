@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { PathView } from '../../../src/hosts/job.ts';
 import { WorkspaceIndex } from '../../../src/hosts/workspace-index.ts';
+import { WorkspaceTree } from '../../../src/hosts/workspace-tree.ts';
 import { defaultLimits, type Limits } from '../../../src/limits.ts';
 import { pathDecision } from '../../../src/policy/paths.ts';
 import type { Rule } from '../../../src/policy/schema.ts';
@@ -223,6 +224,19 @@ describe('after changes', () => {
     rmSync(join(workspace, '.git'), { recursive: true });
     for (const path of ['.git/HEAD', '.git/config']) put(path);
     expect((await index.masks(view)).readOnly).toEqual(['.git/config']);
+  });
+
+  test('a tree that came with content is looked at by each question only until the watcher was started anew', async () => {
+    const limits = { ...defaultLimits, indexSweepMs: 500 };
+    const tree = stack.use(new WorkspaceTree(workspace, limits, systemPowers()));
+    await tree.current();
+    for (let i = 0; i < 100; i++) put(`new/d${i}/x`);
+    await tree.current();
+    expect(tree.behind).toBe(true);
+    await until(async () => {
+      await tree.current();
+      return !tree.behind;
+    });
   });
 
   test('that the kernel tells of, and in trees that came with content, masks follow without a sweep', async () => {
