@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Client } from '../../src/client.ts';
@@ -173,9 +173,12 @@ async function workspaces(bench: Context): Promise<Growth[]> {
 async function trees(bench: Context): Promise<Growth[]> {
   const [commands, reads]: [Points, Points] = [[], []];
   for (const files of bench.small ? [40, 400] : [200, 2000, 20_000]) {
+    // It is there when a session opens: one that comes later is looked at directory by directory for some seconds.
+    const folder = join((await bench.daemon()).workspace, `tree-${files}`);
+    mkdirSync(folder);
+    makeTree(folder, files);
+    writeFileSync(join(folder, 'empty'), '');
     const client = await bench.client(`tree-${files}`);
-    makeTree(client.folder, files);
-    writeFileSync(join(client.folder, 'empty'), '');
     const command = () => dataOf(client.call('terminal_execute', { command: 'true' }));
     commands.push([files, await medianMs(bench.size(2, 20), command)]);
     reads.push([files, await medianMs(bench.size(5, 200), () => read(client, 'empty'))]);
