@@ -112,7 +112,7 @@ const ETC = [
   ...['ssl', 'ca-certificates', 'pki', 'mime.types', 'services', 'protocols', 'terminfo', 'inputrc'],
 ];
 
-/** Where an execute host has its /etc. No machine has that: a command's profile that is used elsewhere shows nothing more, and fails. */
+/** What an execute host calls its /etc, beside that. No machine does: a command's profile that is used elsewhere shows nothing more, and fails. */
 const HOST_ETC = '/run/ringfence/etc';
 
 /** The read-only system: /usr, the top-level folders that are links into it or stand beside it, a few files of /etc. */
@@ -128,10 +128,9 @@ function systemMounts(profile: Pick<Profile, 'nests' | 'isNested'>): Mount[] {
 /** bubblewrap reads the table of mounts for each: what an execute host has put together is one mount for its commands. */
 function etcMounts({ nests, isNested = false }: Pick<Profile, 'nests' | 'isNested'>): Mount[] {
   if (isNested) return [{ kind: 'ro-at', path: HOST_ETC, at: '/etc' }];
-  const names = ETC.filter((name) => existsSync(`/etc/${name}`));
-  if (!nests) return names.map((name) => ({ kind: 'ro', path: `/etc/${name}` }));
-  const mounts = names.map((name): Mount => ({ kind: 'ro-at', path: `/etc/${name}`, at: `${HOST_ETC}/${name}` }));
-  return [...mounts, { kind: 'symlink', to: HOST_ETC.slice(1), at: '/etc' }];
+  const etc = ETC.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
+  const link: Mount[] = nests ? [{ kind: 'symlink', to: '../../etc', at: HOST_ETC }] : [];
+  return [...etc.map((path): Mount => ({ kind: 'ro', path })), ...link];
 }
 
 /** Where our own code lies; absolute paths of files and folders. */
