@@ -54,7 +54,7 @@ export function toBwrapArgs(profile: Profile): string[] {
     ...(profile.nests ? [] : ['--disable-userns']),
     ...['--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', 'sandbox'],
     ...(profile.asInit ? ['--as-pid-1'] : []),
-    // Those of many mounts first, since bubblewrap reads the table of all that are there for each of them.
+    // For each of its mounts bubblewrap reads the table of all: what brings many at once (/etc, in a host) comes after what takes many.
     ...(profile.proc === 'own' ? ['--proc', '/proc'] : ['--bind', '/proc', '/proc']),
     ...(profile.nests ? [] : readOnlyProc(shownId)),
     ...['--dev', '/dev'],

@@ -53,12 +53,14 @@ const movedAt = [
   { ...replaced, path: 3, from: 2 },
 ];
 
+export const EXECVE = 59;
+
 /** By number, x86_64. Those that the first filter refuses are left out (openat2, execveat). */
 export const PATH_CALLS: ReadonlyMap<number, PathCall> = new Map<number, PathCall>([
   [2, { flags: 1, paths: [{ path: 0, does: 'open' }] }], // open
   [257, { flags: 2, paths: [{ ...at, does: 'open' }] }], // openat
   [85, { paths: [{ path: 0, does: 'create' }] }], // creat
-  [59, { paths: [{ path: 0, does: 'read' }] }], // execve
+  [EXECVE, { paths: [{ path: 0, does: 'read' }] }], // execve
   [76, { paths: [{ path: 0, does: 'write' }] }], // truncate
   [80, { paths: [{ path: 0, does: 'enter' }] }], // chdir
   [82, { paths: [removed, replaced] }], // rename

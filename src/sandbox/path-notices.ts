@@ -6,7 +6,7 @@
  */
 import { closeSync, openSync, readlinkSync } from 'node:fs';
 import { addressOf, loadNative } from '../native.ts';
-import { FROM_CWD, OF_FOLDER, OF_LINK, openOf, PATH_CALLS } from './path-calls.ts';
+import { EXECVE, FROM_CWD, OF_FOLDER, OF_LINK, openOf, PATH_CALLS } from './path-calls.ts';
 import { GREETING_BYTES, tokenOf } from './path-greeting.ts';
 import type { Attempt } from './path-walls.ts';
 import { mountPointsIn } from './proc.ts';
@@ -19,7 +19,6 @@ const SYNC_WAKE_UP = 1n;
 const NOTICE_BYTES = 80;
 const ANSWER_BYTES = 24;
 const GO_ON = 1;
-const EXECVE = 59;
 const POLLIN = 1;
 const POLLHUP = 0x10;
 const POLL_BYTES = 8;

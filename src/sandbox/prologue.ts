@@ -47,7 +47,7 @@ export function toBashArgs(request: PrologueRequest): string[] {
 /** As deep as that of a command that comes late, since its traces show how deep it is. */
 const RUN = 'eval "set --;$1"';
 
-/** An inherited limit that is lower stays, without a word about it; so does a variable that can't be set. */
+/** An inherited limit that is lower stays, without a word about it; so does a variable that can't be set. Closed, since an open of /dev/null is one that the host is told of. */
 const silent = (commands: readonly string[]): string => `{ ${commands.join(';')}; } 2>&-`;
 
 function partsOf(request: PrologueRequest): { exports: readonly string[]; run: string; words: readonly string[] } {
@@ -98,7 +98,7 @@ const WORDS_MAX = 100;
 /** What the bash of `toWaitingBashArgs` needs to do what bash does with those of `toBashArgs`; undefined where that is too much. */
 export function toWords(request: PrologueRequest): Buffer | undefined {
   const { exports, run, words } = partsOf(request);
-  // An open of /dev/null is one that its host is told of. A program takes the place of bash before that runs a command line.
+  // A program takes the place of bash before that runs a command line.
   const first = [...(exports.length === 0 ? [] : [silent(exports)]), ...(run === RUN ? [] : [run, 'exit'])].join(';');
   // The last one is no part of it: a word that is cut off is one to bash.
   const bytes = Buffer.from([`${words.length + 3}`, first, ...words, '.'].map((it) => `${it}\0`).join(''));

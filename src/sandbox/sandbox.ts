@@ -18,6 +18,7 @@ import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
 import { prove } from './proof.ts';
 import { type ProviderRequest, startProvider } from './provider-launch.ts';
 
+/** A: with cgroups, and nothing of the machine's to change. B: without one of these. C: namespaces but no file confinement. docs/protocol.md, `hello`. */
 export type Level = 'A' | 'B' | 'C' | 'none';
 
 export interface Confinement {

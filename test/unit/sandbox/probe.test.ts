@@ -190,6 +190,11 @@ test('each probe has shown the wall that it looks after to be missing', () => {
   expect(PROBE_IDS.filter((id) => !seen.has(id))).toEqual(needsRoot);
 });
 
+test('a profile for commands of a host can not be built outside of one, and shows nothing of /etc', async () => {
+  const result = await probe({ profile: (it) => ({ ...it, isNested: true }) });
+  expect(result).toMatchObject({ ok: false, reason: expect.stringMatching(/run\/ringfence\/etc/) });
+});
+
 test('a sandbox that can not be built proves nothing, and its complaint is told', async () => {
   const result = await probe({
     profile: (it) => ({ ...it, mounts: [...it.mounts, { kind: 'ro', path: '/no/such/folder' }] }),
