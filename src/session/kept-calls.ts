@@ -34,6 +34,8 @@ export interface Page {
 interface Share {
   /** With the bytes of their inputs and results. */
   readonly ended: Map<Remembered, number>;
+  /** One iterator for good: a new one would step over the room of all that went before it finds the first. */
+  readonly oldest: MapIterator<[Remembered, number]>;
   bytes: number;
   readonly callsMax: number;
   readonly bytesMax: number;
@@ -53,7 +55,10 @@ export class KeptCalls {
   #unheard: { calls: number; bytes: number } | undefined;
 
   constructor(limits: Limits) {
-    const shareOf = (callsMax: number, bytesMax: number) => ({ ended: new Map(), bytes: 0, callsMax, bytesMax });
+    const shareOf = (callsMax: number, bytesMax: number): Share => {
+      const ended = new Map<Remembered, number>();
+      return { ended, oldest: ended.entries(), bytes: 0, callsMax, bytesMax };
+    };
     this.#own = shareOf(limits.sessionCallsKept, limits.sessionResultBytesKept);
     this.#children = shareOf(limits.sessionChildCallsKept, limits.sessionChildResultBytesKept);
     this.#forgotten = new ForgottenIds(limits.sessionCallIdsKept);
@@ -128,8 +133,8 @@ export class KeptCalls {
       this.#unheard.calls += 1;
       this.#unheard.bytes += bytes;
     }
-    for (const [old, itsBytes] of share.ended) {
-      if ((share.ended.size <= share.callsMax && share.bytes <= share.bytesMax) || old === kept) return;
+    while ((share.ended.size > share.callsMax || share.bytes > share.bytesMax) && share.ended.size > 1) {
+      const [old, itsBytes] = share.oldest.next().value as [Remembered, number];
       share.ended.delete(old);
       share.bytes -= itsBytes;
       this.#calls.delete(old.call.id);
