@@ -28,6 +28,8 @@ export const limitsSchema = z.strictObject({
   peerRequestsMax: count().default(1024),
   /** Of these, those begun before others have their turn: an answer may take 10 ms to make, and a thousand requests come in one piece. */
   peerRequestsPerTurn: count().default(8),
+  /** Jobs that a thread of readers runs before their results leave, so that the gateway goes on with them while it runs the next. */
+  laneJobsPerTurn: count().default(8),
   /** Bytes of one peer's unanswered requests, so that many large ones can't fill the daemon. */
   peerRequestBytesMax: bytes().default(64 * MiB),
   /** The same over all connections, so that many of them can't. */

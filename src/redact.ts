@@ -218,12 +218,12 @@ export function redactValue(value: unknown, options: RedactOptions = {}): unknow
   }
   if (!isPlain(value)) return value;
   const entries = Object.entries(value);
-  const names = new Map<string, number>();
+  const names = options.byKey ? new Map<string, number>() : undefined;
   let changed = false;
   for (const entry of entries) {
     const [key, member] = entry;
-    entry[1] = options.byKey && isSecretKey(key) ? hidden(member, options) : redactValue(member, options);
-    if (options.byKey) entry[0] = shownName(key, names, options);
+    entry[1] = names && isSecretKey(key) ? hidden(member, options) : redactValue(member, options);
+    if (names) entry[0] = shownName(key, names, options);
     changed ||= entry[1] !== member || entry[0] !== key;
   }
   return changed ? Object.fromEntries(entries) : value;

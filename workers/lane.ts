@@ -39,8 +39,16 @@ export function serveLane(
     running.get(id)?.abort(new Aborted(graceMs));
   };
   const reader = new FrameReader(limits.frameBytesMax);
+  const inbox: Buffer[] = [];
+  // A few at a time: the gateway goes on with their results while the next ones run.
+  const receiveSome = () => {
+    for (const payload of inbox.splice(0, limits.laneJobsPerTurn)) receive(decode(payload, limits) as ToLane);
+    if (inbox.length > 0) setImmediate(receiveSome);
+  };
   socket.on('data', (chunk: Buffer) => {
-    for (const payload of reader.push(chunk)) receive(decode(payload, limits) as ToLane);
+    const isIdle = inbox.length === 0;
+    inbox.push(...reader.push(chunk));
+    if (isIdle) receiveSome();
   });
   // The gateway is gone; the main thread, which hears of that too, ends the process.
   socket.on('error', () => {});

@@ -15,6 +15,8 @@ export type Kind = 'read' | 'write' | 'delete';
 export class PathRules {
   readonly #view: PathView;
   readonly #workspace: string;
+  /** The answer given last: the real name is mostly the one that was asked about. */
+  #last: { readonly kind: Kind; readonly path: string; readonly answer: ReturnType<typeof pathDecision> } | undefined;
 
   /** `workspace` is absolute and without links. */
   constructor(view: PathView, workspace: string) {
@@ -103,7 +105,10 @@ export class PathRules {
   #decide(kind: Kind, path: string): ReturnType<typeof pathDecision> {
     const { rules, home } = this.#view;
     const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
-    return pathDecision(rules, kind, this.named(plain), home);
+    if (this.#last?.kind === kind && this.#last.path === plain) return this.#last.answer;
+    const answer = pathDecision(rules, kind, this.named(plain), home);
+    this.#last = { kind, path: plain, answer };
+    return answer;
   }
 
   /** The real name of what can't be opened, as far as it can be looked up; only good for saying why it is refused. */

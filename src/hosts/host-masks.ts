@@ -8,7 +8,7 @@ import type { Powers } from '../powers.ts';
 import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
 import type { EgressLine } from './egress.ts';
 import type { PathView } from './job.ts';
-import { WorkspaceIndex } from './workspace-index.ts';
+import { type TreeState, WorkspaceIndex } from './workspace-index.ts';
 
 /** Which host: calls with the same place share one. */
 export interface Place {
@@ -29,6 +29,8 @@ export interface HeldMasks {
   readonly masks: Masks;
   /** Which files and directories they lie on: another one means that a running host does not hold them any more. */
   readonly print: string;
+  /** What they are of, where that is known. */
+  readonly state?: TreeState;
 }
 
 const NOTHING: HeldMasks = { masks: NO_MASKS, print: '' };
@@ -53,20 +55,26 @@ export class HostMasks implements AsyncDisposable {
 
   /** What a host of that place is started with. Its tools judge each path too, so that one without masks is not without a wall. */
   async of({ tier, workspace, view }: Place): Promise<HeldMasks> {
-    if (tier === 'execute' || tier === 'external_api') return NOTHING;
+    if (!hasMasks(tier)) return NOTHING;
     const index = this.#indexOf(workspace);
+    const { state } = index;
     try {
       const masks = toHostMasks(await index.knownMasks(denying(view)), tier);
       const { reads } = index;
       const known = this.#held.get(masks);
-      if (known?.reads === reads) return await known.held;
+      if (known?.reads === reads) return { ...(await known.held), state };
       const held = printOf(masks, workspace).then((print) => ({ masks, print }));
       this.#held.set(masks, { reads, held });
-      return await held;
+      return { ...(await held), state };
     } catch (error) {
       this.#warnOnce(workspace, toToolError(error));
       return NOTHING;
     }
+  }
+
+  /** Whether `of` would say what it said when it gave `state`; false where that takes waiting. */
+  isAsOf({ tier, workspace }: Place, state: TreeState | undefined): boolean {
+    return !hasMasks(tier) || (state !== undefined && this.#indexOf(workspace).isAsOf(state));
   }
 
   /** What a command that starts now is kept from. Throws SANDBOX_UNAVAILABLE when that can't be known or held. */
@@ -110,6 +118,9 @@ export class HostMasks implements AsyncDisposable {
     this.#powers.log.warn({ workspace, error }, message);
   }
 }
+
+/** Whether the host itself is started with masks: commands have their own, and one without a workspace needs none. */
+const hasMasks = (tier: Place['tier']): boolean => tier !== 'execute' && tier !== 'external_api';
 
 /** A file that is replaced by another one, as editors save it, leaves the mount that lay on it behind. */
 async function printOf({ hidden, readOnly, pinned }: Masks, workspace: string): Promise<string> {

@@ -5,6 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { HostTier } from '../call.ts';
+import { ChurningMap } from '../churning-map.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -109,7 +110,7 @@ export class Host {
   readonly #line: Socket;
   readonly #writer: FrameWriter;
   readonly #lanes: Lanes;
-  readonly #pending = new Map<number, Pending>();
+  readonly #pending = new ChurningMap<number, Pending>();
   #nextId = 1;
   #pid = 0;
   #alive = true;
@@ -163,6 +164,11 @@ export class Host {
 
   get alive(): boolean {
     return this.#alive;
+  }
+
+  /** Whether `ready` has settled well, and it lives. */
+  get takesJobs(): boolean {
+    return this.#alive && this.#pid !== 0;
   }
 
   /** Whether it takes jobs as fast as it did, or had better be replaced. */
@@ -367,7 +373,7 @@ export class Host {
     this.kept = 0;
     this.#line.destroy();
     this.#lanes[Symbol.dispose]();
-    for (const { end } of [...this.#pending.values()]) end({ crashed: true });
+    for (const { end } of this.#pending.values()) end({ crashed: true });
   }
 }
 

@@ -1,5 +1,5 @@
 /** Which hosts there are: started on demand, warmed, reaped when idle, replaced when they die, never more than `hostsMax`. */
-import type { HostTier, Tier } from '../call.ts';
+import type { HostTier } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -14,7 +14,9 @@ import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest }
 import { HostMasks, type Place } from './host-masks.ts';
 import type { HostSetup, Identity, JobResult } from './job.ts';
 import { endSession, endStale, type Keeper, type Keeping, keptMax } from './keepers.ts';
+import { shapeOf } from './shape.ts';
 import { UsageLooks } from './usage-looks.ts';
+import type { TreeState } from './workspace-index.ts';
 
 export type { Place } from './host-masks.ts';
 export type { PathView } from './job.ts';
@@ -78,6 +80,8 @@ interface Slot extends Keeping {
   host?: Host;
   /** Of the masks that `host` was started with. */
   print: string;
+  /** As of which they were last found to be those. */
+  state?: TreeState | undefined;
   startedAt: number;
   /** Settles with the host that is being started. */
   starting?: Promise<Host>;
@@ -86,19 +90,6 @@ interface Slot extends Keeping {
   runs: number;
   /** The end of the line of calls that run again alone, after a host died under them. */
   alone: Promise<unknown>;
-}
-
-/** Threads of a host and the jobs that each takes at once. */
-function shapeOf(tier: Tier, limits: Limits): { threads: number; jobsPerThread: number } {
-  // Commands are waited for, and one thread waits for many. Reading is short: a thread that has its next job need not be woken.
-  if (tier === 'execute') return { threads: 1, jobsPerThread: limits.hostCommandsMax };
-  return { threads: limits.hostThreadsMax, jobsPerThread: tier === 'read_only' ? limits.threadJobsMax : 1 };
-}
-
-/** Jobs that a host of this tier takes at once. */
-export function placesOf(tier: Tier, limits: Limits): number {
-  const { threads, jobsPerThread } = shapeOf(tier, limits);
-  return threads * jobsPerThread;
 }
 
 const NEVER = new AbortController().signal;
@@ -216,7 +207,7 @@ export class Hosts implements AsyncDisposable {
   }
 
   async #runCommand(slot: Slot, { lifted = [], keeper, ...request }: Leased, options: RunOptions): Promise<Ran> {
-    await unlessAborted(this.#readyHost(slot), options.signal);
+    if (!this.#atHand(slot)) await unlessAborted(this.#readyHost(slot), options.signal);
     // Last, so that they are what the command meets.
     const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
     if (keeper && !slot.keepers.has(keeper.session)) slot.keepers.set(keeper.session, keeper);
@@ -229,7 +220,8 @@ export class Hosts implements AsyncDisposable {
   }
 
   async #runIn(slot: Slot, request: JobRequest, options: RunOptions): Promise<{ end: JobEnd; pid: number }> {
-    let host = await unlessAborted(this.#readyHost(slot), options.signal);
+    options.signal.throwIfAborted();
+    let host = this.#atHand(slot) ?? (await unlessAborted(this.#readyHost(slot), options.signal));
     // One that was idle may have been ended meanwhile, to make room or for its masks; nothing has begun yet.
     if (!host.alive) host = await unlessAborted(this.#readyHost(slot), options.signal);
     const { pid } = host;
@@ -244,6 +236,12 @@ export class Hosts implements AsyncDisposable {
     const end = await running;
     if (host.jobs === 0 && this.#leaving.has(host)) host.kill();
     return { end, pid };
+  }
+
+  /** The slot's host, where nothing has to be looked up or waited for. */
+  #atHand({ host, starting, place, state }: Slot): Host | undefined {
+    if (this.#closed || starting || !host?.takesJobs || host.worn) return undefined;
+    return this.#masks.isAsOf(place, state) ? host : undefined;
   }
 
   /** One that takes jobs. A host that died while it started has begun nothing, so that another is tried, once. */
@@ -272,16 +270,18 @@ export class Hosts implements AsyncDisposable {
   /** The slot's host, unless it is dead or was started with other masks than it would be now. */
   async #current(slot: Slot): Promise<Host> {
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
-    const { masks, print } = await this.#masks.of(slot.place);
+    const { masks, print, state } = await this.#masks.of(slot.place);
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     const { host } = slot;
     const isYoung = this.#powers.monotonicMs() - slot.startedAt < this.#options.limits.hostMasksMs;
+    if (slot.print === print) slot.state = state;
     if (host?.alive && !host.worn && (isYoung || slot.print === print)) return host;
     if (host?.alive) this.#drop(slot);
     else if (host) slot.restarts += 1;
     this.#makeRoom();
     slot.host = this.#start(slot.place, masks);
     slot.print = print;
+    slot.state = state;
     slot.startedAt = this.#powers.monotonicMs();
     return slot.host;
   }

@@ -21,12 +21,16 @@ interface Known {
   masks?: { readonly version: number; readonly found: Promise<Masks> };
 }
 
+/** Which masks are known, without the masks: numbers that change with them. */
+export type TreeState = Pick<WorkspaceTree, 'version' | 'reads'>;
+
 export class WorkspaceIndex implements AsyncDisposable {
   readonly #tree: WorkspaceTree;
   readonly #workspace: string;
   readonly #limits: Limits;
   readonly #powers: Powers;
   readonly #views = new Map<string, Known>();
+  #newestView: string | undefined;
   /** Monotonic time of the last question, for reaping. */
   usedAt: number;
 
@@ -72,6 +76,21 @@ export class WorkspaceIndex implements AsyncDisposable {
     return this.#newest(this.#known(view));
   }
 
+  /**
+   * Whether the masks that `knownMasks` would give are those that it gave as of `state`. Looks behind, as it does, for what changed.
+   */
+  isAsOf({ version, reads }: TreeState): boolean {
+    this.usedAt = this.#powers.monotonicMs();
+    if (!this.#tree.walked) return false;
+    if (this.#tree.behind) this.prepare();
+    return this.#tree.version === version && this.#tree.reads === reads;
+  }
+
+  get state(): TreeState {
+    const { version, reads } = this.#tree;
+    return { version, reads };
+  }
+
   /** Has it walked and watched before anybody asks; whoever does is told of a failure. */
   prepare(): void {
     this.#tree.current().catch(() => {});
@@ -83,7 +102,9 @@ export class WorkspaceIndex implements AsyncDisposable {
 
   #known(view: PathView): Known {
     const known = this.#views.get(view.key) ?? { judge: new ViewMasks(this.#workspace, view) };
+    if (view.key === this.#newestView) return known;
     // The last used last, so that the first is the one to forget.
+    this.#newestView = view.key;
     this.#views.delete(view.key);
     this.#views.set(view.key, known);
     const [oldest] = this.#views.keys();

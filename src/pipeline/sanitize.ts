@@ -42,8 +42,9 @@ export const sanitize =
  */
 export function redactOutput(output: Output): { output: Output; flush(): void; end(): void } {
   // Made when something comes: most calls have no output.
-  const streams = new Map<'stdout' | 'stderr', RedactingStream>();
+  let streams: Map<'stdout' | 'stderr', RedactingStream> | undefined;
   const streamOf = (name: 'stdout' | 'stderr') => {
+    streams ??= new Map();
     const stream = streams.get(name) ?? new RedactingStream();
     streams.set(name, stream);
     return stream;
@@ -51,7 +52,7 @@ export function redactOutput(output: Output): { output: Output; flush(): void; e
   let ended = false;
   const give = (stream: 'stdout' | 'stderr', data: Uint8Array) => (data.length > 0 ? output(stream, data) : undefined);
   const each = (bytesOf: (stream: RedactingStream) => Uint8Array) => {
-    for (const [name, stream] of streams) void give(name, bytesOf(stream));
+    for (const [name, stream] of streams ?? []) void give(name, bytesOf(stream));
   };
   return {
     output(stream, data) {

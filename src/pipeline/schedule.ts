@@ -1,5 +1,5 @@
 import type { Tier } from '../call.ts';
-import { placesOf } from '../hosts/hosts.ts';
+import { placesOf } from '../hosts/shape.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { hostTierOf, type Tool } from '../tools/tool.ts';

@@ -1,6 +1,6 @@
 /** Paths as written, brought to the one form in which rules see them. Architecture invariant: nothing here touches the disk. */
-import { join, relative, resolve } from 'node:path';
-import { isInside } from '../paths.ts';
+import { join, resolve } from 'node:path';
+import { isInside, wayBelow } from '../paths.ts';
 
 /** Where a path was written. All absolute. */
 export interface Place {
@@ -14,7 +14,8 @@ export interface Place {
 export function toTarget(path: string, { workspace, cwd, home }: Place): string {
   const fromHome = home !== undefined && (path === '~' || path.startsWith('~/'));
   const absolute = fromHome ? join(home, path.slice(1)) : resolve(cwd, path);
-  return isInside(workspace, absolute) ? relative(workspace, absolute) || '.' : resolve(absolute);
+  const way = wayBelow(workspace, absolute);
+  return way === undefined ? resolve(absolute) : way || '.';
 }
 
 /** Folders that only the machine's owner changes, and that every sandbox shows as they are. */

@@ -1,5 +1,6 @@
 /** The calls that a session remembers: those under way, and the newest of those that ended. */
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
+import { ChurningMap } from '../churning-map.ts';
 import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import type { Call } from '../pipeline/stage.ts';
@@ -7,7 +8,7 @@ import { ForgottenIds } from './forgotten-ids.ts';
 
 /** What is remembered of a call, whatever became of it. */
 export interface Remembered {
-  readonly call: Pick<Call, 'id' | 'name' | 'rawInput' | 'options' | 'toolset'>;
+  call: Pick<Call, 'id' | 'name' | 'rawInput' | 'options' | 'toolset'>;
   readonly record: CallRecord;
   /** Never rejects. */
   readonly result: Promise<ToolResult>;
@@ -15,7 +16,7 @@ export interface Remembered {
 
 /** A call that was taken, and what came of it so far. */
 export interface KeptCall extends Remembered {
-  readonly call: Call;
+  call: Call;
 }
 
 export interface Filter {
@@ -46,7 +47,7 @@ const UNHEARD_SHARE = 0.5;
 
 export class KeptCalls {
   readonly #calls = new Map<string, Remembered>();
-  readonly #open = new Map<string, KeptCall>();
+  readonly #open = new ChurningMap<string, KeptCall>();
   readonly #forgotten: ForgottenIds;
   readonly #own: Share;
   /** Of programs: however many they are, the calls of the client stay. */
@@ -80,7 +81,7 @@ export class KeptCalls {
 
   /** Those under way. */
   get open(): KeptCall[] {
-    return [...this.#open.values()];
+    return this.#open.values();
   }
 
   /** Whether the id was used by a call that is not remembered any more. */
@@ -118,12 +119,14 @@ export class KeptCalls {
   }
 
   /** It has its result; others make room for it, never the call itself. */
-  ended({ call, record, result }: KeptCall): void {
+  ended(done: KeptCall): void {
+    const { call } = done;
+    const kept: Remembered = done;
     const { id, name, rawInput, options, toolset } = call;
-    // Its controller, its closures and what the stages found would stay with it: several times what is needed.
-    const kept: Remembered = { call: { id, name, rawInput, options, toolset }, record, result };
-    this.#calls.set(id, kept);
     this.#open.delete(id);
+    // Its controller, its closures and what the stages found would stay with it: several times what is needed. Taken out of
+    // the object itself, since V8 keeps what is deleted from a map until it next looks through the whole heap.
+    kept.call = { id, name, rawInput, options, toolset };
     const bytes = heldBytes(call.rawInput) + (call.heldBytes ?? 0);
     const share = isChild(call) ? this.#children : this.#own;
     share.ended.set(kept, bytes);

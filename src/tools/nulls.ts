@@ -2,10 +2,21 @@
 import * as z from 'zod';
 
 /** The input without members that are null, where the schema takes no null but lets them be left out. */
-export function withoutNulls(input: unknown, schema: z.ZodType): unknown {
+export const withoutNulls = (input: unknown, schema: z.ZodType): unknown =>
+  hasNull(input) ? withoutThem(input, schema) : input;
+
+function hasNull(input: unknown): boolean {
+  if (typeof input !== 'object' || input instanceof Uint8Array) return false;
+  if (input === null) return true;
+  if (Array.isArray(input)) return input.some(hasNull);
+  for (const key in input) if (hasNull((input as Record<string, unknown>)[key])) return true;
+  return false;
+}
+
+function withoutThem(input: unknown, schema: z.ZodType): unknown {
   if (Array.isArray(input)) {
     const element = elementOf(schema);
-    return element ? input.map((it) => withoutNulls(it, element)) : input;
+    return element ? input.map((it) => withoutThem(it, element)) : input;
   }
   if (!isRecord(input)) return input;
   const shapes = shapesOf(schema);
@@ -16,7 +27,7 @@ export function withoutNulls(input: unknown, schema: z.ZodType): unknown {
     if (!member) return [[key, value]];
     if (value === null && members.every((it) => it.safeParse(undefined).success && !it.safeParse(null).success))
       return [];
-    return [[key, withoutNulls(value, member)]];
+    return [[key, withoutThem(value, member)]];
   });
   return Object.fromEntries(entries);
 }

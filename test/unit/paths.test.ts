@@ -1,7 +1,7 @@
-import { resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isInside, isProtected, isTrusted, PROTECTED_PATHS } from '../../src/paths.ts';
+import { isInside, isProtected, isTrusted, PROTECTED_PATHS, wayBelow } from '../../src/paths.ts';
 
 describe('isInside', () => {
   test.each([
@@ -104,5 +104,20 @@ describe('isTrusted', () => {
     ...['.git/objects', 'config', 'hooks', 'src/config', '.github/config', '.git/modules/m', '.git/worktrees'],
   ])('is not the directory %s, which must stay writable', (path) => {
     expect(isTrusted(path, 'directory')).toBe(false);
+  });
+});
+
+describe('wayBelow', () => {
+  test('leads from the folder to the path, whatever their texts', () => {
+    const segment = fc.constantFrom('a', 'b', 'ab', '..', '.', '', '...', '.a', 'a.');
+    const path = fc.array(segment, { maxLength: 6 }).map((it) => `/${it.join('/')}`);
+    fc.assert(
+      fc.property(path, path, (folder, inside) => {
+        const way = wayBelow(folder, inside);
+        const plain = relative(folder, inside);
+        expect(way).toBe(plain === '..' || plain.startsWith('../') ? undefined : plain);
+      }),
+      { numRuns: 3000 },
+    );
   });
 });
