@@ -6,7 +6,7 @@ import { type CallToolResult, ProtocolError, type ResourceLink } from '@modelcon
 import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import { encodeJson } from '../protocol/json.ts';
+import { toJson } from '../protocol/json.ts';
 import { type ProvidedData, providedData } from '../providers/messages.ts';
 
 type Block = CallToolResult['content'][number];
@@ -23,8 +23,6 @@ export interface MapParts {
 const RAW_CHARS = 200;
 const isRaw = (value: unknown): value is string =>
   typeof value === 'string' && (value.includes('\n') || value.length > RAW_CHARS);
-
-const json = (value: unknown): string => encodeJson(value).toString();
 
 export const uriOf = (ref: string): string => `ringfence://result/${ref}`;
 
@@ -49,10 +47,10 @@ export function toBatchResult(
   parts: MapParts,
 ): CallToolResult {
   const body = new Body(parts, parts.limits.mcpTextBytesMax);
-  if (!('results' in result)) return { content: [{ type: 'text', text: json(result) }] };
+  if (!('results' in result)) return { content: [{ type: 'text', text: toJson(result) }] };
   const { success, metadata, error, results } = result;
   const { totalCalls, successCount, failureCount, skippedCount, durationMs } = metadata;
-  body.add(json({ success, totalCalls, successCount, failureCount, skippedCount, durationMs }));
+  body.add(toJson({ success, totalCalls, successCount, failureCount, skippedCount, durationMs }));
   if (error) body.add(errorText(error));
   for (const [at, it] of error ? [] : results.entries()) {
     // What one does not use the next ones may.
@@ -79,7 +77,7 @@ function addResult(body: Body, result: ToolResult): void {
   else body.add(errorText(result.error));
   const { warnings = [], denied = [], truncated } = result.metadata;
   for (const it of warnings) body.add(`warning: ${it}`);
-  if (denied.length > 0) body.add(`kept from: ${json(denied)}`);
+  if (denied.length > 0) body.add(`kept from: ${toJson(denied)}`);
   if (truncated?.ref !== undefined)
     body.link(truncated.ref, truncated.bytesTotal, `[not all output is here; all ${truncated.bytesTotal} bytes are in`);
 }
@@ -93,14 +91,16 @@ function providedIn(data: unknown): ProvidedData | undefined {
 /** Texts as they are, and what is left as JSON behind them. */
 function textsOf(data: unknown): string[] {
   if (typeof data === 'string') return [data];
-  if (typeof data !== 'object' || data === null || Array.isArray(data)) return [json(data ?? null)];
-  const entries = Object.entries(data);
-  const raw = entries.filter(([, value]) => isRaw(value)) as [string, string][];
-  const rest = entries.filter(([, value]) => !isRaw(value));
-  return [
-    ...raw.map(([name, text]) => (raw.length > 1 ? `${name}:\n${text}` : text)),
-    ...(rest.length > 0 ? [json(Object.fromEntries(rest))] : []),
-  ];
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return [toJson(data ?? null)];
+  const raw: [name: string, text: string][] = [];
+  const rest: [name: string, value: unknown][] = [];
+  for (const [name, value] of Object.entries(data)) {
+    if (isRaw(value)) raw.push([name, value]);
+    else rest.push([name, value]);
+  }
+  const texts = raw.map(([name, text]) => (raw.length > 1 ? `${name}:\n${text}` : text));
+  if (rest.length > 0) texts.push(toJson(Object.fromEntries(rest)));
+  return texts;
 }
 
 /** What happened, what to do about it, and the facts. */
@@ -113,7 +113,7 @@ function errorText({ code, message, suggestion, details }: WireError): string {
 
 /** The machine's form: details only where they are short. */
 function structuredError({ details, ...error }: WireError): object {
-  const isShort = details !== undefined && json(details).length <= DETAILS_CHARS;
+  const isShort = details !== undefined && toJson(details).length <= DETAILS_CHARS;
   return isShort ? { ...error, details } : error;
 }
 const DETAILS_CHARS = 2_000;
@@ -124,7 +124,7 @@ function structuredOf(data: unknown, { mcpStructuredBytesMax }: Limits): Record<
   const provided = providedIn(data);
   if (!provided && Object.values(data).some(isRaw)) return undefined;
   if (provided && !provided.structured) return undefined;
-  const text = json(provided?.structured ?? data);
+  const text = toJson(provided?.structured ?? data);
   return text.length <= mcpStructuredBytesMax ? (JSON.parse(text) as Record<string, unknown>) : undefined;
 }
 

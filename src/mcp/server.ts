@@ -139,8 +139,7 @@ async function callTool(
   const { client, context } = request;
   using progress = progressOf(context, parts);
   if (asked.name === BATCH) return await callBatch(asked.arguments, request, progress);
-  const digest = digestOf(asked, request.session);
-  takeAnswer(digest, request);
+  takeAnswer(asked, request);
   const { signal } = context.mcpReq;
   const parks = client.era === 'modern' && client.mayAnswer && saysItAsks(context);
   const result = await request.session.call(asked.name, asked.arguments ?? {}, { signal, progress, parks });
@@ -154,7 +153,7 @@ async function callTool(
   const { approvalId } = approval;
   return inputRequired({
     inputRequests: { [APPROVAL]: inputRequired.elicit(toForm(approval)) },
-    requestState: await request.codec.mint({ approvalId, digest }, context),
+    requestState: await request.codec.mint({ approvalId, digest: digestOf(asked, request.session) }, context),
   });
 }
 
@@ -183,10 +182,11 @@ async function callBatch(
 }
 
 /** An answer that came with the same call made again. What was signed for another call answers nothing. */
-function takeAnswer(digest: string, { client, context, session }: ToolRequest): void {
+function takeAnswer(asked: Asked, { client, context, session }: ToolRequest): void {
+  if (client.era === 'legacy' || !client.mayAnswer) return;
   const before = context.mcpReq.requestState<AskedBefore>();
   const answer = inputResponse(context.mcpReq.inputResponses, APPROVAL);
-  if (client.era === 'legacy' || !client.mayAnswer || before?.digest !== digest || answer.kind !== 'elicit') return;
+  if (!before || before.digest !== digestOf(asked, session) || answer.kind !== 'elicit') return;
   const approval = session.approval(before.approvalId);
   if (approval) session.answer(before.approvalId, toResolution(answer, approval));
 }

@@ -215,7 +215,7 @@ export class Wire implements Transport {
       this.#silent?.cancel();
       const isAnswer = message.method === undefined;
       // The SDK leaves those without an answer.
-      if (!isAnswer && id !== null && !isJSONRPCRequest(message))
+      if (!isAnswer && id !== null && !isPlainRequest(message) && !isJSONRPCRequest(message))
         throw new RpcError('INVALID_REQUEST', 'not a request: its _meta is not right, or it has members of its own');
       if (!isAnswer && id !== null) this.#assertMayBegin(id, line.length);
       if (this.#options.intercept?.(message, isFirst)) return;
@@ -299,6 +299,14 @@ export class Wire implements Transport {
     this.onclose?.();
     this.#options.onEnd?.();
   }
+}
+
+const MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params']);
+
+/** Whether there is nothing in it that `idOf` has not looked at: of these the SDK need not be asked twice. */
+function isPlainRequest(message: Plain): boolean {
+  for (const name in message) if (!MEMBERS.has(name)) return false;
+  return (message.params as Plain | undefined)?._meta === undefined;
 }
 
 /** The id of a request; null for a notice. Throws INVALID_REQUEST for what is no JSON-RPC 2.0. */

@@ -9,9 +9,10 @@ import { type DecodeLimits, toPlain } from './codec.ts';
  * One message as JSON text in UTF-8. Undefined members are left out; undefined elsewhere, NaN and the infinities become null.
  * Throws TypeError and RangeError where `encode` does.
  */
-export function encodeJson(value: unknown): Buffer {
-  return Buffer.from(JSON.stringify(toPlain(value, scalarOfJson)) ?? 'null');
-}
+export const encodeJson = (value: unknown): Buffer => Buffer.from(toJson(value));
+
+/** The same as a string. */
+export const toJson = (value: unknown): string => JSON.stringify(toPlain(value, scalarOfJson)) ?? 'null';
 
 function scalarOfJson(value: string | number | Uint8Array): unknown {
   if (typeof value === 'number') return value;

@@ -62,10 +62,10 @@ export class Results {
     return ref;
   }
 
-  /** Told of each state of a call; the last one ends its log. */
+  /** Told of each state of a call; the last one ends its log, where it had output. */
   update(call: Call, state: CallState): void {
     if (!isEnd(state)) return;
-    this.#options.log.end(ownerOf(call), state);
+    if (call.logRef !== undefined) this.#options.log.end(ownerOf(call), state);
     this.#wake(ownerOf(call));
   }
 
@@ -136,6 +136,7 @@ export class Results {
   }
 
   #wake(owner: LogOwner): void {
+    if (this.#waiting.size === 0) return;
     for (const wake of this.#waiting.get(keyOf(owner)) ?? []) wake();
   }
 
