@@ -20,9 +20,13 @@ import {
 /** Commands, and those of git's tools, which see a read-only workspace, take turns. */
 const KINDS_MAX = 2;
 
+/** How many of the newest kind wait: where one command comes right behind the other, the next one's is built while this one's runs. */
+const READY_MAX = 2;
+
 interface Kind {
   readonly parts: Parts;
-  begun: Waiting | undefined;
+  /** The oldest first. */
+  readonly ready: Waiting[];
 }
 
 export class WaitingSandbox {
@@ -47,13 +51,13 @@ export class WaitingSandbox {
     if (!words) return undefined;
     const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds } = request;
     const kind = this.#kindOf({ cwd, workspace, readOnly, asOwner, masks, bounds });
-    const { begun } = kind;
+    const [begun] = kind.ready;
     if (!begun || !isDeepStrictEqual(begun.shape, shape)) return undefined;
-    kind.begun = undefined;
+    kind.ready.shift();
     return begun.isBuilt ? tell(begun, words) : tellOnceBuilt(begun, words, request.signal);
   }
 
-  /** Builds the next one in a while, instead of when that was said before. */
+  /** Builds the next ones in a while, instead of when that was said before. */
   prepareIn(delayMs: number): void {
     this.#timer?.cancel();
     this.#timer = this.#powers.after(delayMs, () => this.prepare());
@@ -62,9 +66,9 @@ export class WaitingSandbox {
   /** Builds what does not wait already. It takes a millisecond or two, in which this thread does nothing else. */
   prepare(): void {
     this.#timer?.cancel();
-    for (const kind of this.#kinds) {
+    for (const [at, kind] of this.#kinds.entries()) {
       try {
-        this.#build(kind);
+        this.#build(kind, at === 0 ? READY_MAX : 1);
       } catch {
         // SANDBOX_UNAVAILABLE, EMFILE: the next command tries again, and says why not.
       }
@@ -74,41 +78,47 @@ export class WaitingSandbox {
   /** Ends those that wait. */
   [Symbol.dispose](): void {
     this.#timer?.cancel();
-    for (const kind of this.#kinds) drop(kind);
+    for (const kind of this.#kinds) for (const it of [...kind.ready]) drop(kind, it);
   }
 
   /** The newest from now on. */
   #kindOf(parts: Parts): Kind {
     const known = this.#kinds.find((it) => isDeepStrictEqual(it.parts, parts));
-    const kind = known ?? { parts, begun: undefined };
+    const kind = known ?? { parts, ready: [] };
     const all = [kind, ...this.#kinds.filter((it) => it !== known)];
-    for (const old of all.splice(KINDS_MAX)) drop(old);
+    for (const old of all.splice(KINDS_MAX)) for (const it of [...old.ready]) drop(old, it);
     this.#kinds = all;
     return kind;
   }
 
-  #build(kind: Kind): void {
+  /** Has `max` wait that are as they would be built now. */
+  #build(kind: Kind, max: number): void {
     const shape = shapeOf(kind.parts, this.#setup);
-    const old = kind.begun;
-    if (old && isDeepStrictEqual(old.shape, shape) && (!old.isBuilt || isMasked(old))) return;
-    drop(kind);
+    const isGood = (it: Waiting) => isDeepStrictEqual(it.shape, shape) && (!it.isBuilt || isMasked(it));
+    for (const old of kind.ready.filter((it) => !isGood(it))) drop(kind, old);
     // Without its directory it would not come up, again and again.
     if (shape.cwdIs === '' || hides(shape)) return;
+    while (kind.ready.length < max && this.#buildOne(kind, shape));
+  }
+
+  /** Whether it could be begun. */
+  #buildOne(kind: Kind, shape: Shape): boolean {
     const begun = beginWaiting(shape, this.#setup, this.#powers);
-    const lose = () => {
-      if (kind.begun === begun) drop(kind);
-    };
+    const lose = () => drop(kind, begun);
     for (const event of ['exit', 'error']) begun.child.once(event, lose);
     begun.admitted.catch(lose);
     if (begun.child.pid === undefined) begun[Symbol.dispose]();
-    else kind.begun = begun;
+    else kind.ready.push(begun);
+    return begun.child.pid !== undefined;
   }
 }
 
-function drop(kind: Kind): void {
-  const { begun } = kind;
-  kind.begun = undefined;
-  if (begun) end(begun);
+/** Ends one that waits, where it still does. */
+function drop(kind: Kind, waiting: Waiting): void {
+  const at = kind.ready.indexOf(waiting);
+  if (at < 0) return;
+  kind.ready.splice(at, 1);
+  end(waiting);
 }
 
 /** Undefined, and it is ended, where a mask of it is gone. */

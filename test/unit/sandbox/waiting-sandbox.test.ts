@@ -102,6 +102,15 @@ test('what a command does in it is what it does in one of its own', async () => 
   }
 }, 30_000);
 
+test('two wait, so that neither of two commands begins one, also while the second is built', async () => {
+  await runLate('true');
+  const before = started.length;
+  const first = runCommand(requestOf('echo 1'), { ...base, waiting }, powers);
+  const second = runCommand(requestOf('echo 2'), { ...base, waiting }, powers);
+  expect(started.length).toBe(before);
+  expect([(await first).stdout, (await second).stdout]).toEqual(['1\n', '2\n']);
+});
+
 test('the time that it waited is no time of its command', async () => {
   await run('true', { isLate: false });
   await new Promise((resolve) => setTimeout(resolve, 1100));
@@ -288,26 +297,26 @@ test('a NUL in a word of it is no end of an argument of bubblewrap: such a comma
   await until(() => !started.some(isThere));
 });
 
-test('one that is ended while it waits is not missed, and no second one waits', async () => {
+test('one that is ended while it waits is not missed, and no third one waits', async () => {
   await run('true', { isLate: false });
   waiting.prepare();
-  expect(started.length).toBe(2);
+  expect(started.length).toBe(3);
   // Its init: one whose bubblewrap dies before it has told it who it is would wait for ever.
   await until(() => firstChildOf(started[1] as number) !== undefined);
   process.kill(firstChildOf(started[1] as number) as number, 'SIGKILL');
   await until(() => {
     waiting.prepare();
-    return started.length === 3;
+    return started.length === 4;
   });
   expect(await run('echo here', { isLate: true })).toMatchObject({ stdout: 'here\n' });
 });
 
-/** One that is being built, and nothing of it is there yet. */
+/** The one of those being built that is taken first; nothing of it is there yet. */
 async function begin() {
   await run('true', { isLate: false });
   waiting[Symbol.dispose]();
   waiting.prepare();
-  return started.at(-1) as number;
+  return started.at(-2) as number;
 }
 
 test('a command whose sandbox is ended while it is built gets one of its own', async () => {
