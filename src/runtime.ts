@@ -1,5 +1,5 @@
 /** Where our own code lies, in the checkout (.ts) and in the published package (.js), and how a host is started from it. */
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -80,16 +80,23 @@ function neededPaths(): string[] {
     'ses',
   ];
   const files = loaded.map((name) => fileURLToPath(import.meta.resolve(name)));
-  const modules = [...files, ...NATIVE.flatMap(nativeOf)].map((path) =>
-    path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length),
-  );
+  const modules = [...files, ...NATIVE.flatMap(nativeOf)].map(modulesOf);
   const binary = ptyBinary();
   if (binary !== undefined) modules.push(binary);
   const code = [join(base, 'src'), join(base, 'workers'), join(packageDir, 'package.json')];
   const paths = [...code, ...modules, realpathSync(process.execPath)].map((path) => realpathSync(path));
+  // Where it is a link, hosts look for their packages by its name.
+  const linked = join(packageDir, 'node_modules');
+  if (lstatSync(linked, { throwIfNoEntry: false })?.isSymbolicLink()) paths.push(linked);
   const unique = [...new Set(paths)];
   // Inside /usr it is there already, inside another one too.
   return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => path.startsWith(`${it}/`)));
+}
+
+/** The folder in which a package and those that it loads lie: of pnpm all of its store, where each has links to its own beside it. */
+export function modulesOf(path: string): string {
+  const [store] = path.match(/^.*?\/node_modules\/\.pnpm(?=\/)/) ?? [];
+  return store ?? path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length);
 }
 
 /** Packages whose programs are in another one for each platform. */

@@ -25,6 +25,7 @@ const MAY_IMPORT: Record<string, string> = {
   runtime: '',
   native: '',
   glob: 'errors',
+  'churning-map': '',
   'held-bytes': '',
   redact: '',
   call: 'errors',
@@ -40,13 +41,13 @@ const MAY_IMPORT: Record<string, string> = {
   egress: 'limits policy powers',
   'plugin-code': '',
   plugins: 'call errors limits plugin-code pipeline policy powers tools',
-  hosts: 'call egress plugin-code sandbox protocol policy errors limits paths powers',
+  hosts: 'call churning-map egress plugin-code sandbox protocol policy errors limits paths powers',
   pipeline:
     'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
   providers:
     'call errors hosts limits pipeline policy powers sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
-    'pipeline held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
+    'pipeline churning-map held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool': 'call errors limits plugin-code tools/symbols tools/terminals tools/upstream',
   'tools/symbols': '',
   'tools/upstream': '',
@@ -89,7 +90,7 @@ const MAY_IMPORT: Record<string, string> = {
   records: 'errors store session redact limits powers',
   'compiled-code': 'paths',
   main: 'compiled-code places serve workers',
-  serve: 'compiled-code config daemon places policy powers transport',
+  serve: 'compiled-code config daemon native places policy powers transport',
 };
 
 /** `tools` has parts of its own; of other folders the folder is the part. */

@@ -6,6 +6,8 @@ import type { Powers } from '../powers.ts';
 /** Of the newest of it, told where the process does not start. */
 const KEPT_CHARS = 4096;
 
+const ERROR = /^(?:\w*Error\b|Uncaught ).*:/;
+
 export class Complaints {
   /** The newest of it. */
   text = '';
@@ -28,8 +30,9 @@ export class Complaints {
     });
   }
 
-  /** Its last line, or that there is none. */
+  /** The line that says why it ended: of an error that Node tells its message, else the last one; or that there is none. */
   get last(): string {
-    return this.text.trim().split('\n').at(-1) || 'it said nothing';
+    const lines = this.text.trim().split('\n');
+    return lines.findLast((it) => ERROR.test(it)) ?? (lines.at(-1) || 'it said nothing');
   }
 }

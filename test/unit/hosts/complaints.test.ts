@@ -22,3 +22,18 @@ test('a process that complains without end fills the log up to its bound, and it
   expect(complaints.last).toBe('the end');
   expect(complaints.text.length).toBeLessThanOrEqual(4096);
 });
+
+test('of what Node says of an error, its message is why it ended', async () => {
+  const { log } = systemPowers();
+  const from = new PassThrough();
+  const complaints = new Complaints(
+    from,
+    { log, about: { tier: 'isolate' }, message: 'complains' },
+    { hostStderrCharsMax: 0 },
+  );
+  from.end(
+    "node:internal/modules:861\n  throw it;\n\nError [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod'\n    at main\n\nNode.js v26.10.0\n",
+  );
+  await new Promise((read) => from.once('end', read));
+  expect(complaints.last).toBe("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod'");
+});
