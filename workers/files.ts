@@ -17,8 +17,11 @@ export function fileAt(
   path: string,
   { bytesMax, witnesses }: { bytesMax: number; witnesses: Witnesses },
 ): CheckedFile {
-  witnesses.add(path, () => fs.fstatSync(fd, { bigint: true }));
-  const stat = fs.fstatSync(fd);
+  let seen: fs.BigIntStats | undefined;
+  witnesses.add(path, () => (seen = fs.fstatSync(fd, { bigint: true })));
+  // It looks no more once something could not be witnessed.
+  const stat = seen ?? fs.fstatSync(fd, { bigint: true });
+  const size = Number(stat.size);
   if (!stat.isFile()) {
     fs.closeSync(fd);
     const what = stat.isDirectory() ? 'a directory' : 'not a regular file';
@@ -30,10 +33,11 @@ export function fileAt(
   }
   return {
     path,
-    size: stat.size,
-    mode: modeOf(stat.mode),
-    modifiedAt: stat.mtime.toISOString(),
-    bytes: () => readAll({ fd, path, size: stat.size }, bytesMax),
+    size,
+    mode: modeOf(Number(stat.mode)),
+    // Rounded as in a listing, which has its times as numbers.
+    modifiedAt: new Date(Math.round(Number(stat.mtimeNs) / 1e6)).toISOString(),
+    bytes: () => readAll({ fd, path, size }, bytesMax),
     [Symbol.dispose]: () => fs.closeSync(fd),
   } as CheckedFile;
 }

@@ -14,7 +14,9 @@ export class JobClock {
     return nowMs;
   }
 
+  /** 0 where it was told already. */
   end(job: number): number {
+    if (!this.#used.has(job)) return 0;
     this.#share();
     const usedMs = this.#used.get(job) ?? 0;
     this.#used.delete(job);
