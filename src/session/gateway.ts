@@ -294,6 +294,8 @@ export class Gateway {
       policy: policies.of({ workspace, principal: identity.policy, hello: asked.policy }),
       run: withChildCalls(pipeline.run, () => session),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
+      // A face of this process.
+      forgets: onUpdate !== undefined,
       congested: () => outbox.congested || session.isFull,
       onUpdate: (call, state) => {
         this.#update(outbox, call, state);

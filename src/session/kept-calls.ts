@@ -46,7 +46,7 @@ interface Share {
 const UNHEARD_SHARE = 0.5;
 
 export class KeptCalls {
-  readonly #calls = new Map<string, Remembered>();
+  readonly #calls = new ChurningMap<string, Remembered>();
   readonly #open = new ChurningMap<string, KeptCall>();
   readonly #forgotten: ForgottenIds;
   readonly #own: Share;
@@ -55,7 +55,11 @@ export class KeptCalls {
   /** What ended since its client went; undefined while one is there. */
   #unheard: { calls: number; bytes: number } | undefined;
 
-  constructor(limits: Limits) {
+  readonly #forgets: boolean;
+
+  /** `forgets`: nobody can ask for a call that has ended, nor use its id again. */
+  constructor(limits: Limits, { forgets }: { readonly forgets: boolean }) {
+    this.#forgets = forgets;
     const shareOf = (callsMax: number, bytesMax: number): Share => {
       const ended = new Map<Remembered, number>();
       return { ended, oldest: ended.entries(), bytes: 0, callsMax, bytesMax };
@@ -108,7 +112,7 @@ export class KeptCalls {
   /** Behind `others`, newest last; `cursor` is the last call of the page before. */
   list(filter: Filter, others: readonly CallRecord[]): Page {
     const known = others.filter(({ callId }) => !this.#calls.has(callId));
-    const records = [...known, ...[...this.#calls.values()].map(({ record }) => record)];
+    const records = [...known, ...this.#calls.values().map(({ record }) => record)];
     const from = filter.cursor === undefined ? 0 : records.findIndex(({ callId }) => callId === filter.cursor) + 1;
     const wanted = records
       .slice(from)
@@ -124,8 +128,8 @@ export class KeptCalls {
     const kept: Remembered = done;
     const { id, name, rawInput, options, toolset } = call;
     this.#open.delete(id);
-    // Its controller, its closures and what the stages found would stay with it: several times what is needed. Taken out of
-    // the object itself, since V8 keeps what is deleted from a map until it next looks through the whole heap.
+    if (this.#forgets) return void this.#calls.delete(id);
+    // Its controller, its closures and what the stages found would stay with it: several times what is needed.
     kept.call = { id, name, rawInput, options, toolset };
     const bytes = heldBytes(call.rawInput) + (call.heldBytes ?? 0);
     const share = isChild(call) ? this.#children : this.#own;

@@ -35,6 +35,8 @@ export interface SessionOptions {
   readonly powers: Powers;
   /** Of calls beyond what is in memory here. */
   readonly keeping: CallKeeping;
+  /** Whether nobody can ask for its calls once they ended: their ids are its face's own, and no request names them. */
+  readonly forgets?: boolean;
   /** Whether the client reads slower than results come. */
   congested(): boolean;
   /** Told of every change of a call's state. */
@@ -74,7 +76,7 @@ export class Session {
   constructor(options: SessionOptions) {
     this.options = options;
     this.policy = options.policy;
-    this.#calls = new KeptCalls(options.limits);
+    this.#calls = new KeptCalls(options.limits, { forgets: options.forgets === true });
   }
 
   /** Runs a call to its result; never rejects. `onState` is told of its states, as onUpdate is. */

@@ -6,7 +6,7 @@ import { builtinToolset } from '../../../src/tools/registry.ts';
 import { policyOf } from '../../support/policy.ts';
 
 /** A session whose calls do nothing but tell that they ran. */
-function sessionOf(limits: Partial<Limits> = {}): { session: Session; ran: string[] } {
+function sessionOf(limits: Partial<Limits> = {}, forgets = false): { session: Session; ran: string[] } {
   const ran: string[] = [];
   const policy = policyOf([]);
   const session = new Session({
@@ -17,6 +17,7 @@ function sessionOf(limits: Partial<Limits> = {}): { session: Session; ran: strin
     limits: { ...defaultLimits, ...limits },
     powers: systemPowers(silentLog),
     keeping: { earlier: () => undefined, begin() {}, ended() {} },
+    forgets,
     congested: () => false,
     onUpdate() {},
     onOutput() {},
@@ -34,6 +35,15 @@ test('an id never runs twice, not even after its result is forgotten', async () 
   expect(await session.call('file_write', input, { callId: 'a' })).toMatchObject(conflict(/forgotten/));
   expect(await session.call('file_write', input, { callId: 'c' })).toMatchObject({ success: true });
   expect(ran).toEqual(['a run', 'b run', 'c run']);
+});
+
+test('a session whose calls nobody can ask for remembers those under way', async () => {
+  const { session } = sessionOf({}, true);
+  const running = session.call('file_write', input, { callId: 'a' });
+  expect(session.get('a')).toMatchObject({ callId: 'a' });
+  expect(await running).toMatchObject({ success: true });
+  expect(session.get('a')).toBeUndefined();
+  expect(session.list({ limit: 10 }, [])).toEqual({ calls: [] });
 });
 
 test('ids of calls that could change nothing make room for those of calls that could', async () => {
