@@ -12,6 +12,7 @@ import type { Powers, Timer } from '../powers.ts';
 import { decode } from '../protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
+import { FLOOD_PIPE_BYTES } from '../sandbox/output-pipe.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { Complaints } from './complaints.ts';
 import { killQuietly, leafOf, prefer } from './host-process.ts';
@@ -87,8 +88,9 @@ interface Pending {
   logChars: number;
 }
 
-/** Windows of output that a host may be ahead: its own, and what was in the pipes when the command ended. */
+/** Windows of output that a host may be ahead, and what may have been in a command's two pipes when it ended. */
 const WINDOWS_AHEAD_MAX = 4;
+const PIPES_BYTES_MAX = 2 * FLOOD_PIPE_BYTES;
 
 /** A frame with a piece of output: its room is taken once, and need not grow with it. */
 const PIECE_FRAME_BYTES = 129 * 1024;
@@ -309,7 +311,7 @@ export class Host {
     const pending = this.#pending.get(id);
     if (!pending) return;
     pending.untaken += data.length;
-    if (pending.untaken > WINDOWS_AHEAD_MAX * this.#options.limits.outputWindowBytes)
+    if (pending.untaken > WINDOWS_AHEAD_MAX * this.#options.limits.outputWindowBytes + PIPES_BYTES_MAX)
       throw new Error('more output than it may send ahead');
     const taken = pending.options.onOutput?.(stream, data);
     if (taken) void taken.then(() => this.#taken(id, pending, data.length));
