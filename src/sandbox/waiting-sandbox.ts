@@ -78,7 +78,7 @@ export class WaitingSandbox {
   /** Ends those that wait. */
   [Symbol.dispose](): void {
     this.#timer?.cancel();
-    for (const kind of this.#kinds) for (const it of [...kind.ready]) drop(kind, it);
+    for (const kind of this.#kinds) dropAll(kind);
   }
 
   /** The newest from now on. */
@@ -86,7 +86,7 @@ export class WaitingSandbox {
     const known = this.#kinds.find((it) => isDeepStrictEqual(it.parts, parts));
     const kind = known ?? { parts, ready: [] };
     const all = [kind, ...this.#kinds.filter((it) => it !== known)];
-    for (const old of all.splice(KINDS_MAX)) for (const it of [...old.ready]) drop(old, it);
+    for (const old of all.splice(KINDS_MAX)) dropAll(old);
     this.#kinds = all;
     return kind;
   }
@@ -119,6 +119,10 @@ function drop(kind: Kind, waiting: Waiting): void {
   if (at < 0) return;
   kind.ready.splice(at, 1);
   end(waiting);
+}
+
+function dropAll(kind: Kind): void {
+  for (const it of kind.ready.splice(0)) end(it);
 }
 
 /** Undefined, and it is ended, where a mask of it is gone. */

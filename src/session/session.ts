@@ -102,7 +102,8 @@ export class Session {
   callInternal(named: NamedTool, input: unknown): Promise<ToolResult> {
     const { name } = named.tool;
     const call = this.#newCall(this.options.powers.uuid(), name, input, {});
-    return this.#take({ ...call, toolset: new Map([[name, named]]) });
+    // The same call, not a copy: its output is told of this one.
+    return this.#take(Object.assign(call, { toolset: new Map([[name, named]]) }));
   }
 
   #take(call: Call, onState?: (state: CallState) => void): Promise<ToolResult> {
