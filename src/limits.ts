@@ -3,6 +3,7 @@
  * fails test/tidy.test.ts. Sizes are bytes, times milliseconds.
  */
 import * as z from 'zod';
+import { hostLimits } from './limits/hosts.ts';
 import { isolateLimits } from './limits/isolates.ts';
 import { mcpLimits } from './limits/mcp.ts';
 import { pluginLimits } from './limits/plugins.ts';
@@ -28,8 +29,6 @@ export const limitsSchema = z.strictObject({
   peerRequestsMax: count().default(1024),
   /** Of these, those begun before others have their turn: an answer may take 10 ms to make, and a thousand requests come in one piece. */
   peerRequestsPerTurn: count().default(8),
-  /** Jobs that a thread of readers runs before their results leave, so that the gateway goes on with them while it runs the next. */
-  laneJobsPerTurn: count().default(8),
   /** Bytes of one peer's unanswered requests, so that many large ones can't fill the daemon. */
   peerRequestBytesMax: bytes().default(64 * MiB),
   /** The same over all connections, so that many of them can't. */
@@ -109,33 +108,6 @@ export const limitsSchema = z.strictObject({
   rateKeysMax: count().default(10_000),
   /** Most that one call may be estimated at, or say that it cost, in USD: a host that lies can't use up more at once. */
   callCostUsdMax: z.number().positive().default(1_000),
-
-  // Tier hosts
-
-  /** Worker threads in a tier host; our tools are CPU-bound once their files are cached. */
-  hostThreadsMax: count().default(2),
-  /** Commands at once in an execute host; each is a process tree of its own. */
-  hostCommandsMax: count().default(16),
-  /** Of these, those of one session, so that one whose commands never end leaves places for others. */
-  sessionCommandsMax: count().default(12),
-  /** Jobs of a read_only host at once, for each of its threads. Short ones are all in one thread: a slow one delays those sent right behind it, and its end ends them all. */
-  threadJobsMax: count().default(8),
-  /** Tier hosts at once, over all workspaces; each costs about 60 MiB. The idlest makes room. */
-  hostsMax: count().default(32),
-  /** Memory of a tier host without its commands, in MiB, where control groups hold it; what a tool of ours takes at most, with room. */
-  hostMemoryMb: count().default(1024),
-  /** From spawn to the first frame of a host. */
-  hostStartMs: ms().default(10_000),
-  /** A host without a call for this long is ended. */
-  hostIdleMs: ms().default(300_000),
-  /** From an abort to the end of the thread that did not heed it. */
-  abortGraceMs: ms().default(200),
-  /** From the end of a thread that does not come to the SIGKILL of its host. */
-  terminateGraceMs: ms().default(200),
-  /** From the abort of a command to the SIGKILL of its host, and of the commands beside it; a command that is killed is gone in 50 ms. */
-  commandAbortMs: ms().default(2_000),
-  /** JS heap of one worker thread, in MiB; a larger one ends the thread, not the host. */
-  threadHeapMb: count().default(256),
 
   // Running
 
@@ -382,6 +354,7 @@ export const limitsSchema = z.strictObject({
 
   ...policyLimits,
   ...providerLimits,
+  ...hostLimits,
   ...isolateLimits,
   ...mcpLimits,
   ...pluginLimits,

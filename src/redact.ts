@@ -5,7 +5,7 @@
  */
 import { CREDENTIALS, KEY_BLOCK_END_CHARS, keyBlockEnd } from './redact/credentials.ts';
 import { CONTEXT_CHARS, type Look, type Rest, restEnd } from './redact/rule.ts';
-import { LiteralSearch, latin1 } from './redact/search.ts';
+import { type Found, LiteralSearch, latin1 } from './redact/search.ts';
 import { TOKENS } from './redact/tokens.ts';
 
 /** Told of each secret that was hidden, by its kind. */
@@ -118,7 +118,9 @@ class Redaction {
 
 /** `text` with its secrets replaced; the same string where it has none. */
 export function redactText(text: string, onSecret?: OnSecret): string {
-  if (!search.standsIn(text)) return text;
+  const isSecret = ({ at, end, rules }: Found) =>
+    rules.some((it) => it.look({ text, at, end, final: true }) !== 'none');
+  if (!search.some(text, isSecret)) return text;
   const redaction = new Redaction(onSecret);
   const redacted = redaction.push(text, true);
   return redaction.secrets === 0 ? text : redacted;

@@ -22,6 +22,7 @@ const MAY_IMPORT: Record<string, string> = {
   limits: '',
   paths: '',
   powers: '',
+  polling: 'powers',
   runtime: '',
   native: '',
   glob: 'errors',
@@ -41,7 +42,7 @@ const MAY_IMPORT: Record<string, string> = {
   egress: 'limits policy powers',
   'plugin-code': '',
   plugins: 'call errors limits plugin-code pipeline policy powers tools',
-  hosts: 'call churning-map egress plugin-code sandbox protocol policy errors limits paths powers',
+  hosts: 'call churning-map egress plugin-code polling sandbox protocol policy errors limits paths powers',
   pipeline:
     'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
   providers:
@@ -79,7 +80,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/code': 'tools/tool errors limits',
   'tools/http': 'tools/tool errors limits',
   workers:
-    'call egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits paths powers',
+    'call egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits paths polling powers',
   client: 'call protocol transport errors limits powers tools',
   cli: 'call client config errors limits pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
   workspaces: 'config errors paths places powers',

@@ -2,6 +2,8 @@
 import { Socket } from 'node:net';
 import type { FromHost, Job, JobResult, ToLane } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
+import { Polling } from '../src/polling.ts';
+import type { Powers } from '../src/powers.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../src/protocol/frame.ts';
 import { Aborted } from '../src/sandbox/command.ts';
@@ -17,13 +19,16 @@ export interface LaneTask {
 /** Never settles: the lane ends with its thread, and the gateway's end of it with this process. */
 export function serveLane(
   { lane, fd }: LaneTask,
-  limits: Limits,
+  { limits, powers }: { readonly limits: Limits; readonly powers: Powers },
   run: (job: Job, signal: AbortSignal) => Promise<JobResult>,
 ): Promise<never> {
   const socket = new Socket({ fd, readable: true, writable: true });
   const writer = new FrameWriter(socket);
   const tell = (message: FromHost) => writer.write(toFrame(message, limits.frameBytesMax));
   const running = new Map<number, AbortController>();
+  const polling = new Polling(limits.lanePollMs, powers);
+  /** The last job. Many at once wait for processors, which polling would take from the gateway. */
+  let isAlone = false;
 
   const start = async (job: Job) => {
     const controller = new AbortController();
@@ -31,6 +36,7 @@ export function serveLane(
     const result = await run(job, controller.signal);
     running.delete(job.id);
     writer.write(toResultFrame({ id: job.id, result }, limits));
+    if (isAlone) polling.begin();
   };
   const receive = (message: ToLane) => {
     if ('run' in message) return void start(message.run);
@@ -46,8 +52,10 @@ export function serveLane(
     if (inbox.length > 0) setImmediate(receiveSome);
   };
   socket.on('data', (chunk: Buffer) => {
+    polling.end();
     const isIdle = inbox.length === 0;
     inbox.push(...reader.push(chunk));
+    isAlone = inbox.length === 1 && running.size === 0;
     if (isIdle) receiveSome();
   });
   // The gateway is gone; the main thread, which hears of that too, ends the process.

@@ -72,7 +72,7 @@ host.unref();
 parentPort?.postMessage({ loaded: true } satisfies Loaded);
 
 export default function run(task: PlacedJob | LaneTask): Promise<JobReturn> {
-  return 'lane' in task ? serveLane(task, setup.limits, runInLane) : runPlaced(task);
+  return 'lane' in task ? serveLane(task, { limits: setup.limits, powers }, runInLane) : runPlaced(task);
 }
 
 async function runInLane(job: Job, signal: AbortSignal): Promise<JobResult> {

@@ -254,7 +254,7 @@ export class Host {
     const { limits, powers } = this.#options;
     const sockets = this.#child.stdio.slice(HOST_FRAMES_FD + 1, HOST_FRAMES_FD + 1 + count) as Socket[];
     return new Lanes({
-      ...{ sockets, powers, frameBytesMax: limits.frameBytesMax },
+      ...{ sockets, powers, frameBytesMax: limits.frameBytesMax, pollMs: limits.lanePollMs },
       open: (lane) => this.#send({ openLane: lane }),
       onBytes: (reader, chunk) => this.#receive(reader, chunk),
       // Its thread is gone, which the host says next; one that does not is not what it was.

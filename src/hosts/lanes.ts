@@ -3,6 +3,7 @@
  * more and handed from thread to thread, costs more than most reads do. What a lane can't carry goes by the main thread.
  */
 import type { Socket } from 'node:net';
+import { Polling } from '../polling.ts';
 import type { Powers } from '../powers.ts';
 import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import type { ToLane } from './job.ts';
@@ -10,6 +11,7 @@ import type { ToLane } from './job.ts';
 export interface LanesOptions {
   readonly sockets: readonly Socket[];
   readonly frameBytesMax: number;
+  readonly pollMs: number;
   readonly powers: Pick<Powers, 'monotonicMs'>;
   /** Has the host start the thread of a lane. */
   open(lane: number): void;
@@ -31,9 +33,11 @@ export class Lane {
   state: State = 'shut';
   readonly #writer: FrameWriter;
   readonly #frameBytesMax: number;
+  readonly #polling: Polling;
 
-  constructor(number: number, socket: Socket, frameBytesMax: number) {
+  constructor(number: number, socket: Socket, { frameBytesMax, pollMs, powers }: LanesOptions) {
     this.number = number;
+    this.#polling = new Polling(pollMs, powers);
     this.#writer = new FrameWriter(socket);
     this.#frameBytesMax = frameBytesMax;
   }
@@ -41,6 +45,16 @@ export class Lane {
   /** Throws what `toFrame` throws. */
   send(message: ToLane): void {
     this.#writer.write(toFrame(message, this.#frameBytesMax));
+    this.poll();
+  }
+
+  /** For the result of a job that is alone: many at once wait for processors, which polling would take from the thread. */
+  poll(): void {
+    if (this.jobs.size === 1) this.#polling.begin();
+  }
+
+  heard(): void {
+    this.#polling.end();
   }
 }
 
@@ -54,12 +68,18 @@ export class Lanes {
     this.#options = options;
     this.#lanes = sockets.map((socket, number) => {
       const reader = new FrameReader(frameBytesMax);
-      const lane = new Lane(number, socket, frameBytesMax);
+      const lane = new Lane(number, socket, options);
       const lost = () => {
         lane.state = 'over';
         onLost(lane);
       };
-      socket.on('data', (chunk: Buffer) => onBytes(reader, chunk)).on('error', lost);
+      socket
+        .on('data', (chunk: Buffer) => {
+          lane.heard();
+          onBytes(reader, chunk);
+          lane.poll();
+        })
+        .on('error', lost);
       return lane;
     });
     if (this.#lanes[0]) this.#lanes[0].state = 'open';

@@ -82,21 +82,33 @@ export class LiteralSearch {
   }
 
   /**
-   * Whether any literal stands in `text`: its characters' low bytes by words, as `nextInBytes`, and the text itself where one
-   * may stand. For a first look, which ends it for most texts: asked again and again it would copy the text each time.
+   * Whether any literal in `text` is what is looked for: its characters' low bytes by words, as `nextInBytes`, and the text
+   * itself where one may stand. For a first look, which ends it for most texts: asked again and again it would copy the text
+   * each time.
    */
-  standsIn(text: string): boolean {
-    if (text.length < WORDS_CHARS_MIN) return this.next(text, 0) !== undefined;
+  some(text: string, isIt: (found: Found) => boolean): boolean {
+    if (text.length < WORDS_CHARS_MIN) return this.#someInShort(text, isIt);
     const words = this.#words;
+    const isAt = (at: number) => {
+      const entry = this.#entryAt(text, at);
+      return entry !== undefined && isIt({ at, end: at + entry.literal.length, rules: entry.rules });
+    };
     // No word of an even address is cut by the end of a piece.
     for (let from = 0; from < text.length; from += PIECE_CHARS) {
       const count = piece.write(text.slice(from, from + PIECE_CHARS), 'latin1') >> 1;
-      for (let i = 0; i < count; i++) {
-        if (words[pieceWords[i] as number] === 0) continue;
+      const all = pieceWords.subarray(0, count);
+      for (let i = nextWord(all, 0, words); i < count; i = nextWord(all, i + 1, words)) {
+        const places = words[all[i] as number] as number;
         const at = from + 2 * i;
-        if (this.#entryAt(text, at) || (at > 0 && this.#entryAt(text, at - 1))) return true;
+        if (places & SECOND && at > 0 && isAt(at - 1)) return true;
+        if (places & FIRST && isAt(at)) return true;
       }
     }
+    return false;
+  }
+
+  #someInShort(text: string, isIt: (found: Found) => boolean): boolean {
+    for (let found = this.next(text, 0); found; found = this.next(text, found.at + 1)) if (isIt(found)) return true;
     return false;
   }
 

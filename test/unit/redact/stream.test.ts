@@ -85,14 +85,25 @@ test('what begins is found in bytes exactly where it is found in text', () => {
   );
 });
 
-test('the first look at a text by its low bytes finds a literal where the search by characters does, wherever it stands', () => {
+test('the first look at a text by its low bytes finds each literal that the search by characters does, wherever it stands', () => {
   const near = (n: number) => fc.integer({ min: n - 4, max: n + 4 });
   const length = fc.oneof(fc.integer({ min: 0, max: 200 }), near(16_384), near(32_766));
   const pad = fc.tuple(fc.constantFrom('x', '-', 'щ', '👍', '瀠'), length).map(([it, n]) => it.repeat(n).slice(0, n));
   const middle = fc.oneof(fc.constantFrom(...literals, ...SECRETS), fc.string({ maxLength: 20 }));
   const text = fc.tuple(pad, middle, pad).map((it) => it.join(''));
   fc.assert(
-    fc.property(text, (it) => search.standsIn(it) === (search.next(it, 0) !== undefined)),
+    fc.property(text, (it) => {
+      const seen: number[] = [];
+      expect(search.some(it, ({ at }) => seen.push(at) === 0)).toBe(false);
+      expect(seen).toEqual(placesOf(it));
+      expect(search.some(it, () => true)).toBe(seen.length > 0);
+    }),
     { numRuns: 500 },
   );
 });
+
+function placesOf(text: string): number[] {
+  const places: number[] = [];
+  for (let found = search.next(text, 0); found; found = search.next(text, found.at + 1)) places.push(found.at);
+  return places;
+}

@@ -1,0 +1,38 @@
+/** That who polls ends it: a daemon without calls uses no processor, whatever it did before. */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test } from 'vitest';
+import { dataOf, startDaemon, until } from '../support/daemon.ts';
+
+const LOOK_MS = 200;
+const QUIET_MS = 20;
+
+test('a daemon that made many short calls one after the other is idle when they end', async () => {
+  await using daemon = await startDaemon();
+  writeFileSync(join(daemon.workspace, 'a.txt'), 'a');
+  const client = await daemon.connect();
+  for (let call = 0; call < 300; call++) await dataOf(client.call('file_read', { path: 'a.txt' }, { cache: false }));
+  await until(async () => {
+    const before = cpuMs(daemon.pid);
+    await sleep(LOOK_MS);
+    return cpuMs(daemon.pid) - before < QUIET_MS;
+  });
+});
+
+/** CPU time of all threads of a process and of all that it started, in milliseconds. */
+function cpuMs(pid: number): number {
+  const tasks = existsSync(`/proc/${pid}/task`) ? readdirSync(`/proc/${pid}/task`) : [];
+  const fieldsOf = (task: string, file: string) => textOf(`/proc/${pid}/task/${task}/${file}`).split(' ');
+  const own = tasks.map((it) => Number(fieldsOf(it, 'schedstat')[0]) / 1e6);
+  const children = tasks.flatMap((it) => fieldsOf(it, 'children'));
+  return [...own, ...children.filter((it) => it !== '').map((it) => cpuMs(Number(it)))].reduce((a, b) => a + b, 0);
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return ''; // It ended while we looked.
+  }
+}

@@ -1,0 +1,74 @@
+/** When the event loop is kept from sleeping, and for how long at most. */
+import { availableParallelism } from 'node:os';
+import { setImmediate } from 'node:timers/promises';
+import { beforeEach, expect, test } from 'vitest';
+import { Polling } from '../../src/polling.ts';
+
+const STEP_MS = 0.01;
+let nowMs: number;
+let looks: number;
+let polling: Polling;
+beforeEach(() => {
+  nowMs = 0;
+  looks = 0;
+  polling = new Polling(0.5, { monotonicMs });
+});
+
+/** Each look at the clock takes its time, so that looks are what was polled. */
+function monotonicMs(): number {
+  looks += 1;
+  nowMs += STEP_MS;
+  return nowMs;
+}
+
+/** What is polled in a hundred turns of the loop. */
+async function polled(): Promise<number> {
+  const before = looks;
+  for (let turn = 0; turn < 100; turn++) await setImmediate();
+  return looks - before;
+}
+
+const wait = (ms: number) => {
+  polling.begin();
+  nowMs += ms;
+  polling.end();
+};
+
+test.skipIf(availableParallelism() < 2).each([
+  ['the first wait is slept through', [], 0],
+  ['one behind a short one is polled, for as long as it may be', [0.3], 50],
+  ['one behind a long one is slept through', [0.3, 0.6], 0],
+  ['one short wait behind long ones is enough', [9, 0.3], 50],
+])('%s', async (_, waits, most) => {
+  waits.forEach(wait);
+  polling.begin();
+  const looked = await polled();
+  expect(Math.abs(looked - most)).toBeLessThanOrEqual(2);
+});
+
+test('nothing is polled once it came, and what came unasked changes nothing', async () => {
+  wait(0.3);
+  polling.begin();
+  polling.end();
+  expect(await polled()).toBeLessThanOrEqual(1);
+  nowMs += 50;
+  polling.end();
+  polling.begin();
+  await setImmediate();
+  expect(await polled()).toBeGreaterThan(availableParallelism() < 2 ? -1 : 40);
+});
+
+test('to begin again is the same wait', async () => {
+  wait(0.3);
+  polling.begin();
+  nowMs += 0.6;
+  polling.begin();
+  expect(await polled()).toBeLessThanOrEqual(1);
+});
+
+test('no time is no polling', async () => {
+  polling = new Polling(0, { monotonicMs });
+  wait(0);
+  polling.begin();
+  expect(await polled()).toBe(0);
+});
