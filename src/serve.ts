@@ -9,6 +9,7 @@ import { loadNative } from './native.ts';
 import type { Environment } from './places.ts';
 import { PolicyError } from './policy/load.ts';
 import { type Powers, systemPowers } from './powers.ts';
+import { ANSWERED_MS, tierUpSooner } from './tier-up.ts';
 import { SocketError } from './transport/unix-socket.ts';
 
 /** When what a start and a first call take was made and compiled. */
@@ -29,6 +30,7 @@ export async function serve(
     const { listeners, confinement } = daemon;
     log.info({ pid: process.pid, listeners, workspaces: config.workspaces, ...confinement }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
+    powers.after(ANSWERED_MS, tierUpSooner);
     powers.after(STARTED_MS, () => endStart(config));
     giveBackLater(daemon, powers);
     const alive = setInterval(() => {}, 2 ** 30);

@@ -23,6 +23,7 @@ const MAY_IMPORT: Record<string, string> = {
   paths: '',
   powers: '',
   polling: 'powers',
+  'tier-up': '',
   runtime: '',
   native: '',
   glob: 'errors',
@@ -80,7 +81,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/code': 'tools/tool errors limits',
   'tools/http': 'tools/tool errors limits',
   workers:
-    'call egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits paths polling powers',
+    'call egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits paths polling powers tier-up',
   client: 'call protocol transport errors limits powers tools',
   cli: 'call client config errors limits pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
   workspaces: 'config errors paths places powers',
@@ -91,7 +92,7 @@ const MAY_IMPORT: Record<string, string> = {
   records: 'errors store session redact limits powers',
   'compiled-code': 'paths',
   main: 'compiled-code places serve workers',
-  serve: 'compiled-code config daemon native places policy powers transport',
+  serve: 'compiled-code config daemon native places policy powers tier-up transport',
 };
 
 /** `tools` has parts of its own; of other folders the folder is the part. */

@@ -8,6 +8,7 @@ import { ToolError } from '../src/errors.ts';
 import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame, toFrameBefore } from '../src/protocol/frame.ts';
+import { ANSWERED_MS, tierUpSooner } from '../src/tier-up.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
 import { JobPlaces, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import type { LaneTask } from './lane.ts';
@@ -112,8 +113,10 @@ function begin(given: HostSetup): void {
   pool.on('message', (message: HostOutput | Heard | Kept | Loaded) => {
     // The first thread is: until then a job would only wait here, and the gateway starts other hosts beside this one.
     if ('loaded' in message) {
-      if (!isReady) send({ ready: true });
+      if (isReady) return;
       isReady = true;
+      send({ ready: true });
+      setTimeout(tierUpSooner, ANSWERED_MS).unref();
       return;
     }
     // Hosts that keep things have one thread.
