@@ -2,7 +2,7 @@
  * Plugins that an operator added: each copied whole into one file of the state directory, which no workspace and no sandbox
  * holds, with the hash that it had then. What became of the folder that it came from does not matter any more.
  */
-import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
 import type { Limits } from '../limits.ts';
@@ -28,7 +28,8 @@ const fileOf = (stateDir: string, name: string): string => join(pinsFolder(state
 export function openPins(stateDir: string): string {
   const folder = pinsFolder(stateDir);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  chmodSync(folder, 0o700);
+  // Whoever watches it would hear of that, and look again.
+  if ((statSync(folder).mode & 0o777) !== 0o700) chmodSync(folder, 0o700);
   return folder;
 }
 
