@@ -1,11 +1,12 @@
 import { createConnection } from 'node:net';
 
 export interface ByteLine {
-  /** Sends a message of 128 bytes and waits for as many, of which it does not matter whose answer they are. */
+  /** Sends a message of MESSAGE_BYTES and waits for as many, of which it does not matter whose answer they are. */
   run(): Promise<void>;
 }
 
-const MESSAGE = Buffer.alloc(128);
+export const MESSAGE_BYTES = 128;
+const MESSAGE = Buffer.alloc(MESSAGE_BYTES);
 
 /** A client of a floor: it knows no frames, it counts. */
 export function connectBytes(path: string): ByteLine & Disposable {

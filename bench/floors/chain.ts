@@ -1,36 +1,48 @@
 /**
- * The same hops with nothing in them: client, Unix socket, a gateway that passes bytes on, descriptor 3, a host that passes
- * them to a Piscina thread, and back. What a dispatch can't be faster than in this architecture.
+ * The same hops with nothing in them: client, Unix socket, a gateway that passes bytes on, descriptor 3, a host that sends them
+ * back; polling as ours do for one that is alone. What a dispatch can't be faster than in this architecture.
  */
 import { spawn } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { defaultLimits } from '../../src/limits.ts';
 import { temporaryDir } from '../../test/support/daemon.ts';
-import { type ByteLine, connectBytes } from './byte-line.ts';
+import { type ByteLine, connectBytes, MESSAGE_BYTES } from './byte-line.ts';
 
-const HOST = (piscina: string, thread: string) => `
+const POLLING = `
+  import { Polling } from ${JSON.stringify(import.meta.resolve('../../src/polling.ts'))};
+  const polling = new Polling(${defaultLimits.lanePollMs}, { monotonicMs: () => performance.now() });
+  const sent = ({ length }) => length > ${MESSAGE_BYTES} || polling.begin();`;
+const HOST = `${POLLING}
   import { Socket } from 'node:net';
-  import { Piscina } from ${JSON.stringify(piscina)};
   const gateway = new Socket({ fd: 3, readable: true, writable: true });
-  const filename = ${JSON.stringify(thread)};
-  const pool = new Piscina({ filename, minThreads: 1, maxThreads: 2, concurrentTasksPerWorker: 8, atomics: 'sync' });
-  gateway.on('data', async (bytes) => gateway.write(await pool.run(bytes)));
+  gateway.on('data', (bytes) => {
+    polling.end();
+    gateway.write(bytes);
+    sent(bytes);
+  });
   gateway.on('close', () => process.exit());`;
-const GATEWAY = `
+const GATEWAY = `${POLLING}
   import { spawn } from 'node:child_process';
   import { createServer } from 'node:net';
   const host = spawn(process.execPath, [new URL('host.mjs', import.meta.url).pathname], { stdio: ['ignore', 'inherit', 'inherit', 'pipe'] });
   const line = host.stdio[3];
   createServer((client) => {
-    client.on('data', (bytes) => line.write(bytes));
-    line.on('data', (bytes) => client.write(bytes));
+    client.on('data', (bytes) => {
+      line.write(bytes);
+      sent(bytes);
+    });
+    line.on('data', (bytes) => {
+      polling.end();
+      client.write(bytes);
+    });
   }).listen(process.argv[2], () => console.log('up'));`;
 
 /** Starts both processes; disposing ends them. */
 export async function createChain(): Promise<ByteLine & Disposable> {
   const folder = temporaryDir('chain');
   const at = (name: string) => join(folder, name);
-  writeFileSync(at('host.mjs'), HOST(import.meta.resolve('piscina'), import.meta.resolve('./echo-thread.ts')));
+  writeFileSync(at('host.mjs'), HOST);
   writeFileSync(at('gateway.mjs'), GATEWAY);
   const gateway = spawn(process.execPath, [at('gateway.mjs'), at('s')], { stdio: ['ignore', 'pipe', 'inherit'] });
   await new Promise((resolve) => gateway.stdout.once('data', resolve));
