@@ -48,8 +48,10 @@ class Redaction {
     this.#withinValue = false;
   }
 
-  push(text: string, final: boolean): string {
+  /** `clear`: characters from the start that hold no secret, and are not looked at; of a text that nothing came before. */
+  push(text: string, final: boolean, clear = 0): string {
     this.#text = this.#text === '' ? text : this.#text + text;
+    if (clear > 0) this.#decided = clear;
     let out = '';
     this.#withinValue = false;
     while (this.#rest === undefined || this.#endRest(final)) {
@@ -118,11 +120,14 @@ class Redaction {
 
 /** `text` with its secrets replaced; the same string where it has none. */
 export function redactText(text: string, onSecret?: OnSecret): string {
-  const isSecret = ({ at, end, rules }: Found) =>
-    rules.some((it) => it.look({ text, at, end, final: true }) !== 'none');
+  let first = 0;
+  const isSecret = ({ at, end, rules }: Found) => {
+    first = at;
+    return rules.some((it) => it.look({ text, at, end, final: true }) !== 'none');
+  };
   if (!search.some(text, isSecret)) return text;
   const redaction = new Redaction(onSecret);
-  const redacted = redaction.push(text, true);
+  const redacted = redaction.push(text, true, first);
   return redaction.secrets === 0 ? text : redacted;
 }
 

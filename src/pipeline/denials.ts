@@ -13,7 +13,7 @@ const told = z.array(z.unknown());
 
 /** From the host, which is believed as far as its shape goes, and from the egress proxy; most telling first. */
 export function denialsOf({ result, egress }: Ran): Denial[] {
-  // Most calls: zod takes longer to say that nothing is no list than a call waits for anything else in here.
+  // Most calls. That nothing is no list would take zod longer to say than all the rest here.
   if (result.usage.denied === undefined && egress === undefined) return [];
   // Each for itself: one too many, or one that is too long, takes none of the others along.
   const ofHost = (told.safeParse(result.usage.denied).data ?? [])
