@@ -1,6 +1,6 @@
 /**
- * What comes soon is polled for, and not slept for: a processor that went idle takes 20 – 60 µs until it runs again, four times
- * in a call, which is as long as a read of a file takes. As with a hypervisor's halt polling, that the last wait was a short
+ * What comes soon is polled for, and not slept for: a processor that went idle takes 20 – 60 µs until it runs again, and four are
+ * woken for a call: as long as a read of a file takes. As with a hypervisor's halt polling, that the last wait was a short
  * one says that the next one will be: single calls, and those that take their time, cost at most one vain poll for all of them.
  */
 import { availableParallelism } from 'node:os';

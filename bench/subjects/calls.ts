@@ -32,7 +32,7 @@ export default defineBench({
     using echo = await createEcho();
     using chain = await createChain();
 
-    const times = bench.size(100, 4000);
+    const times = bench.size(400, 4000);
     const lanes = (run: () => Promise<unknown>) => together(run, { inFlight: 32, times });
     const many = await inTurns(
       {
@@ -61,7 +61,7 @@ export default defineBench({
         'file_read of 4 KiB': read(client, 'four-kib.txt', false),
         'file_read of 4 KiB from the cache': read(client, 'four-kib.txt', true),
       },
-      { rounds: bench.size(3, 10), times: bench.size(40, 500) },
+      { rounds: bench.size(3, 10), times: bench.size(100, 500) },
     );
     bench.times(one, {
       over: 'socket echo',
