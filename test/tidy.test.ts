@@ -33,16 +33,17 @@ const MAY_IMPORT: Record<string, string> = {
   call: 'errors',
   config: 'command-environment limits paths places providers',
   places: '',
+  'parse-json': '',
   'shown-text': '',
   'command-environment': 'paths',
   transport: 'errors limits native powers',
-  protocol: 'call errors limits powers transport',
-  policy: 'call errors glob limits paths powers tools/tool',
-  store: 'call errors limits paths redact powers',
+  protocol: 'call errors limits parse-json powers transport',
+  policy: 'call errors glob limits parse-json paths powers tools/tool',
+  store: 'call errors limits parse-json paths redact powers',
   sandbox: 'call errors limits native paths powers',
   egress: 'limits policy powers',
   'plugin-code': '',
-  plugins: 'call errors limits plugin-code pipeline policy powers tools',
+  plugins: 'call errors limits parse-json plugin-code pipeline policy powers tools',
   hosts: 'call churning-map egress plugin-code polling sandbox protocol policy errors limits paths powers',
   pipeline:
     'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
@@ -81,12 +82,12 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/code': 'tools/tool errors limits',
   'tools/http': 'tools/tool errors limits',
   workers:
-    'call egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits paths polling powers tier-up',
+    'call egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits parse-json paths polling powers tier-up',
   client: 'call protocol transport errors limits powers tools',
-  cli: 'call client config errors limits pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
+  cli: 'call client config errors limits parse-json pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
   workspaces: 'config errors paths places powers',
   daemon: '*',
-  mcp: 'call errors limits powers protocol policy providers session shown-text store transport tools',
+  mcp: 'call errors limits parse-json powers protocol policy providers session shown-text store transport tools',
   'mcp-bridge': 'cli places transport',
   identity: 'hosts sandbox limits powers',
   records: 'errors store session redact limits powers',
@@ -143,6 +144,14 @@ describe('what is read in one place only', () => {
     expect(
       occurrences(/Date\.now\(|new Date\(\)|performance\.now|setTimeout\(|Math\.random|randomBytes/, ['src/powers.ts']),
     ).toEqual([]);
+  });
+  test('JSON that others wrote: parse-json; elsewhere only what we wrote under names of our own, or single strings', () => {
+    const ours =
+      'parse-json runtime places workspaces sandbox/proof policy/built-in cli/connect cli/install protocol/json store/call-store store/audit-checkpoints store/audit-verify store/undo-journal';
+    // These ask only whether it is JSON.
+    const asking = 'store/audit-entry tools/data-text';
+    const except = `${ours} ${asking}`.split(' ').map((it) => `src/${it}.ts`);
+    expect(occurrences(/JSON\.parse\(/, except)).toEqual([]);
   });
   test('MessagePack: the codec', () => {
     expect(occurrences(/from 'msgpackr'/, [])).toEqual([]);

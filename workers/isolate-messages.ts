@@ -2,6 +2,7 @@
 import { ToolError, type WireError } from '../src/errors.ts';
 import { type ChildAnswer, isLogLevel, type LogLine } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
+import { parseJson } from '../src/parse-json.ts';
 
 export interface Asking {
   /** Names that it may call. */
@@ -140,7 +141,7 @@ export class IsolateMessages {
       this.#inputChars -= json.length;
       this.#active.set(call, id);
       try {
-        this.#asking.ask(call, tool, JSON.parse(json));
+        this.#asking.ask(call, tool, parseJson(json));
       } catch (thrown) {
         const error = new ToolError('INPUT_INVALID', `the input fits no message: ${(thrown as Error).message}`);
         this.answered({ id: 0, call, error: error.toWire() });

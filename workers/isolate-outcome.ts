@@ -3,6 +3,7 @@ import { stripTypeScriptTypes } from 'node:module';
 import type ivm from 'isolated-vm';
 import { ToolError } from '../src/errors.ts';
 import type { JobResult } from '../src/hosts/job.ts';
+import { parseJson } from '../src/parse-json.ts';
 
 /** Around a source that is only to be looked at: `await` and `return` stand in an async function. */
 const BEFORE = 'async()=>{';
@@ -116,7 +117,7 @@ function wordOf(json: string): string {
 
 function parsed(json: string): unknown {
   try {
-    return JSON.parse(json);
+    return parseJson(json);
   } catch {
     throw new ToolError('CODE_ERROR', 'the program broke what gives back its value');
   }

@@ -2,6 +2,7 @@
 import type { ValidateFunction } from 'ajv';
 import { ToolError } from '../src/errors.ts';
 import type { JobResult } from '../src/hosts/job.ts';
+import { parseJson } from '../src/parse-json.ts';
 import type { PluginCode } from '../src/plugin-code.ts';
 
 interface End {
@@ -98,7 +99,7 @@ function placeIn(stack: string, { modules }: PluginCode): Place | undefined {
 
 function parsed(json: string): unknown {
   try {
-    return JSON.parse(json);
+    return parseJson(json);
   } catch {
     throw codeError({ name: 'Error', message: 'it broke what gives back its value' });
   }

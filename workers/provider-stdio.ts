@@ -2,6 +2,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@modelcontextprotocol/client';
 import type { Limits } from '../src/limits.ts';
+import { parseJson } from '../src/parse-json.ts';
 
 export interface ServerCommand {
   readonly command: readonly string[];
@@ -86,7 +87,7 @@ export class ServerProcess implements Transport {
   #take(line: string): void {
     let message: JSONRPCMessage;
     try {
-      message = parseJSONRPCMessage(JSON.parse(line));
+      message = parseJSONRPCMessage(parseJson(line));
     } catch {
       return; // Not of the protocol: many servers greet, or log, on their output.
     }

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client.ts';
+import { parseJson } from '../parse-json.ts';
 import { askPerson, parseDuration } from './call.ts';
 import { type Caller, connect } from './connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from './output.ts';
@@ -54,7 +55,7 @@ async function read(file: string): Promise<BatchFile> {
   const content = file === '-' ? await text(process.stdin) : readText(file);
   let parsed: unknown;
   try {
-    parsed = JSON.parse(content);
+    parsed = parseJson(content);
   } catch (error) {
     throw new CliError(EXIT.USAGE, `${file} is not JSON: ${(error as Error).message}`);
   }

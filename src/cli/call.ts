@@ -1,4 +1,5 @@
 import { type Client, RemoteError, type RunningCall } from '../client.ts';
+import { parseJson } from '../parse-json.ts';
 import type { Approval } from '../store/approval.ts';
 import { askInline } from './approvals.ts';
 import { type Caller, connect } from './connect.ts';
@@ -156,7 +157,7 @@ export function parseDuration(text: string): number {
 /** One JSON object, or key=value words whose values are read as the tool's schema says. */
 async function parseInput(client: Client, tool: string, words: readonly string[]): Promise<unknown> {
   if (words.length === 0) return {};
-  if (words.length === 1 && words[0]?.trimStart().startsWith('{')) return parseJson(words[0]);
+  if (words.length === 1 && words[0]?.trimStart().startsWith('{')) return readJson(words[0]);
   const info = (await client.tools()).find((it) => it.name === tool || it.aliases.includes(tool));
   const properties =
     (info?.inputSchema as { properties?: Record<string, { type?: string }> } | undefined)?.properties ?? {};
@@ -170,9 +171,9 @@ async function parseInput(client: Client, tool: string, words: readonly string[]
   return Object.fromEntries(pairs);
 }
 
-function parseJson(text: string): unknown {
+function readJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch (error) {
     throw new CliError(EXIT.USAGE, `input is not JSON: ${(error as Error).message}`);
   }
@@ -180,7 +181,7 @@ function parseJson(text: string): unknown {
 
 function parseLoosely(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return text; // A word that is not JSON is itself.
   }

@@ -1,4 +1,5 @@
 import type { Client } from '../client.ts';
+import { parseJson } from '../parse-json.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 interface Decision {
@@ -28,7 +29,7 @@ export async function policyExplain(
 
 function parse(json: string): unknown {
   try {
-    return JSON.parse(json);
+    return parseJson(json);
   } catch (error) {
     throw new CliError(EXIT.USAGE, `the input is not JSON: ${(error as Error).message}`);
   }

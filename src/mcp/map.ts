@@ -6,6 +6,7 @@ import { type CallToolResult, ProtocolError, type ResourceLink } from '@modelcon
 import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import { parseJson } from '../parse-json.ts';
 import { toJson } from '../protocol/json.ts';
 import { type ProvidedData, providedData } from '../providers/messages.ts';
 
@@ -125,7 +126,7 @@ function structuredOf(data: unknown, { mcpStructuredBytesMax }: Limits): Record<
   if (!provided && Object.values(data).some(isRaw)) return undefined;
   if (provided && !provided.structured) return undefined;
   const text = toJson(provided?.structured ?? data);
-  return text.length <= mcpStructuredBytesMax ? (JSON.parse(text) as Record<string, unknown>) : undefined;
+  return text.length <= mcpStructuredBytesMax ? (parseJson(text) as Record<string, unknown>) : undefined;
 }
 
 /** The content of one result, as far as there is room. */

@@ -6,6 +6,7 @@ import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeF
 import { join } from 'node:path';
 import * as z from 'zod';
 import type { Limits } from '../limits.ts';
+import { parseJson } from '../parse-json.ts';
 import { FileRefusal, readTrusted } from '../policy/file.ts';
 import { hashOf, type Plugin, PluginError, toPlugin } from './package.ts';
 
@@ -66,7 +67,7 @@ export function readPin(stateDir: string, name: string, limits: Limits): Plugin 
   const path = fileOf(stateDir, name);
   let raw: unknown;
   try {
-    raw = JSON.parse(readTrusted(path, limits.pluginBytesMax * JSON_FACTOR));
+    raw = parseJson(readTrusted(path, limits.pluginBytesMax * JSON_FACTOR));
   } catch (error) {
     if (error instanceof FileRefusal || error instanceof SyntaxError)
       throw new PluginError([`${path}: ${error.message}`]);

@@ -1,6 +1,7 @@
 /** The tools of a plugin as the pipeline takes them. No code of the plugin runs here. */
 import { ToolError } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
+import { parseJson } from '../parse-json.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { withoutNulls } from '../tools/nulls.ts';
@@ -75,4 +76,4 @@ function specOf({ manifest, files }: Plugin, declared: ManifestTool): PluginSpec
 }
 
 /** Without what stands for nothing. */
-const shownOf = (schema: JsonSchema): object => JSON.parse(JSON.stringify(schema)) as object;
+const shownOf = (schema: JsonSchema): object => parseJson(JSON.stringify(schema)) as object;

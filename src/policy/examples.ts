@@ -1,5 +1,6 @@
 /** The examples of rules: what a rule says that it matches is tried out, so that a file which errs about itself is not taken. */
 import type { Effect, Tier } from '../call.ts';
+import { parseJson } from '../parse-json.ts';
 import { parseCommand } from './command.ts';
 import { ruleMatches } from './match.ts';
 import { shown } from './position.ts';
@@ -70,7 +71,7 @@ function toCall(text: string): { tool: string; input: Record<string, unknown> } 
   const tool = text.slice(0, Math.max(brace, 0)).trim();
   if (!/^[\w:.-]{1,128}$/.test(tool)) return undefined;
   try {
-    const input: unknown = JSON.parse(text.slice(brace));
+    const input: unknown = parseJson(text.slice(brace));
     return typeof input === 'object' && input !== null ? { tool, input: input as Record<string, unknown> } : undefined;
   } catch {
     return undefined; // Not JSON, so a command line such as `echo {a,b}`.

@@ -3,6 +3,7 @@
  * Parsed by our own single pass: JSON.parse bounds neither depth nor count, and hides a key that comes twice.
  */
 import { RpcError } from '../errors.ts';
+import { endOfString } from '../parse-json.ts';
 import { type DecodeLimits, toPlain } from './codec.ts';
 
 /**
@@ -137,24 +138,12 @@ class Reader {
 
   #string(): string {
     const text = this.#text;
-    const end = this.#endOfString(this.#at + 1);
+    const end = endOfString(text, this.#at + 1);
+    if (end < 0) this.#refuse('a string without an end');
     const plain = end - this.#at - 1 <= COPIED_CHARS_MAX && isPlain(text, this.#at + 1, end);
     const string = plain ? text.slice(this.#at + 1, end) : this.#unescaped(text.slice(this.#at, end + 1));
     this.#at = end + 1;
     return string;
-  }
-
-  /** Where the quote is that ends the string whose first character is at `start`. */
-  #endOfString(start: number): number {
-    const text = this.#text;
-    let end = text.indexOf('"', start);
-    if (text.charCodeAt(end - 1) === BACKSLASH) {
-      end = start;
-      for (let char = text.charCodeAt(end); char !== QUOTE && end < text.length; char = text.charCodeAt(end)) {
-        end += char === BACKSLASH ? 2 : 1;
-      }
-    }
-    return end >= 0 && end < text.length ? end : this.#refuse('a string without an end');
   }
 
   #unescaped(token: string): string {

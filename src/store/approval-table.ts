@@ -1,6 +1,7 @@
 /** Approvals on disk. Architecture invariant: each change of a state is one UPDATE that names the state before it. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ToolError } from '../errors.ts';
+import { parseJson } from '../parse-json.ts';
 import type { Approval, ApprovalState, Draft, Facts, Settled } from './approval.ts';
 import { openDatabase } from './database.ts';
 
@@ -180,7 +181,7 @@ export class ApprovalTable implements Disposable {
 function toRow(row: Record<string, unknown>): Row {
   const text = (column: string) => row[column] as string;
   const draft: Draft = {
-    ...(JSON.parse(text('body')) as Body),
+    ...(parseJson(text('body')) as Body),
     ...{ callId: text('call_id'), sessionId: text('session_id') },
     ...{ principal: text('principal'), workspace: text('workspace') },
     ...{ bindingHash: text('binding_hash'), subjectHash: text('subject_hash') },
@@ -191,7 +192,7 @@ function toRow(row: Record<string, unknown>): Row {
     draft,
     requestedMs: row.requested_ms as number,
     expiresMs: row.expires_ms as number,
-    ...(row.settled !== null && { settled: JSON.parse(text('settled')) as Settled }),
+    ...(row.settled !== null && { settled: parseJson(text('settled')) as Settled }),
   };
 }
 

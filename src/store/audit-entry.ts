@@ -5,6 +5,7 @@
 import { hash as digest } from 'node:crypto';
 import type { Decision, Effect, Resources } from '../call.ts';
 import type { Limits } from '../limits.ts';
+import { parseJson } from '../parse-json.ts';
 import { escapeJson, toBoundedJson, toVisible } from './audit-text.ts';
 
 export const AUDIT_KINDS = ['session', 'intent', 'outcome', 'refusal', 'approval', 'policy'] as const;
@@ -147,7 +148,7 @@ export function toRecord(row: Row, isOpen: boolean): AuditRecord {
 
 function parsed(json: string): unknown {
   try {
-    return JSON.parse(json);
+    return parseJson(json);
   } catch {
     return json; // Somebody edited it; `verify` says so, and reading goes on.
   }

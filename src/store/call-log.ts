@@ -4,6 +4,7 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import type { CallState } from '../call.ts';
+import { parseJson } from '../parse-json.ts';
 import type { Powers } from '../powers.ts';
 import { HEAD_BYTES, type Kind, putRecord, readRecords } from './log-records.ts';
 
@@ -321,7 +322,7 @@ const toJson = (value: object): Buffer => Buffer.from(JSON.stringify(value));
 
 function parse<T extends object>(data: Buffer): T | undefined {
   try {
-    const value: unknown = JSON.parse(data.toString('utf8'));
+    const value: unknown = parseJson(data.toString('utf8'));
     return typeof value === 'object' && value !== null ? (value as T) : undefined;
   } catch {
     return undefined; // SyntaxError: not written by us.

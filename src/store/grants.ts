@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RpcError } from '../errors.ts';
+import { parseJson } from '../parse-json.ts';
 import { type Facts, type Grant, IMPACTS, REACHES } from './approval.ts';
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS grants (
@@ -20,7 +21,7 @@ export class Grants {
     database.exec(SCHEMA);
     database.prepare('DELETE FROM grants WHERE expires_ms <= ?').run(nowMs);
     for (const row of database.prepare('SELECT body FROM grants ORDER BY rowid').all()) {
-      const grant = JSON.parse(row.body as string) as Grant;
+      const grant = parseJson(row.body as string) as Grant;
       this.#grants.set(grant.grantId, grant);
     }
     this.#insert = database.prepare('INSERT INTO grants (grant_id, expires_ms, body) VALUES (?, ?, ?)');

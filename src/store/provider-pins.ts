@@ -1,5 +1,6 @@
 /** Which tools of external providers were accepted, by the digest of their whole definition; what comes under the same name later is compared with it. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { parseJson } from '../parse-json.ts';
 import type { Powers } from '../powers.ts';
 import { openDatabase, storing } from './database.ts';
 
@@ -47,7 +48,7 @@ export class ProviderPins implements Disposable {
     return attempt(() =>
       this.#all.all(provider).map(({ tool, name, digest, definition }) => ({
         ...{ tool: tool as string, name: name as string, digest: digest as string },
-        definition: JSON.parse(definition as string) as unknown,
+        definition: parseJson(definition as string) as unknown,
       })),
     );
   }

@@ -1,6 +1,7 @@
 /** What tools keep of a workspace from call to call: plain data under a name, of which nothing else is known here. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Limits } from '../limits.ts';
+import { parseJson } from '../parse-json.ts';
 import type { Powers } from '../powers.ts';
 import { openDatabase, storing } from './database.ts';
 
@@ -34,7 +35,7 @@ export class ToolStates implements Disposable {
   /** Undefined where nothing is kept. Throws STORE_FAILED. */
   get(name: string, workspace: string): unknown {
     const row = attempt(() => this.#get.get(name, workspace));
-    return row === undefined ? undefined : JSON.parse(row.value as string);
+    return row === undefined ? undefined : parseJson(row.value as string);
   }
 
   /** Takes the place of what was kept. Throws STORE_FAILED. */

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RpcError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
+import { parseJson } from '../../../src/parse-json.ts';
 import { decodeJson, encodeJson } from '../../../src/protocol/json.ts';
 
 const read = (text: string): unknown => decodeJson(Buffer.from(text), defaultLimits);
@@ -19,7 +20,7 @@ function refusalOf(text: string | Uint8Array, limits: Parameters<typeof decodeJs
 }
 
 /** With prototypes, and 0 for -0. */
-const normal = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+const normal = (value: unknown): unknown => parseJson(JSON.stringify(value));
 
 describe('decodeJson', () => {
   test('reads any JSON as JSON.parse does', () => {
@@ -27,8 +28,8 @@ describe('decodeJson', () => {
     fc.assert(
       fc.property(spaced, ([json, space]) => {
         // The document itself, and one that says the same with space in it.
-        for (const text of [json, JSON.stringify(JSON.parse(json), undefined, space)]) {
-          expect(normal(read(`${space}${text}${space}`))).toEqual(JSON.parse(text));
+        for (const text of [json, JSON.stringify(parseJson(json), undefined, space)]) {
+          expect(normal(read(`${space}${text}${space}`))).toEqual(parseJson(text));
         }
       }),
       { numRuns: 500 },
