@@ -14,6 +14,7 @@ eachIdentity({}, (arena) => {
     ['setsid-survivor.sh', ['waits']],
   ])(
     '%s that runs out of time is TIMEOUT within a second, nobody waits, and it is gone a second later',
+    { retry: 2 }, // As in limits.test.ts.
     async (program, more) => {
       const name = mark(program);
       const attack = { program, args: [name, ...more], input: { timeout: TIMEOUT_MS } };
