@@ -97,7 +97,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     // `approve` lets allowed calls pass without a look.
     lock: [intent(auditLog), retry(limits, powers), lock(limits)],
     queue: [schedule(queue, limits, powers)],
-    redaction: [sanitize(limits)],
+    redaction: [sanitize(limits, powers)],
   };
   const host = execute({
     ...{

@@ -80,7 +80,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     retry(limits, powers),
     lock(limits),
     schedule(queue, limits, powers),
-    sanitize(limits),
+    sanitize(limits, powers),
   ];
   return { queue, run: order.reduceRight((next, stage) => stage(next), execute(parts)) };
 }

@@ -2,6 +2,7 @@
 import { ToolError } from '../errors.ts';
 import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
 import { type OnSecret, RedactingStream, redactText, redactValue } from '../redact.ts';
 import { leastOf } from './bounds.ts';
 import type { Call, Stage } from './stage.ts';
@@ -10,11 +11,11 @@ type Output = Call['output'];
 
 /** Throws OUTPUT_LIMIT for results that are too large; errors of the stages within come out without secrets. */
 export const sanitize =
-  (limits: Limits): Stage =>
+  (limits: Limits, powers: Pick<Powers, 'after'>): Stage =>
   (next) =>
   async (call) => {
     const output = call.output;
-    const redacted = redactOutput((stream, data) => output.call(call, stream, data));
+    const redacted = redactOutput((stream, data) => output.call(call, stream, data), powers);
     call.output = redacted.output;
     const onSecret = () => {
       call.redactions = (call.redactions ?? 0) + 1;
@@ -36,13 +37,17 @@ export const sanitize =
     return shown;
   };
 
+/** How long the beginning of what may become a secret is waited for; then it is shown, unless part of a value is in it. */
+const HELD_MS = 100;
+
 /**
- * An output callback whose bytes have no secrets, each stream for itself. `flush` gives out the beginning of a line that waits
- * for its end, for when nothing more comes for a while; `end` gives what is left, and nothing comes after it.
+ * An output callback whose bytes have no secrets, each stream for itself. A prompt without an end of line comes a moment later.
+ * `end` gives what is left, and nothing comes after it.
  */
-export function redactOutput(output: Output): { output: Output; flush(): void; end(): void } {
+export function redactOutput(output: Output, powers: Pick<Powers, 'after'>): { output: Output; end(): void } {
   // Made when something comes: most calls have no output.
   let streams: Map<'stdout' | 'stderr', RedactingStream> | undefined;
+  let showing: Timer | undefined;
   const streamOf = (name: 'stdout' | 'stderr') => {
     streams ??= new Map();
     const stream = streams.get(name) ?? new RedactingStream();
@@ -54,13 +59,21 @@ export function redactOutput(output: Output): { output: Output; flush(): void; e
   const each = (bytesOf: (stream: RedactingStream) => Uint8Array) => {
     for (const [name, stream] of streams ?? []) void give(name, bytesOf(stream));
   };
+  const show = () => {
+    showing = undefined;
+    each((it) => it.flush());
+  };
   return {
-    output(stream, data) {
-      return ended ? undefined : give(stream, streamOf(stream).push(data));
+    output(name, data) {
+      if (ended) return undefined;
+      const stream = streamOf(name);
+      const given = give(name, stream.push(data));
+      if (stream.pending > 0) showing ??= powers.after(HELD_MS, show);
+      return given;
     },
-    flush: () => each((it) => it.flush()),
     end() {
       ended = true;
+      showing?.cancel();
       each((it) => it.end());
     },
   };

@@ -35,6 +35,14 @@ async function onTerminal(...args: string[]): Promise<string> {
 
 const HOSTILE = "printf '\\033]0;owned\\007\\033[2J\\302\\233A\\177\\342\\200\\256txt.exe\\r'";
 
+test('a prompt is shown while it waits, though it may be the beginning of a secret', async () => {
+  const running = run("printf 'Password: '; until [ -e answered ]; do sleep 0.05; done", { callId: 'prompt' });
+  const shown = (await client.output('prompt').next()).value as { data: Uint8Array };
+  expect(Buffer.from(shown.data).toString()).toBe('Password: ');
+  await dataOf(client.call('file_write', { path: 'answered', content: '' }));
+  expect(await dataOf(running)).toMatchObject({ stdout: 'Password: ' });
+});
+
 describe('what would drive a terminal', () => {
   test.each([
     [

@@ -3,6 +3,7 @@ import { ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
 import { redactOutput, sanitize } from '../../../src/pipeline/sanitize.ts';
 import type { Call, Handler } from '../../../src/pipeline/stage.ts';
+import { systemPowers } from '../../../src/powers.ts';
 
 // In parts, since scanners would find it here.
 const token = ['ghp', '0123456789abcdefghijABCDEFGHIJ987654'].join('_');
@@ -15,7 +16,7 @@ async function run(inner: Handler, limits = defaultLimits) {
     output += `${stream}:${Buffer.from(data).toString()};`;
   };
   const call = { output: write } as Call;
-  const result = await sanitize(limits)(inner)(call).catch((error: unknown) => error);
+  const result = await sanitize(limits, systemPowers())(inner)(call).catch((error: unknown) => error);
   return { result, call, restored: call.output === write, output: () => output };
 }
 
@@ -95,14 +96,29 @@ test('output of a call that fails is complete, too', async () => {
   expect(output()).toBe('stdout:token;');
 });
 
-test('redactOutput gives an unfinished line on flush, and nothing after its end', () => {
+test('an unfinished line is given when nothing ended it for a while, half a token is not, and nothing comes after the end', () => {
   const given: string[] = [];
-  const redacted = redactOutput((stream, data) => void given.push(`${stream} ${Buffer.from(data).toString()}`));
+  let waiting: (() => void) | undefined;
+  const after = (_: number, fn: () => void) => {
+    waiting = fn;
+    return {
+      cancel: () => {
+        waiting = undefined;
+      },
+    };
+  };
+  const redacted = redactOutput((stream, data) => void given.push(`${stream} ${Buffer.from(data)}`), { after });
+  void redacted.output('stdout', Buffer.from('whole\n'));
+  expect(waiting).toBeUndefined();
   void redacted.output('stderr', Buffer.from('Password: '));
-  expect(given).toEqual([]);
-  redacted.flush();
-  expect(given).toEqual(['stderr Password: ']);
+  void redacted.output('stdout', Buffer.from(token.slice(0, 20)));
+  expect(given.splice(0)).toEqual(['stdout whole\n']);
+  waiting?.();
+  expect(given.splice(0)).toEqual(['stderr Password: ']);
+  void redacted.output('stdout', Buffer.from(`${token.slice(20)}\nPassword: `));
+  expect(given.splice(0)).toEqual([`stdout ${HIDDEN}\n`]);
   redacted.end();
+  expect([waiting, given.splice(0)]).toEqual([undefined, ['stdout Password: ']]);
   void redacted.output('stdout', Buffer.from('late'));
-  expect(given).toEqual(['stderr Password: ']);
+  expect(given).toEqual([]);
 });
