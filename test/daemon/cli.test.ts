@@ -64,6 +64,7 @@ describe('without a daemon', () => {
     expect(JSON.parse(stdout)).toMatchObject({ success: true, tool: 'file_list', data: { count: 1 } });
     expect(code).toBe(0);
     expect((await cli(['stop'])).code).toBe(0);
+    expect(processesWith(state)).not.toContain(Number(/pid (\d+)/.exec(stderr)?.[1]));
     await until(() => processesWith(state).length === 0);
   });
 
