@@ -1,6 +1,7 @@
 /** What a client is shown of a session's tools, and the one tool that only this face has. */
 import type { Tool as ListedTool } from '@modelcontextprotocol/server';
 import * as z from 'zod';
+import { RpcError } from '../errors.ts';
 import { decideTool } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Session } from '../session/session.ts';
@@ -74,8 +75,16 @@ export function partOf(choice: ToolChoice): ((tool: Tool) => boolean) | undefine
 export class ToolLists {
   readonly #made = new WeakMap<Policy, WeakMap<object, Map<string, ListedTool[]>>>();
 
-  /** The tools of a session, always in the same order and the same bytes. */
+  /** The tools of a session, always in the same order and the same bytes. Throws RpcError INVALID_PARAMS where names were asked for that none has. */
   of(session: Session, choice: ToolChoice): ListedTool[] {
+    const tools = this.#of(session, choice);
+    if (tools.length > 0 || patternsOf(choice).length === 0) return tools;
+    const which = choice.readOnly ? 'tool that only reads' : 'tool';
+    const names = patternsOf(choice).join(', ').slice(0, 256);
+    throw new RpcError('INVALID_PARAMS', `no ${which} of this session is named ${names}; see: ringfence tools`);
+  }
+
+  #of(session: Session, choice: ToolChoice): ListedTool[] {
     const policy = session.policy();
     const byToolset = this.#made.get(policy) ?? new WeakMap<object, Map<string, ListedTool[]>>();
     this.#made.set(policy, byToolset);

@@ -145,6 +145,14 @@ describe.each(ERAS)('a client of the %s era', (era: Era) => {
     );
   });
 
+  test.each([
+    [['--tools', 'file_raed,zzz*'], /no tool of this session is named file_raed, zzz\*; see: ringfence tools/],
+    [['--tools', 'file_write', '--read-only'], /no tool that only reads of this session is named file_write/],
+  ])('a client whose names no tool has is told so, not given an empty list: %j', async (more, message) => {
+    await using client = await connect(['--workspace', daemon.workspace, ...more]);
+    await expect(client.listTools()).rejects.toThrow(message);
+  });
+
   test('a policy that a client asks for narrows what it may do', async () => {
     await using client = await connect(['--workspace', daemon.workspace, '--policy', 'read-only']);
     const result = await client.callTool({ name: 'file_write', arguments: { path: 'x', content: '' } }).catch(String);

@@ -107,7 +107,9 @@ test('an unfinished line is given when nothing ended it for a while, half a toke
       },
     };
   };
-  const redacted = redactOutput((stream, data) => void given.push(`${stream} ${Buffer.from(data).toString()}`), { after });
+  const redacted = redactOutput((stream, data) => void given.push(`${stream} ${Buffer.from(data).toString()}`), {
+    after,
+  });
   void redacted.output('stdout', Buffer.from('whole\n'));
   expect(waiting).toBeUndefined();
   void redacted.output('stderr', Buffer.from('Password: '));
