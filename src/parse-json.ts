@@ -60,8 +60,7 @@ function assembled(json: string): unknown {
   const around: Open[] = [];
   const put = (value: unknown) => {
     if (Array.isArray(open.value)) open.value.push(value);
-    else if (open.key === '__proto__') Object.defineProperty(open.value, open.key, { ...OWN, value });
-    else open.value[open.key as string] = value;
+    else Object.defineProperty(open.value, open.key as string, { ...OWN, value });
     open.key = undefined;
   };
   for (let at = afterSpace(json, 0), end = at; at < json.length; at = afterSpace(json, end)) {
@@ -83,7 +82,7 @@ function assembled(json: string): unknown {
   return root[0];
 }
 
-/** As an assignment makes it. */
+/** As an assignment makes it, which would set a prototype, or be refused where the one there is frozen. */
 const OWN = { configurable: true, enumerable: true, writable: true } as const;
 
 const WORD = /[\w.+-]*/y;
