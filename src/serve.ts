@@ -28,7 +28,7 @@ export async function serve(
     const powers = systemPowers(log);
     const daemon = await createDaemon(config, powers);
     const { listeners, confinement } = daemon;
-    log.info({ pid: process.pid, listeners, workspaces: config.workspaces, ...confinement }, 'ready');
+    log.info({ listeners, workspaces: config.workspaces, ...confinement }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
     powers.after(ANSWERED_MS, tierUpSooner);
     powers.after(STARTED_MS, () => endStart(config));

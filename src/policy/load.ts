@@ -215,8 +215,11 @@ function refusedAs<T>(label: string, read: () => T): T {
     return read();
   } catch (error) {
     if (!(error instanceof FileRefusal)) throw error;
-    const hint =
-      error.cause === 'ENOENT' ? `, and no built-in policy (${BUILT_IN_NAMES.join(', ')}) has that name` : '';
-    throw new PolicyError([`${label}: ${error.message}${hint}`]);
+    if (error.cause !== 'ENOENT') throw new PolicyError([`${label}: ${error.message}`]);
+    const none = `no built-in policy (${BUILT_IN_NAMES.join(', ')}) has that name`;
+    // A bare word was never meant for a file of the folder that a daemon works in, which is the root.
+    const [, word] = /^policy ([a-z-]+)$/.exec(label) ?? [];
+    const why = word === undefined ? `${error.message}, and ${none}` : `${none}; a file is named as ./${word}`;
+    throw new PolicyError([`${label}: ${why}`]);
   }
 }

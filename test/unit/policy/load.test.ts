@@ -300,6 +300,9 @@ describe('a file', () => {
     chmodSync(file('p.yaml'), 0o666);
     expect(said(join(folder, 'p.yaml'))).toMatch(/chmod go-w/);
     expect(said(join(folder, 'none'))).toMatch(/no built-in policy \(default, strict, .*\) has that name/);
+    expect(said('none')).toMatch(
+      /^policy none: no built-in policy \(default, .*\) has that name; a file is named as \.\/none$/,
+    );
   });
   test.skipIf(process.getuid?.() !== 0)('of another user is refused (needs root to make one)', () => {
     chownSync(file('p.yaml'), 4242, 4242);
