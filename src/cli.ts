@@ -84,6 +84,12 @@ verb('serve', 'run the daemon')
   .option('--policy <file|name>', 'what calls may do')
   .option('--foreground', 'stay in the foreground (the default)')
   .option('--detach', 'return when the daemon is ready')
+  .addHelpText(
+    'after',
+    `
+The log is standard error, and <state>/daemon.log of a daemon in the background: JSON, or plain lines at a terminal.
+RINGFENCE_LOG says how much of it there is: trace, debug, info (the default), warn, error, fatal, silent.`,
+  )
   .action(ending(async (flags) => serve(flags, callerOf(flags))));
 
 verb('call <tool> [input...]', 'run one tool: input as one JSON object or as key=value words')

@@ -1,10 +1,10 @@
 /** The daemon from its config to its exit code. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { pino } from 'pino';
 import { keepCode } from './compiled-code.ts';
 import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
 import { createDaemon, type Daemon, DaemonError } from './daemon.ts';
+import { createLog, LOG_LEVELS } from './log.ts';
 import { loadNative } from './native.ts';
 import type { Environment } from './places.ts';
 import { PolicyError } from './policy/load.ts';
@@ -21,14 +21,18 @@ export async function serve(
   environment: Environment,
   tellReady: (notice: object) => void,
 ): Promise<void> {
-  const log = createLog(environment.RINGFENCE_LOG);
+  const { RINGFENCE_LOG: level = 'info' } = environment;
+  const isLevel = LOG_LEVELS.includes(level);
+  const log = createLog(isLevel ? level : 'info');
   try {
+    if (!isLevel) throw new ConfigError(`RINGFENCE_LOG is ${level}; it may be ${LOG_LEVELS.join(', ')}`);
     const config = loadConfig(flags, environment, process.cwd());
     process.chdir('/');
     const powers = systemPowers(log);
     const daemon = await createDaemon(config, powers);
     const { listeners, confinement } = daemon;
-    log.info({ listeners, workspaces: config.workspaces, ...confinement }, 'ready');
+    const { level: confinementLevel, missing, advice } = confinement;
+    log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
     powers.after(ANSWERED_MS, tierUpSooner);
     powers.after(STARTED_MS, () => endStart(config));
@@ -73,14 +77,3 @@ function giveBackLater(daemon: Daemon, powers: Powers): void {
     loadNative('malloc_trim', { arguments: ['u64'], return: 'i32' })?.(0n);
   });
 }
-
-const createLog = (level = 'info') =>
-  pino(
-    {
-      level,
-      serializers: { error: pino.stdSerializers.err },
-      // JSON leaves DEL and C1 as they are, and a terminal that shows the log would heed them.
-      hooks: { streamWrite: (line) => line.replace(/[\x7f-\x9f]/g, (it) => `\\u00${it.charCodeAt(0).toString(16)}`) },
-    },
-    pino.destination({ fd: 2, sync: true }),
-  );

@@ -34,6 +34,7 @@ const MAY_IMPORT: Record<string, string> = {
   config: 'command-environment limits paths places providers',
   places: '',
   'parse-json': '',
+  log: 'powers',
   'shown-text': '',
   'command-environment': 'paths',
   transport: 'errors limits native powers',
@@ -93,7 +94,7 @@ const MAY_IMPORT: Record<string, string> = {
   records: 'errors store session redact limits powers',
   'compiled-code': 'paths',
   main: 'compiled-code places serve workers',
-  serve: 'compiled-code config daemon native places policy powers tier-up transport',
+  serve: 'compiled-code config daemon log native places policy powers tier-up transport',
 };
 
 /** `tools` has parts of its own; of other folders the folder is the part. */
@@ -147,7 +148,7 @@ describe('what is read in one place only', () => {
   });
   test('JSON that others wrote: parse-json; elsewhere only what we wrote under names of our own, or single strings', () => {
     const ours =
-      'parse-json runtime places workspaces sandbox/proof policy/built-in cli/connect cli/install protocol/json store/call-store store/audit-checkpoints store/audit-verify store/undo-journal';
+      'parse-json log runtime places workspaces sandbox/proof policy/built-in cli/connect cli/install protocol/json store/call-store store/audit-checkpoints store/audit-verify store/undo-journal';
     // These ask only whether it is JSON.
     const asking = 'store/audit-entry tools/data-text';
     const except = `${ours} ${asking}`.split(' ').map((it) => `src/${it}.ts`);

@@ -23,11 +23,11 @@ interface Run {
 
 async function cli(
   args: string[],
-  options: { cwd?: string; signalAfter?: (pid: number) => Promise<void> } = {},
+  options: { cwd?: string; env?: object; signalAfter?: (pid: number) => Promise<void> } = {},
 ): Promise<Run> {
   const child = spawn(process.execPath, [ringfence, ...args], {
     cwd: options.cwd ?? workspace,
-    env,
+    env: { ...env, ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
@@ -66,6 +66,15 @@ describe('without a daemon', () => {
     expect((await cli(['stop'])).code).toBe(0);
     expect(processesWith(state)).not.toContain(Number(/pid (\d+)/.exec(stderr)?.[1]));
     await until(() => processesWith(state).length === 0);
+  });
+
+  test('a level of the log that there is not is refused with those that there are', async () => {
+    const { code, stderr } = await cli(['serve'], { env: { RINGFENCE_LOG: 'loud' } });
+    expect(code).toBe(2);
+    expect(JSON.parse(stderr)).toMatchObject({
+      level: 60,
+      msg: expect.stringMatching(/loud; it may be .*info.*silent/),
+    });
   });
 
   test('the home directory, the root and what holds the state are never workspaces', async () => {
