@@ -26,7 +26,7 @@ export function toPlain(line: string): string {
   const clock = new Date(time as number).toTimeString().slice(0, 8);
   const label = (pino.levels.labels[level as number] ?? '').toUpperCase().padEnd(5);
   const said = Object.entries(fields).map(([name, value]) => `${name}=${cut(JSON.stringify(value))}`);
-  return `${[clock, label, oneLine(String(msg ?? '')), ...said].join(' ')}\n`;
+  return `${[clock, label, oneLine(typeof msg === 'string' ? msg : ''), ...said].join(' ')}\n`;
 }
 
 const cut = (text: string): string => (text.length <= VALUE_CHARS_MAX ? text : `${text.slice(0, VALUE_CHARS_MAX)}…`);
