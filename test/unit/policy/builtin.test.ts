@@ -96,6 +96,13 @@ test.each([
     'find . $x',
     'find . -fls x',
     'find . -name "a" -o -delete',
+    'find -empty -delete',
+    'find . -empty -delete',
+    'find -printf -name -delete',
+    'find -D -name -delete',
+    'find . -name a -empty -delete',
+    'find . -name a -name b -empty -delete',
+    'find . -empty -fprint -name a',
   ],
   ...['find a b -delete', 'find . -type f -okdir sh \\;', 'find . -name a -name b -name c -delete'],
   ...[
