@@ -103,6 +103,11 @@ test.each([
     'find . -name a -empty -delete',
     'find . -name a -name b -empty -delete',
     'find . -empty -fprint -name a',
+    "find $'\\x{2d}delete'",
+    'find {1}/..,-delete}',
+    'find .{1}{2..3},-delete}',
+    'sort {1}a,-ob}',
+    'uniq {1}a,b}',
   ],
   ...['find a b -delete', 'find . -type f -okdir sh \\;', 'find . -name a -name b -name c -delete'],
   ...[
