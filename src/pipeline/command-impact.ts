@@ -8,6 +8,9 @@ export interface CommandImpact {
 }
 
 const impact = (level: ImpactLevel, kind: CommandImpact['kind']): CommandImpact => ({ level, kind });
+const READS = impact('low', 'reads');
+const RUNS = impact('medium', 'runs');
+const modifiesIf = (writes: boolean): CommandImpact => (writes ? impact('medium', 'modifies') : READS);
 const set = (words: string): ReadonlySet<string> => new Set(words.split(' '));
 
 const READING = set(
@@ -35,10 +38,11 @@ const FETCHERS = set('curl wget');
 const READING_BY_OPTION: Readonly<Record<string, (args: readonly string[]) => CommandImpact>> = {
   git: impactOfGit,
   find: impactOfFind,
-  sort: (args) => impact(args.some((it) => /^-([a-zA-Z]*o|-[oc])/.test(it)) ? 'medium' : 'low', 'reads'),
-  rg: (args) => impact(args.some((it) => it.startsWith('--pre')) ? 'medium' : 'low', 'reads'),
-  tree: (args) => impact(args.some((it) => /^-[a-zA-Z]*o/.test(it)) ? 'medium' : 'low', 'reads'),
-  uniq: (args) => impact(args.filter((it) => !it.startsWith('-')).length > 1 ? 'medium' : 'low', 'reads'),
+  // Long options may be cut short.
+  sort: (args) => (args.some((it) => /^--co/.test(it)) ? RUNS : modifiesIf(args.some((it) => /^-(\w*o|-o)/.test(it)))),
+  rg: (args) => (args.some((it) => /^--(pre|hostname-bin)/.test(it)) ? RUNS : READS),
+  tree: (args) => modifiesIf(args.some((it) => /^-[a-zA-Z]*o/.test(it))),
+  uniq: (args) => modifiesIf(args.filter((it) => !it.startsWith('-')).length > 1),
 };
 
 /** Package managers, and the words with which they change what is installed. */
@@ -73,6 +77,11 @@ const GIT_READING = set(
   'status diff log show blame grep ls-files ls-tree rev-parse describe shortlog cat-file rev-list version help',
 );
 const GIT_REMOTE = set('push send-email request-pull svn p4');
+/** Change the repository or its files, and run what others wrote by their hooks and settings only. */
+const GIT_CHANGING = set(
+  'add am apply branch checkout cherry-pick commit commit-tree config format-patch hash-object init merge mv notes read-tree ' +
+    'remote reset revert rm sparse-checkout stash switch symbolic-ref tag update-index worktree write-tree',
+);
 const GIT_LOSING = set('clean restore rebase filter-branch filter-repo gc prune reflog update-ref replace');
 /** Options of git before its sub-command that take a word. */
 const GIT_TAKING = set('-C -c --git-dir --work-tree --namespace --exec-path --config-env');
@@ -121,8 +130,8 @@ function runsProject(name: string, args: readonly string[]): boolean {
   if (name === 'tar')
     return args.some(
       (it) =>
-        /^--(to-command|checkpoint-action|use-compress-program|rsh-command|info-script)/.test(it) ||
-        /^-[a-zA-Z]*[IF]/.test(it),
+        // Each cut as short as tar takes it.
+        /^--(to-c|checkpoint-a|us|rs|rm|inf|new-)/.test(it) || /^-[a-zA-Z]*[IF]/.test(it),
     );
   if (name === 'vim' || name === 'vi' || name === 'nvim' || name === 'ex' || name === 'emacs')
     return args.some((it) => /^(-[cSsue]|--cmd|--eval|--load|\+)/.test(it));
@@ -159,11 +168,19 @@ function impactOfGit(args: readonly string[]): CommandImpact {
   for (; args[at]?.startsWith('-'); at++) {
     if (args[at] === '-c' || args[at]?.startsWith('--config-env') || args[at]?.startsWith('--exec-path'))
       return impact('high', 'runs');
+    // Its settings are another repository's.
+    if (args[at]?.startsWith('--git-dir')) {
+      const inner = impactOfGit(args.slice(at + (args[at] === '--git-dir' ? 2 : 1)));
+      return inner.level === 'high' ? inner : RUNS;
+    }
     if (GIT_TAKING.has(args[at] as string)) at += 1;
   }
   const [verb, ...rest] = args.slice(at);
   if (verb === undefined) return impact('low', 'reads');
-  const has = (...options: string[]) => rest.some((it) => options.includes(it.replace(/=.*/s, '')));
+  const names = rest.map((it) => it.replace(/=.*/s, ''));
+  // Git takes long ones cut short, too: `git grep --open=./x`. `--text` is one by itself.
+  const has = (...options: string[]) =>
+    names.some((it) => options.some((of) => of === it || (/^--\w/.test(it) && it !== '--text' && of.startsWith(it))));
   if (GIT_REMOTE.has(verb)) return impact('high', 'remote');
   const loses =
     GIT_LOSING.has(verb) ||
@@ -174,16 +191,19 @@ function impactOfGit(args: readonly string[]): CommandImpact {
     (verb === 'tag' && has('-d', '--delete', '-f', '--force')) ||
     (verb === 'stash' && has('drop', 'clear')) ||
     (verb === 'worktree' && has('remove', 'prune')) ||
-    (verb === 'rm' && !has('--cached')) ||
+    (verb === 'rm' && !rest.includes('--cached')) ||
     (verb === 'commit' && has('--amend'));
+  if (verb === 'rebase' && (has('--exec') || rest.some((it) => /^-\w*x/.test(it)))) return impact('high', 'runs');
   if (loses) return impact('high', 'deletes');
   if (GIT_READING.has(verb)) {
     const more =
-      has('--output', '--ext-diff', '--textconv', '--open-files-in-pager') || rest.some((it) => it.startsWith('-O'));
-    return more ? impact('medium', 'runs') : impact('low', 'reads');
+      has('--output', '--ext-diff', '--textconv', '--open-files-in-pager') ||
+      rest.some((it) => it.startsWith('-O') || (verb === 'grep' && /^-[a-zA-Z]*O/.test(it)));
+    return more ? RUNS : READS;
   }
   if (verb === 'fetch' || verb === 'pull' || verb === 'clone' || verb === 'submodule') return impact('high', 'remote');
-  return impact('medium', 'modifies');
+  // Of an alias, an extension, `difftool -x`, `bisect run` nobody knows what they run.
+  return GIT_CHANGING.has(verb) ? impact('medium', 'modifies') : RUNS;
 }
 
 function impactOfFind(args: readonly string[]): CommandImpact {

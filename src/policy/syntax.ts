@@ -13,6 +13,7 @@ import {
   type ParsedScript,
   parse,
   type Redirect,
+  type Redirection,
   type SyntaxNode,
   type TestBinaryExpression,
   type TestUnaryExpression,
@@ -62,7 +63,7 @@ export class Syntax {
     const read = short?.text ?? text;
     this.spend(costOf(read));
     const bodies = new Set(short?.places);
-    this.#visit(parse(read), { source: read, nesting, depth: 0, bodies });
+    this.#visit(parse(read), { source: read, nesting, depth: 0, bodies, quoted: false });
     if (bodies.size > 0) this.#listener.unknown('what looks like a here-document is none');
   }
 
@@ -89,11 +90,25 @@ export class Syntax {
         break;
       case 'Redirect':
         listener.redirect(node);
-        if (node.descriptor?.type === 'FileDescriptorVariable') listener.variable(node.descriptor.name);
+        this.#descriptor(node, at);
+        break;
+      case 'HereString':
+        this.#descriptor(node, at);
         break;
       case 'HereDoc':
+        this.#descriptor(node, at);
         this.spend(node.body.text.length);
         if (node.delimiter?.quoted && node.body.text === '') at.bodies.delete(node.body.pos);
+        break;
+      case 'HereDocBody':
+      case 'DoubleQuoted':
+      case 'LocaleString':
+        return { ...at, depth: at.depth + 1, quoted: true };
+      case 'SingleQuoted':
+      case 'AnsiCQuoted':
+        // In an expansion that is itself quoted they are letters to bash, and what they hold is expanded: `"${x-$'$(rm y)'}"`.
+        if (at.quoted && /[$`]/.test(node.text.slice(1)))
+          listener.unknown('quotes in a quoted expansion may quote nothing');
         break;
       case 'Word':
         this.spend(node.text.length);
@@ -128,7 +143,7 @@ export class Syntax {
     const [error] = node.errors ?? [];
     if (error) this.#listener.unknown(`it can not be read: ${error.message}`);
     const own = node.source === undefined ? at : { ...at, source: node.source, bodies: new Set<number>() };
-    return { ...own, depth: at.depth + 1 };
+    return { ...own, depth: at.depth + 1, quoted: false };
   }
 
   #enterExpression(node: SyntaxNode, { source }: Position): void {
@@ -157,7 +172,23 @@ export class Syntax {
   #assignment({ name, value, index }: Assignment): void {
     this.#listener.variable(name);
     if (index) this.#arithmetic(index.text);
-    for (const it of value.type === 'Word' ? [value] : value.elements) this.#listener.word(it);
+    if (value.type === 'Word') return this.#listener.word(value);
+    for (const it of value.elements) {
+      this.#listener.word(it);
+      // `y=([x]=1)`: all before its `=` is a subscript, which is evaluated.
+      if (it.text.startsWith('[') && !/^\[\d+\]/.test(it.text))
+        this.#listener.unknown('a subscript runs what a variable holds');
+    }
+  }
+
+  /** `{x}<file` sets x, and `{x[i]}<file` evaluates i. */
+  #descriptor({ descriptor, pos }: Redirection, { source }: Position): void {
+    // unbash 6.0.4 takes some for a word before it: `{x["i"]}<file`.
+    if (descriptor === undefined && source[pos - 1] === '}') this.#listener.unknown('a word may be a descriptor');
+    if (descriptor?.type !== 'FileDescriptorVariable') return;
+    const [variable = ''] = descriptor.name.split('[');
+    this.#listener.variable(variable);
+    this.#arithmetic(descriptor.name.slice(variable.length + 1, -1));
   }
 
   #parameter({ parameter, prefix, index, operation }: ParameterExpansionPart): void {
@@ -203,6 +234,8 @@ interface Position {
   readonly depth: number;
   /** Places in `source` that must turn out to be empty quoted here-documents; each is taken out when it is met. */
   readonly bodies: Set<number>;
+  /** Whether it stands in double quotes, or in a here-document that is expanded. */
+  readonly quoted: boolean;
 }
 
 const isWhole = (index: Word | undefined): boolean => index?.text === '@' || index?.text === '*';

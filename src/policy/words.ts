@@ -54,9 +54,9 @@ function toPartAtoms(part: WordPart): Atom[] {
       return unescaped(part.text);
     case 'SingleQuoted':
       return [{ kind: 'quoted', text: part.value }];
-    // unbash 6.0.4 drops an escaped line end in it, which bash keeps.
+    // unbash 6.0.4 drops an escaped line end in it, which bash keeps, and keeps `\x{2d}`, which bash takes for a character.
     case 'AnsiCQuoted':
-      return [part.text.includes('\\\n') ? { kind: 'dynamic', text: '' } : { kind: 'quoted', text: part.value }];
+      return [/\\(\n|x\{)/.test(part.text) ? { kind: 'dynamic', text: '' } : { kind: 'quoted', text: part.value }];
     case 'DoubleQuoted':
       return [{ kind: 'quoted', text: '' }, ...part.parts.map(toQuotedAtom)];
     case 'Glob':
@@ -112,6 +112,8 @@ function expandBraces(atoms: readonly Atom[]): Atom[][] | undefined {
 const isMark = (it: Atom | undefined, ...marks: readonly string[]) =>
   it?.kind === 'plain' && (marks.length > 0 ? marks.includes(it.text) : /^[{},]$/.test(it.text));
 
+const isDivider = (it: Atom) => isMark(it, ',') || (it.kind === 'plain' && it.text.includes('..'));
+
 function unfold(tokens: readonly Atom[]): Atom[][] | undefined {
   for (let open = 0; open < tokens.length; open++) {
     if (!isMark(tokens[open], '{')) continue;
@@ -119,6 +121,8 @@ function unfold(tokens: readonly Atom[]): Atom[][] | undefined {
     if (group === undefined) continue;
     const inner = tokens.slice(open + 1, group.close);
     const alternatives = group.commas.length > 0 ? split(tokens, open, group) : toSequence(inner);
+    // Bash looks for a comma behind such a group, too: of `{1}a,-b}` it makes `1}a` and `-b`.
+    if (alternatives === undefined && tokens.slice(group.close).some(isDivider)) return undefined;
     if (alternatives === undefined) continue;
     if (alternatives === 'shell') return undefined;
     const rest = unfold(tokens.slice(group.close + 1));

@@ -94,6 +94,24 @@ describe('commands', () => {
   ])('medium: %s', (line) => expect(ofCommand(line).level).toBe('medium'));
 
   test.each([
+    ...['sort --compress-program=x a', 'sort --comp=x a', 'rg --pre x y', 'rg --hostname-bin=x y'],
+    ...['git grep --open=./x a', 'git grep -nO./x a', 'git log --ext', 'git --git-dir=x status', 'git bisect run ./x'],
+    ...[
+      'git difftool -y -x ./x',
+      'git nosuch',
+      'tar xf a --to-com=./x',
+      'tar cf a --use=./x b',
+      'tar tf a --checkpoint-act=x',
+    ],
+  ])('runs what is not shown: %s', (line) =>
+    expect(ofCommand(line)).toMatchObject({ level: 'medium', description: expect.stringContaining('runs code') }),
+  );
+
+  test.each(['sort -o out in', 'uniq a b', 'tree -o a'])('writes, and does not only read: %s', (line) =>
+    expect(ofCommand(line).description).toContain('modify'),
+  );
+
+  test.each([
     ...[
       'rm -rf /',
       'rm a',
@@ -102,6 +120,10 @@ describe('commands', () => {
       'git reset --hard',
       'git reset --hard HEAD~1',
       'git clean -fd',
+      'git reset --har',
+      'git branch --del x',
+      'git --git-dir=x push',
+      'git rebase --ex ./x main',
     ],
     ...[
       'git -C sub clean -f',
