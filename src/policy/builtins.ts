@@ -18,7 +18,7 @@ export const isBuiltin = (name: string): boolean => BUILTINS.has(name);
  * evaluates what they are set to (`RANDOM='a[$(rm x)]'`), and HISTFILESIZE cuts the file that HISTFILE names.
  */
 const TELLING =
-  /^(RANDOM|SRANDOM|SECONDS|LINENO|OPTIND|E?UID|PPID|BASHPID|EPOCH\w*|HIST\w*|PATH|HOME|PWD|OLDPWD|CDPATH|IFS|ENV|SHELL|PS4|PROMPT_COMMAND|POSIXLY_CORRECT|GLOBIGNORE|EXECIGNORE|SHELLOPTS|BASHOPTS|BASH_\w*|LD_\w*|DYLD_\w*|LANG|LANGUAGE|LC_\w*|TEXTDOMAIN\w*|TERM|TERMINFO\w*|TMP|TMPDIR|TZ|LOCPATH|GCONV_PATH)$/;
+  /^(RANDOM|SRANDOM|SECONDS|LINENO|OPTIND|E?UID|PPID|BASHPID|EPOCH\w*|HIST\w*|PATH|HOME|PWD|OLDPWD|CDPATH|IFS|ENV|SHELL|PS4|PROMPT_COMMAND|POSIXLY_CORRECT|GLOBIGNORE|EXECIGNORE|SHELLOPTS|BASHOPTS|BASH_\w*|GIT_\w*|LD_\w*|DYLD_\w*|LANG|LANGUAGE|LC_\w*|TEXTDOMAIN\w*|TERM|TERMINFO\w*|TMP|TMPDIR|TZ|LOCPATH|GCONV_PATH)$/;
 
 /** Whether setting the variable `name` may change what other commands of the text do. `exported` are those that commands are given. */
 export const isTelling = (name: string, exported: ReadonlySet<string>): boolean =>

@@ -40,8 +40,26 @@ export const BARE_ENVIRONMENT: Readonly<Record<string, string>> = {
   LANG: 'C.UTF-8',
 };
 
-/** `git status` else refreshes the index that it only reads. */
-export const COMMAND_ENVIRONMENT = { ...BARE_ENVIRONMENT, TERM: 'dumb', GIT_OPTIONAL_LOCKS: '0' };
+/** The settings that commands' git has before any file's, as git takes them from the environment. */
+const gitSettings = (settings: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries([
+    ['GIT_CONFIG_COUNT', `${Object.keys(settings).length}`],
+    ...Object.entries(settings).flatMap(([key, value], i) => [
+      [`GIT_CONFIG_KEY_${i}`, key],
+      [`GIT_CONFIG_VALUE_${i}`, value],
+    ]),
+  ]);
+
+/**
+ * `git status` else refreshes the index that it only reads; and a repository may carry another one as plain files, whose
+ * config names a program that git then runs in that folder, while it is not in `.git`, where nobody writes (as of git 3.0).
+ */
+export const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
+  ...BARE_ENVIRONMENT,
+  TERM: 'dumb',
+  GIT_OPTIONAL_LOCKS: '0',
+  ...gitSettings({ 'safe.bareRepository': 'explicit' }),
+};
 
 /** It writes nothing. */
 const EGRESS_TMP_BYTES = 1024 * 1024;

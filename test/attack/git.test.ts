@@ -130,6 +130,24 @@ test('nothing that a repository names is run, by no tool', async () => {
   expect(existsSync(mark)).toBe(false);
 }, 60_000);
 
+test("a repository that another one carries as plain files names nothing that a command's git runs", async () => {
+  const { folder, write } = repositoryAt('carrier');
+  for (const it of ['objects/none', 'refs/none']) write(`inner/${it}`, '');
+  write('inner/HEAD', 'ref: refs/heads/main\n');
+  write('inner/config', '[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\nfsmonitor = ./trip.sh\n');
+  const mark = join(folder, 'RAN');
+  for (const it of ['trip.sh', 'inner/trip.sh']) {
+    write(it, `#!/bin/sh\ntouch '${mark}'\n`);
+    chmodSync(join(folder, it), 0o755);
+  }
+  const status = (before: string) =>
+    call('terminal_execute', { command: `${before} git status 2>&1; true`, cwd: 'carrier/inner' });
+  expect(await dataOf(status(''))).toMatchObject({ stdout: expect.stringMatching(/safe\.bareRepository/) });
+  expect(existsSync(mark)).toBe(false);
+  await dataOf(status('GIT_CONFIG_COUNT=0'));
+  expect(existsSync(mark)).toBe(true);
+});
+
 test('a missing object is fetched from nowhere', async () => {
   const repository = repositoryAt('partial');
   repository.write('a.txt', 'one\n');

@@ -127,7 +127,17 @@ describe('what a command is given', () => {
         .trim()
         .split('\n')
         .filter((it) => !['_', 'PWD', 'SHLVL', 'OLDPWD'].includes(it)),
-    ).toEqual(['GIT_OPTIONAL_LOCKS', 'HOME', 'LANG', 'MINE', 'PATH', 'TERM']);
+    ).toEqual([
+      'GIT_CONFIG_COUNT',
+      'GIT_CONFIG_KEY_0',
+      'GIT_CONFIG_VALUE_0',
+      'GIT_OPTIONAL_LOCKS',
+      'HOME',
+      'LANG',
+      'MINE',
+      'PATH',
+      'TERM',
+    ]);
   });
 
   test('is never loaded into bubblewrap while that still has rights', async () => {
