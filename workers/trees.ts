@@ -240,7 +240,8 @@ export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions): Pr
       case 'file':
         return copyFile(source, place, shown, pass);
       case 'symlink':
-        return fs.symlinkSync(fs.readlinkSync(below(source.fd, source.name)), place);
+        // Bytes: a target need not be UTF-8.
+        return fs.symlinkSync(fs.readlinkSync(below(source.fd, source.name), { encoding: 'buffer' }), place);
       case 'directory': {
         using directory = openOrSay(source.fd, source.name, shown);
         const { mode } = fs.fstatSync(directory.fd);

@@ -80,7 +80,8 @@ export class Undo {
     const { path, pre, post, kind } = entry;
     if (kind === 'prepare') return;
     if (kind === 'rename') return this.#planMove(kept);
-    if (kind === 'mkdir') {
+    // Also one that an undo put back: what it put into it goes by entries of its own.
+    if (kind === 'mkdir' || (kind === 'create' && isEmptyDirectory(post))) {
       // What was put into it since is none of the call's, and keeps it.
       if (this.#look(path, 'type').type === 'directory') this.#steps.push({ kind: 'empty', path });
       return;
@@ -232,6 +233,9 @@ export class Undo {
     if (!isSame || spot.realPath !== path) throw moved(path);
   }
 }
+
+const isEmptyDirectory = (image: Image): boolean =>
+  image.type === 'directory' && EMPTY.type === 'directory' && image.hash === EMPTY.hash;
 
 const namesOf = (step: Step): string[] => (step.kind === 'move' ? [step.path, step.from] : [step.path]);
 

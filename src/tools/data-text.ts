@@ -175,20 +175,30 @@ function unresolvedAlias(document: yaml.Document, { visit, isAlias }: typeof yam
 
 function readToml(text: string, { parse, TomlError, TomlDate }: typeof toml): DataText {
   // A date is to a schema what it is in JSON; infinity and NaN, which JSON does not have, stay numbers.
+  const problems: Problem[] = [];
   const plain = (it: unknown): unknown => {
+    if (typeof it === 'bigint') {
+      // TOML has integers of 64 bits; a schema sees of them what it sees of JSON's.
+      if (BigInt.asIntN(64, it) !== it)
+        problems.push({ message: `the integer ${shortened(`${it}`)} needs more than 64 bits` });
+      return Number(it);
+    }
     if (it instanceof TomlDate) return it.toISOString();
     if (Array.isArray(it)) return it.map(plain);
     if (typeof it !== 'object' || it === null) return it;
     return Object.fromEntries(Object.entries(it).map(([key, value]) => [key, plain(value)]));
   };
   try {
-    return { problems: [], value: plain(parse(text)), spotOf: () => undefined };
+    const value = plain(parse(text, { integersAsBigInt: 'asNeeded' }));
+    return problems.length > 0 ? broken(problems) : { problems, value, spotOf: () => undefined };
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const message = (error.message.split('\n')[0] as string).replace(/^Invalid TOML document: /, '');
     return broken([{ message, line: error.line, column: error.column }]);
   }
 }
+
+const shortened = (digits: string): string => (digits.length > 40 ? `${digits.slice(0, 40)}…` : digits);
 
 /** Offsets of a text to lines. */
 class Lines {

@@ -88,6 +88,12 @@ export class Document {
 
   #replace(search: string, replace: string, all: boolean): void {
     const flat = this.flat;
+    // Text as it was read from the beginning of the file has the BOM in it, which is no part of what is edited.
+    if (this.#bom !== '' && search.length > 1 && search.startsWith(BOM)) {
+      const wanted = flatten(search.slice(1));
+      const text = replace.startsWith(BOM) ? replace.slice(1) : replace;
+      if (flat.startsWith(wanted)) return this.splice([{ from: 0, to: wanted.length, text }]);
+    }
     const wanted = flatten(search);
     const ranges: Range[] = [];
     let matches = 0;

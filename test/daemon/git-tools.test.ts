@@ -118,6 +118,19 @@ test('a commit of all takes changes of known files, not what is new, and never w
   expect(repository.git('status', '--porcelain')).toBe(' M .env\n');
 });
 
+test('a file that is staged as new and gone is not committed, and what is staged of it stays', async () => {
+  const repository = repositoryAt('gone');
+  repository.commit('first');
+  repository.write('new.txt', 'only in the index\n');
+  repository.git('add', 'new.txt');
+  rmSync(join(repository.folder, 'new.txt'));
+  expect(await call('git_commit', { message: 'x', files: ['gone/new.txt'] })).toMatchObject({
+    error: { code: 'CONFLICT', message: '`gone/new.txt` is staged as new, and is no longer there' },
+  });
+  expect(repository.git('status', '--porcelain')).toBe('AD new.txt\n');
+  expect(repository.git('show', ':new.txt')).toBe('only in the index\n');
+});
+
 test('nothing to commit, conflicts, a detached head and no repository are told apart', async () => {
   const repository = repositoryAt('states');
   const path = 'states';

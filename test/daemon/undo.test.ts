@@ -1,6 +1,6 @@
 /** calls.undo through a real daemon: what it restores, what it refuses, who may. */
 import { execFile } from 'node:child_process';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -79,6 +79,27 @@ test('each tool that changes files is taken back, byte for byte, with modes and 
     expect(tree()).toEqual(trees[index]);
     expect(await undo(id)).toMatchObject({ restored: [], conflicts: [], undo: 'none' });
   }
+});
+
+test('an undo of an undo of an undo is one, too, where the call had made directories', async () => {
+  const before = tree();
+  let id = await done('file_write', { path: 'fresh/deep/a.txt', content: 'x' });
+  const after = tree();
+  for (const expected of [before, after, before, after, before]) {
+    const answer = await undo(id);
+    expect(answer).toMatchObject({ conflicts: [], undo: 'full' });
+    expect(tree()).toEqual(expected);
+    id = answer.callId;
+  }
+});
+
+test('what somebody put into a directory that an undo had put back stays', async () => {
+  const first = await undo(await done('file_write', { path: 'fresh/a.txt', content: 'x' }));
+  const second = await undo(first.callId);
+  writeFileSync(at('fresh/mine.txt'), 'mine');
+  expect(await undo(second.callId, true)).toMatchObject({ conflicts: [] });
+  expect(Object.keys(tree()).filter((it) => it.startsWith('fresh'))).toEqual(['fresh', 'fresh/mine.txt']);
+  rmSync(at('fresh'), { recursive: true });
 });
 
 test('of another session of the same principal and of an operator it is theirs to take back, of another principal it is not', async () => {

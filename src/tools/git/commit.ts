@@ -7,7 +7,7 @@ import { failure, Git } from './git.ts';
 import { refusedAmong } from './refused.ts';
 import { findRepository, isRebasing, pathIn, pathOf, type Repository } from './repository.ts';
 import { literal } from './shown-diff.ts';
-import { type ParsedStatus, parseStatus } from './status-output.ts';
+import { type ParsedStatus, parseStatus, type StatusEntry } from './status-output.ts';
 
 const MESSAGE_CHARS_MAX = 64 * 1024;
 const FILES_MAX = 100;
@@ -76,6 +76,14 @@ export default defineTool({
     await assertUnfiltered(git, status);
     const specs = (names: readonly string[]) => names.map((it) => (it === '' ? '.' : literal(it)));
     const paths = [...specs(own), ...excluded];
+    // Before anything is added: git's `add` would take it out of the index, where its only content is.
+    const gone = own.findIndex((it) => isNewAndGone(it, status));
+    if (gone >= 0)
+      throw conflict(
+        'nothing-to-commit',
+        `\`${files?.[gone]}\` is staged as new, and is no longer there`,
+        'Write it again, or unstage it.',
+      );
     const toAdd = own.filter((it) => !isStagedAway(it, status));
     if (!files) await git.run(['add', '-u', '--', '.', ...excluded]);
     else if (toAdd.length > 0) await git.run(['add', '--', ...specs(toAdd), ...excluded]);
@@ -96,10 +104,19 @@ async function statusOf(git: Git, paths: readonly string[]): Promise<ParsedStatu
 }
 
 /** Whether all that changed there is staged to be gone, by `git mv` or `git rm`: to git's `add` there is no such file any more. */
-function isStagedAway(path: string, { changed, untracked }: ParsedStatus): boolean {
+function isStagedAway(path: string, status: ParsedStatus): boolean {
+  return isAll(path, status, (it) => it.staged === 'D' && it.unstaged === '.');
+}
+
+/** Whether what changed there is in the index only: git commits no such file, and says that it knows none. */
+function isNewAndGone(path: string, status: ParsedStatus): boolean {
+  return path !== '' && isAll(path, status, (it) => it.path === path && it.staged === 'A' && it.unstaged === 'D');
+}
+
+function isAll(path: string, { changed, untracked }: ParsedStatus, isSo: (entry: StatusEntry) => boolean): boolean {
   const isBelow = (it: string) => path === '' || it === path || it.startsWith(`${path}/`);
   const own = changed.filter((it) => isBelow(it.path));
-  return own.length > 0 && !untracked.some(isBelow) && own.every((it) => it.staged === 'D' && it.unstaged === '.');
+  return own.length > 0 && !untracked.some(isBelow) && own.every(isSo);
 }
 
 /** The files that stay out of it. Throws CONFLICT and POLICY_DENIED where nothing can be committed as it is. */

@@ -151,6 +151,16 @@ describe('file_edit', () => {
     expect(diff).toContain('+zwei');
   });
 
+  test('finds text as file_read gives it, the BOM at its beginning included, and keeps one BOM', async () => {
+    put('a', '\ufeffone\r\ntwo\r\n');
+    await edit([{ type: 'replace', search: '\ufeffone\r\ntwo', replace: '\ufeff1\n2' }]);
+    expect(text('a')).toBe('\ufeff1\r\n2\r\n');
+    await edit([{ type: 'replace', search: '\ufeff1', replace: '' }]);
+    expect(text('a')).toBe('\ufeff\r\n2\r\n');
+    for (const search of ['\ufeff', '\ufeff2'])
+      await expect(edit([{ type: 'replace', search, replace: '' }])).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
   test('writes nothing when the last of its operations fails, and says which', async () => {
     put('a', 'one\ntwo\n');
     const operations = [

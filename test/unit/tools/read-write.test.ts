@@ -269,3 +269,11 @@ test('what is read of a file that changes meanwhile is one answer, and an edit o
   expect([...codes].filter((it) => it !== 'CONFLICT')).toEqual([]);
   expect(fs.readdirSync(ws.path).filter((it) => !it.startsWith('a'))).toEqual([]);
 }, 60_000);
+
+test('a copied link leads where it did, also where that is no UTF-8', async () => {
+  const target = Buffer.from([0x61, 0xff, 0x62]);
+  fs.mkdirSync(at('tree'));
+  fs.symlinkSync(target, at('tree/link'));
+  await ws.run(tools.file_copy, { sourcePath: 'tree', destPath: 'copy' });
+  expect(fs.readlinkSync(at('copy/link'), { encoding: 'buffer' })).toEqual(target);
+});

@@ -107,6 +107,17 @@ test.each([
   expect(await validate({ format, data, schema })).toMatchObject({ valid: true });
 });
 
+test('integers of 64 bits are valid TOML, whatever a double holds of them; those of more are not', async () => {
+  const schema = { additionalProperties: { type: 'integer', minimum: -1e19, maximum: 1e19 } };
+  const data = 'a = 9223372036854775807\nb = -9223372036854775808\nc = 0x20000000000001\nd = [1]\n';
+  expect(await validate({ format: 'toml', data })).toEqual({ valid: true, errors: [], truncated: false });
+  expect(await validate({ format: 'toml', data: data.replace('[1]', '1'), schema })).toMatchObject({ valid: true });
+  expect(await validate({ format: 'toml', data: 'a = 9223372036854775808' })).toMatchObject({
+    valid: false,
+    errors: [{ message: 'the integer 9223372036854775808 needs more than 64 bits' }],
+  });
+});
+
 test.each([
   ['a pattern that repeats what repeats', JSON.stringify(`${'a'.repeat(40)}!`), { type: 'string', pattern: '^(a+)+$' }],
   ['a schema that doubles at each step', '1', doubling(40)],
