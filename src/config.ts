@@ -78,12 +78,14 @@ export interface Config {
 export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Config {
   const places = findPlaces(flags, env);
   const file = readConfigFile(places.configFile);
-  const named = flags.workspace?.length ? flags.workspace : (file.workspaces ?? [cwd]);
+  const toPath = (path: string) => pathInFile(path, places);
+  const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
   const listen = flags.listen ?? env.RINGFENCE_LISTEN ?? file.listen;
   const listenHttp = flags['listen-http'] ?? env.RINGFENCE_LISTEN_HTTP ?? file.listenHttp;
   mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
-  const policy = flags.policy ?? env.RINGFENCE_POLICY ?? file.policy ?? 'default';
-  const policyPath = toPolicy(policy, cwd);
+  const policy = flags.policy ?? env.RINGFENCE_POLICY;
+  const policyPath =
+    policy === undefined ? toPolicy(file.policy ?? 'default', toPath) : toPolicy(policy, (path) => resolve(cwd, path));
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { places, policy: policyPath }));
   const toolchains = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', places, workspaces }));
   return Object.freeze({
@@ -99,7 +101,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
     providers: toProviders(file.providers ?? {}, { places, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
-      ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, dirname(places.configFile)) }),
+      ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, toPath) }),
     })),
   });
 }
@@ -185,8 +187,7 @@ function toProviders(
     return toProviderSettings(given, {
       env,
       toShownFolder: (path) => toShownFolder(path, { as: 'folder', places, workspaces, covered: [] }),
-      toPath: (path) =>
-        path.startsWith('~/') ? join(places.home, path.slice(2)) : resolve(dirname(places.configFile), path),
+      toPath: (path) => pathInFile(path, places),
       toWorkspace(path) {
         const real = existsSync(path) ? realpathSync(path) : path;
         if (workspaces.includes(real)) return real;
@@ -199,8 +200,12 @@ function toProviders(
 }
 
 /** A name without dot or slash is a built-in's; anything else is a file. */
-const toPolicy = (nameOrPath: string, from: string): string =>
-  /^[a-z-]+$/.test(nameOrPath) ? nameOrPath : resolve(from, nameOrPath);
+const toPolicy = (nameOrPath: string, toPath: (path: string) => string): string =>
+  /^[a-z-]+$/.test(nameOrPath) ? nameOrPath : toPath(nameOrPath);
+
+/** One that the config file names: beside it, or of the home directory; wherever the daemon is started from. */
+const pathInFile = (path: string, { home, configFile }: Places): string =>
+  path.startsWith('~/') ? join(home, path.slice(2)) : resolve(dirname(configFile), path);
 
 /** `[HOST:]PORT`. */
 function toAddress(flag: string, text: string): Address {

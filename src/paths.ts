@@ -85,3 +85,7 @@ export const inSpool = (key: string): { readonly file: string; readonly folder: 
   file: key,
   folder: `${key}.large`,
 });
+
+/** As one word of a command line that somebody may copy. */
+export const asWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;

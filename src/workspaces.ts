@@ -4,7 +4,7 @@ import { dirname, isAbsolute, join, relative } from 'node:path';
 import * as z from 'zod';
 import { type Config, ConfigError, checkWorkspace } from './config.ts';
 import { RpcError } from './errors.ts';
-import { isInside, isProtected } from './paths.ts';
+import { asWord, isInside, isProtected } from './paths.ts';
 import type { Places } from './places.ts';
 import type { Powers } from './powers.ts';
 
@@ -69,7 +69,7 @@ export class Workspaces {
     if (!isAbsolute(path)) throw new RpcError('INVALID_PARAMS', `hello.workspace is an absolute path, not ${path}`);
     const refused = new RpcError(
       'FORBIDDEN',
-      `${path} is not one of this daemon's workspaces; to add it: ringfence workspace add ${path}`,
+      `${path} is not one of this daemon's workspaces; to add it: ringfence workspace add ${asWord(path)}`,
     );
     let real: string;
     try {

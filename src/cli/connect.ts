@@ -1,7 +1,7 @@
 /** How a verb reaches the daemon: it connects, or starts one for this user and says so. */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { type Client, createClient } from '../client.ts';
 import { type Environment, findPlaces, type Places, readEndpoint } from '../places.ts';
 import { entry } from '../runtime.ts';
@@ -25,11 +25,12 @@ export interface Caller {
 /** A client of the running daemon, or of one started now. Throws CliError UNREACHABLE. */
 export async function connect({ flags, env, cwd, role }: Caller): Promise<Client> {
   const places = placesOf(flags, env);
+  const workspace = flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace);
   const options = {
     socket: places.socket,
     name: 'ringfence-cli',
-    ...(role === undefined ? { workspace: flags.workspace ?? cwd } : { role, token: operatorToken(places) }),
-    ...(role !== undefined && flags.workspace !== undefined && { workspace: flags.workspace }),
+    ...(role === undefined ? { workspace: workspace ?? cwd } : { role, token: operatorToken(places) }),
+    ...(role !== undefined && workspace !== undefined && { workspace }),
   };
   try {
     return await createClient(options);
@@ -38,7 +39,7 @@ export async function connect({ flags, env, cwd, role }: Caller): Promise<Client
     if (!flags.autostart)
       throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${places.socket}; start one with: ringfence serve`);
   }
-  const { pid } = await startDaemon(places, ['--workspace', flags.workspace ?? cwd], { env, cwd });
+  const { pid } = await startDaemon(places, ['--workspace', workspace ?? cwd], { env, cwd });
   say(`started a daemon (pid ${pid}, socket ${places.socket}); \`ringfence stop\` ends it`);
   return createClient(options);
 }

@@ -84,7 +84,10 @@ function show({ name, kind, tier, state, pending, tools, restarts, reason }: Pro
   print(
     showLine(`${name.padEnd(16)} ${state.padEnd(9)} ${kind.padEnd(5)} ${tier.padEnd(12)} ${offered} tools${waiting}`),
   );
-  if (state !== 'ready' && reason !== undefined) print(showLine(`  ended: ${reason} (started anew ${restarts} times)`));
+  if (state !== 'ready' && reason !== undefined) {
+    print(showLine(`  ended: ${reason} (started anew ${restarts} times)`));
+    if (kind === 'stdio') say("what it wrote to its standard error is in the daemon's log");
+  }
   if (isWhole) for (const it of tools) showTool(it);
 }
 

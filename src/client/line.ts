@@ -175,18 +175,27 @@ export class Line implements AsyncDisposable {
     const channel: Channel = await connectUnix(socket);
     const over = resume ? this.#over : Promise.withResolvers<void>();
     this.#over = over;
+    let isRefused = false;
     const peer = new Peer(channel, {
-      onClose: () => this.#lost(over),
+      onClose: () => {
+        if (!isRefused) this.#lost(over);
+      },
       limits: { ...defaultLimits, messageElementsMax: 2 * defaultLimits.messageElementsMax },
       powers: this.#powers,
       onNotification: (method, params) => this.#hear(method, params as Record<string, unknown>),
     });
-    const hello = (await peer.request('hello', {
+    const asked = peer.request('hello', {
       protocol: 1,
       client: { name, version },
       ...{ workspace, role, token, policy },
       ...(this.#resumeMs > 0 && { resumeMs: this.#resumeMs }),
       ...(resume && { resume }),
+    });
+    const hello = (await asked.catch((error: unknown) => {
+      // The daemon would wait for another hello, and our process for it.
+      isRefused = true;
+      peer.close();
+      throw error;
     })) as Hello;
     this.#connected = { peer, hello };
     return this.#connected;

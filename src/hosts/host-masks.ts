@@ -1,8 +1,9 @@
 /** What the hosts and commands of a place are kept from, from one index for each workspace. */
+import { lstatSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Tier } from '../call.ts';
-import { type ToolError, toToolError } from '../errors.ts';
+import { ToolError, toToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
@@ -29,15 +30,23 @@ export interface HeldMasks {
   readonly masks: Masks;
   /** Which files and directories they lie on: another one means that a running host does not hold them any more. */
   readonly print: string;
+  /** Which directory the workspace is: a running host holds its own, wherever that was moved and whatever has its name now. */
+  readonly root: string;
   /** What they are of, where that is known. */
   readonly state?: TreeState;
 }
 
-const NOTHING: HeldMasks = { masks: NO_MASKS, print: '' };
+/** Of one directory: a watcher, too, stays with the one that it was given. */
+interface Index {
+  readonly root: string;
+  readonly index: WorkspaceIndex;
+}
+
+const NOTHING = { masks: NO_MASKS, print: '' };
 
 export class HostMasks implements AsyncDisposable {
-  readonly #held = new WeakMap<Masks, { readonly reads: number; readonly held: Promise<HeldMasks> }>();
-  readonly #indexes = new Map<string, WorkspaceIndex>();
+  readonly #held = new WeakMap<Masks, { readonly reads: number; readonly held: Promise<typeof NOTHING> }>();
+  readonly #indexes = new Map<string, Index>();
   /** What was said of workspaces whose masks can't be known, so that it is said once. */
   readonly #warned = new Map<string, string>();
   readonly #limits: Limits;
@@ -50,36 +59,45 @@ export class HostMasks implements AsyncDisposable {
 
   /** Has the first host of a workspace not wait for its walk. */
   prepare(workspace: string): void {
-    this.#indexOf(workspace).prepare();
+    if (rootOf(workspace) !== undefined) this.#indexOf(workspace).index.prepare();
   }
 
-  /** What a host of that place is started with. Its tools judge each path too, so that one without masks is not without a wall. */
+  /**
+   * What a host of that place is started with. Its tools judge each path too, so that one without masks is not without a wall.
+   * Throws NOT_FOUND where the workspace is gone.
+   */
   async of({ tier, workspace, view }: Place): Promise<HeldMasks> {
-    if (!hasMasks(tier)) return NOTHING;
-    const index = this.#indexOf(workspace);
+    if (tier === 'external_api') return { ...NOTHING, root: '' };
+    const { index, root } = this.#indexOf(workspace);
+    if (!hasMasks(tier)) return { ...NOTHING, root };
     const { state } = index;
     try {
       const masks = toHostMasks(await index.knownMasks(denying(view)), tier);
       const { reads } = index;
       const known = this.#held.get(masks);
-      if (known?.reads === reads) return { ...(await known.held), state };
+      if (known?.reads === reads) return { ...(await known.held), root, state };
       const held = printOf(masks, workspace).then((print) => ({ masks, print }));
       this.#held.set(masks, { reads, held });
-      return { ...(await held), state };
+      return { ...(await held), root, state };
     } catch (error) {
       this.#warnOnce(workspace, toToolError(error));
-      return NOTHING;
+      return { ...NOTHING, root };
     }
   }
 
-  /** Whether `of` would say what it said when it gave `state`; false where that takes waiting. */
-  isAsOf({ tier, workspace }: Place, state: TreeState | undefined): boolean {
-    return !hasMasks(tier) || (state !== undefined && this.#indexOf(workspace).isAsOf(state));
+  /** Whether `of` would say what it said when it gave these; false where that takes waiting. */
+  isAsOf(
+    { tier, workspace }: Place,
+    { root, state }: Pick<HeldMasks, 'root'> & { readonly state?: TreeState | undefined },
+  ): boolean {
+    if (tier === 'external_api') return true;
+    if (rootOf(workspace) !== root) return false;
+    return !hasMasks(tier) || (state !== undefined && this.#indexes.get(workspace)?.index.isAsOf(state) === true);
   }
 
   /** What a command that starts now is kept from. Throws SANDBOX_UNAVAILABLE when that can't be known or held. */
-  ofCommand({ workspace, view }: Place, lifted: readonly string[]): Promise<Masks> {
-    return this.#indexOf(workspace).masks(view, lifted);
+  async ofCommand({ workspace, view }: Place, lifted: readonly string[]): Promise<Masks> {
+    return this.#indexOf(workspace).index.masks(view, lifted);
   }
 
   /**
@@ -87,13 +105,14 @@ export class HostMasks implements AsyncDisposable {
    * be known or held.
    */
   async ofProgram(place: Pick<Place, 'workspace' | 'view'>): Promise<HeldMasks> {
-    const masks = await this.#indexOf(place.workspace).masks(place.view, []);
-    return { masks, print: await printOf(masks, place.workspace) };
+    const { index, root } = this.#indexOf(place.workspace);
+    const masks = await index.masks(place.view, []);
+    return { masks, root, print: `${root} ${await printOf(masks, place.workspace)}` };
   }
 
   /** Ends the indexes of other workspaces than these, unless they were asked a short time ago. */
   reap(needed: ReadonlySet<string>): void {
-    for (const [workspace, index] of this.#indexes) {
+    for (const [workspace, { index }] of this.#indexes) {
       if (needed.has(workspace) || this.#powers.monotonicMs() - index.usedAt < this.#limits.hostIdleMs) continue;
       this.#indexes.delete(workspace);
       this.#warned.delete(workspace);
@@ -102,13 +121,22 @@ export class HostMasks implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#indexes.values()].map((it) => it[Symbol.asyncDispose]()));
+    await Promise.all([...this.#indexes.values()].map(({ index }) => index[Symbol.asyncDispose]()));
   }
 
-  #indexOf(workspace: string): WorkspaceIndex {
-    const index = this.#indexes.get(workspace) ?? new WorkspaceIndex(workspace, this.#limits, this.#powers);
-    this.#indexes.set(workspace, index);
-    return index;
+  /** Of the directory that has the workspace's name now. Throws NOT_FOUND where none has. */
+  #indexOf(workspace: string): Index {
+    const root = rootOf(workspace);
+    if (root === undefined)
+      throw new ToolError('NOT_FOUND', `the workspace ${workspace} is no directory any more`, {
+        suggestion: 'It was moved or removed: work where it is now (`ringfence workspace add DIR`), or make it again.',
+      });
+    const known = this.#indexes.get(workspace);
+    if (known?.root === root) return known;
+    if (known) void known.index[Symbol.asyncDispose]();
+    const fresh = { root, index: new WorkspaceIndex(workspace, this.#limits, this.#powers) };
+    this.#indexes.set(workspace, fresh);
+    return fresh;
   }
 
   #warnOnce(workspace: string, error: ToolError): void {
@@ -121,6 +149,12 @@ export class HostMasks implements AsyncDisposable {
 
 /** Whether the host itself is started with masks: commands have their own, and one without a workspace needs none. */
 const hasMasks = (tier: Place['tier']): boolean => tier !== 'execute' && tier !== 'external_api';
+
+/** Which directory has that name, or undefined. One that a running host has mounted keeps its number. */
+function rootOf(workspace: string): string | undefined {
+  const stat = lstatSync(workspace, { bigint: true, throwIfNoEntry: false });
+  return stat?.isDirectory() ? `${stat.dev} ${stat.ino}` : undefined;
+}
 
 /** A file that is replaced by another one, as editors save it, leaves the mount that lay on it behind. */
 async function printOf({ hidden, readOnly, pinned }: Masks, workspace: string): Promise<string> {

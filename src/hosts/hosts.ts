@@ -78,8 +78,9 @@ export interface RunOptions extends HostRunOptions {
 interface Slot extends Keeping {
   readonly place: Place;
   host?: Host;
-  /** Of the masks that `host` was started with. */
+  /** Of the masks that `host` was started with, and of its workspace. */
   print: string;
+  root: string;
   /** As of which they were last found to be those. */
   state?: TreeState | undefined;
   startedAt: number;
@@ -182,7 +183,7 @@ export class Hosts implements AsyncDisposable {
     const known = this.#slots.get(key);
     if (known) return known;
     const slot: Slot = {
-      ...{ place, print: '', startedAt: -Infinity, restarts: 0, runs: 0, keepers: new Map() },
+      ...{ place, print: '', root: '', startedAt: -Infinity, restarts: 0, runs: 0, keepers: new Map() },
       alone: Promise.resolve(),
     };
     this.#slots.set(key, slot);
@@ -239,9 +240,10 @@ export class Hosts implements AsyncDisposable {
   }
 
   /** The slot's host, where nothing has to be looked up or waited for. */
-  #atHand({ host, starting, place, state }: Slot): Host | undefined {
+  #atHand(slot: Slot): Host | undefined {
+    const { host, starting } = slot;
     if (this.#closed || starting || !host?.takesJobs || host.worn) return undefined;
-    return this.#masks.isAsOf(place, state) ? host : undefined;
+    return this.#masks.isAsOf(slot.place, slot) ? host : undefined;
   }
 
   /** One that takes jobs. A host that died while it started has begun nothing, so that another is tried, once. */
@@ -267,21 +269,21 @@ export class Hosts implements AsyncDisposable {
     return slot.starting;
   }
 
-  /** The slot's host, unless it is dead or was started with other masks than it would be now. */
+  /** The slot's host, unless it is dead, or was started on another directory or with other masks than it would be now. */
   async #current(slot: Slot): Promise<Host> {
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
-    const { masks, print, state } = await this.#masks.of(slot.place);
+    const { masks, print, root, state } = await this.#masks.of(slot.place);
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     const { host } = slot;
     const isYoung = this.#powers.monotonicMs() - slot.startedAt < this.#options.limits.hostMasksMs;
     if (slot.print === print) slot.state = state;
-    if (host?.alive && !host.worn && (isYoung || slot.print === print)) return host;
+    const isThere = slot.root === root && (isYoung || slot.print === print);
+    if (host?.alive && !host.worn && isThere) return host;
     if (host?.alive) this.#drop(slot);
     else if (host) slot.restarts += 1;
     this.#makeRoom();
     slot.host = this.#start(slot.place, masks);
-    slot.print = print;
-    slot.state = state;
+    Object.assign(slot, { print, root, state });
     slot.startedAt = this.#powers.monotonicMs();
     return slot.host;
   }

@@ -76,8 +76,17 @@ const name = z
   .regex(/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/)
   .max(24);
 
+/** One of the two, by its `url`, so that what is wrong with it is told, and not that it is neither. */
+const provider = z.unknown().transform((given, context): z.output<typeof stdio> | z.output<typeof http> => {
+  const isElsewhere = typeof given === 'object' && given !== null && 'url' in given;
+  const parsed = (isElsewhere ? http : stdio).safeParse(given, { jitless: true });
+  if (parsed.success) return parsed.data;
+  for (const { path, message } of parsed.error.issues) context.addIssue({ code: 'custom', path, message });
+  return z.NEVER;
+});
+
 export const providersSchema = z
-  .record(name, z.union([stdio, http]))
+  .record(name, provider)
   .refine((it) => Object.keys(it).length <= PROVIDERS_MAX, `must name at most ${PROVIDERS_MAX} providers`);
 
 /** Of which a value is read when the provider starts: a file that changed meanwhile is read anew. */

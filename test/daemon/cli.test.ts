@@ -37,6 +37,13 @@ async function cli(
   return { code, stdout, stderr };
 }
 
+function configFile(content: string): string {
+  const folder = join(home, 'config/ringfence');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'config.yaml'), content);
+  return join(folder, 'config.yaml');
+}
+
 beforeAll(async () => {
   mkdirSync(workspace);
   writeFileSync(join(workspace, 'a.txt'), 'one\ntwo\n');
@@ -100,6 +107,22 @@ describe('without a daemon', () => {
       code: 2,
       stderr: expect.stringMatching(/bad\.yaml:2:24: tiers\.execute\.decision/),
     });
+  });
+
+  test('what is wrong in the config file is told by its key, in a provider too', async () => {
+    const file = configFile('providers: { clock: { comand: [node] } }');
+    expect(await cli(['serve'])).toMatchObject({ code: 2, stderr: expect.stringMatching(/comand.*providers\.clock/) });
+    rmSync(file);
+  });
+
+  test('paths in the config file are from its folder or the home directory, wherever the daemon is started', async () => {
+    for (const named of ['~/policy.yaml', '../../policy.yaml']) {
+      const file = configFile(`policy: ${named}\nworkspaces: [~/project]\n`);
+      expect(await cli(['serve', '--detach'], { cwd: '/' })).toMatchObject({ code: 0 });
+      expect((await cli(['call', 'terminal_execute', 'command=touch t; rm t'])).code).toBe(0);
+      expect((await cli(['stop'])).code).toBe(0);
+      rmSync(file);
+    }
   });
 
   test('a socket path that the kernel would not take is explained', async () => {
@@ -186,6 +209,24 @@ describe('with a daemon', () => {
       code: 4,
       stderr: expect.stringMatching(/ringfence workspace add/),
     });
+  });
+
+  test('is done with a refusal at once, and does not wait until the daemon drops its connection', async () => {
+    const since = performance.now();
+    expect((await cli(['call', 'file_list'], { cwd: home })).code).toBe(4);
+    expect(performance.now() - since).toBeLessThan(defaultLimits.helloTimeoutMs - 1000);
+  });
+
+  test('--workspace is told as a shell tells folders, and the command that adds one can be copied', async () => {
+    const part = join(workspace, 'a part');
+    mkdirSync(part);
+    writeFileSync(join(part, 'p.txt'), 'part\n');
+    const read = (folder: string, cwd: string) =>
+      cli(['call', 'file_read', 'path=p.txt', '--workspace', folder], { cwd });
+    expect(await read('a part', workspace)).toMatchObject({ code: 0, stdout: 'part\n' });
+    expect(await read('.', part)).toMatchObject({ code: 0, stdout: 'part\n' });
+    expect((await read("it's", home)).stderr).toContain(`ringfence workspace add '${home}/it'\\''s'`);
+    rmSync(part, { recursive: true });
   });
 
   test('stdio speaks the protocol on standard input and output', async () => {

@@ -230,7 +230,8 @@ test('the example of examples/providers works as it stands', async () => {
     folder,
   );
   const { providers } = parse(text) as { providers: { clock: { command: string[] } } };
-  // As a person's PATH would find it.
+  // As a person's PATH would find it; one of an older Node takes no types.
+  expect(providers.clock.command[1]).toMatch(/\.mjs$/);
   providers.clock.command[0] = process.execPath;
   await using it = await startProvider(FIXTURE, { policy: '{}', config: { providers } });
   await it.ready('clock');

@@ -1,9 +1,9 @@
 /** Folders added while a daemon runs. */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ringfence, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
+import { ALLOW_COMMANDS, ringfence, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
 const other = realpathSync(temporaryDir('other'));
@@ -74,4 +74,33 @@ test('one that became a link elsewhere is none any more', async () => {
   rmSync(gone, { recursive: true });
   symlinkSync('/usr', gone);
   await expect(opened(gone)).rejects.toThrow(/not one of this daemon/);
+});
+
+test('a folder that another one took the place of is worked in, and not the one that was moved away', async () => {
+  const folder = join(other, 'replaced');
+  mkdirSync(join(folder, 'deep'), { recursive: true });
+  writeFileSync(join(folder, 'a.txt'), 'first');
+  await using own = await startDaemon({ policy: ALLOW_COMMANDS, workspace: folder });
+  await using client = await own.connect();
+  const all = () =>
+    Promise.all([
+      client.call('file_read', { path: 'a.txt' }),
+      client.call('file_write', { path: 'written', content: '' }),
+      client.call('terminal_execute', { command: 'touch made; cat a.txt deep/.e*' }),
+    ]);
+  expect(await all()).toMatchObject([{ data: { content: 'first' } }, { success: true }, { data: { stdout: 'first' } }]);
+  for (const away of [() => renameSync(folder, `${folder}-moved`), () => rmSync(folder, { recursive: true })]) {
+    away();
+    const gone = { success: false, error: { code: 'NOT_FOUND', message: expect.stringContaining(folder) } };
+    expect(await all()).toMatchObject([gone, gone, gone]);
+    mkdirSync(join(folder, 'deep'), { recursive: true });
+    writeFileSync(join(folder, 'a.txt'), 'second');
+    writeFileSync(join(folder, 'deep/.env'), 'KEY=1');
+    expect(await all()).toMatchObject([
+      { data: { content: 'second' } },
+      { success: true },
+      { data: { stdout: 'second', stderr: expect.stringContaining('denied') } },
+    ]);
+    expect(readdirSync(folder).sort()).toEqual(['a.txt', 'deep', 'made', 'written']);
+  }
 });
