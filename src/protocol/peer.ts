@@ -217,11 +217,14 @@ export class Peer {
       return this.#answerError(null, new RpcError('INVALID_REQUEST', 'a message is a map'));
     }
     const { id, method, params } = message as Message;
-    if (typeof method !== 'string') return this.#settle(message as Message);
-    if (id === undefined) return this.#options.onNotification?.(method, params);
-    if (typeof id !== 'string' && !Number.isSafeInteger(id)) {
-      return this.#answerError(null, new RpcError('INVALID_REQUEST', 'id is a string or an integer'));
+    const isId = typeof id === 'string' || Number.isSafeInteger(id);
+    if (typeof method !== 'string') {
+      if ('result' in message || 'error' in message || !isId) return this.#settle(message as Message);
+      // Whoever asked waits for that id.
+      return this.#answerError(id as Id, new RpcError('INVALID_REQUEST', 'method is a string'));
     }
+    if (id === undefined) return this.#options.onNotification?.(method, params);
+    if (!isId) return this.#answerError(null, new RpcError('INVALID_REQUEST', 'id is a string or an integer'));
     void this.#serve(id as Id, { method, params, bytes: payload.length });
   }
 
