@@ -304,7 +304,11 @@ export class Peer {
   #settle({ id, result, error }: Message): void {
     const waiting = this.#waiting.get(id as Id);
     if (!waiting) {
-      if (id === null && error !== undefined) return this.#end(String((error as Message).message));
+      // Only who serves says so, of what ends the connection; from a client it is a mistake like others.
+      if (id === null && error !== undefined && !this.#options.onRequest) {
+        this.#channel.close();
+        return this.#end(String((error as Message).message));
+      }
       return this.#answerError(
         null,
         new RpcError('INVALID_REQUEST', 'neither a request nor an answer that is awaited'),

@@ -127,6 +127,15 @@ describe('requests', () => {
     peer.socket.destroy();
   });
 
+  test('go on after an error that nobody asked for: the connection is neither ended nor forgotten', async () => {
+    const peer = new RawPeer(daemon.socket);
+    await peer.hello();
+    peer.send({ id: null, error: { code: 1, message: 'x' } });
+    expect((await peer.answer((it) => it.id === null)).error?.code).toBe(-32600);
+    expect(await peer.request('policy.get', {})).toHaveProperty('result');
+    peer.socket.destroy();
+  });
+
   test('to explain a call with a wrong input are told each problem', async () => {
     const asked = client.request('policy.explain', { tool: 'file_read', input: { x: 1 } });
     await expect(asked).rejects.toMatchObject({
