@@ -1,5 +1,5 @@
 /** `ringfence`: the command line, a thin client. Verbs are in cli/, one file each. */
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError, type CommandOptions, Option } from 'commander';
 import {
   approvalsApprove,
   approvalsDeny,
@@ -69,9 +69,9 @@ async function asOperator(flags: ConnectFlags, action: (client: Client) => Promi
 }
 
 /** A verb that talks to a daemon. */
-const verb = (name: string, description: string, parent = program) =>
+const verb = (name: string, description: string, parent = program, options: CommandOptions = {}) =>
   parent
-    .command(name)
+    .command(name, options)
     .description(description)
     .option('--socket <path>', "the daemon's socket")
     .option('--state <dir>', "the daemon's state directory")
@@ -135,7 +135,7 @@ verb('tools [name]', 'list the tools, or tell about one')
   .action(ending(async (name, flags) => tools(name, flags, callerOf(flags))));
 
 const approvals = program.command('approvals').description('what waits for your answer, and your answers');
-verb('list', 'what waits', approvals)
+verb('list', 'what waits', approvals, { isDefault: true })
   .option('--json', 'print JSON')
   .action(ending(async (flags) => asOperator(flags, (client) => approvalsList(client, flags))));
 verb('watch', 'be asked, here, until Ctrl-C', approvals).action(
@@ -192,7 +192,7 @@ const filtered = (command: Command) =>
     .option('--kind <kind>', 'session, intent, outcome, refusal, approval or policy')
     .option('--since <time>', 'ISO 8601, or an age such as 30d or 12h')
     .option('--until <time>', 'ISO 8601, or an age');
-filtered(verb('query', 'the newest entries', audit))
+filtered(verb('query', 'the newest entries', audit, { isDefault: true }))
   .option('--success', 'calls that succeeded')
   .option('--failed', 'calls that failed or were refused')
   .option('--limit <n>', 'entries wanted', Number)

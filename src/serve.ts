@@ -24,12 +24,26 @@ export async function serve(
   const { RINGFENCE_LOG: level = 'info' } = environment;
   const isLevel = LOG_LEVELS.includes(level);
   const log = createLog(isLevel ? level : 'info');
+  let end: ((isAgain: boolean) => void) | undefined;
+  let asked: NodeJS.Signals | undefined;
+  // From the beginning: it takes connections before all of it is there, and whoever connects may end it.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      const isAgain = asked !== undefined;
+      asked ??= signal;
+      end?.(isAgain);
+      if (isAgain) process.exit(1);
+    });
+  }
   try {
     if (!isLevel) throw new ConfigError(`RINGFENCE_LOG is ${level}; it may be ${LOG_LEVELS.join(', ')}`);
     const config = loadConfig(flags, environment, process.cwd());
     process.chdir('/');
     const powers = systemPowers(log);
     const daemon = await createDaemon(config, powers);
+    // The second time at once.
+    end = (isAgain) => void daemon.close(isAgain ? 0 : config.limits.shutdownGraceMs, asked ?? 'SIGTERM');
+    if (asked) end(false);
     const { listeners, confinement } = daemon;
     const { level: confinementLevel, missing, advice } = confinement;
     log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
@@ -38,15 +52,6 @@ export async function serve(
     powers.after(STARTED_MS, () => endStart(config));
     giveBackLater(daemon, powers);
     const alive = setInterval(() => {}, 2 ** 30);
-    let asked = false;
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      process.on(signal, () => {
-        // The second time at once.
-        void daemon.close(asked ? 0 : config.limits.shutdownGraceMs, signal);
-        if (asked) process.exit(1);
-        asked = true;
-      });
-    }
     await daemon.ended;
     clearInterval(alive);
   } catch (error) {

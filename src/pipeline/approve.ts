@@ -116,6 +116,9 @@ function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
   const hidden = hiddenIn({ input, effects }, redact);
   const seen = hidden > 0 ? warned(whole, 'high', `${hidden} parts are hidden as secrets`) : whole;
   const { sessionId, principal, workspace } = call;
+  // Last, as what may be left out: the whole line stands in the input.
+  const runs = command?.commands.map(({ text }): Effect => ({ kind: 'exec', target: text })) ?? [];
+  const told = [...effects, ...runs].slice(0, EFFECTS_MAX);
   return {
     hides: hidden > 0,
     facts: {
@@ -124,7 +127,7 @@ function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
       ...(command && { reach: reachOf(command), programs: programsOf(command) }),
       unknown: hidden > 0 || (command !== undefined && isUnknown(command)),
     },
-    shown: { input: part.value, effects: redact(effects.slice(0, EFFECTS_MAX).map(cutEffect)), impact: redact(seen) },
+    shown: { input: part.value, effects: redact(told.map(cutEffect)), impact: redact(seen) },
   };
 }
 

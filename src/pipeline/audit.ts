@@ -2,6 +2,7 @@ import { ToolError, toToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditEntry, AuditLog } from '../store/audit-log.ts';
 import type { Call, Stage } from './stage.ts';
+import { verdictOf } from './verdict.ts';
 
 /**
  * Records each call that is refused and what came of each that is not. A log that can't be written refuses what may change
@@ -19,7 +20,7 @@ export const audit =
         ...(!call.intended && { input: call.rawInput }),
         durationMs: Math.round((powers.monotonicMs() - startedAt) * 1000) / 1000,
         ...(error && { code: error.code }),
-        ...(call.usage && { resources: resourcesOf(call.usage) }),
+        ...(call.usage && { resources: resourcesOf(call.usage, error) }),
         ...detailOf(call),
       });
     try {
@@ -72,8 +73,12 @@ function warn(call: Call): void {
   call.warnings = [...(call.warnings ?? []), 'the audit log could not be written; this call may not be in it'];
 }
 
-function resourcesOf(usage: NonNullable<Call['usage']>): NonNullable<AuditEntry['resources']> {
-  const { cpuMs, peakBytes, outputBytes, processes, verdict, enforcedBy } = usage;
+function resourcesOf(
+  usage: NonNullable<Call['usage']>,
+  error: ToolError | undefined,
+): NonNullable<AuditEntry['resources']> {
+  const { cpuMs, peakBytes, outputBytes, processes, enforcedBy } = usage;
+  const verdict = error ? verdictOf(error, usage.verdict) : usage.verdict;
   return {
     ...{ cpuMs, outputBytes, verdict, enforcedBy },
     ...(peakBytes !== undefined && { peakBytes }),

@@ -130,7 +130,7 @@ const covers = (allowed: string, name: string): boolean =>
 function denied({ policy }: Pick<Call, 'policy'>, decided: Decided, question: Question): ToolError {
   const { by, unknown } = decided;
   const { code = 'POLICY_DENIED', id, reason, source } = by;
-  const target = question.effects[0]?.target ?? question.command?.commands[0]?.text ?? question.tool;
+  const target = refusedOf(policy, decided, question) ?? question.tool;
   const what = code === 'SENSITIVE_FILE' ? 'is refused: it may hold secrets' : `is denied by rule \`${id}\``;
   const message = `\`${question.tool}\` on \`${short(target)}\` ${what} (policy \`${policy.name}\`): ${reason}`;
   const suggestion =
@@ -140,6 +140,20 @@ function denied({ policy }: Pick<Call, 'policy'>, decided: Decided, question: Qu
     ...(suggestion !== undefined && { suggestion }),
     details: { decision: 'deny', source, ...(unknown.length > 0 && { unknown: unknown.slice(0, 8) }) },
   });
+}
+
+/** What of the call that rule is about: of several files or commands one, and not the first that there is. */
+function refusedOf(policy: Policy, { by }: Decided, question: Question): string | undefined {
+  const { effects, command } = question;
+  const isRefused = (part: Partial<Question>): boolean => {
+    const alone = decide(policy, { ...question, ...part }).by;
+    return alone.id === by.id && alone.source === by.source;
+  };
+  if (!command) return (effects.find((it) => isRefused({ effects: [it] })) ?? effects[0])?.target;
+  if (effects[0]) return effects[0].target;
+  const { commands } = command;
+  const none = { redirects: [], unknown: [] };
+  return (commands.find((it) => isRefused({ command: { ...command, ...none, commands: [it] } })) ?? commands[0])?.text;
 }
 
 const SHOWN_CHARS = 120;

@@ -8,7 +8,7 @@ import type { Call, NamedTool, Stage } from './stage.ts';
 export const validate: Stage = (next) => (call) => {
   const named = call.toolset.get(call.name);
   if (!named) throw unknownTool(call);
-  const input = parse(named, call.rawInput);
+  const input = parseInput(named, call.rawInput);
   const { tool } = named;
   call.checked = { tool, input, tier: tierOfCall(tool, input), effects: [] };
   return next(call);
@@ -21,7 +21,8 @@ function unknownTool({ name, toolset }: Call): ToolError {
   });
 }
 
-function parse(named: NamedTool, input: unknown): unknown {
+/** Throws ToolError INPUT_INVALID. */
+export function parseInput(named: NamedTool, input: unknown): unknown {
   try {
     return named.parse(input ?? {});
   } catch (error) {

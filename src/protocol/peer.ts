@@ -217,11 +217,14 @@ export class Peer {
       return this.#answerError(null, new RpcError('INVALID_REQUEST', 'a message is a map'));
     }
     const { id, method, params } = message as Message;
-    if (typeof method !== 'string') return this.#settle(message as Message);
-    if (id === undefined) return this.#options.onNotification?.(method, params);
-    if (typeof id !== 'string' && !Number.isSafeInteger(id)) {
-      return this.#answerError(null, new RpcError('INVALID_REQUEST', 'id is a string or an integer'));
+    const isId = typeof id === 'string' || Number.isSafeInteger(id);
+    if (typeof method !== 'string') {
+      if ('result' in message || 'error' in message || !isId) return this.#settle(message as Message);
+      // Whoever asked waits for that id.
+      return this.#answerError(id as Id, new RpcError('INVALID_REQUEST', 'method is a string'));
     }
+    if (id === undefined) return this.#options.onNotification?.(method, params);
+    if (!isId) return this.#answerError(null, new RpcError('INVALID_REQUEST', 'id is a string or an integer'));
     void this.#serve(id as Id, { method, params, bytes: payload.length });
   }
 
@@ -301,7 +304,11 @@ export class Peer {
   #settle({ id, result, error }: Message): void {
     const waiting = this.#waiting.get(id as Id);
     if (!waiting) {
-      if (id === null && error !== undefined) return this.#end(String((error as Message).message));
+      // Only who serves says so, of what ends the connection; from a client it is a mistake like others.
+      if (id === null && error !== undefined && !this.#options.onRequest) {
+        this.#channel.close();
+        return this.#end(String((error as Message).message));
+      }
       return this.#answerError(
         null,
         new RpcError('INVALID_REQUEST', 'neither a request nor an answer that is awaited'),

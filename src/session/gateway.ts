@@ -282,6 +282,7 @@ export class Gateway {
   #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): Link {
     const { powers, limits, pipeline, catalogue, policies, results, durable } = this.#options;
     const outbox = new Outbox(limits);
+    const subscriptions: Link['subscriptions'] = [];
     const { resumeMs, restored, onUpdate } = asked;
     // Of the moment: plugins and providers come and go.
     const toolset = partOfToolset(() => catalogue.toolset, asked.has);
@@ -298,7 +299,7 @@ export class Gateway {
       forgets: onUpdate !== undefined,
       congested: () => outbox.congested || session.isFull,
       onUpdate: (call, state) => {
-        this.#update(outbox, call, state);
+        this.#update({ outbox, subscriptions }, call, state);
         onUpdate?.(call, state);
       },
       onOutput: (call, stream, data) => {
@@ -307,14 +308,16 @@ export class Gateway {
         return written;
       },
     });
-    return { session, outbox, subscriptions: [], uid: asked.uid, asked: asked.policy, resumeMs };
+    return { session, outbox, subscriptions, uid: asked.uid, asked: asked.policy, resumeMs };
   }
 
-  #update(outbox: Outbox, call: Call, state: CallState): void {
+  #update({ outbox, subscriptions }: Pick<Link, 'outbox' | 'subscriptions'>, call: Call, state: CallState): void {
     const { sessionId, id: callId } = call;
     this.#options.results.update(call, state);
     const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } });
-    if (call.options.progress) outbox.notify('call.update', { callId, seq: event.seq, state });
+    // Who subscribed was told by that already.
+    const isTold = subscriptions.some((it) => it.topics.has('calls'));
+    if (call.options.progress && !isTold) outbox.notify('call.update', { callId, seq: event.seq, state });
   }
 }
 

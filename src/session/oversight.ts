@@ -4,6 +4,7 @@ import { RpcError, ToolError } from '../errors.ts';
 import { type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import type { Turns } from '../pipeline/turns.ts';
+import { parseInput } from '../pipeline/validate.ts';
 import { decide } from '../policy/decide.ts';
 import { toDecision } from '../policy/explain.ts';
 import type { Params } from '../protocol/messages.ts';
@@ -127,9 +128,9 @@ export class Oversight {
 
 function parse(named: NamedTool, input: unknown): unknown {
   try {
-    return named.parse(input ?? {});
+    return parseInput(named, input);
   } catch (error) {
-    if ((error as Error).name !== 'ZodError') throw error;
-    throw new RpcError('INVALID_PARAMS', `input of ${named.tool.name} is not right: ${(error as Error).message}`);
+    if (!(error instanceof ToolError)) throw error;
+    throw new RpcError('INVALID_PARAMS', error.message, error.toWire().details);
   }
 }

@@ -1,18 +1,10 @@
 /** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result, or CONFLICT. */
 import { isDeepStrictEqual } from 'node:util';
-import type {
-  CallOptions,
-  CallRecord,
-  CallState,
-  Denial,
-  FileChange,
-  ResultMetadata,
-  ToolResult,
-  Verdict,
-} from '../call.ts';
-import { type Code, ToolError, toToolError, type WireError } from '../errors.ts';
+import type { CallOptions, CallRecord, CallState, Denial, FileChange, ResultMetadata, ToolResult } from '../call.ts';
+import { ToolError, toToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
+import { verdictOf } from '../pipeline/verdict.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
@@ -53,18 +45,6 @@ export interface CallKeeping {
   begin(kept: KeptCall): void;
   ended(kept: KeptCall): void;
 }
-
-const VERDICTS: Partial<Record<Code, Verdict>> = {
-  TIMEOUT: 'timeout',
-  CPU_LIMIT: 'cpu',
-  MEMORY_LIMIT: 'memory',
-  PROCESS_LIMIT: 'processes',
-  OUTPUT_LIMIT: 'output',
-  FILE_LIMIT: 'file',
-  CANCELLED: 'cancelled',
-  SHUTTING_DOWN: 'cancelled',
-  HOST_CRASHED: 'crashed',
-};
 
 export class Session {
   readonly options: Omit<SessionOptions, 'policy'>;
@@ -303,9 +283,4 @@ function late(call: Call, limit: number): ToolError {
   return new ToolError('TIMEOUT', `\`${call.name}\` was not done within ${limit} ms, as its caller asked`, {
     details: { limit, used: limit, enforcedBy: 'timer' },
   });
-}
-
-function verdictOf(error: ToolError, used: Verdict | undefined): Verdict {
-  const { category } = error.toWire();
-  return VERDICTS[error.code] ?? (category === 'PERMISSION' ? 'denied' : (used ?? 'ok'));
 }

@@ -57,6 +57,19 @@ const write = (path: string, content: string) => agent.call('file_write', { path
 const at = (path: string) => join(daemon.workspace, path);
 
 describe('a call that the policy asks about', () => {
+  test('tells of a command line each command and redirection among its effects', async () => {
+    const approval = await asked(run('touch z; make > notes/out'));
+    expect(approval.effects).toEqual([
+      { kind: 'write', target: 'notes/out' },
+      { kind: 'exec', target: 'touch z' },
+      { kind: 'exec', target: expect.stringMatching(/^make/) },
+    ]);
+    // Without a verb the command line lists them.
+    expect(cli('approvals')).toContain(approval.approvalId);
+    expect(cli('audit')).toContain('terminal_execute');
+    await answer(approval.approvalId, 'deny');
+  });
+
   test('waits, shows what would happen, and runs once after a yes', async () => {
     writeFileSync(at('notes/a.txt'), 'old\n');
     const call = write('notes/a.txt', 'new\n');

@@ -117,6 +117,33 @@ describe('requests', () => {
     peer.socket.destroy();
   });
 
+  test('whose method is no string are answered under their id', async () => {
+    const peer = new RawPeer(daemon.socket);
+    await peer.hello();
+    for (const message of [{ id: 'a', method: 5 }, { id: 7 }]) {
+      peer.send(message);
+      expect((await peer.answer((it) => it.id === message.id)).error?.code).toBe(-32600);
+    }
+    peer.socket.destroy();
+  });
+
+  test('go on after an error that nobody asked for: the connection is neither ended nor forgotten', async () => {
+    const peer = new RawPeer(daemon.socket);
+    await peer.hello();
+    peer.send({ id: null, error: { code: 1, message: 'x' } });
+    expect((await peer.answer((it) => it.id === null)).error?.code).toBe(-32600);
+    expect(await peer.request('policy.get', {})).toHaveProperty('result');
+    peer.socket.destroy();
+  });
+
+  test('to explain a call with a wrong input are told each problem', async () => {
+    const asked = client.request('policy.explain', { tool: 'file_read', input: { x: 1 } });
+    await expect(asked).rejects.toMatchObject({
+      message: expect.not.stringContaining('\n'),
+      data: { issues: [{ path: 'path' }, { path: 'x' }] },
+    });
+  });
+
   test('of an operator are forbidden to an agent', async () => {
     expect(await refusal('shutdown', {})).toBe(-32004);
     expect(await refusal('events.subscribe', { topics: ['audit'] })).toBe(-32004);
@@ -240,6 +267,31 @@ test('a subscriber is told of its own calls, numbered, and catches up on those b
     peer.answers.filter((it) => it.method).every((it) => (it.params as { callId: string }).callId === callId),
   ).toBe(true);
   peer.socket.destroy();
+});
+
+test('who subscribed and asks for progress is told of each update once', async () => {
+  const peer = new RawPeer(daemon.socket);
+  await peer.hello();
+  await peer.request('events.subscribe', { topics: ['calls'] });
+  await peer.request('tools.call', { tool: 'file_list', input: {}, options: { progress: true, cache: false } });
+  const seqs = peer.answers.filter((it) => it.method === 'call.update').map((it) => (it.params as { seq: number }).seq);
+  expect(seqs).toEqual([...new Set(seqs)]);
+  expect(seqs).toHaveLength(3);
+  peer.socket.destroy();
+});
+
+test('a refusal names the file that it is about, and the record says what ended a call', async () => {
+  const refused = await client.call('file_read_many', { paths: ['a.txt', '.env'] });
+  expect(refused).toMatchObject({ error: { code: 'SENSITIVE_FILE', message: expect.stringContaining('on `.env`') } });
+  const ended = await client.call('terminal_execute', { command: 'sleep 9' }, { timeoutMs: 1500 });
+  expect(ended.metadata.resources.verdict).toBe('timeout');
+  await using operator = await daemon.connect({ role: 'operator' });
+  const outcomes = async () => {
+    const asked = { callId: ended.callId, kind: 'outcome' };
+    return ((await operator.request('audit.query', asked)) as { entries: object[] }).entries;
+  };
+  await until(async () => (await outcomes()).length > 0);
+  expect(await outcomes()).toMatchObject([{ code: 'TIMEOUT', resources: { verdict: 'timeout' } }]);
 });
 
 test('status tells of hosts, calls and listeners', async () => {
