@@ -26,7 +26,7 @@ import { undo } from './cli/undo.ts';
 import { type Client, RemoteError } from './client.ts';
 import { ConfigError } from './config.ts';
 import { RPC_CODES } from './errors.ts';
-import { findPlaces } from './places.ts';
+import { findPlaces, StateDirError } from './places.ts';
 import { PolicyError } from './policy/policy-error.ts';
 import { systemPowers } from './powers.ts';
 import { version } from './runtime.ts';
@@ -35,7 +35,7 @@ import { connectUnix, SocketError } from './transport/unix-socket.ts';
 
 let exitCode: number = EXIT.OK;
 const env = { ...process.env };
-const callerOf = (flags: ConnectFlags): Caller => ({ flags, env, cwd: process.cwd() });
+const callerOf = (flags: ConnectFlags): Caller => ({ flags, env, cwd: thisFolder() });
 const collect = (value: string, before: string[] = []) => [...before, value];
 
 const program = new Command('ringfence')
@@ -54,6 +54,15 @@ Examples:
 
 Exit codes: 0 success, 1 the call failed, 2 usage, 3 no daemon, 4 denied, 5 timed out or limited, 130 interrupted.`,
   );
+
+/** Throws CliError where it was removed under us. */
+function thisFolder(): string {
+  try {
+    return process.cwd();
+  } catch {
+    throw new CliError(EXIT.USAGE, 'the folder that this was started in is gone; go to one that is there');
+  }
+}
 
 /** An action whose number is the exit code. */
 const ending =
@@ -189,11 +198,15 @@ const filtered = (command: Command) =>
     .option('--tool <name>', 'calls of this tool')
     .option('--session <id>', 'of this session')
     .option('--call-id <id>', 'of this call')
-    .option('--kind <kind>', 'session, intent, outcome, refusal, approval or policy')
+    .addOption(
+      new Option('--kind <kind>', 'of entries').choices([
+        ...['session', 'intent', 'outcome', 'refusal', 'approval', 'policy'],
+      ]),
+    )
     .option('--since <time>', 'ISO 8601, or an age such as 30d or 12h')
     .option('--until <time>', 'ISO 8601, or an age');
 filtered(verb('query', 'the newest entries', audit, { isDefault: true }))
-  .option('--success', 'calls that succeeded')
+  .addOption(new Option('--success', 'calls that succeeded').conflicts('failed'))
   .option('--failed', 'calls that failed or were refused')
   .option('--limit <n>', 'entries wanted', Number)
   .option('--json', 'print JSON')
@@ -361,7 +374,7 @@ function explain(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.OK : EXIT.USAGE;
   say((error as Error).message);
   if (error instanceof CliError) return error.exitCode;
-  if ([ConfigError, SocketError, PolicyError].some((it) => error instanceof it)) return EXIT.USAGE;
+  if ([ConfigError, SocketError, PolicyError, StateDirError].some((it) => error instanceof it)) return EXIT.USAGE;
   if (error instanceof RemoteError)
     return error.code === RPC_CODES.FORBIDDEN || error.code === RPC_CODES.UNAUTHENTICATED ? EXIT.DENIED : EXIT.FAILED;
   return EXIT.UNREACHABLE;

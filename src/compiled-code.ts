@@ -6,6 +6,7 @@ import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, realpathSy
 import { enableCompileCache, flushCompileCache } from 'node:module';
 import { join } from 'node:path';
 import { isInside } from './paths.ts';
+import { makeStateDir } from './places.ts';
 
 const folderOf = (stateDir: string): string => join(stateDir, 'code');
 
@@ -16,6 +17,7 @@ const folderOf = (stateDir: string): string => join(stateDir, 'code');
 export function useKeptCode(stateDir: string, workspaces: readonly string[]): void {
   const folder = folderOf(stateDir);
   try {
+    makeStateDir(stateDir);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     const real = realpathSync(folder);
     if (workspaces.some((it) => existsSync(it) && isInside(realpathSync(it), real))) return;

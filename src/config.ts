@@ -2,14 +2,14 @@
  * What the daemon and the CLI are told: flags over environment over config file over defaults.
  * Architecture invariant: the only reader of the environment.
  */
-import { existsSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
 import { type Limits, limitsSchema } from './limits.ts';
 import { isInside } from './paths.ts';
-import { type Environment, findPlaces, type Places } from './places.ts';
+import { type Environment, findPlaces, makeStateDir, type Places } from './places.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from './providers/settings.ts';
 
 /** Something in flags, environment or config file that can't be used, in words for who wrote it. */
@@ -82,7 +82,7 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
   const listen = flags.listen ?? env.RINGFENCE_LISTEN ?? file.listen;
   const listenHttp = flags['listen-http'] ?? env.RINGFENCE_LISTEN_HTTP ?? file.listenHttp;
-  mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
+  makeStateDir(places.stateDir);
   const policy = flags.policy ?? env.RINGFENCE_POLICY;
   const policyPath =
     policy === undefined ? toPolicy(file.policy ?? 'default', toPath) : toPolicy(policy, (path) => resolve(cwd, path));

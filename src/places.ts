@@ -1,5 +1,5 @@
 /** Where a user's daemon is found and keeps its things. Read by every entry, so that it loads nothing heavy. */
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 
@@ -41,6 +41,32 @@ export function findPlaces(flags: PlaceFlags, env: Environment): Places {
     mcpSocket: mcpSocketOf(socket),
     configFile: env.RINGFENCE_CONFIG ?? join(configHome, 'ringfence/config.yaml'),
   };
+}
+
+export class StateDirError extends Error {}
+
+/**
+ * Has the state directory be there, the owner's alone. One folder after the other: where a folder can't have others in it, as
+ * /proc, Node's own `recursive` tries for ever. Throws StateDirError.
+ */
+export function makeStateDir(stateDir: string): void {
+  const missing: string[] = [];
+  for (let at = stateDir; !existsSync(at) && at !== dirname(at); at = dirname(at)) missing.unshift(at);
+  try {
+    for (const it of missing) makeFolder(it);
+    if (!statSync(stateDir).isDirectory()) throw Object.assign(new Error(), { code: 'ENOTDIR' });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new StateDirError(`the state directory ${stateDir} can't be had: ${code}; name another one with --state`);
+  }
+}
+
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // Another one was quicker.
+  }
 }
 
 /** `mcp.sock` beside `ringfence.sock`; another name keeps its own: two daemons may share a folder. */

@@ -6,7 +6,7 @@ import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.
 import { createDaemon, type Daemon, DaemonError } from './daemon.ts';
 import { createLog, LOG_LEVELS } from './log.ts';
 import { loadNative } from './native.ts';
-import type { Environment } from './places.ts';
+import { type Environment, StateDirError } from './places.ts';
 import { PolicyError } from './policy/load.ts';
 import { type Powers, systemPowers } from './powers.ts';
 import { ANSWERED_MS, tierUpSooner } from './tier-up.ts';
@@ -55,7 +55,9 @@ export async function serve(
     await daemon.ended;
     clearInterval(alive);
   } catch (error) {
-    const expected = [ConfigError, DaemonError, PolicyError, SocketError].some((it) => error instanceof it);
+    const expected = [ConfigError, DaemonError, PolicyError, SocketError, StateDirError].some(
+      (it) => error instanceof it,
+    );
     const message = (error as Error).message;
     if (expected) log.fatal(message);
     else log.fatal({ error }, message);

@@ -92,7 +92,7 @@ const MAY_IMPORT: Record<string, string> = {
   'mcp-bridge': 'cli places transport',
   identity: 'hosts sandbox limits powers',
   records: 'errors store session redact limits powers',
-  'compiled-code': 'paths',
+  'compiled-code': 'paths places',
   main: 'compiled-code places serve workers',
   serve: 'compiled-code config daemon log native places policy powers tier-up transport',
 };

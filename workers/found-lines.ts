@@ -28,8 +28,11 @@ export class FoundLines {
   /** False when there is room for no more. */
   add(file: string, record: LineRecord): boolean {
     const { limits, maxResults } = this.#options;
-    const isMatch = record.type === 'match';
-    if (isMatch && this.#done.length + this.#matches.length >= maxResults) return this.#full();
+    const isOver = record.type === 'match' && this.#done.length + this.#matches.length >= maxResults;
+    const isMatch = record.type === 'match' && !isOver;
+    // It may still stand after the last one that is told.
+    if (isOver && !this.#isAround(file, record.line)) return this.#full();
+    if (isOver) this.#truncated = true;
     const shown = showLine(record, limits.searchLineChars);
     this.#bytes += Buffer.byteLength(shown.text) + LINE_BYTES + (isMatch ? MATCH_BYTES : 0);
     if (this.#bytes > limits.searchResultBytes) return this.#full();
@@ -60,6 +63,11 @@ export class FoundLines {
     if (last) this.end(last.file, false);
     const matches = this.#done.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : a.line - b.line));
     return { matches, filesSearched: this.#searches ?? this.#files.size, truncated: this.#truncated };
+  }
+
+  #isAround(file: string, line: number): boolean {
+    const last = this.#matches.at(-1);
+    return last?.file === file && line <= last.line + this.#options.contextLines;
   }
 
   #full(): false {

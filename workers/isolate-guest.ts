@@ -44,7 +44,7 @@ function wordsOf(thrown: unknown, stringify: typeof JSON.stringify): string {
     if ((typeof thrown === 'object' && thrown !== null) || typeof thrown === 'function') {
       const it = thrown as { name?: unknown; message?: unknown; stack?: unknown; code?: unknown };
       if (it.name !== undefined) name = textOf(it.name);
-      message = textOf(it.message ?? '');
+      message = textOf(it.message ?? stringify(thrown) ?? '');
       stack = textOf(it.stack ?? '');
       if (typeof it.code === 'string') code = textOf(it.code);
     } else message = textOf(thrown);

@@ -23,7 +23,10 @@ export async function withoutTypes(isolate: ivm.Isolate, source: string): Promis
   let stripped: string;
   try {
     stripped = stripTypeScriptTypes(BEFORE + source + AFTER).slice(BEFORE.length, -AFTER.length);
-  } catch {
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    // What is more than types would have to be translated: an enum, a namespace, a parameter property.
+    if (code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw codeError({ name: 'SyntaxError', message });
     throw complaint; // ERR_INVALID_TYPESCRIPT_SYNTAX: neither.
   }
   const still = await syntaxErrorOf(isolate, stripped);

@@ -1,9 +1,9 @@
 /** How a verb reaches the daemon: it connects, or starts one for this user and says so. */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type Client, createClient } from '../client.ts';
-import { type Environment, findPlaces, type Places, readEndpoint } from '../places.ts';
+import { type Environment, findPlaces, makeStateDir, type Places, readEndpoint } from '../places.ts';
 import { entry } from '../runtime.ts';
 import { CliError, EXIT, say } from './output.ts';
 
@@ -53,7 +53,7 @@ function placesOf(flags: ConnectFlags, env: Environment): Places {
 }
 
 const isAbsent = (error: unknown): boolean =>
-  ['ENOENT', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '');
+  ['ENOENT', 'ENOTDIR', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '');
 
 function operatorToken({ stateDir }: Places): string {
   const path = join(stateDir, 'operator.token');
@@ -74,7 +74,7 @@ export async function startDaemon(
   args: readonly string[],
   { env, cwd }: { env: Environment; cwd: string },
 ): Promise<Notice> {
-  mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
+  makeStateDir(places.stateDir);
   const log = join(places.stateDir, 'daemon.log');
   const fd = openSync(log, 'a', 0o600);
   const where = ['--state', places.stateDir, '--socket', places.socket];

@@ -1,10 +1,10 @@
 /** `ringfence doctor`: whether calls would run here, and what to do where they would not. Beside a daemon or without one. */
-import { existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, ConfigError, loadConfig } from '../config.ts';
 import { defaultLimits, type Limits } from '../limits.ts';
-import { findPlaces, type Places } from '../places.ts';
+import { findPlaces, type Places, StateDirError } from '../places.ts';
 import { PolicyError, readPolicy } from '../policy/load.ts';
 import { type Powers, systemPowers } from '../powers.ts';
 import { runtime, version } from '../runtime.ts';
@@ -65,7 +65,7 @@ function readConfig(flags: DoctorFlags, { env, cwd }: Caller): { config?: Config
     return { config, finding: { id, status: 'ok', found: `workspace ${config.workspaces.join(', ')}` } };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (!(error instanceof ConfigError) && code === undefined) throw error;
+    if (!(error instanceof ConfigError || error instanceof StateDirError) && code === undefined) throw error;
     const fix = 'Give `ringfence doctor` and `ringfence serve` other flags, or change the config file.';
     return { finding: { id, status: 'problem', found: (error as Error).message, fix } };
   }
@@ -126,10 +126,25 @@ function judgeState({ stateDir, socket }: Places, { auditBytesMax }: Limits): Fi
   const free = bavail * bsize;
   const found = `${Math.round(free / 2 ** 20)} MiB free at ${stateDir}`;
   const fix = `Make room: the audit log alone may take ${Math.round(auditBytesMax / 2 ** 20)} MiB.`;
+  const status = free < DISK_NEEDED_BYTES ? 'problem' : 'warning';
   return [
     ...findings,
-    free < auditBytesMax ? { id: 'disk', status: 'warning', found, fix } : { id: 'disk', status: 'ok', found },
+    ...judgeWritable(stateDir),
+    free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found },
   ];
+}
+
+/** What a daemon's databases take before the first call. */
+const DISK_NEEDED_BYTES = 4 * 1024 * 1024;
+
+function judgeWritable(path: string): Finding[] {
+  try {
+    accessSync(path, constants.W_OK);
+    return [];
+  } catch (error) {
+    const found = `${path} can't be written (${(error as NodeJS.ErrnoException).code})`;
+    return [{ id: 'state', status: 'problem', found, fix: 'Give another one: --state.' }];
+  }
 }
 
 function judgeOwner(id: string, path: string): Finding {

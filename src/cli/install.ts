@@ -16,7 +16,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import * as z from 'zod';
 import { defaultLimits } from '../limits.ts';
-import { findPlaces, type Places } from '../places.ts';
+import { findPlaces, makeStateDir, type Places } from '../places.ts';
 import { bin } from '../runtime.ts';
 import { unifiedDiff } from '../tools/diff.ts';
 import { withEntry } from './config-edit.ts';
@@ -191,7 +191,7 @@ function readKept(places: Places): Kept {
 }
 
 function writeKept(places: Places, kept: Kept): void {
-  mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
+  makeStateDir(places.stateDir);
   write(keptPath(places), JSON.stringify(kept));
 }
 

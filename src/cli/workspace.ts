@@ -1,8 +1,8 @@
 /** `ringfence workspace`: folders that agents may work in, beside those of the config. */
-import { mkdirSync, realpathSync } from 'node:fs';
+import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { checkWorkspace, readConfigFile } from '../config.ts';
-import { findPlaces } from '../places.ts';
+import { findPlaces, makeStateDir } from '../places.ts';
 import { readAdded, writeAdded } from '../workspaces.ts';
 import type { Caller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
@@ -10,7 +10,7 @@ import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 /** Gives the exit code. */
 export function workspaceAdd(folder: string, { flags, env, cwd }: Caller): number {
   const places = findPlaces(flags, env);
-  mkdirSync(places.stateDir, { recursive: true, mode: 0o700 });
+  makeStateDir(places.stateDir);
   const real = checkWorkspace(resolve(cwd, folder), { places });
   const added = readAdded(places);
   if (added.includes(real)) say(`${harmless(real)} is added already`);

@@ -39,7 +39,8 @@ const READING_BY_OPTION: Readonly<Record<string, (args: readonly string[]) => Co
   git: impactOfGit,
   find: impactOfFind,
   // Long options may be cut short.
-  sort: (args) => (args.some((it) => it.startsWith('--co')) ? RUNS : modifiesIf(args.some((it) => /^-(\w*o|-o)/.test(it)))),
+  sort: (args) =>
+    args.some((it) => it.startsWith('--co')) ? RUNS : modifiesIf(args.some((it) => /^-(\w*o|-o)/.test(it))),
   rg: (args) => (args.some((it) => /^--(pre|hostname-bin)/.test(it)) ? RUNS : READS),
   tree: (args) => modifiesIf(args.some((it) => /^-[a-zA-Z]*o/.test(it))),
   uniq: (args) => modifiesIf(args.filter((it) => !it.startsWith('-')).length > 1),

@@ -1,5 +1,5 @@
 /** The command line as a person or a script uses it. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -73,6 +73,26 @@ describe('without a daemon', () => {
     expect((await cli(['stop'])).code).toBe(0);
     expect(processesWith(state)).not.toContain(Number(/pid (\d+)/.exec(stderr)?.[1]));
     await until(() => processesWith(state).length === 0);
+  });
+
+  test('a state directory that can not be is refused, not tried for ever', async () => {
+    for (const [path, code] of [
+      ['/proc/nope', 'ENOENT'],
+      [join(workspace, 'a.txt'), 'ENOTDIR'],
+    ] as const) {
+      for (const args of [['serve'], ['serve', '--detach'], ['call', 'file_list']]) {
+        const { code: exit, stderr } = await cli([...args, '--state', path]);
+        expect([exit, stderr]).toEqual([2, expect.stringContaining(`${path} can't be had: ${code}`)]);
+      }
+    }
+  });
+
+  test('a folder that was removed under the shell is told of as that', async () => {
+    const gone = join(home, 'gone');
+    mkdirSync(gone);
+    const command = `cd ${gone} && rmdir ${gone} && exec ${process.execPath} ${ringfence} call file_list`;
+    const { status, stderr } = spawnSync('bash', ['-c', command], { env, encoding: 'utf8' });
+    expect([status, stderr]).toEqual([2, expect.stringMatching(/the folder that this was started in is gone/)]);
   });
 
   test('a level of the log that there is not is refused with those that there are', async () => {

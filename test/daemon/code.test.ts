@@ -82,6 +82,11 @@ describe('a program', () => {
   test.each([
     ['const a = 1;\n  throw new TypeError("no")', { name: 'TypeError', message: 'no', line: 2, column: 9 }],
     ['const f = () => {\n  null.x;\n};\nf()', { name: 'TypeError', line: 2, column: 8 }],
+    ['throw { x: 5 }', { name: 'Error', message: '{"x":5}' }],
+    [
+      'enum A { x }\nconst a: number = 1;',
+      { name: 'SyntaxError', message: expect.stringMatching(/enum is not supported/) },
+    ],
     ['const a = 1;\nconst b = ;', { name: 'SyntaxError', line: 2, column: 11 }],
     ['throw "text"', { name: 'Error', message: 'text' }],
     ['await tools.nothing({})', { name: 'TypeError', line: 1 }],

@@ -64,6 +64,12 @@ test('people get a line for each, a fix below what is not right, and a last word
 describe('what would keep a daemon from starting is a problem, with exit code 1:', () => {
   test.each([
     ['a folder that is no workspace', ['--workspace', '/'], 'configuration', /never a workspace/],
+    [
+      'a state directory that can not be',
+      ['--state', '/proc/nope'],
+      'configuration',
+      /\/proc\/nope can't be had: ENOENT/,
+    ],
     ['a policy that is not taken', ['--policy', 'BAD'], 'policy', /bad\.yaml:2:24/],
   ] as const)('%s', async (_, args, id, found) => {
     const bad = join(home, 'bad.yaml');

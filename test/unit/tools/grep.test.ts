@@ -47,6 +47,19 @@ describe('a line', () => {
     ]);
   });
 
+  test('has all that stands after it, also where it is the last one that is wanted', async () => {
+    plant('a', 'one\nneedle 1\nthree\nneedle 2\nfive\nsix\nneedle 3\n');
+    plant('b', 'needle 4\n');
+    for (const [maxResults, after] of [
+      [1, ['three', 'needle 2', 'five']],
+      [2, ['five', 'six', 'needle 3']],
+    ] as const) {
+      const { matches, truncated } = await grep({ pattern: 'needle', contextLines: 3, maxResults });
+      expect(matches).toHaveLength(maxResults);
+      expect([matches.at(-1)?.after, truncated]).toEqual([after, true]);
+    }
+  });
+
   test('of 3 000 characters is cut around its match, with a mark at each end', async () => {
     plant('a', `${'x'.repeat(1500)}needle${'y'.repeat(1500)}\n`);
     const [match] = (await grep({ pattern: 'needle' })).matches;
