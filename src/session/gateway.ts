@@ -175,6 +175,7 @@ export class Gateway {
     }
     if (OPERATOR_METHODS.has(method) && link?.session.options.role !== 'operator')
       throw new RpcError('FORBIDDEN', `${method} is for operators`);
+    if (method === 'hello') assertVersion(raw);
     const parsed = parseParams(method as Method, raw);
     if (method === 'hello') return this.#hello(connection, parsed as Params<'hello'>);
     // Each row takes what its own schema gives.
@@ -185,9 +186,6 @@ export class Gateway {
   #hello(connection: PeerConnection, params: Params<'hello'>): object {
     if (connection.link) throw new RpcError('INVALID_REQUEST', 'hello was said already');
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
-    if (params.protocol !== PROTOCOL) {
-      throw new RpcError('VERSION_UNSUPPORTED', `protocol ${params.protocol} is not served`, { supported: [PROTOCOL] });
-    }
     const { channel } = connection;
     const identity = authenticate(channel, params, this.#options.identify);
     const { resume } = params;
@@ -335,6 +333,13 @@ interface Place {
 
 /** What a face in this process asks for beside. */
 type Part = Partial<Pick<LocalOpening, 'has' | 'onUpdate'>>;
+
+/** Before the rest of a hello, which is of that version. Throws RpcError VERSION_UNSUPPORTED. */
+function assertVersion(raw: unknown): void {
+  const { protocol } = (typeof raw === 'object' && raw !== null ? raw : {}) as { protocol?: unknown };
+  if (Number.isSafeInteger(protocol) && protocol !== PROTOCOL)
+    throw new RpcError('VERSION_UNSUPPORTED', `protocol ${protocol} is not served`, { supported: [PROTOCOL] });
+}
 
 interface Opening extends Place, Part, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {
   readonly policy?: string | undefined;

@@ -145,6 +145,15 @@ test('nothing to commit, conflicts, a detached head and no repository are told a
   repository.write('a.txt', 'one\n');
   repository.commit('first');
   expect(await call('git_commit', { message: 'x', files })).toMatchObject(refusal('nothing-to-commit', 'CONFLICT'));
+  repository.write('.git/info/exclude', '*.log\n');
+  repository.write('a.log', '');
+  expect(await call('git_commit', { message: 'x', files: ['states/a.log'] })).toMatchObject({
+    error: {
+      code: 'CONFLICT',
+      message: expect.stringMatching(/^`states\/a\.log` is ignored/),
+      details: { reason: 'ignored' },
+    },
+  });
   repository.git('checkout', '-q', '-b', 'other');
   repository.write('a.txt', 'two\n');
   repository.commit('theirs');
@@ -156,6 +165,12 @@ test('nothing to commit, conflicts, a detached head and no repository are told a
   expect(await call('git_branch', { path, action: 'switch', name: 'other' })).toMatchObject(
     refusal('local-changes', 'CONFLICT'),
   );
+  expect(await call('git_branch', { path, action: 'switch', name: 'other' })).toMatchObject({
+    error: { message: expect.stringMatching(/would be overwritten by checkout: a\.txt$/) },
+  });
+  expect(await call('git_branch', { path, action: 'create', name: 'a b' })).toMatchObject({
+    error: { code: 'INPUT_INVALID', message: expect.stringMatching(/must be the name of a branch/) },
+  });
   repository.commit('ours');
   expect(() => repository.git('merge', 'other')).toThrow('git merge');
   expect(await dataOf(call('git_status', { path }))).toMatchObject({ conflicted: ['states/a.txt'], clean: false });

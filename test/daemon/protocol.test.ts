@@ -64,6 +64,7 @@ describe('hello', () => {
 
   test.each([
     ['another protocol', { protocol: 2 }, -32005],
+    ['another protocol, and what only that has', { protocol: 2, more: true }, -32005],
     ['a workspace that is not one of the daemon', { workspace: '/usr' }, -32004],
     ['a workspace that is not there', { workspace: '/no/such/place' }, -32004],
     ['a relative workspace', { workspace: 'ws' }, -32602],

@@ -8,7 +8,10 @@ import { revision } from './revision.ts';
 
 const input = z.strictObject({
   action: z.enum(['list', 'create', 'switch', 'delete']).default('list').describe('What to do.'),
-  name: revision('Name of the branch; for all but list.').optional(),
+  name: revision(
+    'Name of the branch; for all but list.',
+    'the name of a branch, without spaces and : ^ ? * [',
+  ).optional(),
   path: workspacePath('A path in the repository.').default('.'),
 });
 
@@ -158,7 +161,11 @@ async function act(git: Git, args: readonly string[]): Promise<void> {
   const refusal = REFUSALS.find(([pattern]) => pattern.test(stderr));
   if (!refusal) throw failure(stderr);
   const [, code, reason, suggestion] = refusal;
-  throw new ToolError(code, `git will not do this with \`${name}\`: ${stderr.trim().split('\n')[0]?.slice(0, 200)}`, {
+  const [said = '', ...rest] = stderr.trim().split('\n');
+  // The files that it is about, one a line.
+  const files = rest.filter((it) => it.startsWith('\t')).map((it) => it.trim());
+  const why = [said, files.join(', ')].filter(Boolean).join(' ').slice(0, 400);
+  throw new ToolError(code, `git will not do this with \`${name}\`: ${why}`, {
     suggestion,
     details: { reason },
   });

@@ -71,6 +71,7 @@ export default defineTool({
       });
     const own = files?.map((it) => pathIn(repository, it)) ?? [];
     const status = await statusOf(git, own);
+    if (status.changed.length + status.untracked.length === 0) await assertNoneIgnored(git, own);
     const hidden = await committable(status, { ctx, repository, files });
     const excluded = hidden.map((it) => literal(it, 'exclude,'));
     await assertUnfiltered(git, status);
@@ -101,6 +102,18 @@ async function statusOf(git: Git, paths: readonly string[]): Promise<ParsedStatu
   const { stdout, cut } = await git.run(['status', ...options, untracked, '--', ...specs]);
   if (cut) throw new ToolError('OUTPUT_LIMIT', 'more changed than can be looked at; name some of the files');
   return parseStatus(stdout);
+}
+
+/** Throws CONFLICT: git tells of no ignored file, whether it changed or not. */
+async function assertNoneIgnored(git: Git, names: readonly string[]): Promise<void> {
+  const { stdout } = await git.try(['check-ignore', '-z', '--stdin'], { stdin: names.filter(Boolean).join('\0') });
+  const [first] = stdout.toString('utf8').split('\0');
+  if (first)
+    throw conflict(
+      'ignored',
+      `\`${pathOf(git.repository, first)}\` is ignored, by .gitignore or as it`,
+      'Where it is wanted all the same: `git add -f` by terminal_execute.',
+    );
 }
 
 /** Whether all that changed there is staged to be gone, by `git mv` or `git rm`: to git's `add` there is no such file any more. */
