@@ -338,7 +338,7 @@ type Part = Partial<Pick<LocalOpening, 'has' | 'onUpdate'>>;
 function assertVersion(raw: unknown): void {
   const { protocol } = (typeof raw === 'object' && raw !== null ? raw : {}) as { protocol?: unknown };
   if (Number.isSafeInteger(protocol) && protocol !== PROTOCOL)
-    throw new RpcError('VERSION_UNSUPPORTED', `protocol ${protocol} is not served`, { supported: [PROTOCOL] });
+    throw new RpcError('VERSION_UNSUPPORTED', `protocol ${Number(protocol)} is not served`, { supported: [PROTOCOL] });
 }
 
 interface Opening extends Place, Part, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {

@@ -133,7 +133,8 @@ const ALLOWED = [
   'exec 9<plain; cat <&9; read -r x < plain; cat <(echo x); cat <<< x',
 ];
 
-eachIdentity({ policy: POLICY }, (arena) => {
+// A busy machine may look later than a result waits for.
+eachIdentity({ policy: POLICY, limits: { pathEvidenceMs: 10_000 } }, (arena) => {
   const at = (path: string) => join(arena.daemon.workspace, path);
   beforeAll(() => arena.command('true'));
   beforeEach(() => plant(arena));
