@@ -20,7 +20,7 @@ const input = z.strictObject({
     .string()
     .min(1)
     .max(64 * 1024)
-    .describe('Text to find, or with regex: true a regular expression.'),
+    .describe('Text to find, or with regex: true a regular expression, to which every line ends in \\n.'),
   replace: z
     .string()
     .max(1024 * 1024)
