@@ -59,8 +59,12 @@ function factsOf({ tiers, rules, rateLimits, approvals, environment }: Policy): 
     const said = `${decision} ${JSON.stringify(match)}${code ? ` ${code}` : ''}`;
     facts.set(name, before === undefined ? said : `${before}, ${said}`);
   }
-  for (const { tool, per, calls, perMs } of rateLimits)
-    facts.set(`rateLimits.${tool.join(',')} per ${per}`, `${calls} in ${perMs} ms`);
+  for (const { tool, per, calls, perMs } of rateLimits) {
+    const name = `rateLimits.${tool.join(',')} per ${per}`;
+    const before = facts.get(name);
+    const said = `${calls} in ${perMs} ms`;
+    facts.set(name, before === undefined ? said : `${before}, ${said}`);
+  }
   for (const [key, value] of Object.entries(approvals)) facts.set(`approvals.${key}`, `${value}`);
   if (environment) facts.set('environment', environment.join(', '));
   return facts;
