@@ -287,3 +287,10 @@ describe('limits of calls', () => {
     expect(differences(old, by)).toMatchObject([{ what: 'rateLimits.a per principal' }]);
   });
 });
+
+test.each([
+  ['tools: { file_read: { timeoutMs: 5 } }', { what: 'tools.file_read.timeoutMs', old: undefined, new: '5' }],
+  ['environment: []', { what: 'environment', old: undefined, new: 'none' }],
+])('%s is told as a difference', (text, difference) => {
+  expect(differences(parse('version: 1'), parse(text))).toEqual([difference]);
+});
