@@ -1,6 +1,5 @@
 import type { Client } from '../client.ts';
-import { toQuestion } from '../pipeline/permission.ts';
-import { decide } from '../policy/decide.ts';
+import { decideWhole, toQuestion } from '../pipeline/permission.ts';
 import { loadPolicy } from '../policy/load.ts';
 import { createProgramResolver } from '../policy/programs.ts';
 import type { Policy } from '../policy/schema.ts';
@@ -101,7 +100,8 @@ export function compare(
     const place = workspaces.get(sessionId) ?? { workspace: NO_WORKSPACE, root: NO_WORKSPACE };
     const asker = { principal, session: sessionId, ...place };
     const question = toQuestion(tool, parsed.data, { asker, parts });
-    const [before, after] = [decide(policies.old, question), decide(policies.new, question)];
+    const env = tool.commandOf?.(parsed.data as never)?.env;
+    const [before, after] = [decideWhole(policies.old, question, env), decideWhole(policies.new, question, env)];
     if (before.decision === after.decision) continue;
     const effects = after.effects.map((it) => `${it.kind} ${it.target}`).join(', ');
     comparison.differences.push({

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client.ts';
 import { parseJson } from '../parse-json.ts';
-import { askPerson, parseDuration } from './call.ts';
+import { askPerson, hearOfPrograms, parseDuration } from './call.ts';
 import { type Caller, connect } from './connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from './output.ts';
 
@@ -35,7 +35,8 @@ export async function batch(file: string, flags: BatchFlags, caller: Caller): Pr
   process.once('SIGINT', () => interrupt.abort());
   const over = new AbortController();
   const asking = askWhoIsHere(client, { caller, over: over.signal, interrupt });
-  const result = await client.batch(calls.map(asking.named), {
+  await hearOfPrograms(client);
+  const result = await client.batch(calls, {
     ...settings,
     signal: interrupt.signal,
     onResult: (id, it) => say(`${harmless(id)}: ${toLine(it)}`),
@@ -83,7 +84,7 @@ function settingsOf({ failFast, concurrency, timeout }: BatchFlags): BatchSettin
   };
 }
 
-/** Asks, one after the other, about calls that wait for a person, and ends those that nobody is there for; makes calls tell their states. */
+/** Asks, one after the other, about calls that wait for a person, and ends those that nobody is there for. */
 function askWhoIsHere(
   client: Client,
   { caller, over, interrupt }: { caller: Caller; over: AbortSignal; interrupt: AbortController },
@@ -107,9 +108,7 @@ function askWhoIsHere(
       interrupt.abort();
     });
   });
-  return Object.assign(asking, {
-    named: (call: BatchCall): BatchCall => ({ ...call, options: { ...call.options, progress: true } }),
-  });
+  return asking;
 }
 
 function toLine(result: ToolResult): string {

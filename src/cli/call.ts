@@ -21,6 +21,7 @@ export async function call(tool: string, words: readonly string[], flags: CallFl
   if (flags.detach) return await detach(client, { tool, input, timeoutMs }, flags);
   const interrupt = new AbortController();
   process.once('SIGINT', () => interrupt.abort());
+  await hearOfPrograms(client);
   const running = client.call(tool, input, {
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(flags.preview && { preview: true }),
@@ -28,7 +29,7 @@ export async function call(tool: string, words: readonly string[], flags: CallFl
     progress: true,
     signal: interrupt.signal,
   });
-  const asked = await follow(running, { flags, caller, interrupt });
+  const asked = await follow(running, { client, flags, caller, interrupt });
   const result = await running;
   if (flags.json) printJson(result);
   else printResult(result);
@@ -76,7 +77,12 @@ async function hasBegun(running: RunningCall<unknown>): Promise<void> {
 
 const DETACH_WAIT_MS = 1000;
 
+/** The calls that a program makes are calls of its session, whose states only a subscriber is told. */
+export const hearOfPrograms = (client: Client): Promise<unknown> =>
+  client.request('events.subscribe', { topics: ['calls'] });
+
 interface Following {
+  readonly client: Client;
   readonly flags: CallFlags;
   readonly caller: Caller;
   /** Ends the call. */
@@ -86,25 +92,34 @@ interface Following {
 /** Shows how it goes where that is wanted, and asks the person who sits here when the policy wants one asked. */
 async function follow(
   running: RunningCall<unknown>,
-  { flags, caller, interrupt }: Following,
+  { client, flags, caller, interrupt }: Following,
 ): Promise<'nobody' | undefined> {
   let asked: 'nobody' | undefined;
   // A question must not outlive its call: whoever typed then would answer nothing.
   const over = new AbortController();
   const end = () => over.abort();
   running.then(end, end);
+  // One after the other: a program may have several calls that wait.
+  let last = Promise.resolve();
+  const ask = async (approvalId: string) => {
+    if (over.signal.aborted) return;
+    const person = await askPerson(approvalId, { caller, over: over.signal });
+    if (person === 'nobody') asked = person;
+    if (person !== undefined) interrupt.abort();
+  };
+  client.onUpdate((_, state) => {
+    if (state.status !== 'blocked-on-user') return;
+    last = last.then(() => ask(state.approvalId));
+    last.catch(() => interrupt.abort()); // It is told below.
+  });
   // A piece may end inside a character.
   const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   for await (const it of running) {
-    if (it.kind === 'state' && it.state.status === 'blocked-on-user') {
-      const person = await askPerson(it.state.approvalId, { caller, over: over.signal });
-      if (person === 'nobody') asked = person;
-      if (person !== undefined) interrupt.abort();
-    }
     if (!flags.progress) continue;
     if (it.kind === 'output') process.stderr.write(harmless(texts[it.stream].decode(it.data, { stream: true })));
     else process.stderr.write(`ringfence: ${it.state.status}\n`);
   }
+  await last;
   return asked;
 }
 

@@ -113,15 +113,35 @@ function placeOf(
 
 /** Variables that a caller sets reach its command only where every policy says so. Throws POLICY_DENIED. */
 function assertEnvironment(policy: Policy, env: Readonly<Record<string, string>>): void {
+  const refusal = refusedVariables(policy, env);
+  if (!refusal) return;
+  const { names, allowed, name } = refusal;
+  throw new ToolError('POLICY_DENIED', `policy \`${name}\` lets no caller set ${names}`, {
+    rule: 'environment',
+    suggestion: `Its \`environment\` allows: ${allowed}.`,
+  });
+}
+
+/** As `decide`, for whoever only wants to know: variables that no caller may set are refused in the same way as by a call. */
+export function decideWhole(policy: Policy, question: Question, env: Readonly<Record<string, string>> = {}): Decided {
+  const decided = decide(policy, question);
+  const refusal = refusedVariables(policy, env);
+  if (!refusal) return decided;
+  const { names, allowed, name } = refusal;
+  const reason = `No caller may set ${names}; \`environment\` allows: ${allowed}.`;
+  const by = { id: 'environment', decision: 'deny', reason, source: name } as const;
+  return { ...decided, decision: 'deny', by, rules: [by, ...decided.rules] };
+}
+
+/** What the first policy that must agree refuses of them, and says instead. */
+function refusedVariables(policy: Policy, env: Readonly<Record<string, string>>) {
   for (const { name, environment } of layersOf(policy)) {
     if (environment === undefined) continue;
     const refused = Object.keys(env).filter((it) => !environment.some((allowed) => covers(allowed, it)));
     if (refused.length === 0) continue;
-    throw new ToolError('POLICY_DENIED', `policy \`${name}\` lets no caller set ${refused.slice(0, 8).join(', ')}`, {
-      rule: 'environment',
-      suggestion: `Its \`environment\` allows: ${environment.join(', ')}.`,
-    });
+    return { name, names: refused.slice(0, 8).join(', '), allowed: environment.join(', ') || 'none' };
   }
+  return undefined;
 }
 
 const covers = (allowed: string, name: string): boolean =>

@@ -127,13 +127,15 @@ function createRuleIndex(): (call: Call) => readonly Rule[] {
   return ({ policy, toolset, name }) => {
     const rules = rulesOf(policy);
     if (rules.length === 0) return rules;
-    const tool = toolset.get(name)?.tool.name;
+    const tool = toolset.get(name)?.tool;
     // Names that are no tool's are not kept: there is no end to them.
-    if (tool === undefined) return rules.filter((rule) => covers(rule, name));
+    if (!tool) return rules.filter((rule) => covers(rule, name));
     const tools = byTool.get(policy) ?? new Map<string, readonly Rule[]>();
     byTool.set(policy, tools);
-    const about = tools.get(tool) ?? rules.filter((rule) => covers(rule, tool));
-    tools.set(tool, about);
+    // Its aliases count, as they do in rules.
+    const names = [tool.name, ...tool.aliases.map((it) => it.name)];
+    const about = tools.get(tool.name) ?? rules.filter((rule) => names.some((it) => covers(rule, it)));
+    tools.set(tool.name, about);
     return about;
   };
 }

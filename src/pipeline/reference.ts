@@ -82,9 +82,11 @@ function valueAt(result: unknown, id: string, path: string): unknown {
     });
   const keys = keysOf(path);
   if (!keys) throw unresolved();
-  const found = walk(result, keys) ?? (isRecord(result) ? walk(result.data, keys) : undefined);
-  if (found === undefined) throw unresolved();
-  return found;
+  const found = walk(result, keys);
+  if (found !== undefined) return found; // Null is a value, too.
+  const inData = isRecord(result) ? walk(result.data, keys) : undefined;
+  if (inData === undefined) throw unresolved();
+  return inData;
 }
 
 /** Undefined for what is no path: a bracket without an end, or a key such as `__proto__`, which the library refuses. */

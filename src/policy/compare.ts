@@ -42,7 +42,7 @@ const examplesOf = ({ examples }: Rule): readonly string[] => [
   ...(examples?.no_match ?? []),
 ];
 
-function factsOf({ tiers, rules, rateLimits, approvals, environment }: Policy): Map<string, string> {
+function factsOf({ tiers, rules, rateLimits, approvals, environment, toolBounds = {} }: Policy): Map<string, string> {
   const facts = new Map<string, string>();
   for (const [tier, { id: _, reason: __, source: ___, approveDestructive, network, ...said }] of Object.entries(
     tiers,
@@ -59,9 +59,15 @@ function factsOf({ tiers, rules, rateLimits, approvals, environment }: Policy): 
     const said = `${decision} ${JSON.stringify(match)}${code ? ` ${code}` : ''}`;
     facts.set(name, before === undefined ? said : `${before}, ${said}`);
   }
-  for (const { tool, per, calls, perMs } of rateLimits)
-    facts.set(`rateLimits.${tool.join(',')} per ${per}`, `${calls} in ${perMs} ms`);
+  for (const { tool, per, calls, perMs } of rateLimits) {
+    const name = `rateLimits.${tool.join(',')} per ${per}`;
+    const before = facts.get(name);
+    const said = `${calls} in ${perMs} ms`;
+    facts.set(name, before === undefined ? said : `${before}, ${said}`);
+  }
   for (const [key, value] of Object.entries(approvals)) facts.set(`approvals.${key}`, `${value}`);
-  if (environment) facts.set('environment', environment.join(', '));
+  for (const [tool, bounds] of Object.entries(toolBounds))
+    for (const [key, value] of Object.entries(bounds)) facts.set(`tools.${tool}.${key}`, `${value}`);
+  if (environment) facts.set('environment', environment.join(', ') || 'none');
   return facts;
 }

@@ -250,21 +250,22 @@ function replaces({ parent, said, widens, complain }: Composing, { rule, path }:
   return before !== undefined;
 }
 
-/** A limit for the same calls, counted the same way, stands for the parent's; another one is added. */
+/** Limits for the same calls, counted the same way, stand together for the parent's: a short span and a long one. Others are added. */
 function composeRateLimits({ parent, said, widens }: Composing): RateLimit[] {
   const keyOf = ({ tool, per }: Pick<RateLimit, 'tool' | 'per'>) => JSON.stringify([per, [...tool].sort()]);
-  const kept = new Map(parent.rateLimits.map((it) => [keyOf(it), it]));
-  for (const [index, { tool, calls, perMs, per }] of (said.data.rateLimits ?? []).entries()) {
-    const path = ['rateLimits', index];
-    const limit: RateLimit = { tool: [tool].flat(), calls, perMs, per, source: said.where.line(path) };
-    const before = kept.get(keyOf(limit));
-    if (before && (calls > before.calls || perMs < before.perMs)) {
-      const how = `${calls} in ${perMs} ms may be more than ${before.calls} in ${before.perMs} ms (${before.source})`;
-      widens([...path, 'calls'], how, 'rateLimits');
-    }
-    kept.set(keyOf(limit), limit);
+  const own = (said.data.rateLimits ?? []).map(({ tool, calls, perMs, per }, index): RateLimit => {
+    return { tool: [tool].flat(), calls, perMs, per, source: said.where.line(['rateLimits', index]) };
+  });
+  const byKey = Map.groupBy(own, keyOf);
+  for (const before of parent.rateLimits) {
+    const those = byKey.get(keyOf(before)) ?? [];
+    if (those.some(({ calls, perMs }) => calls <= before.calls && perMs >= before.perMs)) continue;
+    const [first] = those;
+    if (!first) continue;
+    const how = `${first.calls} in ${first.perMs} ms may be more than ${before.calls} in ${before.perMs} ms (${before.source})`;
+    widens(['rateLimits', own.indexOf(first), 'calls'], how, 'rateLimits');
   }
-  return [...kept.values()];
+  return [...parent.rateLimits.filter((it) => !byKey.has(keyOf(it))), ...own];
 }
 
 function composeApprovals({ parent, said, widens }: Composing): ApprovalSettings {

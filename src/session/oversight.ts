@@ -1,11 +1,10 @@
 /** What an operator sees and decides, and what a session may ask about its own permissions. */
 import type { CallRecord } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
-import { type PermissionParts, toQuestion } from '../pipeline/permission.ts';
+import { decideWhole, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import type { Turns } from '../pipeline/turns.ts';
 import { parseInput } from '../pipeline/validate.ts';
-import { decide } from '../policy/decide.ts';
 import { toDecision } from '../policy/explain.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Approval, Resolution } from '../store/approval.ts';
@@ -96,13 +95,14 @@ export class Oversight {
     if (!named) throw new RpcError('INVALID_PARAMS', `there is no tool ${name} in this session`);
     const { id: session, principal, workspace, root } = options;
     const parsed = parse(named, input);
-    await this.#turn(session, named.tool.commandOf?.(parsed as never)?.command);
+    const line = named.tool.commandOf?.(parsed as never);
+    await this.#turn(session, line?.command);
     const question = toQuestion(named.tool, parsed, {
       asker: { principal, session, workspace, root },
       parts: this.#parts.permission,
     });
     const policy = policyNow();
-    return toDecision(decide(policy, question), policy, question);
+    return toDecision(decideWhole(policy, question, line?.env), policy, question);
   }
 
   /** Nobody reads the answers of a session that has ended. */

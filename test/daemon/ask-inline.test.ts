@@ -1,5 +1,7 @@
 /** `ringfence call` on a terminal that asks its own person: a real PTY, made by script(1). */
 import { spawn, spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import type { Approval } from '../../src/store/approval.ts';
@@ -18,8 +20,12 @@ afterAll(async () => {
 
 /** A call on a terminal that has asked its question. */
 async function asked(...flags: string[]) {
+  return await askedBy('call', 'terminal_execute', 'command=true', ...flags);
+}
+
+async function askedBy(...command: string[]) {
   const { stateDir, socket, workspace } = daemon;
-  const words = [ringfence, 'call', 'terminal_execute', 'command=true', ...flags];
+  const words = [ringfence, ...command];
   const places = ['--state', stateDir, '--socket', socket, '--workspace', workspace];
   const child = spawn('script', ['-qec', [process.execPath, ...words, ...places].join(' '), '/dev/null'], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -38,6 +44,20 @@ describe.runIf(hasScript)('a call that asks on its own terminal', () => {
     const { exitCode, type } = await asked();
     type('y\r');
     expect(await exitCode).toBe(0);
+  });
+
+  test('asks about a call that its program makes, too', async () => {
+    const program = join(daemon.workspace, 'batch.json');
+    const code = 'return (await tools.terminal_execute({ command: "true" })).exitCode';
+    writeFileSync(program, JSON.stringify([{ id: 'a', tool: 'code_run', input: { code } }]));
+    for (const command of [
+      ['call', 'code_run', `"code=${code.replaceAll('"', '\\"')}"`],
+      ['batch', program],
+    ]) {
+      const { exitCode, type } = await askedBy(...command);
+      type('y\r');
+      expect(await exitCode).toBe(0);
+    }
   });
 
   test('ends with its time limit although nobody answers', async () => {
@@ -59,4 +79,18 @@ describe.runIf(hasScript)('a call that asks on its own terminal', () => {
     expect(await exitCode).toBe(130);
     expect(await operator.request('approvals.list', {})).toEqual({ approvals: [] });
   });
+});
+
+test.each(['call', 'batch'])('a program of `ringfence %s` does not wait for nobody', (verb) => {
+  const { stateDir, socket, workspace } = daemon;
+  const code = 'await tools.terminal_execute({ command: "true" })';
+  const file = join(workspace, 'batch.json');
+  writeFileSync(file, JSON.stringify([{ id: 'a', tool: 'code_run', input: { code } }]));
+  const words = verb === 'call' ? ['call', 'code_run', `code=${code}`] : ['batch', file];
+  const places = ['--state', stateDir, '--socket', socket, '--workspace', workspace];
+  const { status, stderr } = spawnSync(process.execPath, [ringfence, ...words, ...places], {
+    encoding: 'utf8',
+    timeout: 15_000,
+  });
+  expect([status, stderr]).toEqual([4, expect.stringContaining('nobody is there')]);
 });

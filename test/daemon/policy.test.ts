@@ -170,6 +170,11 @@ test('variables that no policy names are not set by callers', async () => {
   expect(await run('true', { env: { LD_PRELOAD: '/x' } })).toMatchObject({
     error: { code: 'POLICY_DENIED', rule: 'environment' },
   });
+  const input = { command: 'true', env: { LD_PRELOAD: '/x' } };
+  expect(await agent.request('policy.explain', { tool: 'terminal_execute', input })).toMatchObject({
+    decision: 'deny',
+    rules: [{ id: 'environment', reason: expect.stringContaining('LD_PRELOAD') }, {}],
+  });
 });
 
 test('calls over a rate are refused with the time to wait, and others are not', async () => {

@@ -20,6 +20,14 @@ test('a call whose input was redacted is not judged again', () => {
   expect([calls, skipped, differences.length]).toEqual([1, 1, 1]);
 });
 
+test('a variable that a policy lets no caller set is refused, as it would be by a call', () => {
+  const input = { command: 'ls', env: { FOO: '1' } };
+  const entry = { kind: 'outcome', sessionId: 's', principal: 'p', tool: 'terminal_execute', input } as AuditRecord;
+  const [old, fresh] = [policyOf([]), { ...policyOf([]), environment: ['PATH'] }];
+  const { differences } = compare([entry], { old, new: fresh }, '/home/me');
+  expect(differences).toMatchObject([{ new: 'deny', rule: 'environment' }]);
+});
+
 test('calls are judged in the workspace of their session, however long ago it began', async () => {
   using folder = new LogFolder();
   const log = folder.open();

@@ -32,9 +32,9 @@ function limiter(rateKeysMax = defaultLimits.rateKeysMax) {
   const powers = { ...systemPowers(), monotonicMs: () => clock.nowMs };
   const handler = rateLimit(powers, { ...defaultLimits, rateKeysMax })(() => Promise.resolve('ran'));
   const toolset = new Map([
-    ['web_fetch', { tool: { name: 'web_fetch' } }],
-    ['fetch_url', { tool: { name: 'web_fetch' } }],
-    ['web_search', { tool: { name: 'web_search' } }],
+    ['web_fetch', { tool: { name: 'web_fetch', aliases: [{ name: 'fetch_url' }] } }],
+    ['fetch_url', { tool: { name: 'web_fetch', aliases: [{ name: 'fetch_url' }] } }],
+    ['web_search', { tool: { name: 'web_search', aliases: [] } }],
   ]);
   const ask = ({ name = 'web_fetch', sessionId = 's', principal = 'p', policy }: Asked): true | ToolError => {
     try {
@@ -270,4 +270,13 @@ test('a pattern made to be slow is answered at once', () => {
   const startedAt = performance.now();
   for (let n = 0; n < 1000; n++) ask({ name: 'a'.repeat(128), policy });
   expect(performance.now() - startedAt).toBeLessThan(1000);
+});
+
+test('a limit that names a tool by an alias counts its calls by either name', () => {
+  const { ask } = limiter();
+  const policy = policyOf([rule({ tool: ['fetch_url'] })]);
+  const results = ['web_fetch', 'fetch_url', 'web_fetch', 'fetch_url', 'web_search'].map((name) =>
+    ask({ name, policy }),
+  );
+  expect(outcomes(results)).toEqual([true, true, false, false, true]);
 });

@@ -38,6 +38,8 @@ describe('what it stands for', () => {
     ['a number', '${a.data.files[0].size}', 3],
     ['a value under data, without data', '${a.results[0]}', 'first'],
     ['a member of the result itself', '${a.success}', true],
+    ['null', '${a.data.empty}', null],
+    ['null under data, without data', '${a.empty}', null],
   ])('%s keeps its type when it is the whole string', (_, text, value) => {
     expect(resolve({ x: text })).toEqual({ x: value });
   });
@@ -45,6 +47,7 @@ describe('what it stands for', () => {
   test.each([
     ['text', 'see ${a.data.files[0].path}!', 'see a.txt!'],
     ['a number', 'size=${a.data.files[0].size}', 'size=3'],
+    ['null', 'empty: ${a.data.empty}', 'empty: null'],
     ['JSON of anything else', 'all: ${a.data.files}', 'all: [{"path":"a.txt","size":3}]'],
     ['itself after another dollar sign', '$${a.data.x}', '${a.data.x}'],
   ])('is %s inside a longer string', (_, text, value) => {

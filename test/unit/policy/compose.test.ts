@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Decision } from '../../../src/call.ts';
+import { differences } from '../../../src/policy/compare.ts';
 import { narrow } from '../../../src/policy/compose.ts';
 import { decide } from '../../../src/policy/decide.ts';
 import { toQuestion } from '../../../src/policy/examples.ts';
@@ -63,6 +64,11 @@ environment: [PATH, "LC_*"]
     ['tools: { terminal_execute: { decision: allow } }', '1:40: tools.terminal_execute.decision', 'rules'],
     ['rateLimits: [{ tool: [b, a], calls: 11, perMs: 1000 }]', '1:37: rateLimits.0.calls', 'rateLimits'],
     ['rateLimits: [{ tool: [a, b], calls: 10, perMs: 999 }]', '1:37: rateLimits.0.calls', 'rateLimits'],
+    [
+      'rateLimits: [{ tool: [a, b], calls: 1, perMs: 10 }, { tool: [a, b], calls: 99, perMs: 9999 }]',
+      '1:37: rateLimits.0.calls',
+      'rateLimits',
+    ],
     ['approvals: { timeoutMs: 5001 }', '1:25: approvals.timeoutMs', 'approvals'],
     ['approvals: { headless: wait }', '1:24: approvals.headless', 'approvals'],
     ['approvals: { rememberMaxMs: 1001 }', '1:29: approvals.rememberMaxMs', 'approvals'],
@@ -83,6 +89,7 @@ environment: [PATH, "LC_*"]
     `tools: { disable: [other], git_commit: { decision: deny } }\n${rule('mine', 'deny')}`,
     rule('mine', 'ask', '{ tier: [read_only, write] }'),
     'rateLimits: [{ tool: [a, b], calls: 9, perMs: 1000 }, { tool: c, calls: 1, perMs: 1 }]',
+    'rateLimits: [{ tool: [a, b], calls: 2, perMs: 10 }, { tool: [a, b], calls: 10, perMs: 1000 }]',
     'approvals: { timeoutMs: 1000, headless: deny, rememberMaxMs: 0 }',
     'environment: [LC_ALL, "LC_T*", PATH]',
     'open: []',
@@ -256,4 +263,34 @@ describe('the policy of a workspace', () => {
     symlinkSync('real', join(workspace, '.ringfence'));
     expect(refusal()).not.toBe('');
   });
+});
+
+describe('limits of calls', () => {
+  const short = '{ tool: a, calls: 2, perMs: 1000 }';
+  const long = '{ tool: a, calls: 100, perMs: 3600000 }';
+  const limitsOf = ({ rateLimits }: Policy) => rateLimits.map(({ calls, perMs }) => `${calls} in ${perMs}`);
+
+  test.each([`${short}, ${long}`, `${long}, ${short}`])('of a short and of a long span both hold: %s', (said) => {
+    expect(limitsOf(parse(`rateLimits: [${said}]`)).sort()).toEqual(['100 in 3600000', '2 in 1000']);
+  });
+
+  test('a child says all of those for the same calls anew, and keeps the others', () => {
+    const parent = parse(`open: [rateLimits]\nrateLimits: [${short}, ${long}, { tool: b, calls: 7, perMs: 7 }]`);
+    expect(limitsOf(parse('rateLimits: [{ tool: a, calls: 3, perMs: 1000 }]', parent))).toEqual([
+      '7 in 7',
+      '3 in 1000',
+    ]);
+  });
+
+  test('what differs in one of two is told', () => {
+    const [old, by] = [parse(`rateLimits: [${short}, ${long}]`), parse(`rateLimits: [${long}]`)];
+    expect(differences(old, by)).toMatchObject([{ what: 'rateLimits.a per principal' }]);
+  });
+});
+
+test.each([
+  ['tools: { file_read: { timeoutMs: 5 } }', { what: 'tools.file_read.timeoutMs', old: undefined, new: '5' }],
+  ['environment: []', { what: 'environment', old: undefined, new: 'none' }],
+])('%s is told as a difference', (text, difference) => {
+  expect(differences(parse('version: 1'), parse(text))).toEqual([difference]);
 });
