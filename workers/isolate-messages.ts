@@ -15,6 +15,7 @@ export interface Asking {
   abused(error: ToolError): void;
 }
 
+const UNHANDLED_CHARS = 1000;
 /** Inputs of calls that wait, as a multiple of the largest. */
 const WAITING_INPUTS = 8;
 
@@ -40,6 +41,7 @@ export class IsolateMessages {
   #calls = 0;
   #refused = 0;
   #inputChars = 0;
+  #isClosed = false;
 
   constructor(limits: Limits, asking: Asking) {
     this.#limits = limits;
@@ -59,6 +61,13 @@ export class IsolateMessages {
   }
 
   readonly fail = (error: unknown): void => this.#end.reject(error);
+
+  /** A promise of the guest's was rejected while nothing waited for it. It may be waited for later, so that this is no end. */
+  unhandled(error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error);
+    if (!this.#isClosed)
+      this.#log('error', `rejected while nothing waited for it: ${message.slice(0, UNHANDLED_CHARS)}`);
+  }
 
   /** The one function that the isolate has of us. */
   readonly receive = (operation: unknown, a: unknown, b: unknown, c: unknown): void => {
@@ -81,6 +90,7 @@ export class IsolateMessages {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#deliver = () => {};
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();

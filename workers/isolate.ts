@@ -52,7 +52,11 @@ interface Run {
 
 async function run({ input, plugin }: Job, fresh: Fresh, { bounds, messages, cpuMs }: Run): Promise<JobResult> {
   const deliver = fresh.connect(messages.receive);
-  const tell: typeof deliver = (...words) => deliver(...words).catch(messages.fail);
+  const tell: typeof deliver = (...words) =>
+    deliver(...words).catch((error: unknown) => {
+      if (fresh.isolate.isDisposed) messages.fail(error);
+      else messages.unhandled(error);
+    });
   messages.connect((id, answer) => void tell('answer', id, answer));
   const grant: Grant = { tools: bounds.tools, resultChars: bounds.resultBytes };
   if (plugin) {

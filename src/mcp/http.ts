@@ -17,7 +17,7 @@ import type { Limits } from '../limits.ts';
 import { decodeJson } from '../protocol/json.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { Identify, Identity } from '../session/identity.ts';
-import { bearerOf, isLoopback, isOwnHost, isOwnOrigin } from '../transport/loopback.ts';
+import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from '../transport/loopback.ts';
 import type { Listener } from '../transport/transport.ts';
 import { choiceOf, type Opening, parseOpening } from './opening.ts';
 import { createServer as createMcpServer, type ServerParts } from './server.ts';
@@ -119,14 +119,13 @@ async function receive(
   response: ServerResponse,
   { port, limits, identify, budget }: Pick<HttpParts, 'limits' | 'identify' | 'budget'> & { readonly port: number },
 ): Promise<Received> {
-  const { headers, method, url = '/' } = request;
+  const { headers, method } = request;
   if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
     throw new Refusal(
       403,
       'this host or origin is not served: requests come from this machine, and from no page of another',
     );
-  const { pathname } = new URL(url, 'http://localhost');
-  if (pathname !== PATH) throw new Refusal(404, `there is nothing here; MCP is at ${PATH}`);
+  if (pathOf(request) !== PATH) throw new Refusal(404, `there is nothing here; MCP is at ${PATH}`);
   const token = bearerOf(request);
   const identity = token === undefined ? undefined : identify(token);
   if (!token || !identity)

@@ -5,6 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import { withWellFormedKeys } from './encoder.ts';
 
 export { encode } from './encoder.ts';
 
@@ -59,9 +60,6 @@ function toPlainObject(value: Fields, scalar: Scalar): Fields {
   }
   return copy ?? value;
 }
-
-const withWellFormedKeys = (value: Fields): Fields =>
-  Object.fromEntries(Object.entries(value).map(([key, member]) => [key.toWellFormed(), member]));
 
 /**
  * The one message that `bytes` are. Maps become null-prototype objects, so that `__proto__` is a key like others;

@@ -200,7 +200,11 @@ function writeArray(array: readonly unknown[], depth: number): void {
 function writeMap(map: Fields, depth: number): void {
   const keys = Object.keys(map);
   let size = keys.length;
-  for (let i = 0; i < keys.length; i++) if (map[keys[i] as string] === undefined) size -= 1;
+  for (let i = 0; i < keys.length; i++) {
+    const key = keys[i] as string;
+    if (map[key] === undefined) size -= 1;
+    if (!key.isWellFormed()) return writeMap(withWellFormedKeys(map), depth);
+  }
   open(2 * size, depth);
   writeContainer({ fixed: 0x80, type: 0xde }, size);
   for (let i = 0; i < keys.length; i++) {
@@ -211,6 +215,10 @@ function writeMap(map: Fields, depth: number): void {
     write(value, depth + 1);
   }
 }
+
+/** Names that differ in halves of surrogate pairs only are one, that of the later member: a message that has it twice is none. */
+export const withWellFormedKeys = (value: Fields): Fields =>
+  Object.fromEntries(Object.entries(value).map(([key, member]) => [key.toWellFormed(), member]));
 
 function writeContainer({ fixed, type }: { fixed: number; type: number }, size: number): void {
   reserve(5);

@@ -27,8 +27,12 @@ export function toVisible(text: string, charsMax: number): string {
 export function toBoundedJson(value: unknown, bounds: TextBounds): string | undefined {
   if (value === undefined) return undefined;
   const fits = measure(value, bounds.charsMax, bounds.depthMax) >= 0;
-  return escapeJson(JSON.stringify(fits ? value : cut(value, { left: bounds.charsMax }, bounds.depthMax)) ?? 'null');
+  const json = JSON.stringify(fits ? value : cut(value, { left: bounds.charsMax }, bounds.depthMax)) ?? 'null';
+  return escapeJson(json.includes('\\ud') ? json.replaceAll(ESCAPED, (it) => (it.length > 2 ? '\ufffd' : it)) : json);
 }
+
+/** What JSON.stringify escapes; halves of characters among it, which no message can hold: whoever reads the entry has U+FFFD. */
+const ESCAPED = /\\(?:ud[89a-f][0-9a-f]{2}|.)/g;
 
 /** How much of `left` remains after `value`; negative when it doesn't fit, or is not plain JSON. */
 function measure(value: unknown, left: number, depth: number): number {
@@ -96,5 +100,11 @@ function cutObject(value: object, budget: Budget, depth: number): object {
   return kept;
 }
 
-const cutText = (text: string, chars: number): string =>
-  text.length <= chars ? text : `${text.slice(0, chars)}[cut: ${text.length - chars} of ${text.length} characters]`;
+/** Never between the halves of a character, which would be another text once it was sent and read. */
+function cutText(text: string, chars: number): string {
+  if (text.length <= chars) return text;
+  const kept = text.slice(0, isHalfway(text, chars) ? chars - 1 : chars);
+  return `${kept}[cut: ${text.length - kept.length} of ${text.length} characters]`;
+}
+
+const isHalfway = (text: string, at: number): boolean => at > 0 && (text.codePointAt(at - 1) as number) > 0xffff;

@@ -18,3 +18,7 @@ export const isOwnOrigin = (origin: string | undefined, port: number): boolean =
 
 export const bearerOf = (request: IncomingMessage): string | undefined =>
   /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
+
+/** Of a request's target; undefined for one that is no URL (`//`): anybody can send such, before any token. */
+export const pathOf = ({ url = '/' }: IncomingMessage): string | undefined =>
+  URL.parse(url, 'http://localhost')?.pathname;

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
-import { bearerOf, isLoopback, isOwnHost, isOwnOrigin } from './loopback.ts';
+import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from './loopback.ts';
 import type { Channel, ChannelEvents, Listener } from './transport.ts';
 
 const PATH = '/v1';
@@ -79,7 +79,7 @@ const encodingOf = (socket: WebSocket) => PROTOCOLS[socket.protocol as keyof typ
 function refuse(request: IncomingMessage, port: number, { isToken }: WebSocketOptions): string | undefined {
   const { host, origin } = request.headers;
   if (!isOwnHost(host, port) || !isOwnOrigin(origin, port)) return '403 Forbidden';
-  if (new URL(request.url ?? '/', 'http://localhost').pathname !== PATH) return '404 Not Found';
+  if (pathOf(request) !== PATH) return '404 Not Found';
   const token = bearerOf(request);
   if (token !== undefined && !isToken(token)) return '401 Unauthorized';
   const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((it) => it.trim());

@@ -201,6 +201,13 @@ describe('a broken wrapper breaks its own program only', () => {
     expect(await run(code, { memoryMb: 64 })).toMatchObject({ success: false, error: { code: expected } });
   });
 
+  test('names that no message holds beside each other are one', async () => {
+    expect(await given('return { "\\ud800": 1, "\\udfff": 2 }')).toEqual({ '\ufffd': 2 });
+    const code =
+      'try { await tools.file_read({ path: "x", "\\ud800": 1, "\\udfff": 2 }) } catch (it) { return it.code }';
+    expect(await given(code)).toBe('INPUT_INVALID');
+  });
+
   test('an input of a call that no message holds is refused', async () => {
     const code = `let deep = []; for (let i = 0; i < 4e5; i++) deep = [deep];
       try { await tools.file_read({ path: deep }) } catch (error) { return error.code }`;

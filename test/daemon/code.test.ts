@@ -160,6 +160,18 @@ describe('calls of a program', () => {
     expect(await given(code)).toBe(800);
   });
 
+  test('may fail before the program waits for them; what nothing waits for is logged', async () => {
+    const code = `const [failing, other] = ['nope.txt', 'notes.txt'].map((path) => tools.file_read({ path }));
+      await new Promise((go) => setTimeout(go, 50));
+      try { await failing } catch (error) { return [error.code, (await other).lines] }`;
+    expect(await given(code)).toEqual(['NOT_FOUND', 2]);
+    const forgotten = 'tools.file_read({ path: "nope.txt" }); await new Promise((go) => setTimeout(go, 50)); return 1';
+    expect(await dataOf(run(forgotten) as never)).toEqual({
+      value: 1,
+      logs: [{ level: 'error', text: expect.stringMatching(/nothing waited for it: `nope.txt` does not exist/) }],
+    });
+  });
+
   test('are recorded under the program that made them', async () => {
     const callId = 'parent-1';
     await run('await tools.file_write({ path: "made.txt", content: "x" })', {}, { callId });

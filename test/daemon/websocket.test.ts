@@ -1,6 +1,8 @@
 /** WebSocket on loopback: who may connect, both subprotocols, a payload that is too large. */
 import { readFileSync } from 'node:fs';
+import { createConnection } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { defaultLimits } from '../../src/limits.ts';
@@ -114,6 +116,15 @@ describe('the upgrade is refused', () => {
   test('on another path, and for another subprotocol', async () => {
     expect(await open('ringfence.v1.json', bearer(daemon.token('agent')), url.replace('/v1', '/v2'))).toBe(404);
     expect(await open('other', bearer(daemon.token('agent')))).toBe(400);
+  });
+
+  test.each(['//', 'http://[', '///x'])('to a target that is no URL (%s), by whoever has no token', async (target) => {
+    const { host, hostname, port } = new URL(url);
+    const socket = createConnection(Number(port), hostname);
+    const answered = text(socket);
+    socket.write(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
+    expect(await answered).toMatch(/^HTTP\/1.1 404 /);
+    expect(daemon.process.exitCode).toBeNull();
   });
 });
 

@@ -283,6 +283,7 @@ describe('encode', () => {
     ['an integer over 2^53 is a float', 2 ** 60, 'cb 43b0000000000000'],
     ['half a surrogate pair is U+FFFD', 'a\ud800b', 'a5 61 efbfbd 62'],
     ['half a surrogate pair in a key is U+FFFD', { '\udc00': 1 }, '81 a3 efbfbd 01'],
+    ['keys that are one then are the later member', { '\udc00': 1, a: 2, '\ud800': 3 }, '82 a3 efbfbd 03 a1 61 02'],
     ['a Buffer is bin', Buffer.from([1, 2]), 'c4 02 0102'],
     ['a Uint8Array inside a larger one is its own bytes', new Uint8Array([9, 1, 2, 9]).subarray(1, 3), 'c4 02 0102'],
     ['a map without a prototype', Object.assign(Object.create(null), { a: 1 }), '81 a161 01'],

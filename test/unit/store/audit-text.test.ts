@@ -10,12 +10,16 @@ const nasty = fc.string({
   unit: fc.constantFrom('a', '\\', '"', '\u001b', '\n', '\u009b', '\u202e', '\u2066', '\u2028', '\ud800', '€', 'u001b'),
 });
 
+/** As whoever reads it over a connection has it. */
+const wellFormed = (value: Record<string, string>) =>
+  Object.fromEntries(Object.entries(value).map(([key, it]) => [key.toWellFormed(), it.toWellFormed()]));
+
 test('no control character or bidi override is left in what is stored, and JSON still says the same', () => {
   fc.assert(
     fc.property(fc.dictionary(nasty, nasty), (value) => {
       const json = toBoundedJson(value, { charsMax: 10_000, depthMax: 4 }) as string;
       expect(json).not.toMatch(UNSAFE);
-      expect(parseJson(json)).toEqual(parseJson(JSON.stringify(value)));
+      expect(parseJson(json)).toEqual(wellFormed(value));
       expect(escapeJson(json)).toBe(json);
     }),
   );
@@ -65,6 +69,18 @@ test('what is cut says how much of it, and leaves room for what stands after it'
   expect(JSON.parse(toBoundedJson(many, bounds) as string)['[cut]']).toMatch(/^\d+ of 1000 keys$/);
   expect(toBoundedJson([[[[[[1]]]]]], bounds)).toContain('[cut: nested too deep]');
   expect(toBoundedJson({ a: Buffer.alloc(7) }, bounds)).toBe('{"a":"[7 bytes]"}');
+});
+
+test('what is stored holds no half of a character, wherever it was cut', () => {
+  for (const before of ['', 'a', '\\', '\\ud83d']) {
+    const text = `${before}${'😀'.repeat(500)}`;
+    for (const value of [text, { [text]: 1 }, { content: text, path: 'a' }, `${before}\ud83d`]) {
+      const json = toBoundedJson(value, bounds) as string;
+      expect(JSON.stringify(parseJson(json)), json).toBe(json);
+      expect(JSON.stringify(parseJson(json)).toWellFormed()).toBe(json);
+      expect(json).not.toMatch(/(?<!\\)(\\\\)*\\ud/);
+    }
+  }
 });
 
 test('a thing that holds itself is cut, not followed', () => {
