@@ -21,7 +21,7 @@ import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
 import { createProgramResolver } from './policy/programs.ts';
 import type { Policy } from './policy/schema.ts';
-import { createPolicySource, type PolicySourceOptions } from './policy/watch.ts';
+import { createPolicySource, type PolicySource, type PolicySourceOptions, type Reloaded } from './policy/watch.ts';
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
 import { Providers } from './providers/providers.ts';
@@ -83,7 +83,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
   const told = { policyChanged() {} };
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told, workspaces })));
-  const policies = createPolicies(config, { base: () => source.current, workspaces });
+  const policies = createPolicies(config, { base: () => source.current, workspaces, powers });
   const reading = readIdentity(places, limits, powers);
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const { confinement } = sandbox;
@@ -99,7 +99,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   };
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
   const turns = new Turns(limits, powers);
-  const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: () => source.reload() });
+  const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: reloadOf(source, policies) });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
     ...{ ...records, ...ran, upstreams: providers, limits, powers, permission, turns, cache },
@@ -203,16 +203,23 @@ async function hostStatus(
 
 function createPolicies(
   { limits, places }: Config,
-  { base, workspaces }: { base: () => Policy; workspaces: Workspaces },
+  { base, workspaces, powers }: { base: () => Policy; workspaces: Workspaces; powers: Powers },
 ): Policies {
   return new Policies({
     base,
     builtIn: BUILT_IN,
     ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
+    onRefused: (reason) => powers.log.warn({ reason }, 'what a session was given stays in force'),
     home: places.home,
   });
 }
+
+/** The daemon's own policy, and what narrows it for sessions. */
+const reloadOf = (source: PolicySource, policies: Policies) => (): Reloaded => {
+  policies.reread();
+  return source.reload();
+};
 
 interface ProviderParts {
   readonly powers: Powers;

@@ -83,6 +83,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     ...{ base: () => policy, builtIn: BUILT_IN, home: facts.home },
     ofPrincipal: () => policy,
     ofProject: () => [],
+    onRefused: () => {},
   });
   const viewOf: Policies['viewOf'] = (call) => policies.viewOf(call);
   // Room for one result, and callers who ask for two in turn: always a miss, always kept.

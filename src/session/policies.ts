@@ -15,6 +15,8 @@ export interface PoliciesOptions {
   ofPrincipal(nameOrPath: string): Policy;
   /** Of the folders from the daemon's workspace down to the session's; throws an Error that says file, line and column. */
   ofProject(workspace: string): readonly Policy[];
+  /** Files of a session that is there are not right any more: those of before stay in force for it. */
+  onRefused(message: string): void;
   readonly home: string;
 }
 
@@ -34,6 +36,7 @@ export class Policies {
   readonly #options: PoliciesOptions;
   /** By the policy's own identity: a policy is never changed, only replaced. */
   readonly #views = new WeakMap<Policy, Map<string, PathView>>();
+  #readings = 0;
 
   constructor(options: PoliciesOptions) {
     this.#options = options;
@@ -43,21 +46,41 @@ export class Policies {
     return this.#options.base();
   }
 
+  /** Has the files of principals and workspaces be read again, for each session when it is asked about next. */
+  reread(): void {
+    this.#readings += 1;
+  }
+
   /** What is in force for a session from now on, following the daemon's own. Throws RpcError. */
-  of({ workspace, principal, hello }: Narrowing): () => Policy {
-    const own = principal === undefined ? [] : [this.#read(() => this.#options.ofPrincipal(principal))];
-    const asked = hello === undefined ? [] : [this.#named(hello)];
-    const narrowing = [...own, ...asked, ...this.#read(() => this.#options.ofProject(workspace))];
+  of(of: Narrowing): () => Policy {
+    let narrowing = this.#narrowing(of);
+    let reading = this.#readings;
     let from: Policy | undefined;
     let policy: Policy;
     return () => {
       const base = this.#options.base();
-      if (from !== base) {
-        from = base;
-        policy = narrowing.reduce((whole, by) => narrow(whole, by), base);
-      }
+      if (from === base && reading === this.#readings) return policy;
+      if (reading !== this.#readings) narrowing = this.#narrowingAgain(of) ?? narrowing;
+      reading = this.#readings;
+      from = base;
+      policy = narrowing.reduce((whole, by) => narrow(whole, by), base);
       return policy;
     };
+  }
+
+  #narrowing({ workspace, principal, hello }: Narrowing): Policy[] {
+    const own = principal === undefined ? [] : [this.#read(() => this.#options.ofPrincipal(principal))];
+    const asked = hello === undefined ? [] : [this.#named(hello)];
+    return [...own, ...asked, ...this.#read(() => this.#options.ofProject(workspace))];
+  }
+
+  #narrowingAgain(of: Narrowing): Policy[] | undefined {
+    try {
+      return this.#narrowing(of);
+    } catch (error) {
+      this.#options.onRefused((error as Error).message);
+      return undefined;
+    }
   }
 
   /** The rules on paths that hosts and sandboxes of this call are held to. */

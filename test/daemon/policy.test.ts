@@ -114,6 +114,16 @@ describe('who is under which policy', () => {
     writeFileSync(file, 'rules: [{ id: mine, match: { tool: "*" }, decision: allow, reason: r }]\n');
     const refused = await daemon.connect({ workspace: at('project') }).catch((error: RemoteError) => error);
     expect(refused).toMatchObject({ message: expect.stringMatching(/policy\.yaml:1:\d+/) });
+    // Who is there keeps what it was given, until it is right again.
+    for (const [text, success] of [
+      [undefined, false],
+      ['rules: []\n', true],
+      ['tiers: { execute: { decision: deny } }\n', false],
+    ] as const) {
+      if (text !== undefined) writeFileSync(file, text);
+      expect(await operator.request('policy.reload', {})).toMatchObject({ ok: true });
+      expect(await run('true', {}, narrow)).toMatchObject({ success });
+    }
     rmSync(at('project'), { recursive: true });
   });
 });
