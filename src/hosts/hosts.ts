@@ -337,7 +337,8 @@ export class Hosts implements AsyncDisposable {
   #makeRoom(): void {
     const live = [...this.#slots.values()].filter(({ host }) => host?.alive);
     if (live.length + this.#leaving.size < this.#options.limits.hostsMax) return;
-    const idle = live.filter(({ host }) => host?.jobs === 0 && host.kept === 0);
+    // One that starts, or is about to be sent a job, has none yet: its calls would be told that it died under them.
+    const idle = live.filter(({ host, runs }) => runs === 0 && host?.jobs === 0 && host.kept === 0);
     const idlest = idle.sort((a, b) => (a.host?.idleSince ?? 0) - (b.host?.idleSince ?? 0))[0];
     if (!idlest)
       throw new ToolError('QUEUE_FULL', `all ${live.length} tier hosts are busy`, { details: { retryAfterMs: 1000 } });
