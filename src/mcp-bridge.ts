@@ -63,7 +63,7 @@ async function findDaemon(flags: Flags, env: Environment): Promise<Socket | unde
 
 /** Starts a daemon for the folder that the client works in, unless another bridge is about to. */
 async function startDaemon(flags: Flags, env: Environment, folder: string): Promise<Socket> {
-  const [{ startDaemon: start }, { findPlaces }] = await Promise.all([
+  const [{ startDaemon: start, isStartedByAnother }, { findPlaces }] = await Promise.all([
     import('./cli/connect.ts'),
     import('./places.ts'),
   ]);
@@ -78,7 +78,7 @@ async function startDaemon(flags: Flags, env: Environment, folder: string): Prom
   for (let tries = 0; tries < START_TRIES; tries++) {
     const socket = await findDaemon(flags, whole);
     if (socket) return socket;
-    if (failed && !/another daemon|already listens/.test(failed.message)) break;
+    if (failed && !isStartedByAnother(failed)) break;
     await wait(START_TRY_MS);
   }
   throw failed ?? new Error('the daemon that was started does not answer');

@@ -55,18 +55,26 @@ export class TerminalSet {
   /** Those of one session. */
   of({ session, keptMax }: Keeper, asking: Asking): Terminals {
     const find = (id: string) => this.#find(id, session, asking);
+    /** The one of this very call. */
+    let opened: string | undefined;
     return {
       open: async (command, { command: text, ...size }) => {
         this.#assertRoom(session, keptMax);
         const request = { ...(command as unknown as CommandRequest), size };
-        return this.#open(request, { session, command: text, ...asking });
+        opened = await this.#open(request, { session, command: text, ...asking });
+        return opened;
       },
       state: async (id, { until, waitMs, afterSeq }) => {
         const it = await find(id);
         const { signal } = asking;
-        await it.terminal.settle({ waitMs, signal, ...(until === 'output' && { afterSeq }) });
-        // What came to be hidden while it waited is looked at once more: output may hold it.
-        return this.#stateOf(await find(it.id), afterSeq);
+        try {
+          await it.terminal.settle({ waitMs, signal, ...(until === 'output' && { afterSeq }) });
+          // What came to be hidden while it waited is looked at once more: output may hold it.
+          return await this.#stateOf(await find(it.id), afterSeq);
+        } finally {
+          // Whoever asked for it is not told its name any more.
+          if (signal.aborted && it.id === opened) await this.#end(it);
+        }
       },
       write: async (id, data) => {
         const { terminal } = await find(id);

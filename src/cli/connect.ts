@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { type Client, createClient } from '../client.ts';
 import { type Environment, findPlaces, makeStateDir, type Places, readEndpoint } from '../places.ts';
 import { entry } from '../runtime.ts';
@@ -22,6 +23,13 @@ export interface Caller {
   readonly role?: 'operator';
 }
 
+/** Another call may be starting the daemon at the same time. */
+const START_TRIES = 200;
+const START_TRY_MS = 50;
+
+/** Whether a daemon did not start because there is one, or will be at once. */
+export const isStartedByAnother = ({ message }: Error): boolean => /another daemon|already listens/.test(message);
+
 /** A client of the running daemon, or of one started now. Throws CliError UNREACHABLE. */
 export async function connect({ flags, env, cwd, role }: Caller): Promise<Client> {
   const places = placesOf(flags, env);
@@ -39,9 +47,21 @@ export async function connect({ flags, env, cwd, role }: Caller): Promise<Client
     if (!flags.autostart)
       throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${places.socket}; start one with: ringfence serve`);
   }
-  const { pid } = await startDaemon(places, ['--workspace', workspace ?? cwd], { env, cwd });
-  say(`started a daemon (pid ${pid}, socket ${places.socket}); \`ringfence stop\` ends it`);
-  return createClient(options);
+  const failed = await startDaemon(places, ['--workspace', workspace ?? cwd], { env, cwd }).then(
+    ({ pid }) => say(`started a daemon (pid ${pid}, socket ${places.socket}); \`ringfence stop\` ends it`),
+    (error: Error) => error,
+  );
+  if (!failed) return createClient(options);
+  if (!isStartedByAnother(failed)) throw failed;
+  for (let tries = 0; tries < START_TRIES; tries++) {
+    try {
+      return await createClient(options);
+    } catch (error) {
+      if (!isAbsent(error)) throw error;
+    }
+    await wait(START_TRY_MS);
+  }
+  throw failed;
 }
 
 /** By convention, or where the daemon of this state directory says that it is: it may have been started with another environment. */

@@ -333,11 +333,11 @@ export class Hosts implements AsyncDisposable {
     };
   }
 
-  /** Ends the host that has been idle longest, so that many workspaces and policies can't fill the machine. */
+  /** Ends the host that has been idle longest, and that no call waits for, so that many workspaces and policies can't fill the machine. */
   #makeRoom(): void {
     const live = [...this.#slots.values()].filter(({ host }) => host?.alive);
     if (live.length + this.#leaving.size < this.#options.limits.hostsMax) return;
-    const idle = live.filter(({ host }) => host?.jobs === 0 && host.kept === 0);
+    const idle = live.filter(({ host, runs }) => runs === 0 && host?.jobs === 0 && host.kept === 0);
     const idlest = idle.sort((a, b) => (a.host?.idleSince ?? 0) - (b.host?.idleSince ?? 0))[0];
     if (!idlest)
       throw new ToolError('QUEUE_FULL', `all ${live.length} tier hosts are busy`, { details: { retryAfterMs: 1000 } });

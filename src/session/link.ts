@@ -65,8 +65,15 @@ export function subscribe(
     if (topics.includes(topic) && (role === 'operator' || topic === 'policy' || sessionId === id))
       outbox.notify(method, { ...params, seq });
   };
-  subscriptions.push({ topics: new Set(topics), ...events.listen(tell) });
+  // What comes before all of that was told waits behind it, so that numbers only grow.
+  let waiting: Event[] | undefined = afterSeq === undefined ? [] : events.after(afterSeq);
+  const hear = (event: Event) => void (waiting ? waiting.push(event) : tell(event));
+  subscriptions.push({ topics: new Set(topics), ...events.listen(hear) });
   // After the answer, so that nothing of a subscription comes before its number.
-  if (afterSeq !== undefined) for (const event of events.after(afterSeq)) powers.after(0, () => tell(event));
+  powers.after(0, () => {
+    const missed = waiting ?? [];
+    waiting = undefined;
+    for (const event of missed) tell(event);
+  });
   return { subscription: subscriptions.length, seq: events.seq };
 }

@@ -65,6 +65,14 @@ describe('without a daemon', () => {
     expect((await cli(['stop'])).code).toBe(3);
   });
 
+  test('of calls that come at once one starts it, and all are answered', async () => {
+    const runs = await Promise.all(Array.from({ length: 5 }, () => cli(['call', 'file_read', 'path=a.txt', '--json'])));
+    expect(runs.map(({ code, stderr }) => (code === 0 ? 0 : stderr))).toEqual([0, 0, 0, 0, 0]);
+    expect(runs.filter(({ stderr }) => stderr.includes('started a daemon'))).toHaveLength(1);
+    expect((await cli(['stop'])).code).toBe(0);
+    await until(() => processesWith(state).length === 0);
+  }, 60_000);
+
   test('call starts one for this user, and says so on stderr only', async () => {
     const { code, stdout, stderr } = await cli(['call', 'file_list', '--json']);
     expect(stderr).toMatch(/started a daemon \(pid \d+/);

@@ -362,3 +362,21 @@ test('descriptors of terminals reach no other program of the host', async () => 
   expect(links.filter((it) => /ptmx|pts\/0$/.test(it))).toEqual([]);
   await close(client, second);
 });
+
+test('one that is opened by a call that is late, or cancelled, goes with it: nobody was told its name', async () => {
+  await using daemon = await startDaemon();
+  await using client = await daemon.connect();
+  const input = { action: 'open', command: 'sleep 4321', waitMs: 10_000 } as const;
+  // More often than a session may have terminals.
+  for (let i = 0; i < 6; i++) {
+    const late = await client.call('terminal_interactive', input, { timeoutMs: 1_000 });
+    expect(late).toMatchObject({ success: false, error: { code: 'TIMEOUT' } });
+  }
+  const cancel = new AbortController();
+  const call = client.call('terminal_interactive', input, { signal: cancel.signal });
+  await until(() => processesWith('sleep 4321').length > 0);
+  cancel.abort();
+  expect(await call).toMatchObject({ success: false, error: { code: 'CANCELLED' } });
+  await until(() => processesWith('sleep 4321').length === 0);
+  expect(await ask(client, { action: 'list' })).toMatchObject({ terminals: [] });
+}, 60_000);

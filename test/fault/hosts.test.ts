@@ -1,5 +1,5 @@
 /** Tier hosts and the daemon are killed; whoever is not in it does not notice. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { statOf } from '../../src/sandbox/proc.ts';
@@ -141,3 +141,25 @@ test('a second daemon with the same state directory is refused, and the first go
   await using client = await daemon.connect();
   expect(await client.call('file_list', {})).toMatchObject({ success: true });
 });
+
+test('more places at work than there may be hosts are told to come later, and none that its host died under it', async () => {
+  daemon = await startDaemon({ limits: { hostsMax: 2 } });
+  const folders = Array.from({ length: 6 }, (_, i) => join(daemon.workspace, `p${i}`));
+  for (const it of folders) mkdirSync(it);
+  const clients = await Promise.all(folders.map((workspace) => daemon.connect({ workspace })));
+  const ends = await Promise.all(
+    clients.flatMap((client, i) =>
+      ['a', 'b', 'c'].map(async (path) => {
+        const tool = i % 2 === 0 ? 'file_write' : 'terminal_execute';
+        const input = i % 2 === 0 ? { path, content: '' } : { command: `: > ${path}` };
+        const result = await client.call(tool, input);
+        return result.success ? 'ok' : result.error.code;
+      }),
+    ),
+  );
+  expect([...new Set(ends)].sort()).toEqual(['QUEUE_FULL', 'ok']);
+  // And room is made for whoever comes when they are done.
+  for (const client of clients)
+    expect(await client.call('file_write', { path: 'd', content: '' })).toMatchObject({ success: true });
+  for (const it of clients) await it[Symbol.asyncDispose]();
+}, 60_000);
