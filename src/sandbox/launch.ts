@@ -5,6 +5,7 @@ import type { Limits } from '../limits.ts';
 import { findProgram } from './bubblewrap.ts';
 import type { HostGroup } from './cgroup.ts';
 import { boundsPidsByNamespace } from './kernel.ts';
+import { openFilesAllowed } from './proc.ts';
 
 /** How the processes of one workspace are started. */
 export interface Launch {
@@ -74,7 +75,9 @@ export function toLaunch(
 /** Prefix that bounds what bubblewrap can't: open files, core dumps, locked memory; inherited by all that a host starts. */
 export function rlimits({ openFilesMax }: Limits): string[] {
   const prlimit = findProgram('prlimit');
-  const bounds = [`--nofile=${openFilesMax}:${openFilesMax}`, '--core=0:0', '--memlock=65536:65536'];
+  // Where the person allows the daemon fewer, nobody may raise that.
+  const files = Math.min(openFilesMax, openFilesAllowed());
+  const bounds = [`--nofile=${files}:${files}`, '--core=0:0', '--memlock=65536:65536'];
   return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
 }
 

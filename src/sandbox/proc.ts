@@ -54,6 +54,12 @@ export function sharedMemoryOf(pid: number): number {
   return Number(kibibytes ?? 0) * 1024;
 }
 
+/** How many descriptors this process, and what it starts, may have. */
+export function openFilesAllowed(): number {
+  const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(textOf('/proc/self/limits') ?? '')?.[1];
+  return hard === undefined ? Infinity : Number(hard);
+}
+
 /** The oldest child of a process, which must have one thread; undefined when it has none. */
 export function firstChildOf(pid: number): number | undefined {
   const first = (textOf(`/proc/${pid}/task/${pid}/children`) ?? '').split(' ')[0];

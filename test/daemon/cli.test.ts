@@ -95,6 +95,14 @@ describe('without a daemon', () => {
     }
   });
 
+  test('where the person allows few open files, hosts run with those', async () => {
+    const call = `ulimit -n 256; exec ${process.execPath} ${ringfence} call file_read path=a.txt`;
+    const { status, stdout } = spawnSync('bash', ['-c', call], { cwd: workspace, env, encoding: 'utf8' });
+    expect([status, stdout]).toEqual([0, 'one\ntwo\n']);
+    expect((await cli(['stop'])).code).toBe(0);
+    await until(() => processesWith(state).length === 0);
+  });
+
   test('a folder that was removed under the shell is told of as that', async () => {
     const gone = join(home, 'gone');
     mkdirSync(gone);
