@@ -23,9 +23,11 @@ export interface Caller {
   readonly role?: 'operator';
 }
 
-/** Another call may be starting the daemon at the same time. */
-const START_TRIES = 200;
-const START_TRY_MS = 50;
+/** Another call may be starting the daemon at the same time, and one that stops lets nobody in any more, for its grace. */
+const TRIES = 200;
+const TRY_MS = 50;
+/** After so many that found none there is none that another one starts. */
+const TRIES_BETWEEN_STARTS = 20;
 
 /** Whether a daemon did not start because there is one, or will be at once. */
 export const isStartedByAnother = ({ message }: Error): boolean => /another daemon|already listens/.test(message);
@@ -40,29 +42,41 @@ export async function connect({ flags, env, cwd, role }: Caller): Promise<Client
     ...(role === undefined ? { workspace: workspace ?? cwd } : { role, token: operatorToken(places) }),
     ...(role !== undefined && workspace !== undefined && { workspace }),
   };
-  try {
-    return await createClient(options);
-  } catch (error) {
-    if (!isAbsent(error)) throw error;
-    if (!flags.autostart)
-      throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${places.socket}; start one with: ringfence serve`);
-  }
-  const failed = await startDaemon(places, ['--workspace', workspace ?? cwd], { env, cwd }).then(
-    ({ pid }) => say(`started a daemon (pid ${pid}, socket ${places.socket}); \`ringfence stop\` ends it`),
-    (error: Error) => error,
-  );
-  if (!failed) return createClient(options);
-  if (!isStartedByAnother(failed)) throw failed;
-  for (let tries = 0; tries < START_TRIES; tries++) {
+  let startAgainAt = 0;
+  let failed: unknown;
+  for (let tries = 0; tries < TRIES; tries++) {
     try {
       return await createClient(options);
     } catch (error) {
-      if (!isAbsent(error)) throw error;
+      if (!isAbsent(error) && !isStopping(error)) throw error;
+      failed ??= error;
+      if (isAbsent(error) && !flags.autostart)
+        throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${places.socket}; start one with: ringfence serve`);
+      if (isAbsent(error) && tries >= startAgainAt) {
+        failed = await begin(places, ['--workspace', workspace ?? cwd], { env, cwd });
+        startAgainAt = tries + TRIES_BETWEEN_STARTS;
+        if (failed === undefined) continue;
+      }
     }
-    await wait(START_TRY_MS);
+    await wait(TRY_MS);
   }
   throw failed;
 }
+
+/** Starts one, and says so; gives the error where another one is there, or about to be. Throws CliError. */
+async function begin(places: Places, args: string[], from: { env: Environment; cwd: string }): Promise<unknown> {
+  try {
+    const { pid } = await startDaemon(places, args, from);
+    say(`started a daemon (pid ${pid}, socket ${places.socket}); \`ringfence stop\` ends it`);
+    return undefined;
+  } catch (error) {
+    if (!isStartedByAnother(error as Error)) throw error;
+    return error;
+  }
+}
+
+/** Whether a daemon was there, and lets nobody in any more. */
+export const isStopping = (error: unknown): boolean => (error as Error).message === 'the connection was closed';
 
 /** By convention, or where the daemon of this state directory says that it is: it may have been started with another environment. */
 function placesOf(flags: ConnectFlags, env: Environment): Places {

@@ -95,6 +95,24 @@ describe('without a daemon', () => {
     }
   });
 
+  test.each([
+    ['who wants it to stop waits for that', ['stop'], ''],
+    ['a call waits for the next one', ['call', 'file_read', 'path=a.txt', 'maxLines=1'], 'one\n'],
+  ])('while one stops, %s', async (_, args, output) => {
+    const began = join(workspace, 'began');
+    expect((await cli(['serve', '--detach', '--workspace', workspace, '--policy', policy])).code).toBe(0);
+    // What runs when it is asked to stop may end, within its grace.
+    const running = cli(['call', 'terminal_execute', 'command=touch began; sleep 1.5']);
+    await until(() => existsSync(began));
+    const first = cli(['stop']);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(await cli(args)).toMatchObject({ code: 0, stdout: output });
+    expect([(await first).code, (await running).code]).toEqual([0, 0]);
+    await cli(['stop']);
+    await until(() => processesWith(state).length === 0);
+    rmSync(began);
+  });
+
   test('where the person allows few open files, hosts run with those', async () => {
     const call = `ulimit -n 256; exec ${process.execPath} ${ringfence} call file_read path=a.txt`;
     const { status, stdout } = spawnSync('bash', ['-c', call], { cwd: workspace, env, encoding: 'utf8' });
