@@ -12,7 +12,10 @@ export interface Place {
 
 /** The text with `entry` at its place, without it where that is undefined. Throws CliError for a text that is not of its format. */
 export function withEntry(text: string, { format, path }: Place, entry: object | undefined): string {
-  return format === 'json' ? inJson(text, path, entry) : inToml(text, path, entry);
+  // Editors on Windows begin files with one.
+  const mark = text.startsWith('\ufeff') ? '\ufeff' : '';
+  const body = text.slice(mark.length);
+  return mark + (format === 'json' ? inJson(body, path, entry) : inToml(body, path, entry));
 }
 
 function inJson(text: string, path: Place['path'], entry: object | undefined): string {

@@ -7,6 +7,15 @@ const toml = { format: 'toml', path: ['mcp_servers', 'ringfence'] } as const;
 const json = { format: 'json', path: ['mcpServers', 'ringfence'] } as const;
 const entry = { command: 'ringfence', args: ['mcp'] };
 
+test.each([
+  [json, '{"a":1}\n'],
+  [toml, 'a = 1\n'],
+])('a byte order mark stays where it is, in %j', (place, text) => {
+  const edited = withEntry(`\ufeff${text}`, place, entry);
+  expect(edited).toBe(`\ufeff${withEntry(text, place, entry)}`);
+  expect(withEntry(`\ufeff${text}`, place, undefined)).toBe(`\ufeff${text}`);
+});
+
 describe('JSON', () => {
   test('comments, order, indentation and a trailing comma stay, and so does what a person added to the entry', () => {
     const text =
