@@ -44,9 +44,10 @@ function wordsOf(thrown: unknown, stringify: typeof JSON.stringify): string {
     if ((typeof thrown === 'object' && thrown !== null) || typeof thrown === 'function') {
       const it = thrown as { name?: unknown; message?: unknown; stack?: unknown; code?: unknown };
       if (it.name !== undefined) name = textOf(it.name);
-      message = textOf(it.message ?? stringify(thrown) ?? '');
+      message = textOf(it.message ?? '');
       stack = textOf(it.stack ?? '');
       if (typeof it.code === 'string') code = textOf(it.code);
+      if (it.message === undefined) message = textOf(stringify(thrown) ?? '');
     } else message = textOf(thrown);
   } catch {
     // What it tells of itself is its own doing.

@@ -60,7 +60,7 @@ export async function connect({ flags, env, cwd, role }: Caller): Promise<Client
     }
     await wait(TRY_MS);
   }
-  throw failed;
+  throw failed ?? new CliError(EXIT.UNREACHABLE, `the daemon at ${places.socket} does not answer`);
 }
 
 /** Starts one, and says so; gives the error where another one is there, or about to be. Throws CliError. */

@@ -120,30 +120,33 @@ function judgePolicy({ policy, limits }: Config): Finding {
 
 /** Who else could read or write what the daemon keeps, and whether there is room for it. */
 function judgeState({ stateDir, socket }: Places, { auditBytesMax }: Limits): Finding[] {
-  const findings = [judgeOwner('state', stateDir), judgeOwner('socket', socket)];
+  const findings = [unwritable(stateDir) ?? judgeOwner('state', stateDir), judgeOwner('socket', socket)];
   if (!existsSync(stateDir)) return findings;
   const { bavail, bsize } = statfsSync(stateDir);
   const free = bavail * bsize;
   const found = `${Math.round(free / 2 ** 20)} MiB free at ${stateDir}`;
   const fix = `Make room: the audit log alone may take ${Math.round(auditBytesMax / 2 ** 20)} MiB.`;
   const status = free < DISK_NEEDED_BYTES ? 'problem' : 'warning';
-  return [
-    ...findings,
-    ...judgeWritable(stateDir),
-    free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found },
-  ];
+  return [...findings, free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found }];
 }
 
 /** What a daemon's databases take before the first call. */
 const DISK_NEEDED_BYTES = 4 * 1024 * 1024;
 
-function judgeWritable(path: string): Finding[] {
+/** Undefined for a directory that can be written, and for one that is not there yet. */
+function unwritable(path: string): Finding | undefined {
   try {
     accessSync(path, constants.W_OK);
-    return [];
+    return undefined;
   } catch (error) {
-    const found = `${path} can't be written (${(error as NodeJS.ErrnoException).code})`;
-    return [{ id: 'state', status: 'problem', found, fix: 'Give another one: --state.' }];
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return undefined;
+    return {
+      id: 'state',
+      status: 'problem',
+      found: `${path} can't be written (${code})`,
+      fix: 'Give another one: --state.',
+    };
   }
 }
 

@@ -1,7 +1,7 @@
 /** A session and what it tells to whoever is connected to it, if anybody is. */
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import type { Timer } from '../powers.ts';
 import type { Params, Topic } from '../protocol/messages.ts';
 import type { Event, Events } from './events.ts';
 import type { Outbox } from './outbox.ts';
@@ -46,14 +46,13 @@ export interface Link {
 export interface SubscribeParts {
   readonly events: Events;
   readonly limits: Limits;
-  readonly powers: Powers;
 }
 
 /** Answers events.subscribe. Throws FORBIDDEN for topics that are not an agent's, OVERLOADED. */
 export function subscribe(
   { session, outbox, subscriptions }: Link,
   { topics, afterSeq }: Params<'events.subscribe'>,
-  { events, limits, powers }: SubscribeParts,
+  { events, limits }: SubscribeParts,
 ): object {
   const { role, id } = session.options;
   const restricted: Topic[] = ['audit', 'approvals'];
@@ -69,8 +68,9 @@ export function subscribe(
   let waiting: Event[] | undefined = afterSeq === undefined ? [] : events.after(afterSeq);
   const hear = (event: Event) => void (waiting ? waiting.push(event) : tell(event));
   subscriptions.push({ topics: new Set(topics), ...events.listen(hear) });
-  // After the answer, so that nothing of a subscription comes before its number.
-  powers.after(0, () => {
+  // After the answer, so that nothing of a subscription comes before its number; and before a next request is read, whose
+  // result its own updates would else come behind.
+  setImmediate(() => {
     const missed = waiting ?? [];
     waiting = undefined;
     for (const event of missed) tell(event);

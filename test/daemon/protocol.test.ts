@@ -313,6 +313,17 @@ test('status tells of hosts, calls and listeners', async () => {
   });
 });
 
+test('who has just subscribed hears of a call before its result', async () => {
+  for (let i = 0; i < 30; i++) {
+    await using fresh = await daemon.connect();
+    const heard: string[] = [];
+    fresh.onUpdate((_, { status }) => heard.push(status));
+    await fresh.request('events.subscribe', { topics: ['calls'] });
+    await dataOf(fresh.call('file_list', { path: '.' }));
+    expect(heard.at(-1)).toBe('done');
+  }
+});
+
 test('the socket is its owner’s alone', () => {
   expect(statSync(daemon.socket).mode & 0o777).toBe(0o600);
   expect(statSync(dirname(daemon.socket)).mode & 0o777).toBe(0o700);

@@ -19,7 +19,7 @@ test.each([
   } as unknown as Link;
   for (let i = 0; i < 3; i++) happen();
   const powers = systemPowers();
-  const parts = { events, limits: defaultLimits, powers };
+  const parts = { events, limits: defaultLimits };
   expect(subscribe(link, { topics: ['calls'], ...(afterSeq !== undefined && { afterSeq }) }, parts)).toMatchObject({
     seq: 3,
   });
