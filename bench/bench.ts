@@ -63,7 +63,12 @@ const POLICY = [
 ].join('\n');
 
 /** Room for a thousand connections that say nothing for long. */
-const LIMITS = { connectionsMax: 1100, helloTimeoutMs: 600_000 };
+const LIMITS = {
+  connectionsMax: 1100,
+  principalConnectionShare: 1,
+  connectionsBeforeHelloMax: 1100,
+  helloTimeoutMs: 600_000,
+};
 
 /** One run of a bench. */
 export class Context {

@@ -71,7 +71,7 @@ const CALLS: ((client: Client, n: number) => Promise<unknown>)[] = [
   (client, n) => client.call('terminal_execute', { command: `echo ${n}; echo error >&2` }),
   (client) => client.call('terminal_execute', { command: 'exit 3' }),
   (client) => client.call('terminal_execute', { command: 'sleep 5' }, { signal: AbortSignal.timeout(50) }),
-  (client) => client.call('no_such_tool', {}),
+  (client) => client.call('no_such_tool' as string, {}),
   (client, n) => client.call('file_read', { path: n } as never),
   (client) => client.call('code_run', { code: 'return (await tools.file_list({ path: "." })).entries.length' }),
 ];

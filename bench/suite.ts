@@ -20,7 +20,20 @@ import {
 
 /** Files of subjects/, in the order in which they run and are told. */
 const BENCHES = [
-  ...['layers', 'calls', 'commands', 'scale', 'peers', 'mcp', 'faults', 'ends', 'decisions', 'audit', 'redaction'],
+  ...[
+    'layers',
+    'calls',
+    'commands',
+    'scale',
+    'peers',
+    'mcp',
+    'faults',
+    'floods',
+    'ends',
+    'decisions',
+    'audit',
+    'redaction',
+  ],
   ...['orchestration', 'output', 'search', 'symbols', 'git', 'edits', 'undo', 'programs'],
 ];
 

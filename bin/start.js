@@ -2,26 +2,42 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { isNewEnough, sentence } from './needed-node.cjs';
 
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
+/** Set for the process that `runAs` starts, and gone from its environment before anything else reads that. */
+const WRAPPED = 'RINGFENCE_WRAPPED';
+
 /** Runs `main` or `cli` on a Node that is new enough: this one, or the one that a checkout brings. `bin` is the URL of the caller, `sources` what the entry is made of. */
 export async function start(name, bin, sources = ['src', 'workers']) {
-  const [major, minor] = process.versions.node.split('.').map(Number);
-  if (major > 24 || (major === 24 && minor >= 15)) return import(findEntry(name, sources));
+  if (process.env[WRAPPED]) endWithParent();
+  if (isNewEnough()) return import(findEntry(name, sources));
   const ownNode = at('node_modules/.bin/node');
   if (existsSync(ownNode)) {
     process.exitCode = await runAs(ownNode, [fileURLToPath(bin), ...process.argv.slice(2)]);
   } else {
-    console.error(`ringfence needs Node.js 24.15 or newer; this is ${process.version} (${process.execPath}).`);
+    console.error(sentence('ringfence'));
     process.exitCode = 78;
   }
 }
 
-/** What is asked to end is this process: without a word of it the daemon would go on alone. Gives the exit code. */
+/** Ends this process as SIGTERM does when its parent ends, however that ends: the kernel closes the channel even on SIGKILL. */
+function endWithParent() {
+  delete process.env[WRAPPED];
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+  // Waiting for that is no reason to stay.
+  process.channel?.unref();
+}
+
+/**
+ * Runs `program` as this process's other half: signals go on to it, and it never outlives this one. An old Node can't replace
+ * itself by another program, so that there are two processes. Gives the exit code.
+ */
 async function runAs(program, args) {
   const { spawn } = await import('node:child_process');
-  const child = spawn(program, args, { stdio: 'inherit' });
+  const env = { ...process.env, [WRAPPED]: '1' };
+  const child = spawn(program, args, { stdio: ['inherit', 'inherit', 'inherit', 'ipc'], env });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => {
       // Ctrl-C at a terminal reaches both by itself; a second one would cut short what the first began.

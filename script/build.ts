@@ -15,9 +15,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const ENTRIES = [
   ...['main', 'cli', 'client', 'mcp-bridge'].map((it) => `src/${it}`),
   ...['host', 'worker', 'egress', 'isolate', 'provider', 'compartment'].map((it) => `workers/${it}`),
-  ...['compartment-thread', 'path-thread', 'screen-thread', 'syntax-process', 'watch-thread'].map(
-    (it) => `workers/${it}`,
-  ),
+  ...['compartment-thread', 'screen-thread', 'syntax-process', 'watch-thread'].map((it) => `workers/${it}`),
 ];
 
 /** Plain JavaScript that nearly every start reads. Others are native, have files of their own to find, or are read by few. */

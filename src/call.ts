@@ -64,6 +64,35 @@ export const denial = z.strictObject({
 });
 export type Denial = z.output<typeof denial>;
 
+/** Paths relative to the workspace that a command's sandbox kept from it: the first 20 of each kind. */
+export const withheldPaths = z.strictObject({
+  hidden: z.array(z.strictObject({ path: z.string().max(4096), rule: z.string().max(256).optional() })).max(20),
+  /** How many paths are hidden, listed or not. */
+  count: z.int().min(0),
+  readOnly: z.array(z.string().max(4096)).max(20),
+});
+export type WithheldPaths = z.output<typeof withheldPaths>;
+
+/** What a command's sandbox kept from it, whether or not the command tried it. */
+export interface Withheld extends WithheldPaths {
+  /** Hosts that it could connect to; `none` where it had no network. */
+  network: 'none' | string[];
+  /** Whether it could make and use Unix sockets. */
+  unixSockets: 'own' | 'none';
+}
+
+/** One line of it, for people and models. */
+export function describeWithheld({ hidden, count, readOnly, network, unixSockets }: Withheld): string {
+  const more = count > hidden.length ? ` and ${count - hidden.length} more` : '';
+  const parts = [
+    ...(count > 0 ? [`hidden: ${hidden.map(({ path }) => path).join(', ')}${more}`] : []),
+    ...(readOnly.length > 0 ? [`read-only: ${readOnly.join(', ')}`] : []),
+    `network: ${network === 'none' ? 'none' : network.join(', ')}`,
+    ...(unixSockets === 'none' ? ['Unix sockets: none (tiers.execute.unixSockets of the policy)'] : []),
+  ];
+  return parts.join('; ');
+}
+
 export interface ResultMetadata {
   durationMs: number;
   queuedMs: number;
@@ -83,6 +112,8 @@ export interface ResultMetadata {
   filesChangedTotal?: number;
   /** What it was kept from, at most 64 things; a call may succeed all the same. */
   denied?: Denial[];
+  /** What the sandbox kept from its command, where that failed. */
+  withheld?: Withheld;
   undo: 'full' | 'partial' | 'none';
   resources: Resources;
   costUsd?: number;
@@ -136,6 +167,25 @@ export interface CallRecord {
   createdAt: string;
   state: CallState;
   result?: ToolResult;
+}
+
+/** The answer to `calls.undo`. */
+export interface UndoResult {
+  /** Id of the undo, which can be undone too. Absent where nothing was tried. */
+  readonly callId?: string;
+  /** The call that was taken back. */
+  readonly undone?: string;
+  readonly restored: readonly string[];
+  /** Restored paths that are gone again, because the call had made them. */
+  readonly removed: readonly string[];
+  /** Paths that were changed since, or are not kept; nothing is restored then, unless it was forced. */
+  readonly conflicts: readonly string[];
+  /** Restored files in which changes made since were kept. */
+  readonly merged: readonly string[];
+  /** How far the undo can be undone. */
+  readonly undo: ResultMetadata['undo'];
+  /** Why nothing was restored. */
+  readonly error?: WireError;
 }
 
 /** One call of a batch, as its caller wrote it. */

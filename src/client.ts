@@ -8,12 +8,15 @@ import type {
   CallOptions,
   CallRecord,
   CallState,
+  Tier,
   ToolResult,
+  UndoResult,
 } from './call.ts';
+import { type ApprovalHandler, type ApprovalWatch, watchApprovals } from './client/approval-watch.ts';
 import { type ClientOptions, type Hello, Line } from './client/line.ts';
 import { type Powers, systemPowers } from './powers.ts';
 import type { builtinTools } from './tools/builtin.ts';
-import type { ToolInfo } from './tools/registry.ts';
+import type { ToolFormat, ToolFormats } from './tools/registry.ts';
 
 export type {
   BatchCall,
@@ -24,15 +27,26 @@ export type {
   CallState,
   Denial,
   ToolResult,
+  UndoResult,
 } from './call.ts';
+export type { ApprovalAnswer, ApprovalHandler, ApprovalWatch } from './client/approval-watch.ts';
 export type { ClientOptions, Hello } from './client/line.ts';
+export { type ToolMessages, toToolMessage } from './client/tool-message.ts';
 export { RemoteError } from './protocol/peer.ts';
+export type { Approval } from './store/approval.ts';
+export type { AnthropicTool, McpTool, OpenAiTool, ToolFormat, ToolFormats, ToolInfo } from './tools/registry.ts';
 
 type Builtin = typeof builtinTools;
 /** The built-in tools by name; `client.call` completes and checks their input. */
 export type ToolName = keyof Builtin;
 export type ToolInput<N extends ToolName> = z.input<Builtin[N]['input']>;
 export type ToolData<N extends ToolName> = z.output<Builtin[N]['output']>;
+/** Tools of plugins and providers. Their shapes are not known here. */
+export type AddedToolName = `${string}__${string}`;
+/** Any name that a program may write out, and any text that it gets at run time: of a model, a person, a file. */
+type CallableName<N extends string> = N extends ToolName | AddedToolName ? N : string extends N ? N : never;
+type InputOf<N extends string> = N extends ToolName ? ToolInput<N> : unknown;
+type DataOf<N extends string> = N extends ToolName ? ToolData<N> : unknown;
 
 /** What a call tells while it runs. */
 export type Progress =
@@ -59,6 +73,14 @@ export interface OutputEntry {
   readonly seq: number;
   readonly stream: 'stdout' | 'stderr';
   readonly data: Uint8Array;
+}
+
+/** Which tools `client.tools` gives. */
+export interface ToolSettings {
+  readonly tier?: Tier;
+  readonly category?: string;
+  /** For models: those that most work takes, or all. */
+  readonly tools?: 'default' | 'all';
 }
 
 export interface OutputSettings {
@@ -104,10 +126,16 @@ export class Client implements AsyncDisposable {
     return this.#line.hello;
   }
 
-  /** Runs a tool. Never throws for a call that fails: look at `success`. Rejects when the connection ends and is not resumed. */
-  call<N extends ToolName>(tool: N, input: ToolInput<N>, settings?: CallSettings): RunningCall<ToolData<N>>;
-  call(tool: string, input: unknown, settings?: CallSettings): RunningCall<unknown>;
-  call(tool: string, input: unknown, settings: CallSettings = {}): RunningCall<unknown> {
+  /**
+   * Runs a tool. Never throws for a call that fails: look at `success`. Rejects when the connection ends and is not resumed.
+   * A misspelt name or parameter does not compile. A name of type `string` (a model chose it, or it is an alias) is taken
+   * with any input, which the daemon checks.
+   */
+  call<N extends ToolName | (string & {})>(
+    tool: N & CallableName<N>,
+    input: InputOf<N>,
+    settings: CallSettings = {},
+  ): RunningCall<DataOf<N>> {
     const { signal, ...options } = settings;
     const callId = options.callId ?? this.#powers.uuid();
     const progress = new Queue<Progress>();
@@ -127,7 +155,7 @@ export class Client implements AsyncDisposable {
     }) as Promise<ToolResult>;
     signal?.addEventListener('abort', cancel);
     if (signal?.aborted) cancel();
-    return Object.assign(result, { callId, [Symbol.asyncIterator]: () => progress }) as RunningCall<unknown>;
+    return Object.assign(result, { callId, [Symbol.asyncIterator]: () => progress }) as RunningCall<DataOf<N>>;
   }
 
   /**
@@ -209,8 +237,31 @@ export class Client implements AsyncDisposable {
     });
   }
 
-  async tools(): Promise<ToolInfo[]> {
-    return ((await this.request('tools.list', {})) as { tools: ToolInfo[] }).tools;
+  /** The tools of this session, as Ringfence tells them or as the API of a model takes them. */
+  async tools<F extends ToolFormat = 'ringfence'>(format?: F, settings: ToolSettings = {}): Promise<ToolFormats[F][]> {
+    const params = { ...settings, ...(format !== undefined && { format }) };
+    return ((await this.request('tools.list', params)) as { tools: ToolFormats[F][] }).tools;
+  }
+
+  /** Ends a call, or a batch by its `batchId`. Gives whether there was something to end. */
+  async cancel(callId: string): Promise<boolean> {
+    return ((await this.request('calls.cancel', { callId })) as { cancelled: boolean }).cancelled;
+  }
+
+  /**
+   * Takes back what a call did to files: all of it or, with `conflicts`, nothing; `force` also loses what was changed since.
+   * Rejects with RemoteError for a call that this session may not take back.
+   */
+  async undo(callId: string, settings: { readonly force?: boolean } = {}): Promise<UndoResult> {
+    return (await this.request('calls.undo', { callId, ...settings })) as UndoResult;
+  }
+
+  /**
+   * Has a handler answer the questions about calls, those that wait already and those to come, for sessions with the role
+   * `operator`. Rejects with RemoteError for others.
+   */
+  onApproval(handler: ApprovalHandler): Promise<ApprovalWatch> {
+    return watchApprovals(this, handler);
   }
 
   async record(callId: string): Promise<CallRecord> {

@@ -14,7 +14,7 @@ const TAKEN: readonly { readonly name: RegExp; readonly value: RegExp }[] = [
 
 /** Folders that every sandbox sees, read-only. */
 const SYSTEM = ['/usr', '/bin', '/sbin'];
-const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
+export const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
 const FOLDERS_MAX = 32;
 
 /** The variables for commands: PATH, and LANG, LC_* and TZ where they are plain names. Looks at the disk once. */
@@ -28,21 +28,31 @@ export function toCommandEnvironment(
   return { ...Object.fromEntries(named), PATH: toPath(env.PATH ?? '', toolchains) };
 }
 
-/** Toolchains first; then what the person's PATH names that a sandbox sees, in their order; then the rest of the system. */
+/**
+ * The person's PATH in its order, without what a sandbox does not show. Toolchains that it does not name come before it, since
+ * shims of a version manager stood for them; the rest of the system's folders come last.
+ */
 function toPath(path: string, toolchains: readonly string[]): string {
-  const own = toolchains.map((it) => (existsSync(join(it, 'bin')) ? join(it, 'bin') : it));
-  const visible = path.split(':').filter((it) => isVisible(it));
-  return [...new Set([...own, ...visible, ...SYSTEM_PATH])].slice(0, FOLDERS_MAX).join(':');
+  const shown = path.split(':').flatMap((it) => shownAs(it, toolchains) ?? []);
+  const unnamed = toolchains.filter((it) => !shown.some((folder) => isInside(it, folder)));
+  const bins = unnamed.map((it) => (existsSync(join(it, 'bin')) ? join(it, 'bin') : it));
+  return [...new Set([...bins, ...shown, ...SYSTEM_PATH])].slice(0, FOLDERS_MAX).join(':');
 }
 
-function isVisible(folder: string): boolean {
-  // As it is written, too: a link elsewhere that leads there is not in the sandbox.
-  if (!SYSTEM.some((it) => isInside(it, folder)) || folder.includes('/..')) return false;
+/** What a folder of PATH is called in a sandbox; undefined where a sandbox does not show it. */
+function shownAs(folder: string, toolchains: readonly string[]): string | undefined {
+  if (!folder.startsWith('/') || folder.includes('/..')) return undefined;
+  let real: string;
   try {
-    return SYSTEM.some((it) => isInside(it, realpathSync(folder)));
+    real = realpathSync(folder);
   } catch {
-    return false; // ENOENT.
+    return undefined; // ENOENT
   }
+  // Links such as fnm's lead into a toolchain from a place that no sandbox shows.
+  if (toolchains.some((it) => isInside(it, real))) return real;
+  // A link that lies outside of the system's folders is not in the sandbox, wherever it leads.
+  const isSystem = SYSTEM.some((it) => isInside(it, folder)) && SYSTEM.some((it) => isInside(it, real));
+  return isSystem ? folder : undefined;
 }
 
 /** Folders of a home where keys and tokens lie; no toolchain is in them, nor are they in one. */

@@ -3,6 +3,7 @@
  * Architecture invariant: the only reader of the environment.
  */
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
@@ -15,25 +16,70 @@ import { type ProviderSettings, providersSchema, toProviderSettings } from './pr
 /** Something in flags, environment or config file that can't be used, in words for who wrote it. */
 export class ConfigError extends Error {}
 
+/** Names that records and tokens have of their own. */
+const TAKEN_NAMES = ['agent', 'daemon', 'operator', 'token'];
 /** A name that is also a file's: `<state dir>/tokens/<name>.token`. */
 const principalName = z
   .string()
-  .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'takes up to 32 lower-case letters, digits and dashes');
+  .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'takes up to 32 lower-case letters, digits and dashes')
+  .refine((it) => !TAKEN_NAMES.includes(it), `may not be one of ${TAKEN_NAMES.join(', ')}`);
 
-const configFile = z.strictObject({
-  workspaces: z.array(z.string().min(1)).max(64).optional(),
-  policy: z.string().min(1).optional(),
-  listen: z.string().optional(),
-  listenHttp: z.string().optional(),
-  limits: limitsSchema.partial().optional(),
-  toolchains: z.array(z.string().min(1).max(4096)).max(16).optional(),
-  cgroup: z.enum(['v2', 'v1', 'none']).optional(),
-  providers: providersSchema.optional(),
-  cache: z.strictObject({ strategy: z.enum(['lru', 'lfu', 'ttl', 'size']) }).optional(),
+/** config.yaml. docs/configuration.md is written from these descriptions by `npm run gen`. */
+export const configSchema = z.strictObject({
+  workspaces: z
+    .array(z.string().min(1))
+    .max(64)
+    .optional()
+    .describe(
+      'Folders that agents may work in, and in what lies below them. Default: the folder `serve` is started in.',
+    ),
+  policy: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'What calls may do: the name of a built-in policy, or a file outside of every workspace. Default: `default`.',
+    ),
+  listen: z
+    .string()
+    .optional()
+    .describe('`[HOST:]PORT` of loopback for WebSocket clients; port 0 lets the system choose. Default: none.'),
+  listenHttp: z.string().optional().describe('`[HOST:]PORT` of loopback for MCP over HTTP. Default: none.'),
+  toolchains: z
+    .array(z.string().min(1).max(4096))
+    .max(16)
+    .optional()
+    .describe(
+      'Folders outside of `/usr` that commands see read-only and find programs in; `ringfence init` finds those of your PATH. Default: none.',
+    ),
+  cgroup: z
+    .enum(['v2', 'v1', 'none'])
+    .optional()
+    .describe('The only version of control groups to use. Default: the best one that works.'),
+  cache: z
+    .strictObject({
+      strategy: z
+        .enum(['lru', 'lfu', 'ttl', 'size'])
+        .describe(
+          'Which kept result makes room: unused for longest, used least, the one that expires first, the largest.',
+        ),
+    })
+    .optional()
+    .describe('Results of reading that are kept to be given again. Default: `{ strategy: lru }`.'),
   principals: z
-    .record(principalName, z.strictObject({ policy: z.string().min(1).max(128).optional() }))
+    .record(
+      principalName,
+      z.strictObject({
+        policy: z.string().min(1).max(128).optional().describe('Narrows what it may do: a built-in name or a file.'),
+      }),
+    )
     .refine((it) => Object.keys(it).length <= 64, 'must name at most 64 principals')
-    .optional(),
+    .optional()
+    .describe('Agents with a token of their own (`<state>/tokens/NAME.token`), by name. Default: none.'),
+  providers: providersSchema
+    .optional()
+    .describe('MCP servers whose tools agents may use, by name: [providers](providers.md). Default: none.'),
+  limits: limitsSchema.partial().optional().describe('Bounds that differ from the defaults below.'),
 });
 
 export interface ServeFlags {
@@ -56,6 +102,8 @@ export interface Config {
   readonly workspaces: readonly string[];
   /** Built-in name or path. */
   readonly policy: string;
+  /** Who named it, and in which file where it was one. */
+  readonly policyOrigin: { readonly from: Origin; readonly configFile?: string };
   readonly listen?: Address;
   /** Where MCP is served over HTTP. */
   readonly listenHttp?: Address;
@@ -77,15 +125,40 @@ export interface Config {
 /** Everything a daemon needs to know. Throws ConfigError. */
 export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Config {
   const places = findPlaces(flags, env);
-  const file = readConfigFile(places.configFile);
+  makeStateDir(places.stateDir);
+  return toConfig(readConfigFile(places.configFile), { flags, env, cwd, places });
+}
+
+/** Where a setting comes from, the one that counts first. */
+export type Origin = 'flag' | 'environment' | 'file' | 'default';
+
+interface Given {
+  readonly flags: ServeFlags;
+  readonly env: Environment;
+  readonly cwd: string;
+  readonly places: Places;
+}
+
+/** The first that is given, and where it was. */
+function chosen<T>(given: { flag?: T | undefined; environment?: T | undefined; file?: T | undefined }): {
+  value: T | undefined;
+  from: Origin;
+} {
+  const { flag, environment, file } = given;
+  if (flag !== undefined) return { value: flag, from: 'flag' };
+  if (environment !== undefined) return { value: environment, from: 'environment' };
+  return { value: file, from: file === undefined ? 'default' : 'file' };
+}
+
+/** What a file says, with flags and environment over it. Makes nothing. Throws ConfigError. */
+export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd, places }: Given): Config {
   const toPath = (path: string) => pathInFile(path, places);
   const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
-  const listen = flags.listen ?? env.RINGFENCE_LISTEN ?? file.listen;
-  const listenHttp = flags['listen-http'] ?? env.RINGFENCE_LISTEN_HTTP ?? file.listenHttp;
-  makeStateDir(places.stateDir);
-  const policy = flags.policy ?? env.RINGFENCE_POLICY;
-  const policyPath =
-    policy === undefined ? toPolicy(file.policy ?? 'default', toPath) : toPolicy(policy, (path) => resolve(cwd, path));
+  const { listen, listenHttp, policy } = settingsOf(file, { flags, env });
+  const policyPath = toPolicy(
+    policy.value ?? 'default',
+    policy.from === 'file' ? toPath : (path) => resolve(cwd, path),
+  );
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { places, policy: policyPath }));
   const toolchains = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', places, workspaces }));
   return Object.freeze({
@@ -93,9 +166,10 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
     places,
     workspaces,
     policy: policyPath,
-    ...(listen !== undefined && { listen: toAddress('listen', listen) }),
-    ...(listenHttp !== undefined && { listenHttp: toAddress('listen-http', listenHttp) }),
-    limits: Object.freeze(limitsSchema.parse(file.limits ?? {}, { jitless: true })),
+    policyOrigin: { from: policy.from, ...(policy.from === 'file' && { configFile: places.configFile }) },
+    ...(listen.value !== undefined && { listen: toAddress('listen', listen.value) }),
+    ...(listenHttp.value !== undefined && { listenHttp: toAddress('listen-http', listenHttp.value) }),
+    limits: Object.freeze(limitsSchema.parse(withMachineMemory(file.limits ?? {}), { jitless: true })),
     ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
     providers: toProviders(file.providers ?? {}, { places, workspaces, env }),
@@ -106,8 +180,43 @@ export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Co
   });
 }
 
+/** Settings that flags and environment can say too. */
+export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: Pick<Given, 'flags' | 'env'>) {
+  return {
+    policy: chosen({ flag: flags.policy, environment: env.RINGFENCE_POLICY, file: file.policy }),
+    listen: chosen({ flag: flags.listen, environment: env.RINGFENCE_LISTEN, file: file.listen }),
+    listenHttp: chosen({
+      ...{ flag: flags['listen-http'], environment: env.RINGFENCE_LISTEN_HTTP, file: file.listenHttp },
+    }),
+  };
+}
+
+/** What a command may have by default, in MiB, at most. */
+const MEMORY_MB_MAX = 8192;
+
+/** Limits as they are written, with the memory of commands where they say nothing of it: a part of the machine's, or of the daemon's control group. */
+function withMachineMemory(said: object): object {
+  const bound = process.constrainedMemory() || Infinity;
+  const machineMb = Math.floor(Math.min(totalmem(), bound) / (1024 * 1024));
+  const { commandMax = {} } = said as { commandMax?: object };
+  const memoryMb = Math.min(Math.floor(machineMb / 2), MEMORY_MB_MAX);
+  return {
+    hostCommandsMemoryMb: Math.floor((machineMb * 3) / 4),
+    ...said,
+    commandMax: typeof commandMax === 'object' ? { memoryMb, ...commandMax } : commandMax,
+  };
+}
+
+/** What a file says of limits, completed before the defaults of each limit are. */
+function withMachineLimits(said: unknown): unknown {
+  const { limits } = said as { limits?: unknown };
+  return typeof limits === 'object' && limits !== null
+    ? { ...(said as object), limits: withMachineMemory(limits) }
+    : said;
+}
+
 /** The config file as it is; empty where there is none. Throws ConfigError. */
-export function readConfigFile(path: string): z.output<typeof configFile> {
+export function readConfigFile(path: string): z.output<typeof configSchema> {
   if (!existsSync(path)) return {};
   let plain: unknown;
   try {
@@ -115,7 +224,7 @@ export function readConfigFile(path: string): z.output<typeof configFile> {
   } catch (error) {
     throw new ConfigError(`${path}: ${(error as Error).message}`);
   }
-  const parsed = configFile.safeParse(plain ?? {}, { jitless: true });
+  const parsed = configSchema.safeParse(withMachineLimits(plain ?? {}), { jitless: true });
   if (parsed.success) return parsed.data;
   throw new ConfigError(`${path}: ${z.prettifyError(parsed.error)}`);
 }
@@ -164,7 +273,7 @@ interface ShownFolder {
 /** The real path of a folder that programs get to see. Throws ConfigError for what is not there, or would show them what they may not see. */
 function toShownFolder(named: string, { as, places, workspaces, covered }: ShownFolder): string {
   const { home, stateDir, socket } = places;
-  const closed = [...workspaces, realpathSync(stateDir), dirname(socket)];
+  const closed = [...workspaces, existsSync(stateDir) ? realpathSync(stateDir) : stateDir, dirname(socket)];
   const path = named.startsWith('~/') ? join(home, named.slice(2)) : named;
   if (!isAbsolute(path) || !existsSync(path))
     throw new ConfigError(`${as} ${named} is not an absolute path that exists`);

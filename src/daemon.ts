@@ -1,5 +1,5 @@
 /** The composition root: the only file that knows every part. */
-import { chmodSync, realpathSync } from 'node:fs';
+import { realpathSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { TIERS } from './call.ts';
 import type { Config } from './config.ts';
@@ -15,7 +15,7 @@ import { heapOf, networkOf } from './pipeline/bounds.ts';
 import type { CachedResult } from './pipeline/cache.ts';
 import { createPipeline } from './pipeline/pipeline.ts';
 import { Turns } from './pipeline/turns.ts';
-import { publishEndpoint } from './places.ts';
+import { lockFile, publishEndpoint } from './places.ts';
 import { PluginSource, type PluginStatus } from './plugins/source.ts';
 import { rebase } from './policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from './policy/load.ts';
@@ -24,6 +24,7 @@ import type { Policy } from './policy/schema.ts';
 import { createPolicySource, type PolicySource, type PolicySourceOptions, type Reloaded } from './policy/watch.ts';
 import type { Powers } from './powers.ts';
 import { toBytes } from './protocol/peer.ts';
+import { ServingTurns } from './protocol/serving-turns.ts';
 import { Providers } from './providers/providers.ts';
 import { createRecords, type Records } from './records.ts';
 import {
@@ -35,9 +36,9 @@ import {
   runtime,
   version,
 } from './runtime.ts';
-import { type Confinement, createSandbox, type Sandbox, type SandboxOptions } from './sandbox/sandbox.ts';
+import { createSandbox, type Sandbox, type SandboxOptions, toShown } from './sandbox/sandbox.ts';
 import { Batches } from './session/batches.ts';
-import { createCredentials } from './session/credentials.ts';
+import { Credentials } from './session/credentials.ts';
 import { DurableCalls } from './session/durable-calls.ts';
 import { Events } from './session/events.ts';
 import { Gateway } from './session/gateway.ts';
@@ -46,8 +47,10 @@ import { Oversight } from './session/oversight.ts';
 import { Policies } from './session/policies.ts';
 import { Results } from './session/results.ts';
 import type { Session } from './session/session.ts';
+import { sessionEntry } from './session/session-records.ts';
 import type { AuditEntry } from './store/audit-log.ts';
 import { acquireLock } from './store/database.ts';
+import { makeRoomAtStart } from './store/disk-room.ts';
 import { pastDurationMs } from './store/past-durations.ts';
 import { ResultCache } from './store/result-cache.ts';
 import { ResultLog } from './store/result-log.ts';
@@ -77,7 +80,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { places, limits, environment } = config;
   const { stateDir, home } = places;
   await using parts = new AsyncDisposableStack();
-  parts.use(takeState(stateDir));
+  parts.use(takeState(stateDir, { limits, powers }));
   const workspaces = new Workspaces(config, powers);
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
@@ -88,7 +91,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const { confinement } = sandbox;
   const identity = await reading;
-  const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers }));
+  const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
   const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
   const { hosts, isolates, compartments } = ran;
   hosts.prepare(config.workspaces[0] as string);
@@ -98,7 +101,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     for (const it of [hosts, providers]) it.endStale();
   };
   const permission = { home, resolve: createProgramResolver(environment.PATH) };
-  const turns = new Turns(limits, powers);
+  const [turns, serving] = [new Turns(limits, powers), new ServingTurns(limits, powers)];
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: reloadOf(source, policies) });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({
@@ -106,29 +109,29 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     viewOf: (call) => policies.viewOf(call),
     approvers: (sessionId) => gateway.approversOf(sessionId),
   });
-  const identify = createCredentials({ stateDir, principals: config.principals }, powers);
+  const credentials = new Credentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
   const plugins = parts.use(
     new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
   );
   const ended = Promise.withResolvers<void>();
   const gateway = new Gateway({
-    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, identify, events, providers },
-    ...{ oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
+    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, credentials, events, providers },
+    ...{ turns: serving, oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
     ...recording(records, { limits, powers }),
     undoTool: internalUndo,
     confinement: toShown(confinement),
     probes: confinement.probes,
     warm: (session) => warm(session, { hosts, policies }),
-    hostStatus: () => hostStatus(ran, providers),
+    ...hostsToTell(ran, providers),
     pluginStatus: () => plugins.status,
-    cacheStatus: () => cache.status,
+    cache,
     listeners: () => listeners.map((it) => it.address),
     sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
-  await listen(listeners, { config, gateway, identify, workspaces, powers, catalogue, events });
+  await listen(listeners, { config, gateway, credentials, workspaces, powers, catalogue, events, turns: serving });
   parts.use(publishEndpoint(stateDir, { pid: process.pid, ...places }));
 
   const whole = parts.move();
@@ -145,19 +148,23 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   return { listeners: listeners.map((it) => it.address), confinement, isIdle, ended: ended.promise, close };
 }
 
-interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'identify'> {
+interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'turns'> {
   readonly config: Config;
+  readonly credentials: Credentials;
   readonly gateway: Gateway;
   readonly workspaces: Workspaces;
 }
 
 /** Listens wherever the config says; what does is in `listeners` at once, to be ended whatever fails later. */
-async function listen(listeners: Listener[], { config, gateway, workspaces, ...parts }: Listening): Promise<void> {
+async function listen(
+  listeners: Listener[],
+  { config, gateway, workspaces, credentials: { identify }, ...parts }: Listening,
+): Promise<void> {
   const { places, limits, listenHttp: http } = config;
   const accept = (channel: Channel) => gateway.accept(channel);
   listeners.push(await listenUnix(places.socket, accept));
   const face = {
-    ...{ ...parts, version, limits, http, socket: places.mcpSocket },
+    ...{ ...parts, identify, version, limits, http, socket: places.mcpSocket },
     openSession: gateway.openSession.bind(gateway),
     resolveWorkspace: (path: string) => workspaces.resolve(path),
   };
@@ -165,15 +172,21 @@ async function listen(listeners: Listener[], { config, gateway, workspaces, ...p
   if (!config.listen) return;
   // Not loaded where nobody asks for it: with node:http it takes 17 MiB and 50 ms.
   const { listenWebSocket } = await import('./transport/websocket.ts');
-  listeners.push(await listenWebSocket(webSocketOptions(config.listen, limits, parts.identify), accept));
+  listeners.push(
+    await listenWebSocket(webSocketOptions(config.listen, identify, { limits, powers: parts.powers }), accept),
+  );
 }
 
-/** Makes the state directory this daemon's alone. Throws DaemonError where it is another one's. */
-function takeState(stateDir: string): Disposable {
-  chmodSync(stateDir, 0o700);
-  const lock = acquireLock(join(stateDir, 'daemon.lock'));
-  if (lock) return lock;
-  throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
+/** Keeps other daemons from the state directory. Throws DaemonError where it is another one's. */
+function takeState(stateDir: string, { limits, powers }: { limits: Limits; powers: Powers }): Disposable {
+  const makeRoom = () => makeRoomAtStart(stateDir, limits, powers);
+  const lock = acquireLock(lockFile(stateDir), makeRoom);
+  if (!lock)
+    throw new DaemonError(`another daemon uses ${stateDir}; stop it with \`ringfence stop\`, or give another --state`);
+  const advice = makeRoom();
+  if (advice === undefined) return lock;
+  lock[Symbol.dispose]();
+  throw new DaemonError(`the disk has no room for the daemon's record: ${advice}`);
 }
 
 /** All that code of tools, callers and plugins runs in; ended with `parts`. */
@@ -190,6 +203,12 @@ function createHosts(
   return { egress, hosts, isolates, compartments };
 }
 
+/** What `status` tells of hosts. */
+const hostsToTell = (ran: ReturnType<typeof createHosts>, providers: Providers) => ({
+  hostStatus: () => hostStatus(ran, providers),
+  coarseMasks: ran.hosts.coarseMasks,
+});
+
 async function hostStatus(
   { hosts, isolates, compartments }: Pick<ReturnType<typeof createHosts>, 'hosts' | 'isolates' | 'compartments'>,
   providers: Providers,
@@ -202,12 +221,13 @@ async function hostStatus(
 }
 
 function createPolicies(
-  { limits, places }: Config,
+  { limits, places, policyOrigin }: Config,
   { base, workspaces, powers }: { base: () => Policy; workspaces: Workspaces; powers: Powers },
 ): Policies {
   return new Policies({
     base,
     builtIn: BUILT_IN,
+    origin: policyOrigin,
     ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
     onRefused: (reason) => powers.log.warn({ reason }, 'what a session was given stays in force'),
@@ -248,12 +268,12 @@ function createProviders(
 
 function sandboxOptions(
   { places, workspaces, toolchains, limits, cgroup }: Config,
-  { undoJournal }: Records,
+  { undoJournal, commandHomes }: Records,
 ): SandboxOptions {
-  const spoolOf = (workspace: string) => undoJournal.spoolOf(workspace);
   const { arch, platform } = process;
-  const machine = { arch, platform, version, ...(cgroup && { cgroup }) };
-  return { runtime, spoolOf, stateDir: places.stateDir, workspaces, toolchains, limits, ...machine };
+  const of = { spoolOf: (it: string) => undoJournal.spoolOf(it), homesOf: (it: string) => commandHomes.folderOf(it) };
+  const own = { ...of, runtime, version, arch, platform, stateDir: places.stateDir };
+  return { ...own, workspaces, toolchains, limits, ...(cgroup && { cgroup }) };
 }
 
 interface Announced {
@@ -284,13 +304,14 @@ const pluginChanges =
 
 /** What the gateway needs of the records. */
 const recording = (
-  { auditLog, approvals, callStore, undoJournal }: Records,
+  { auditLog, approvals, callStore, undoJournal, diskRoom }: Records,
   { limits, powers }: { limits: Limits; powers: Powers },
 ) => ({
   undoJournal,
   durable: new DurableCalls(callStore, limits),
   batches: new Batches({ limits, powers, pastDurationMs: (tool) => pastDurationMs(auditLog, tool) }),
   auditStatus: () => auditLog.status,
+  diskStatus: () => diskRoom.status,
   approvalsPending: () => approvals.pendingCount,
   recordSession: (session: Session) => auditLog.append(sessionEntry(session)),
   record: (entry: AuditEntry) => auditLog.append(entry),
@@ -357,32 +378,19 @@ function warm(
   );
 }
 
-function sessionEntry({ options, policy }: Session): AuditEntry {
-  const { id, principal, role, client, workspace, root } = options;
-  const { name, version: policyVersion } = policy();
-  return {
-    kind: 'session',
-    sessionId: id,
-    principal,
-    detail: { role, client, workspace, ...(root !== workspace && { root }), policy: name, policyVersion },
-  };
-}
-
 function webSocketOptions(
   listen: { host: string; port: number },
-  { frameBytesMax, connectionsMax }: Limits,
   identify: Identify,
+  { limits, powers }: { limits: Limits; powers: Powers },
 ) {
+  const { frameBytesMax } = limits;
   const message = `a message over the bound of ${frameBytesMax} bytes`;
   const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
   return {
     ...listen,
-    frameBytesMax,
-    connectionsMax,
+    ...{ limits, powers, frameBytesMax },
     isToken: (it: string) => identify(it) !== undefined,
     tooLarge: (encoding: 'msgpack' | 'json') =>
       toBytes({ id: null, error }, { framing: 'message', encoding }, frameBytesMax),
   };
 }
-
-const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({ level, backend, cgroup, missing });

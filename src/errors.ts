@@ -47,6 +47,7 @@ export const CODES = {
   SENSITIVE_FILE: row('PERMISSION', 'policy'),
   POLICY_DENIED: row('PERMISSION', 'policy'),
   APPROVAL_DENIED: row('PERMISSION', 'approval'),
+  APPROVAL_REQUIRED: row('PERMISSION', 'approval', true),
   APPROVAL_TIMEOUT: row('PERMISSION', 'approval', true),
   APPROVAL_STALE: row('PERMISSION', 'approval', true),
   AUTH_REQUIRED: row('PERMISSION', 'policy'),

@@ -3,6 +3,8 @@
  * fails test/tidy.test.ts. Sizes are bytes, times milliseconds.
  */
 import * as z from 'zod';
+import { commandLimits } from './limits/commands.ts';
+import { connectionLimits } from './limits/connections.ts';
 import { hostLimits } from './limits/hosts.ts';
 import { isolateLimits } from './limits/isolates.ts';
 import { mcpLimits } from './limits/mcp.ts';
@@ -27,16 +29,12 @@ export const limitsSchema = z.strictObject({
   writeBufferBytesMax: bytes().default(4 * MiB),
   /** Requests of one peer that may wait for an answer; further ones get OVERLOADED. */
   peerRequestsMax: count().default(1024),
-  /** Of these, those begun before others have their turn: an answer may take 10 ms to make, and a thousand requests come in one piece. */
-  peerRequestsPerTurn: count().default(8),
+  /** How long requests of all connections are begun in one round of the event loop: a thousand come in one piece, of 200 connections at once. */
+  servingTurnMs: ms().default(5),
   /** Bytes of one peer's unanswered requests, so that many large ones can't fill the daemon. */
   peerRequestBytesMax: bytes().default(64 * MiB),
   /** The same over all connections, so that many of them can't. */
   requestBytesMax: bytes().default(512 * MiB),
-  /** Connections at once, over all transports; each costs about 30 KiB when idle. */
-  connectionsMax: count().default(256),
-  /** A connection that has not said hello by then is dropped, so that silent ones can't use up connectionsMax. */
-  helloTimeoutMs: ms().default(10_000),
 
   // Sessions and calls
 
@@ -115,37 +113,6 @@ export const limitsSchema = z.strictObject({
   callTimeoutMs: z
     .strictObject({ read_only: ms(), write: ms(), execute: ms(), external_api: ms() })
     .default({ read_only: 30_000, write: 30_000, execute: 120_000, external_api: 60_000 }),
-  /** Output of a command that reaches its caller, per stream: half of it from the start, half from the end. */
-  commandOutputBytes: bytes().default(32 * KiB),
-  /** Output of a command, both streams together, after which it is killed; reading costs the daemon's core time. */
-  commandOutputBytesMax: bytes().default(256 * MiB),
-  /** What a command and all that it starts may use, unless its policy says less; docs/policy.md, `tiers.execute`. */
-  commandMax: z
-    .strictObject({
-      /** CPU time of all its processes together, so that a busy loop on every core ends before its time does. */
-      cpuMs: ms().default(120_000),
-      /** Memory of all its processes together, in MiB, its scratch space included where control groups count it (else commandTmpBytes on top). */
-      memoryMb: count().default(1024),
-      /** Processes at once, so that a fork bomb can't take the machine's pids; threads: commandThreadsMax for each of them. */
-      processes: count().default(128),
-      /** Largest file that it may write, in MiB, so that one runaway log can't fill the disk. */
-      fileMb: count().default(1024),
-    })
-    .prefault({}),
-  /** Threads of a command for each process that it may have, all together: Node starts 11, and more for each core. */
-  commandThreadsMax: count().default(8),
-  /** Processes and threads of all commands of a root-owned workspace together; the kernel holds it, a fork bomb that is ended fills it. */
-  hostTasksMax: z.int().min(512).default(2048),
-  /** From one look at what running commands use to the next; a process can fill about 100 MiB in between. */
-  watchdogMs: ms().default(50),
-  /** Address space of one process of a command for each byte that the command may use: runtimes reserve far more than they fill. */
-  commandAddressFactor: count().default(16),
-  /** From the SIGTERM of a command that is out of time, or cancelled, to its SIGKILL; with it, it answers within its limit + 1 s. */
-  commandTermGraceMs: z.int().min(0).default(700),
-  /** How long the pipes of a command are read after its exit; a grandchild may hold them for ever. */
-  commandDrainMs: ms().default(100),
-  /** Scratch space (/tmp) of a command, in memory. */
-  commandTmpBytes: bytes().default(256 * MiB),
   /** Output of a command that its host may send before the gateway has taken it; then the host stops reading the command's pipes. */
   outputWindowBytes: bytes().default(512 * KiB),
   /** Connections of one command through the egress proxy at once. */
@@ -165,8 +132,12 @@ export const limitsSchema = z.strictObject({
   egressConnectMs: ms().default(10_000),
   /** A connection on which nothing moves for this long is ended. */
   egressIdleMs: ms().default(120_000),
-  /** Names that one command may have looked up at once; each takes a thread of the proxy. */
+  /** Names that one command may have looked up at once, each of which takes a thread of the proxy; its other connections wait. */
   egressLookupsMax: count().default(4),
+  /** Names whose addresses the proxy keeps. */
+  egressNamesKeptMax: count().default(1024),
+  /** Longest time for which it keeps them; a name's own TTL may be shorter. */
+  egressNameKeptMs: ms().default(300_000),
   /** Threads in which the proxy looks up names: more than the commands of one session can take, whose names never answer. */
   egressThreads: count().max(1024).default(64),
   /** Destinations of one command that are told one by one, made and refused; names are of the command's choosing. */
@@ -185,8 +156,6 @@ export const limitsSchema = z.strictObject({
   watchHeapMb: count().default(128),
   /** How long that thread may take to answer before and after a command: others may keep it busy with what they change. */
   watchAnswerMs: ms().default(200),
-  /** How long is waited, when a command is over, for what it met at masks and read-only mounts: its last process may still be ending. */
-  pathEvidenceMs: ms().default(200),
   /** Changed files in the result of one command; their number is told. */
   filesChangedMax: count().default(200),
   /** HTTP requests of calls at once, over all sessions; each may hold its body and that of its answer. */
@@ -195,8 +164,10 @@ export const limitsSchema = z.strictObject({
   sessionHttpRequestsMax: count().default(8),
   /** Body of an answer to an HTTP request that a caller gets; what is beyond it is cut. */
   httpBodyBytesMax: bytes().default(MiB),
-  /** Open files of a host or a command. */
+  /** Open files of a host. */
   openFilesMax: count().default(1024),
+  /** Bytes of an index of git that is read to know which masked files it tracks, and of files that are compared with it; each thread of commands holds what it says. */
+  gitIndexBytesMax: bytes().default(32 * MiB),
   /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
   gitOutputBytes: bytes().default(8 * MiB),
   /** Bytes of a diff that reach its caller; a whole one of a large change would fill a model's context. */
@@ -299,8 +270,18 @@ export const limitsSchema = z.strictObject({
   indexSweepMs: ms().default(10_000),
   /** The same where the workspace can't be watched. */
   indexUnwatchedMs: ms().default(1_000),
-  /** Mounts by which one command or host is kept from paths; bubblewrap takes 30 ms for 100 and 1.2 s for 1 000. */
+  /**
+   * Mounts by which one command or host is kept from paths, long paths counted as several; with more, whole directories are
+   * hidden. bubblewrap takes 30 ms for 100 and 1.2 s for 1 000: files of a command's making could delay all others.
+   */
   masksMax: count().default(1_000),
+  /**
+   * Longest absolute path that gets a mount of its own; what lies deeper is hidden with the last directory that has one.
+   * bubblewrap fails from 4 088 bytes on, so that one deep file could keep every command from running.
+   */
+  maskPathBytesMax: bytes().max(4_080).default(4_000),
+  /** Folders in folders that are looked into; what lies deeper is hidden with the last of them. Each is a step of a recursion, and a mount where a secret lies below. */
+  maskDepthMax: count().default(250),
   /** Shortest time between two replacements of a host whose masks are out of date, so that files that come and go can't keep it starting. */
   hostMasksMs: ms().default(1_000),
 
@@ -341,17 +322,25 @@ export const limitsSchema = z.strictObject({
   commandWordsMax: count().default(10_000),
   /** Paths that their words may name; each is judged by every rule on paths. */
   commandMentionsMax: count().default(4_096),
+  /** Paths that one word may hold behind its `=`, `:`, `,` and the like; a word with more is unknown. Each is judged as a path of its own. */
+  commandWordPathsMax: count().default(64),
   /** Targets that a call of a plugin's or a provider's tool may name; each is judged by every rule, 0.1 ms, and holds up everybody. */
   declaredTargetsMax: count().default(1_000),
   /** Their characters together. */
   declaredTargetChars: count().default(256 * KiB),
-  /** Longest command line that is read as soon as it comes, in at most 15 ms; longer ones take 200 ms and wait for one another. */
+  /** How long calls of one session, and of all, are judged before they wait as long as they took: 93 short words take 7 ms, and a thousand such lines come at once. */
+  judgeTurnMs: ms().default(10),
+  /** Targets of a call without a command line that is judged without waiting; each takes at most 0.1 ms. */
+  judgedAtOnceTargets: count().default(16),
+  /** A command line with more characters is a long one: it may take 200 ms to judge, and holds its text while it waits. */
   commandAtOnceChars: count().default(1024),
-  /** Longer ones that one session may have waiting to be read. */
+  /** Long ones that one session may have waiting to be judged. */
   commandTurnsMax: count().default(64),
   /** Directories that `cd` may have led to, from each of which relative paths are judged. */
   commandFoldersMax: count().default(16),
 
+  ...connectionLimits,
+  ...commandLimits,
   ...policyLimits,
   ...providerLimits,
   ...hostLimits,

@@ -1,22 +1,33 @@
 /** The daemon's own log, on standard error: a JSON object a line, or, for a person at a terminal, a line that is read at a glance. */
 import { pino } from 'pino';
+import { type BoundedFile, boundLogFile } from './log-file.ts';
 import type { Log } from './powers.ts';
+import { escapeUnseen } from './shown-text.ts';
 
 export const LOG_LEVELS: readonly string[] = [...Object.keys(pino.levels.values), 'silent'];
 
-export const createLog = (level: string, isTerminal = process.stderr.isTTY): Log & Pick<pino.Logger, 'fatal'> =>
-  pino(
-    {
-      level,
-      serializers: { error: pino.stdSerializers.err },
-      hooks: { streamWrite: (line) => undriving(isTerminal ? toPlain(line) : line) },
-    },
+export interface DaemonLog extends Log, Pick<pino.Logger, 'fatal'> {
+  /** Bounds the file at `path`, where the log is appended to that. */
+  bound(path: string, bytesMax: number): void;
+}
+
+export function createLog(level: string, isTerminal = process.stderr.isTTY): DaemonLog {
+  let file: BoundedFile | undefined;
+  const streamWrite = (line: string): string => {
+    const written = escapeUnseen(isTerminal ? toPlain(line) : line);
+    file?.wrote(Buffer.byteLength(written));
+    return written;
+  };
+  const log = pino(
+    { level, serializers: { error: pino.stdSerializers.err }, hooks: { streamWrite } },
     pino.destination({ fd: 2, sync: true }),
   );
-
-/** JSON leaves DEL and C1 as they are, and a terminal that shows the log would heed them. */
-const undriving = (line: string): string =>
-  line.replace(/[\x7f-\x9f]/g, (it) => `\\u00${it.charCodeAt(0).toString(16)}`);
+  return Object.assign(log, {
+    bound(path: string, bytesMax: number) {
+      file = boundLogFile(path, bytesMax);
+    },
+  });
+}
 
 const VALUE_CHARS_MAX = 120;
 

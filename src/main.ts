@@ -18,12 +18,18 @@ const { values: flags } = parseArgs({
     policy: { type: 'string' },
     workspace: { type: 'string', multiple: true },
     'tell-ready': { type: 'boolean' },
+    'end-with-parent': { type: 'boolean' },
   },
 });
 // Else V8 looks through the whole heap for each 32 MB of buffers that passed: half of the CPU time of a command's output.
 setFlagsFromString('--external-memory-accounted-in-global-limit');
 // What a start makes is there for good: V8's young generation would grow for it by 20 MiB. It may when the start is over.
 setFlagsFromString('--semi-space-growth-factor=1');
+if (flags['end-with-parent']) {
+  // Its channel closes when the parent ends, however that ends; SIGTERM is the daemon's orderly end.
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+  process.channel?.unref();
+}
 const environment = establishPerimeter(flags['tell-ready'] ? READY_FD : 2);
 
 function tellReady(notice: object): void {

@@ -1,7 +1,17 @@
 /** Where a user's daemon is found and keeps its things. Read by every entry, so that it loads nothing heavy. */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -45,9 +55,14 @@ export function findPlaces(flags: PlaceFlags, env: Environment): Places {
 
 export class StateDirError extends Error {}
 
+/** A file of every state directory that a daemon has used. */
+const LOCK = 'daemon.lock';
+
+export const lockFile = (stateDir: string): string => join(stateDir, LOCK);
+
 /**
- * Has the state directory be there, the owner's alone. One folder after the other: where a folder can't have others in it, as
- * /proc, Node's own `recursive` tries for ever. Throws StateDirError.
+ * Makes the state directory, or closes it to others where it is Ringfence's already or empty. Folders are made one after the
+ * other: where a folder can't have others in it, as /proc, Node's own `recursive` tries for ever. Throws StateDirError.
  */
 export function makeStateDir(stateDir: string): void {
   const missing: string[] = [];
@@ -55,10 +70,33 @@ export function makeStateDir(stateDir: string): void {
   try {
     for (const it of missing) makeFolder(it);
     if (!statSync(stateDir).isDirectory()) throw Object.assign(new Error(), { code: 'ENOTDIR' });
+    closeStateDir(stateDir);
   } catch (error) {
+    if (error instanceof StateDirError) throw error;
     const { code } = error as NodeJS.ErrnoException;
     throw new StateDirError(`the state directory ${stateDir} can't be had: ${code}; name another one with --state`);
   }
+}
+
+/** Takes the rights of others away, but never from a directory that holds anything else: as root that would break /tmp. */
+function closeStateDir(stateDir: string): void {
+  const mode = statSync(stateDir).mode & 0o7777;
+  if ((mode & 0o077) === 0) return;
+  if (!isOursAlone(stateDir))
+    throw new StateDirError(
+      `${stateDir} is open to others (mode ${mode.toString(8)}) and Ringfence did not make it; ` +
+        `name a directory that is missing, empty or yours alone, such as --state ${join(stateDir, 'ringfence')}`,
+    );
+  chmodSync(stateDir, 0o700);
+}
+
+/** Whether `path` is a state directory of this user, or an empty directory that can become one. */
+export function isOursAlone(path: string): boolean {
+  const { mode, uid } = statSync(path);
+  const isShared = (mode & 0o1000) !== 0 || uid !== process.getuid?.();
+  if (isShared) return false;
+  const names = readdirSync(path);
+  return names.length === 0 || names.includes(LOCK);
 }
 
 function makeFolder(path: string): void {
@@ -84,12 +122,39 @@ export interface Endpoint {
 
 const endpointFile = (stateDir: string): string => join(stateDir, 'endpoint.json');
 
-/** Writes it, until it is disposed. */
+/** Beside a socket that is not in the state directory, and says where that is. */
+const stateFile = (socket: string): string => `${socket}.json`;
+
+/** Writes it, in the state directory and beside the socket, until it is disposed. */
 export function publishEndpoint(stateDir: string, { pid, socket, mcpSocket }: Endpoint): Disposable {
-  const path = endpointFile(stateDir);
-  writeFileSync(`${path}.new`, `${JSON.stringify({ pid, socket, mcpSocket })}\n`, { mode: 0o600 });
-  renameSync(`${path}.new`, path);
-  return { [Symbol.dispose]: () => rmSync(path, { force: true }) };
+  const paths = [endpointFile(stateDir), ...(dirname(socket) === stateDir ? [] : [stateFile(socket)])];
+  const text = `${JSON.stringify({ pid, socket, mcpSocket, stateDir })}\n`;
+  for (const path of paths) {
+    writeFileSync(`${path}.new`, text, { mode: 0o600 });
+    renameSync(`${path}.new`, path);
+  }
+  return {
+    [Symbol.dispose]: () => {
+      for (const path of paths) rmSync(path, { force: true });
+    },
+  };
+}
+
+/**
+ * The state directory of the daemon of a socket, for who was told no more than that: the socket's own folder, or what a file
+ * beside it says, which only the owner of both could have written. Undefined where neither knows.
+ */
+export function stateOf(socket: string): string | undefined {
+  if (existsSync(join(dirname(socket), 'operator.token'))) return dirname(socket);
+  const uid = process.getuid?.();
+  try {
+    const [folder, file] = [statSync(dirname(socket)), statSync(stateFile(socket))];
+    if (folder.uid !== uid || file.uid !== uid || (folder.mode & 0o022) !== 0) return undefined;
+    const { stateDir } = JSON.parse(readFileSync(stateFile(socket), 'utf8')) as { stateDir?: unknown };
+    return typeof stateDir === 'string' && isAbsolute(stateDir) ? stateDir : undefined;
+  } catch {
+    return undefined; // ENOENT; or it is none of ours.
+  }
 }
 
 /** What the last daemon of a state directory said; it may be gone. */

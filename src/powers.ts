@@ -56,6 +56,14 @@ export function systemPowers(log: Log = silentLog): Powers {
   };
 }
 
+/**
+ * Calls `fn` when all that goes on now without waiting is done. Node runs what `nextTick` is given before promises go on; asked
+ * for from a microtask, behind all of them.
+ */
+export function afterMicrotasks(fn: () => void): void {
+  queueMicrotask(() => process.nextTick(fn));
+}
+
 let lastMs = 0;
 let sequence = 0;
 

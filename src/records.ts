@@ -9,7 +9,9 @@ import type { ApprovalEvent } from './store/approval.ts';
 import { Approvals } from './store/approvals.ts';
 import { type AuditEntry, AuditLog } from './store/audit-log.ts';
 import { CallStore } from './store/call-store.ts';
+import { CommandHomes } from './store/command-homes.ts';
 import { CostLedger } from './store/cost-ledger.ts';
+import { DiskRoom } from './store/disk-room.ts';
 import { ProviderPins } from './store/provider-pins.ts';
 import { ToolStates } from './store/tool-states.ts';
 import { UndoJournal } from './store/undo-journal.ts';
@@ -29,6 +31,8 @@ export interface Records extends Disposable {
   readonly toolStates: ToolStates;
   readonly providerPins: ProviderPins;
   readonly undoJournal: UndoJournal;
+  readonly diskRoom: DiskRoom;
+  readonly commandHomes: CommandHomes;
   /** Plain data without secrets, by their form and by the names of their keys: for the log, and for people who decide. */
   redact<T>(value: T): T;
 }
@@ -40,7 +44,9 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const redact = <T>(value: T): T => redactValue(value, { byKey: true }) as T;
   const onWritten = (entry: number) =>
     events.publish({ topic: 'audit', sessionId: '', method: 'audit.appended', params: { entry } });
-  const auditLog = parts.use(new AuditLog(at('audit.db'), limits, powers, { redact, onWritten }));
+  const diskRoom = parts.use(new DiskRoom({ stateDir, limits, powers }));
+  const makeRoom = () => diskRoom.makeRoom();
+  const auditLog = parts.use(new AuditLog(at('audit.db'), limits, powers, { redact, onWritten, makeRoom }));
   // Refused before it is appended where it can't be written: an entry that comes later would tell what never was.
   const record = (event: ApprovalEvent) => {
     if (!auditLog.writable) throw new ToolError('STORE_FAILED', 'the audit log can not be written at the moment');
@@ -57,9 +63,11 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const callStore = parts.use(new CallStore(at('calls.db'), limits, powers));
   const toolStates = parts.use(new ToolStates(at('tools.db'), limits, powers));
   const providerPins = parts.use(new ProviderPins(at('providers.db'), powers));
-  const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers }));
+  const undoJournal = parts.use(new UndoJournal({ stateDir, limits, powers, room: diskRoom }));
+  const commandHomes = new CommandHomes({ stateDir, limits, powers });
   const whole = parts.move();
-  const all = { auditLog, approvals, ledger, callStore, toolStates, providerPins, undoJournal };
+  const stores = { auditLog, approvals, ledger, callStore, toolStates, providerPins, undoJournal };
+  const all = { ...stores, commandHomes, diskRoom };
   return { ...all, redact, [Symbol.dispose]: () => whole.dispose() };
 }
 

@@ -10,7 +10,15 @@ const extension = extname(here);
 const base = dirname(dirname(here));
 const packageDir = existsSync(join(base, 'package.json')) ? base : dirname(base);
 
-export const version: string = JSON.parse(readFileSync(join(packageDir, 'package.json'), 'utf8')).version;
+const { version: ownVersion, homepage } = JSON.parse(readFileSync(join(packageDir, 'package.json'), 'utf8')) as {
+  version: string;
+  homepage: string;
+};
+
+export const version: string = ownVersion;
+
+/** URL of a page below `docs/`, in the repository that package.json names. */
+export const docsUrl = (page: string): string => `${homepage.replace(/#.*$/, '')}/blob/main/docs/${page}`;
 
 /** An entry of ours as a file to run. */
 export const entry = (name: 'main' | 'cli'): string => join(base, 'src', `${name}${extension}`);
@@ -56,6 +64,9 @@ export const providerProgram: readonly string[] = [
   join(base, 'workers', `provider${extension}`),
 ];
 
+/** Files that stand in the /etc of commands in place of the machine's. */
+const etc = join(packageDir, 'etc');
+
 /** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
 function neededPaths(): string[] {
   const loaded = [
@@ -83,7 +94,7 @@ function neededPaths(): string[] {
   const modules = [...files, ...NATIVE.flatMap(nativeOf)].map(modulesOf);
   const binary = ptyBinary();
   if (binary !== undefined) modules.push(binary);
-  const code = [join(base, 'src'), join(base, 'workers'), join(packageDir, 'package.json')];
+  const code = [join(base, 'src'), join(base, 'workers'), etc, join(packageDir, 'package.json')];
   const paths = [...code, ...modules, realpathSync(process.execPath)].map((path) => realpathSync(path));
   // Where it is a link, hosts look for their packages by its name.
   const linked = join(packageDir, 'node_modules');
@@ -130,6 +141,7 @@ function ptyBinary(): string | undefined {
 const OWN = [
   'bin',
   'dist',
+  'etc',
   'policies',
   'src',
   'workers',
@@ -141,6 +153,7 @@ const OWN = [
 ];
 
 export const runtime = {
+  etc,
   needed: neededPaths(),
   guarded: OWN.map((name) => join(packageDir, name)).filter((path) => existsSync(path)),
 } as const;

@@ -1,4 +1,5 @@
 /** The daemon from its config to its exit code. */
+import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { keepCode } from './compiled-code.ts';
@@ -38,6 +39,7 @@ export async function serve(
   try {
     if (!isLevel) throw new ConfigError(`RINGFENCE_LOG is ${level}; it may be ${LOG_LEVELS.join(', ')}`);
     const config = loadConfig(flags, environment, process.cwd());
+    log.bound(join(config.places.stateDir, 'daemon.log'), config.limits.daemonLogBytesMax);
     process.chdir('/');
     const powers = systemPowers(log);
     const daemon = await createDaemon(config, powers);

@@ -84,6 +84,16 @@ export class Workspaces {
     return { workspace: real, root };
   }
 
+  /**
+   * The place of an operator who names none: the first workspace that is there, or the first of all. Somebody must be able to
+   * look at a daemon and to stop it when its folders were deleted.
+   */
+  forOperator(): { workspace: string; root: string } {
+    const { all } = this;
+    const workspace = all.find((it) => existsSync(it)) ?? (all[0] as string);
+    return { workspace, root: this.rootOf(workspace) };
+  }
+
   /** The outermost workspace that holds a folder of one. */
   rootOf(folder: string): string {
     const holding = this.all.filter((it) => isInside(it, folder));

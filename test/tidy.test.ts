@@ -22,6 +22,7 @@ const MAY_IMPORT: Record<string, string> = {
   limits: '',
   paths: '',
   powers: '',
+  disk: 'limits',
   polling: 'powers',
   'tier-up': '',
   runtime: '',
@@ -34,26 +35,31 @@ const MAY_IMPORT: Record<string, string> = {
   config: 'command-environment limits paths places providers',
   places: '',
   'parse-json': '',
-  log: 'powers',
+  log: 'log-file powers shown-text',
+  'log-file': '',
   'shown-text': '',
   'command-environment': 'paths',
   transport: 'errors limits native powers',
   protocol: 'call errors limits parse-json powers transport',
   policy: 'call errors glob limits parse-json paths powers tools/tool',
-  store: 'call errors limits parse-json paths redact powers',
+  store: 'call disk errors limits parse-json paths redact powers shown-text',
   sandbox: 'call errors limits native paths powers',
   egress: 'limits policy powers',
   'plugin-code': '',
   plugins: 'call errors limits parse-json plugin-code pipeline policy powers tools',
-  hosts: 'call churning-map egress plugin-code polling sandbox protocol policy errors limits paths powers',
+  hosts: 'call churning-map egress plugin-code polling sandbox protocol policy errors limits paths powers shown-text',
   pipeline:
-    'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers',
+    'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers shown-text',
   providers:
-    'call errors hosts limits pipeline policy powers sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
+    'call errors hosts limits pipeline policy powers shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
     'pipeline churning-map held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
-  'tools/tool': 'call errors limits plugin-code tools/symbols tools/terminals tools/upstream',
+  'tools/tool':
+    'call errors limits plugin-code tools/capability tools/file-changes tools/separable tools/spellings tools/symbols tools/terminals tools/upstream',
+  'tools/file-changes': '',
+  'tools/capability': '',
   'tools/symbols': '',
+  'tools/separable': 'errors',
   'tools/upstream': '',
   'tools/terminals': 'tools/tool',
   'tools/diff': 'limits',
@@ -63,8 +69,10 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/declarations': 'tools/registry',
   'tools/declared-effects': 'call errors limits',
   'tools/nulls': '',
+  'tools/spellings': '',
+  'tools/file-spellings': '',
   'tools/undo': 'tools/tool',
-  'tools/registry': 'call pipeline policy tools',
+  'tools/registry': 'call pipeline policy runtime tools',
   'tools/document': 'tools/replacing errors',
   'tools/nearest': '',
   'tools/replacing': 'errors',
@@ -74,7 +82,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/file-text': 'tools/tool errors',
   'tools/data-text': '',
   'tools/file':
-    'tools/tool tools/diff tools/document tools/file-text tools/glob-parameter tools/nearest tools/replacing tools/selection tools/text glob errors',
+    'tools/tool tools/diff tools/document tools/file-changes tools/file-spellings tools/file-text tools/glob-parameter tools/nearest tools/replacing tools/selection tools/text glob errors',
   'tools/workspace': 'tools/tool tools/symbols tools/glob-parameter errors',
   'tools/data': 'tools/tool tools/data-text tools/file-text errors',
   'tools/terminal': 'tools/tool errors limits',
@@ -83,9 +91,9 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/code': 'tools/tool errors limits',
   'tools/http': 'tools/tool errors limits',
   workers:
-    'call egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits parse-json paths polling powers tier-up',
-  client: 'call protocol transport errors limits powers tools',
-  cli: 'call client config errors limits parse-json pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
+    'call disk egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits parse-json paths polling powers tier-up',
+  client: 'call protocol store transport errors limits powers tools',
+  cli: 'call client command-environment config errors limits parse-json paths pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
   workspaces: 'config errors paths places powers',
   daemon: '*',
   mcp: 'call errors limits parse-json powers protocol policy providers session shown-text store transport tools',
@@ -194,6 +202,26 @@ test('src/tools/builtin.ts is what `npm run gen` writes', () => {
   const generated = execFileSync(process.execPath, ['script/gen-tools.ts', '--print'], { cwd: root, encoding: 'utf8' });
   const squeeze = (text: string) => text.replaceAll(/[\s,]+/g, ' ').trim();
   expect(squeeze(texts.get('src/tools/builtin.ts') as string)).toBe(squeeze(generated));
+});
+
+test('docs/protocol.schema.json is what `npm run gen` writes', () => {
+  const script = ['script/gen-protocol-schema.ts', '--print'];
+  const generated = execFileSync(process.execPath, script, { cwd: root, encoding: 'utf8' });
+  expect(JSON.parse(readFileSync(join(root, 'docs/protocol.schema.json'), 'utf8'))).toEqual(JSON.parse(generated));
+});
+
+test('docs/configuration.md is what `npm run gen` writes', () => {
+  const script = ['script/gen-config-docs.ts', '--print'];
+  const generated = execFileSync(process.execPath, script, { cwd: root, encoding: 'utf8' });
+  expect(readFileSync(join(root, 'docs/configuration.md'), 'utf8')).toBe(generated);
+  // Each has a comment that can be told.
+  expect(generated.split('\n').filter((it) => /^\| `.*\|\s*\|$/.test(it))).toEqual([]);
+});
+
+test('docs/tools.md is what `npm run gen` writes', () => {
+  const script = ['script/gen-tool-docs.ts', '--print'];
+  const generated = execFileSync(process.execPath, script, { cwd: root, encoding: 'utf8' });
+  expect(readFileSync(join(root, 'docs/tools.md'), 'utf8')).toBe(generated);
 });
 
 test('every limit is read somewhere', () => {

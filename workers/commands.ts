@@ -1,12 +1,13 @@
 /** The commands of one job, and what they used. */
-import type { Denial } from '../src/call.ts';
+import type { WithheldPaths } from '../src/call.ts';
 import { type Code, ToolError } from '../src/errors.ts';
 import type { JobUsage } from '../src/hosts/job.ts';
-import type { Limits } from '../src/limits.ts';
+import type { CommandBounds, Limits } from '../src/limits.ts';
 import type { Powers } from '../src/powers.ts';
 import { type CommandOutcome, type CommandRequest, type CommandSetup, runCommand } from '../src/sandbox/command.ts';
-import type { MetOften } from '../src/sandbox/path-evidence.ts';
-import type { Exceeded } from '../src/sandbox/watchdog.ts';
+import { NEAR } from '../src/sandbox/command-group.ts';
+import type { Masks } from '../src/sandbox/masks.ts';
+import { type Exceeded, verdictOf } from '../src/sandbox/watchdog.ts';
 import type { CommandResult, ProgramResult } from '../src/tools/tool.ts';
 
 export interface CommandsOptions {
@@ -14,14 +15,28 @@ export interface CommandsOptions {
   readonly command?: CommandSetup;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** What a command met, as its caller is told. */
-  toDenial(met: MetOften): Denial;
+  /** What a failed command's caller is told of the paths that its sandbox kept from it. */
+  toWithheld(masks: Masks): WithheldPaths;
   /** Told of the bytes of an output that was cut. */
   truncated(bytesTotal: number): void;
 }
 
+type Counted =
+  | 'cpuMs'
+  | 'outputBytes'
+  | 'peakBytes'
+  | 'processes'
+  | 'verdict'
+  | 'denied'
+  | 'withheld'
+  | 'trackedHidden'
+  | 'gitConfigHeld'
+  | 'scratchFull'
+  | 'memoryNear'
+  | 'homeRemoved';
+
 export class Commands {
-  readonly used: Pick<JobUsage, 'cpuMs' | 'outputBytes' | 'peakBytes' | 'processes' | 'verdict' | 'denied'> = {
+  readonly used: Pick<JobUsage, Counted> = {
     cpuMs: 0,
     outputBytes: 0,
     verdict: 'ok',
@@ -43,7 +58,10 @@ export class Commands {
   async run(request: CommandRequest): Promise<CommandResult> {
     const outcome = await this.#outcomeOf(request);
     const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
+    if (outcome.tracked > 0) this.used.trackedHidden = outcome.tracked;
+    if (couldNotConfigure(stderr)) this.used.gitConfigHeld = true;
     if (outcome.truncated) this.#options.truncated(outputBytes);
+    if (exitCode !== 0) this.used.withheld = this.#options.toWithheld(outcome.withheld);
     if (exitCode === undefined) throw this.#killed(outcome);
     return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
   }
@@ -61,18 +79,20 @@ export class Commands {
     const { command: setup, powers } = this.#options;
     // Without bounds there would be no end to what it takes.
     if (!setup || !request.bounds) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
-    if (setup.paths && !request.readOnly) await setup.paths.ready();
     const outcome = await runCommand(request, setup, powers);
-    const met = outcome.met.map((it) => this.#options.toDenial(it));
-    this.#count({ ...outcome, denied: [...outcome.denied, ...met] });
+    this.#count(outcome, request.bounds);
     return outcome;
   }
 
-  #count({ used, outputBytes, denied }: CommandOutcome): void {
+  #count({ used, outputBytes, denied, scratchFull, homeRemoved }: CommandOutcome, { memoryMb }: CommandBounds): void {
     const all = this.used;
     all.cpuMs += used.cpuMs;
     all.outputBytes += outputBytes;
     if (used.peakBytes !== undefined) all.peakBytes = Math.max(all.peakBytes ?? 0, used.peakBytes);
+    const isNear = used.exceeded?.kind !== 'memory' && (used.peakBytes ?? 0) > NEAR * memoryMb * 1024 * 1024;
+    if (isNear) all.memoryNear = true;
+    if (scratchFull) all.scratchFull = true;
+    if (homeRemoved.length > 0) all.homeRemoved = [...(all.homeRemoved ?? []), ...homeRemoved];
     if (denied.length > 0) all.denied = [...(all.denied ?? []), ...denied];
     if (used.processes !== undefined) all.processes = Math.max(all.processes ?? 0, used.processes);
   }
@@ -80,7 +100,7 @@ export class Commands {
   #killed({ ended, used, outputBytes, stdout, stderr }: CommandOutcome): ToolError {
     const output = { stdout, stderr };
     if (ended === 'exceeded' && used.exceeded) {
-      this.used.verdict = used.exceeded.kind;
+      this.used.verdict = verdictOf(used.exceeded.kind);
       return overLimit(used.exceeded, output);
     }
     if (ended !== 'output') return new ToolError('CANCELLED', 'the command was ended', { details: output });
@@ -93,11 +113,20 @@ export class Commands {
   }
 }
 
+/**
+ * Whether git says that it met the mount over a repository's config. It goes on after that in some cases, such as `git push -u`,
+ * with exit code 0. A command that prints these words itself is told something needless, and nothing else.
+ */
+const couldNotConfigure = (stderr: string): boolean =>
+  stderr.includes('could not write config file') && stderr.includes('Device or resource busy');
+
 const OVER: Record<Exceeded['kind'], { code: Code; says: (limit: number) => string }> = {
   memory: { code: 'MEMORY_LIMIT', says: (limit) => `took more than ${limit} bytes of memory` },
   cpu: { code: 'CPU_LIMIT', says: (limit) => `took more than ${limit} ms of CPU time` },
   processes: { code: 'PROCESS_LIMIT', says: (limit) => `had more than ${limit} processes or threads` },
   file: { code: 'FILE_LIMIT', says: (limit) => `wrote a file of more than ${limit} bytes` },
+  home: { code: 'FILE_LIMIT', says: (limit) => `left more than ${limit} bytes in its home` },
+  'home-entries': { code: 'FILE_LIMIT', says: (limit) => `left more than ${limit} files and folders in its home` },
 };
 
 /** The end of a command that used more than it may, with its output so far. */

@@ -9,6 +9,7 @@ import type { Powers } from '../src/powers.ts';
 import { findProgram } from '../src/sandbox/bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
 import { ancestorsOf, type Masks } from '../src/sandbox/masks.ts';
+import type { FileChanges } from '../src/tools/file-changes.ts';
 import type { Symbols } from '../src/tools/symbols.ts';
 import type { Terminals } from '../src/tools/terminals.ts';
 import type {
@@ -19,7 +20,6 @@ import type {
   CheckedTarget,
   CommandAsked,
   CommandResult,
-  FileChanges,
   ProgramRequest,
   ProgramResult,
   ToolContext,
@@ -30,7 +30,6 @@ import type { Anchor } from './anchor.ts';
 import { withinTime } from './bounded.ts';
 import { type ChangeRecorder, Changes, NO_RECORDER } from './changes.ts';
 import { Commands } from './commands.ts';
-import { toDenial } from './denials.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
 import { Journal, type JournalPlace } from './journal.ts';
 import type { LanguageServers } from './language-servers.ts';
@@ -44,6 +43,7 @@ import { WorkspaceSymbols } from './symbols.ts';
 import { targetAt } from './targets.ts';
 import { TreeChanges } from './tree-changes.ts';
 import { removePassing, Undo, type UndoParts } from './undo.ts';
+import { toWithheld } from './withheld.ts';
 import { Witnesses } from './witnesses.ts';
 
 export interface ContextOptions {
@@ -67,6 +67,10 @@ export interface ContextOptions {
   /** What each of its commands may use; absent for jobs that run none. */
   readonly bounds?: CommandBounds;
   readonly egressToken?: string;
+  /** Name of its commands' home. */
+  readonly home?: string;
+  /** Unix sockets of others, where its commands may have some themselves. */
+  readonly sockets?: readonly string[];
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
@@ -120,7 +124,7 @@ export class WorkerContext implements ToolContext {
     this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
     this.#commands = new Commands({
       ...options,
-      toDenial: (met) => toDenial(met, options.workspace, this.#rules),
+      toWithheld: (masks) => toWithheld(masks, this.#rules),
       truncated: (bytesTotal) => this.truncated(bytesTotal),
     });
   }
@@ -226,13 +230,29 @@ export class WorkerContext implements ToolContext {
   }
 
   command({ shell, args, ...request }: CommandAsked): CheckedCommand {
-    const { workspace, anchor, masks, bounds, egressToken, signal, readOnly = false, onOutput } = this.#options;
+    const {
+      workspace,
+      anchor,
+      masks,
+      bounds,
+      egressToken,
+      home,
+      sockets,
+      signal,
+      readOnly = false,
+      onOutput,
+    } = this.#options;
     anchor.assertInside(request.cwd);
     const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
     try {
       if (!fs.fstatSync(fd).isDirectory())
         throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
-      const more = { ...(onOutput && { onOutput }), ...(egressToken !== undefined && { egressToken }) };
+      const own = {
+        ...(egressToken !== undefined && { egressToken }),
+        ...(home !== undefined && { home }),
+        ...(sockets && { sockets }),
+      };
+      const more = { ...(onOutput && { onOutput }), ...own };
       const rest = { workspace, masks, bounds, signal, readOnly, ...more };
       const argv = shell && toArgv(shell, request.command, args);
       return { ...request, ...rest, cwd, ...(argv && { argv }) } as unknown as CheckedCommand;
@@ -252,7 +272,7 @@ export class WorkerContext implements ToolContext {
       throw new ToolError('UNSUPPORTED', `there is no ${program} on this machine`, { suggestion });
     }
     const checked = this.command({ ...request, env: { ...request.env }, command: program });
-    const { onOutput: _, ...rest } = checked as unknown as CommandRequest;
+    const { onOutput: _, sockets: __, ...rest } = checked as unknown as CommandRequest;
     return this.#commands.program({ ...rest, asOwner: true, argv: [path, ...args], captureBytes: bytesMax });
   }
 

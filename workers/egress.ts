@@ -1,5 +1,5 @@
 /** Entry of the egress proxy: perimeter, frames of the gateway over fd 3, listeners of commands over fd 4. */
-import { lookup } from 'node:dns/promises';
+import { lookup, resolve4, resolve6 } from 'node:dns/promises';
 import { Socket } from 'node:net';
 import type { FromProxy, ToProxy } from '../src/egress/messages.ts';
 import { EgressProxy } from '../src/egress/proxy.ts';
@@ -24,6 +24,13 @@ async function resolve(name: string): Promise<string[]> {
   return (await lookup(name, { all: true })).map((it) => it.address);
 }
 
+/** The shortest TTL of the name's DNS records, in milliseconds. */
+async function ttlOf(name: string): Promise<number | undefined> {
+  const records = await Promise.allSettled([resolve4(name, { ttl: true }), resolve6(name, { ttl: true })]);
+  const seconds = records.flatMap((it) => (it.status === 'fulfilled' ? it.value.map(({ ttl }) => ttl) : []));
+  return seconds.length > 0 ? Math.min(...seconds) * 1000 : undefined;
+}
+
 function send(message: FromProxy): void {
   gateway.write(toFrame(message, (limits as Limits).frameBytesMax));
 }
@@ -31,7 +38,7 @@ function send(message: FromProxy): void {
 function receive(message: ToProxy): void {
   if ('setup' in message) {
     ({ limits } = message.setup);
-    proxy = new EgressProxy({ limits, powers, resolve });
+    proxy = new EgressProxy({ limits, powers, resolve, ttlOf });
     send({ ready: true });
   } else if ('open' in message) {
     proxy?.open(message.open.token, message.open.layers);

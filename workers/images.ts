@@ -4,7 +4,7 @@ import * as fs from 'node:fs';
 import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
 import { below, codeOf, type Place } from './anchor.ts';
-import { makeDirectory, writeAll, writeNew } from './changes.ts';
+import { makeDirectory, writeNew } from './changes.ts';
 import { readAll } from './files.ts';
 import type { Blob, BlobReader, Image, Leaf } from './spool.ts';
 
@@ -33,8 +33,12 @@ export interface ImageBounds {
   entriesLeft: number;
 }
 
-export const boundsOf = ({ journalCallBytesMax, journalTreeEntriesMax }: Limits): ImageBounds => ({
-  bytesLeft: journalCallBytesMax,
+/** `roomBytes`: what the disk has room for. */
+export const boundsOf = (
+  { journalCallBytesMax, journalTreeEntriesMax }: Limits,
+  roomBytes = Number.POSITIVE_INFINITY,
+): ImageBounds => ({
+  bytesLeft: Math.min(journalCallBytesMax, roomBytes),
   entriesLeft: journalTreeEntriesMax,
 });
 
@@ -234,7 +238,5 @@ function buildLeaf(leaf: Exclude<Leaf, { type: 'directory' }>, at: string, read:
   if (leaf.type === 'symlink') return fs.symlinkSync(Buffer.from(leaf.target, 'latin1'), at);
   const { blob } = leaf;
   if (!blob) throw new Error('the content was not kept');
-  writeNew(at, leaf.mode, (fd) => {
-    for (const chunk of read(blob)) writeAll(fd, chunk);
-  });
+  writeNew(at, leaf.mode, read(blob));
 }

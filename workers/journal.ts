@@ -1,5 +1,6 @@
 /** The undo journal of one job: what each change replaces is on the disk before the change is seen. */
 import type { FileChange } from '../src/call.ts';
+import { roomIn } from '../src/disk.ts';
 import type { JournalReport } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import { codeOf } from './anchor.ts';
@@ -32,7 +33,7 @@ class Keeper implements BlobKeeper {
   }
 
   large(fd: number, size: number): { blob: Blob; path: string } {
-    const { file, path } = this.#spool.keepLarge(fd);
+    const { file, path } = this.#spool.keepLarge(fd, size);
     return { blob: { file, bytes: size }, path };
   }
 }
@@ -49,7 +50,7 @@ export class Journal implements ChangeRecorder, Disposable {
   constructor({ folder, key }: JournalPlace, limits: Limits) {
     this.#spool = new Spool(folder, key);
     this.#limits = limits;
-    this.#bounds = boundsOf(limits);
+    this.#bounds = boundsOf(limits, roomIn(folder, limits));
   }
 
   preparing({ realPath }: Spot, temporary: string): void {

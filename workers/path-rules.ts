@@ -7,6 +7,7 @@ import { basename, dirname, join, normalize, relative, resolve } from 'node:path
 import { ToolError } from '../src/errors.ts';
 import type { PathView } from '../src/hosts/job.ts';
 import { fromRoot } from '../src/paths.ts';
+import { isOrdinary } from '../src/policy/ordinary.ts';
 import { pathDecision } from '../src/policy/paths.ts';
 import type { Opened } from './anchor.ts';
 
@@ -106,8 +107,13 @@ export class PathRules {
     const { rules, home } = this.#view;
     const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
     if (this.#last?.kind === kind && this.#last.path === plain) return this.#last.answer;
-    const answer = pathDecision(rules, kind, this.named(plain), home);
-    this.#last = { kind, path: plain, answer };
+    // Looked at here and now: what it holds may have changed since the gateway looked.
+    let looked = false;
+    const answer = pathDecision(rules, kind, this.named(plain), home, () => {
+      looked = true;
+      return isOrdinary(join(this.#workspace, plain));
+    });
+    this.#last = looked ? undefined : { kind, path: plain, answer };
     return answer;
   }
 

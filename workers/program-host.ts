@@ -3,17 +3,16 @@
  * program: the gateway looks at the clock and at this process, and kills it.
  */
 import { Socket } from 'node:net';
-import { setPriority } from 'node:os';
 import { ToolError } from '../src/errors.ts';
 import type { ChildAnswer, FromHost, IsolateBounds, Job, JobResult, ToHost } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
 import { IsolateMessages } from './isolate-messages.ts';
+import { yieldToOthers } from './nice.ts';
 import { establishPerimeter } from './perimeter.ts';
 
 const GATEWAY_FD = 3;
-const NICE = 5;
 const CPU_LOOK_MS = 20;
 const MIB = 1024 * 1024;
 
@@ -44,8 +43,7 @@ const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
 /** Serves the gateway until it is gone. */
 export function serveProgramHost(engine: Engine): void {
   establishPerimeter(GATEWAY_FD);
-  // Its threads inherit it: programs get what others leave.
-  setPriority(NICE);
+  yieldToOthers();
   new ProgramHost(engine);
 }
 

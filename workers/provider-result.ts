@@ -2,7 +2,7 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client';
 import { ToolError } from '../src/errors.ts';
 import type { ProvidedData } from '../src/providers/messages.ts';
-import { allWithout, toPlainText } from '../src/providers/text.ts';
+import { toHarmless, toPlainText } from '../src/providers/text.ts';
 
 export interface ResultBounds {
   readonly name: string;
@@ -27,7 +27,7 @@ export function toData(result: CallToolResult, { name, secrets, outputBytes }: R
       },
     );
   }
-  const data = allWithout(secrets, {
+  const data = toHarmless(secrets, {
     content: content.map(toBlock),
     ...(structuredContent !== undefined && { structured: structuredContent }),
   }) as ProvidedData;

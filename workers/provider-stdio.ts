@@ -1,8 +1,8 @@
 /** A provider's server as a child process: messages are lines, of which it may send only so large and so many. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from '@modelcontextprotocol/client';
+import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import type { Limits } from '../src/limits.ts';
-import { parseJson } from '../src/parse-json.ts';
+import { Answers } from './provider-answers.ts';
 
 export interface ServerCommand {
   readonly command: readonly string[];
@@ -24,6 +24,7 @@ const SECOND_MS = 1000;
 export class ServerProcess implements Transport {
   readonly #server: ServerCommand;
   readonly #options: ServerProcessOptions;
+  readonly #answers = new Answers();
   #child: ChildProcessWithoutNullStreams | undefined;
   /** Of a line that has not ended. */
   #pieces: Buffer[] = [];
@@ -57,6 +58,7 @@ export class ServerProcess implements Transport {
   async send(message: JSONRPCMessage): Promise<void> {
     const stdin = this.#child?.stdin;
     if (!stdin?.writable) throw new Error('the server has ended');
+    this.#answers.sent(message);
     // A server that does not read keeps its callers waiting until their time is over.
     if (!stdin.write(`${JSON.stringify(message)}\n`)) await new Promise((resolve) => stdin.once('drain', resolve));
   }
@@ -85,13 +87,7 @@ export class ServerProcess implements Transport {
   }
 
   #take(line: string): void {
-    let message: JSONRPCMessage;
-    try {
-      message = parseJSONRPCMessage(parseJson(line));
-    } catch {
-      return; // Not of the protocol: many servers greet, or log, on their output.
-    }
-    this.onmessage?.(message);
+    for (const message of this.#answers.messagesIn(line)) this.onmessage?.(message);
   }
 
   #mayGoOn(): boolean {

@@ -4,7 +4,6 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { setPriority } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import {
   Client,
@@ -28,17 +27,18 @@ import type { Limits } from '../src/limits.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
 import type { Definition, ProvidedData, ProviderSetup, ToldByProvider } from '../src/providers/messages.ts';
-import { toDefinition, toPlainText, without } from '../src/providers/text.ts';
+import { toDefinition, toHarmless, toPlainText } from '../src/providers/text.ts';
+import { yieldToOthers } from './nice.ts';
 import { establishPerimeter } from './perimeter.ts';
 import { connectHttp } from './provider-http.ts';
+import { listedTools } from './provider-list.ts';
 import { toData } from './provider-result.ts';
 import { ServerProcess } from './provider-stdio.ts';
 
 const GATEWAY_FD = 3;
-const NICE = 5;
 establishPerimeter(GATEWAY_FD);
 // Its server inherits it.
-setPriority(NICE);
+yieldToOthers();
 
 const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
 const running = new Map<number, AbortController>();
@@ -71,7 +71,7 @@ function fail(reason: string): void {
 }
 
 /** As much of a text from elsewhere as a person or a log is shown. */
-const toShown = (text: string): string => toPlainText(without(setup?.secrets ?? [], text), SHOWN_CHARS);
+const toShown = (text: string): string => toPlainText(toHarmless(setup?.secrets ?? [], text) as string, SHOWN_CHARS);
 const SHOWN_CHARS = 2000;
 
 async function begin(given: HostSetup): Promise<void> {
@@ -138,18 +138,17 @@ async function listAgain(): Promise<void> {
 }
 
 async function list(): Promise<void> {
-  const { providerToolsMax, providerListBytes, providerStartMs } = limits as Limits;
-  const answer = await (client as Client).listTools(undefined, { timeout: providerStartMs, cacheMode: 'refresh' });
-  if (answer.tools.length > providerToolsMax)
-    throw new Error(`the server has ${answer.tools.length} tools; at most ${providerToolsMax} are taken`);
+  const { providerListBytes } = limits as Limits;
   const tools = new Map<string, Definition>();
   const refused: { name: string; reason: string }[] = [];
-  for (const tool of answer.tools) {
+  for (const tool of await listedTools(client as Client, limits as Limits)) {
     try {
-      if (tools.has(tool.name)) throw new Error('another tool has this name');
-      tools.set(tool.name, toDefinition(tool, limits as Limits));
+      const definition = toDefinition(tool, limits as Limits);
+      if (tools.has(definition.name)) throw new Error('another tool has this name');
+      tools.set(definition.name, definition);
     } catch (error) {
-      refused.push({ name: toPlainText(String(tool.name), 100), reason: toPlainText(messageOf(error), 400) });
+      const name = typeof tool.name === 'string' ? toPlainText(tool.name, 100) : '?';
+      refused.push({ name, reason: toPlainText(messageOf(error), 400) });
     }
   }
   const bytes = JSON.stringify([...tools.values()]).length;

@@ -197,12 +197,13 @@ function wanted({ include, extension }: SearchScope): (path: string) => boolean 
 /** Endings of which a glob of ripgrep's and ours say the same. */
 const PLAIN_NAME = /^[\w.*-]*$/;
 
-function toArgs({ include, exclude = [], extension }: SearchScope): string[] {
+function toArgs({ include, exclude = [], extension, recursive = true }: SearchScope): string[] {
   const last = include === undefined ? '' : (toSegments(include).at(-1) ?? '');
   const name = extension === undefined ? last : `*.${extension}`;
   const prefilter = PLAIN_NAME.test(name) && !/^\**$/.test(name) && !name.includes('**');
   return [
     ...(include !== undefined && namesHidden(include) ? ['--hidden', '--glob=!.git'] : []),
+    ...(recursive ? [] : ['--max-depth=1']),
     ...(prefilter ? [`--type-add=wanted:${name}`, '--type=wanted'] : []),
     // A second `!` would make it one that lets in.
     ...exclude.map((it) => `--glob=!${it.replace(/^!/, '\\!')}`),

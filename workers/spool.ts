@@ -9,10 +9,9 @@ import * as z from 'zod';
 import { ToolError } from '../src/errors.ts';
 import { inSpool } from '../src/paths.ts';
 import { codeOf } from './anchor.ts';
-import { writeAll } from './changes.ts';
+import { chunksOf, writeAll, writeNew } from './changes.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDONLY, O_RDWR } = fs.constants;
-const CHUNK_BYTES = 1024 * 1024;
 
 const blob = z.union([
   /** In the bytes behind the line. */
@@ -106,8 +105,8 @@ export class Spool implements Disposable {
     fs.fsyncSync(fd);
   }
 
-  /** A copy of an opened file, without one where the file system can share its blocks. */
-  keepLarge(fd: number): { file: string; path: string } {
+  /** Keeps `bytes` of a file that was just opened; no copy is made where the file system can share its blocks. */
+  keepLarge(fd: number, bytes: number): { file: string; path: string } {
     if (this.#large === undefined) {
       fs.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       // An attempt before this one may have left some.
@@ -115,13 +114,7 @@ export class Spool implements Disposable {
     }
     const name = `large-${this.#large++}`;
     const path = join(this.#folder, name);
-    fs.copyFileSync(`/proc/self/fd/${fd}`, path, fs.constants.COPYFILE_FICLONE | fs.constants.COPYFILE_EXCL);
-    const copy = fs.openSync(path, O_RDONLY | O_NOFOLLOW);
-    try {
-      fs.fsyncSync(copy);
-    } finally {
-      fs.closeSync(copy);
-    }
+    if (!cloned(fd, path)) writeNew(path, 0o600, chunksOf(fd, bytes));
     return { file: name, path };
   }
 
@@ -184,18 +177,28 @@ export class Spool implements Disposable {
       if ('at' in blob) return yield tail.subarray(blob.at, blob.at + blob.bytes);
       const fd = fs.openSync(join(folder, blob.file), O_RDONLY | O_NOFOLLOW);
       try {
-        for (let left = blob.bytes; left > 0; ) {
-          const chunk = Buffer.allocUnsafe(Math.min(left, CHUNK_BYTES));
-          const got = fs.readSync(fd, chunk, 0, chunk.length, null);
-          if (got === 0) return;
-          yield chunk.subarray(0, got);
-          left -= got;
-        }
+        yield* chunksOf(fd, blob.bytes);
       } finally {
         fs.closeSync(fd);
       }
     };
   }
+}
+
+/** Whether `path` is now a file that shares the blocks of an opened one. */
+function cloned(fd: number, path: string): boolean {
+  try {
+    fs.copyFileSync(`/proc/self/fd/${fd}`, path, fs.constants.COPYFILE_FICLONE_FORCE | fs.constants.COPYFILE_EXCL);
+  } catch {
+    return false; // ENOTSUP, EINVAL, EXDEV: this file system can't; nothing was made then.
+  }
+  const clone = fs.openSync(path, O_RDONLY | O_NOFOLLOW);
+  try {
+    fs.fsyncSync(clone);
+  } finally {
+    fs.closeSync(clone);
+  }
+  return true;
 }
 
 function toEntry(line: string): z.output<typeof entry> {

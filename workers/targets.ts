@@ -4,7 +4,7 @@ import { ToolError } from '../src/errors.ts';
 import type { Job } from '../src/hosts/job.ts';
 import type { CheckedTarget, EntryType } from '../src/tools/tool.ts';
 import { below, codeOf, outside, toAccessError } from './anchor.ts';
-import { type Changes, exists, type Spot, toChangeError, writeAll, writeNew } from './changes.ts';
+import { type Changes, exists, type Spot, toChangeError, writeNew } from './changes.ts';
 import { hashOf, readAll } from './files.ts';
 import type { HeldSpot } from './places.ts';
 
@@ -165,7 +165,7 @@ function makeReady(
   const name = changes.temporaryFor(spot);
   const remove = () => fs.rmSync(below(fd, name), { force: true });
   try {
-    writeNew(below(fd, name), mode, (file) => writeAll(file, content));
+    writeNew(below(fd, name), mode, [content]);
   } catch (error) {
     remove();
     throw toChangeError(error, path);

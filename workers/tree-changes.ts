@@ -3,9 +3,11 @@ import * as fs from 'node:fs';
 import { ToolError } from '../src/errors.ts';
 import type { Job } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
-import type { EntryType, FileChanges, FileUpdate } from '../src/tools/tool.ts';
+import type { FileChanges, FileUpdate } from '../src/tools/file-changes.ts';
+import type { EntryType } from '../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from './anchor.ts';
 import { type Changes, exists, type Spot, toChangeError } from './changes.ts';
+import { boundsOf, imageAt } from './images.ts';
 import type { HeldSpot, Places } from './places.ts';
 import { assertApproved, assertHash, hashAt, replaceAllAt, replaceable, typeAt } from './targets.ts';
 import { copyTree, lookOver, removeTree, type TreeEntry, type TreeOptions } from './trees.ts';
@@ -38,6 +40,17 @@ export class TreeChanges implements FileChanges {
     return typeAt(held) === undefined ? null : await this.#stateAt(held);
   }
 
+  async undoOf(path: string): Promise<'full' | 'none'> {
+    const { places, limits } = this.#options;
+    try {
+      using spot = places.hold(path, { kinds: ['read'] });
+      return imageAt(spot, boundsOf(limits)).type === 'unknown' ? 'none' : 'full';
+    } catch (error) {
+      if (error instanceof ToolError && error.code === 'NOT_FOUND') return 'full';
+      throw error;
+    }
+  }
+
   async replaceAll(files: readonly FileUpdate[], declared: string): Promise<void> {
     const { places, changes, limits, preImages, breathe } = this.#options;
     using held = new DisposableStack();
@@ -53,6 +66,18 @@ export class TreeChanges implements FileChanges {
       await breathe();
     }
     replaceAllAt(all, changes);
+  }
+
+  makeDirectory(path: string): boolean {
+    const { places, changes } = this.#options;
+    using spot = places.hold(path, { kinds: ['write'], createDirs: true });
+    const type = typeAt(spot);
+    if (type === 'directory') return false;
+    if (type !== undefined) throw exists(path);
+    changes.makeDirectory(spot);
+    spot.keep();
+    changes.keepDirectory(spot.realPath);
+    return true;
   }
 
   async remove(path: string, { recursive }: { recursive: boolean }): Promise<number> {

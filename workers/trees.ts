@@ -8,14 +8,13 @@ import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
 import type { EntryType } from '../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from './anchor.ts';
-import { makeDirectory, type Spot, writeNew } from './changes.ts';
+import { chunksOf, makeDirectory, type Spot, writingNew } from './changes.ts';
 import { typeOf } from './targets.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** Entries between two looks at the abort signal; about 10 ms of work. */
 const ENTRIES_PER_BREATH = 500;
-const CHUNK_BYTES = 1024 * 1024;
 /** Looks at a directory that somebody fills while it is emptied. */
 const ROUNDS_MAX = 8;
 
@@ -60,6 +59,10 @@ class Pass {
     if (this.bytes > limits.changeBytesMax)
       throw tooLarge(`\`${path}\` holds more than ${limits.changeBytesMax} bytes`, limits.changeBytesMax);
     await breathe();
+  }
+
+  breathe(): Promise<void> {
+    return this.#options.breathe();
   }
 
   name(entry: TreeEntry): string {
@@ -281,16 +284,8 @@ async function copyFile({ fd, name }: Spot, place: string, shown: string, pass: 
     const stat = fs.fstatSync(source);
     if (!stat.isFile()) throw toAccessError({ code: 'ESTALE' }, shown);
     await pass.take(stat.size);
-    writeNew(place, stat.mode & 0o777, (target) => {
-      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, Math.max(1, stat.size)));
-      // No further than its size was: a file that grows would never end.
-      for (let left = stat.size; left > 0; ) {
-        const got = fs.readSync(source, chunk, 0, Math.min(left, chunk.length), null);
-        if (got === 0) break;
-        for (let at = 0; at < got; ) at += fs.writeSync(target, chunk, at, got - at);
-        left -= got;
-      }
-    });
+    // No further than its size was: a file that grows would never end.
+    for (const _ of writingNew(place, stat.mode & 0o777, chunksOf(source, stat.size))) await pass.breathe();
   } finally {
     fs.closeSync(source);
   }

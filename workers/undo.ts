@@ -64,7 +64,7 @@ export class Undo {
     }
     const conflicts = [...this.#conflicts];
     const { force, skipsConflicts = false } = this.#options;
-    if (conflicts.length > 0 && !force && !skipsConflicts) return { restored: [], conflicts, merged: [] };
+    if (conflicts.length > 0 && !force && !skipsConflicts) return { restored: [], removed: [], conflicts, merged: [] };
     const restored = new Set<string>();
     for (const step of this.#steps) {
       if (skipsConflicts && (step.kind === 'merge' || namesOf(step).some((it) => this.#conflicts.has(it)))) continue;
@@ -72,7 +72,8 @@ export class Undo {
       for (const it of namesOf(step)) restored.add(it);
       await this.#parts.breathe();
     }
-    return { restored: [...restored], conflicts, merged: [...this.#merged] };
+    const removed = [...restored].filter((it) => this.#isGone(it));
+    return { restored: [...restored], removed, conflicts, merged: [...this.#merged] };
   }
 
   async #plan(kept: KeptEntry): Promise<void> {
@@ -150,6 +151,16 @@ export class Undo {
       return imageAt(spot, boundsOf(limits));
     } catch (error) {
       if (error instanceof ToolError && error.code === 'NOT_FOUND') return NONE;
+      throw error;
+    }
+  }
+
+  #isGone(path: string): boolean {
+    try {
+      using spot = this.#parts.places.hold(path, { kinds: ['write'] });
+      return typeAt(spot) === undefined;
+    } catch (error) {
+      if (error instanceof ToolError && error.code === 'NOT_FOUND') return true; // So is its folder.
       throw error;
     }
   }

@@ -6,11 +6,14 @@ import { BroadcastChannel, parentPort, threadId, workerData } from 'node:worker_
 import { ToolError, toToolError } from '../src/errors.ts';
 import type { FilesChanged, HostOutput, HostSetup, Job, JobResult, JobReturn, JobUsage } from '../src/hosts/job.ts';
 import { silentLog, systemPowers } from '../src/powers.ts';
-import { HOST_FRAMES_FD } from '../src/sandbox/bubblewrap.ts';
 import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/command.ts';
 import { CommandGroups } from '../src/sandbox/command-group.ts';
+import { createGitIdentity } from '../src/sandbox/git-identity.ts';
+import { GitView } from '../src/sandbox/git-view.ts';
+import { Homes } from '../src/sandbox/homes.ts';
 import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
 import { lightly } from '../src/sandbox/light-spawn.ts';
+import { LiveSockets } from '../src/sandbox/live-sockets.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { WaitingSandbox } from '../src/sandbox/waiting-sandbox.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
@@ -25,7 +28,6 @@ import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-pl
 import { type LaneTask, serveLane } from './lane.ts';
 import { LanguageServers } from './language-servers.ts';
 import { OutputWindow } from './output-window.ts';
-import { PathWatch } from './path-watch.ts';
 import { Ripgrep } from './ripgrep.ts';
 import { Spool } from './spool.ts';
 import { TerminalSet } from './terminals.ts';
@@ -46,6 +48,7 @@ const watch =
   setup.watches && setup.workspace !== undefined
     ? new WorkspaceWatch(setup.workspace, setup.limits, powers)
     : undefined;
+const liveSockets = command && setup.workspace !== undefined ? new LiveSockets(setup.workspace, powers) : undefined;
 const terminals =
   command &&
   new TerminalSet({
@@ -107,7 +110,8 @@ async function runPlaced({ job, place }: PlacedJob): Promise<JobReturn> {
 }
 
 async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): Promise<JobResult> {
-  const context = contextOf(job, signal, onOutput);
+  const sockets = job.sockets && (await liveSockets?.of(job.sockets));
+  const context = contextOf(job, { signal, onOutput, sockets });
   const watched = job.readOnly ? undefined : await watch?.begin();
   // Commands are waited for, by many jobs in one thread: its clock says nothing of them.
   const usage = async (): Promise<JobUsage> => {
@@ -166,7 +170,14 @@ async function rollBack(
   return { done };
 }
 
-function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOutput']): WorkerContext {
+/** What a job's context is made of, beside the job. */
+interface Around {
+  readonly signal: AbortSignal;
+  readonly onOutput: CommandRequest['onOutput'];
+  readonly sockets: readonly string[] | undefined;
+}
+
+function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerContext {
   if (!anchor || setup.workspace === undefined) throw new ToolError('INTERNAL', `tier ${setup.tier} has no workspace`);
   return new WorkerContext({
     workspace: setup.workspace,
@@ -176,6 +187,8 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
     ...(job.preImages && { preImages: job.preImages }),
     ...(job.bounds && { bounds: job.bounds }),
     ...(job.egressToken !== undefined && { egressToken: job.egressToken }),
+    ...(job.home !== undefined && { home: job.home }),
+    ...(sockets && { sockets }),
     ...(job.state !== undefined && { state: job.state }),
     ...(job.readOnly && { readOnly: true }),
     ...(job.journal && { journal: job.journal }),
@@ -190,22 +203,39 @@ function contextOf(job: Job, signal: AbortSignal, onOutput: CommandRequest['onOu
   });
 }
 
-/** The filter becomes a file without a name: each bwrap reads a descriptor of its own to the end, and nothing is left behind. */
-function prepare({ filter, ...sandbox }: NonNullable<HostSetup['command']>): CommandSetup {
+/** A filter becomes a file without a name: each bwrap reads a descriptor of its own to the end, and nothing is left behind. */
+function prepare({
+  filter,
+  ownSocketsFilter,
+  homesFolder,
+  ...sandbox
+}: NonNullable<HostSetup['command']>): CommandSetup {
   const folder = mkdtempSync(join(tmpdir(), 'ringfence-'));
   try {
-    writeFileSync(join(folder, 'filter'), filter);
-    const fd = openSync(join(folder, 'filter'), 'r');
+    const toFile = (name: string, program: Uint8Array) => {
+      writeFileSync(join(folder, name), program);
+      return `/proc/self/fd/${openSync(join(folder, name), 'r')}`;
+    };
     const { limits } = setup;
     const rlimits = {
-      addressFactor: limits.commandAddressFactor,
+      ...(!setup.groups && { addressMib: limits.commandAddressMb }),
       ...(countsTasksByNamespace(release()) && { threadsPerProcess: limits.commandThreadsMax }),
     };
     const watchdog = new Watchdog(limits, powers);
     const groups = setup.groups && new CommandGroups(setup.groups, limits, powers);
-    const filterFile = `/proc/self/fd/${fd}`;
-    const paths = new PathWatch({ limits, powers, parent: HOST_FRAMES_FD });
-    const base = { ...sandbox, ...(groups && { groups }), filterFile, limits, rlimits, watchdog, paths };
+    const git = setup.workspace === undefined ? undefined : new GitView(setup.workspace, limits, powers);
+    const filterFile = toFile('filter', filter);
+    const ownSocketsFilterFile = toFile('own-sockets-filter', ownSocketsFilter);
+    const homes = homesFolder === undefined ? undefined : new Homes({ folder: homesFolder, limits, powers });
+    const files = { filterFile, ownSocketsFilterFile };
+    const gitIdentity = createGitIdentity(setup.identity ?? {});
+    const more = {
+      ...(homes && { homes }),
+      ...(groups && { groups }),
+      ...(git && { git }),
+      ...(gitIdentity && { gitIdentity }),
+    };
+    const base = { ...sandbox, ...more, ...files, limits, rlimits, watchdog };
     return { ...base, waiting: new WaitingSandbox(base, powers) };
   } finally {
     rmSync(folder, { recursive: true });

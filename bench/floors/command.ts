@@ -16,7 +16,7 @@ function run(command: string, args: readonly string[]): Promise<void> {
 export function commandFloor(workspace: string): { bare(): Promise<void>; bubblewrap(): Promise<void> } {
   const shownId = process.getuid?.() === 0 ? { shownId: 1000 } : {};
   const { seccompFd: _, ...profile } = commandProfile({
-    runtime: { needed: [], guarded: [] },
+    runtime: { etc: '/etc', needed: [], guarded: [] },
     workspace,
     tmpBytes: 2 ** 28,
     ...shownId,

@@ -20,6 +20,7 @@ import { schedule } from '../../src/pipeline/schedule.ts';
 import type { Handler, Stage } from '../../src/pipeline/stage.ts';
 import { Turns } from '../../src/pipeline/turns.ts';
 import { validate } from '../../src/pipeline/validate.ts';
+import { Writes } from '../../src/pipeline/writes.ts';
 import { BUILT_IN } from '../../src/policy/load.ts';
 import { createProgramResolver } from '../../src/policy/programs.ts';
 import type { Policy } from '../../src/policy/schema.ts';
@@ -80,7 +81,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
 } {
   const policy = policyOf(manyRules(rules));
   const policies = new Policies({
-    ...{ base: () => policy, builtIn: BUILT_IN, home: facts.home },
+    ...{ base: () => policy, builtIn: BUILT_IN, home: facts.home, origin: { from: 'default' } },
     ofPrincipal: () => policy,
     ofProject: () => [],
     onRefused: () => {},
@@ -93,7 +94,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     audit: [audit(auditLog, powers)],
     limits: [rateLimit(powers, limits), costCap(ledger)],
     validate: [validate],
-    permission: [permission(facts, turns)],
+    permission: [permission(facts, turns, (it) => it)],
     cache: [cache({ results, limits, viewKeyOf: (call) => viewOf(call).key })],
     // `approve` lets allowed calls pass without a look.
     lock: [intent(auditLog), retry(limits, powers), lock(limits)],
@@ -112,6 +113,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
       permission: facts,
       toolStates,
       undoJournal,
+      writes: new Writes('bench'),
       viewOf,
     },
   });

@@ -37,7 +37,7 @@ export default defineBench({
     const many = await inTurns(
       {
         'the same hops, empty, 32 in flight': lanes(chain.run),
-        'refused in the gateway, 32 in flight': lanes(() => client.call('no_such_tool', {})),
+        'refused in the gateway, 32 in flight': lanes(() => client.call('no_such_tool' as string, {})),
         'file_read of 4 KiB, 32 in flight': lanes(read(client, 'four-kib.txt', false)),
         'file_read of 4 KiB from the cache, 32 in flight': lanes(read(client, 'four-kib.txt', true)),
         'an empty file, 32 in flight': lanes(read(client, 'empty', false)),
@@ -56,7 +56,7 @@ export default defineBench({
       {
         'socket echo': echo.run,
         'the same hops, empty': chain.run,
-        'refused in the gateway': () => client.call('no_such_tool', {}),
+        'refused in the gateway': () => client.call('no_such_tool' as string, {}),
         'dispatch through a host (an empty file)': read(client, 'empty', false),
         'file_read of 4 KiB': read(client, 'four-kib.txt', false),
         'file_read of 4 KiB from the cache': read(client, 'four-kib.txt', true),

@@ -28,13 +28,26 @@ export default defineBench({
     const [workspace, stateDir] = [temporaryDir('ws'), temporaryDir('state')];
     const machine = { arch: process.arch, platform: process.platform, version };
     const sandbox = await createSandbox({ runtime, stateDir, workspaces: [workspace], limits, ...machine }, powers);
-    const { filter, ...parts } = sandbox.commandSandbox(workspace, { isDirect: true });
+    const {
+      filter,
+      ownSocketsFilter: _,
+      homesFolder: __,
+      ...parts
+    } = sandbox.commandSandbox(workspace, { isDirect: true });
     const filterFile = join(stateDir, 'filter');
     writeFileSync(filterFile, filter);
-    const rlimits = { addressFactor: limits.commandAddressFactor, threadsPerProcess: limits.commandThreadsMax };
+    const rlimits = { threadsPerProcess: limits.commandThreadsMax };
     const bounds = { ...limits.commandMax, outputBytes: limits.commandOutputBytes };
     const environment = BARE_ENVIRONMENT as Record<string, string>;
-    const setup = { ...parts, filterFile, environment, limits, rlimits, watchdog: new Watchdog(limits, powers) };
+    const setup = {
+      ...parts,
+      filterFile,
+      ownSocketsFilterFile: filterFile,
+      environment,
+      limits,
+      rlimits,
+      watchdog: new Watchdog(limits, powers),
+    };
     const request = { command: 'true', cwd: workspace, env: {}, workspace, masks: NO_MASKS, bounds };
     const signal = new AbortController().signal;
 

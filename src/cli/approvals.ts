@@ -2,10 +2,12 @@
 import { createInterface, type Interface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
+import { systemPowers } from '../powers.ts';
 import { showLine } from '../shown-text.ts';
-import { type Approval, type Grant, type Remember, rememberFor } from '../store/approval.ts';
-import { EXIT, print, printJson, say } from './output.ts';
-import { showApproval } from './question.ts';
+import { type Approval, type Grant, type Remember, rememberFor, rememberToolFor } from '../store/approval.ts';
+import { idOf } from './ids.ts';
+import { CliError, EXIT, print, printJson, say, toJson } from './output.ts';
+import { showApproval, toLine } from './question.ts';
 
 /** As much of a client as approvals need. */
 export interface ApprovalsClient {
@@ -21,6 +23,8 @@ export interface Terminal {
   readonly isTTY: boolean;
   /** Whether NO_COLOR is set. */
   readonly noColor?: boolean;
+  /** Whether questions are only told, as JSON, and nobody is asked. */
+  readonly json?: boolean;
 }
 
 /** What goes into `approvals.resolve` beside the id. */
@@ -35,16 +39,48 @@ export async function approvalsList(client: ApprovalsClient, flags: { json?: boo
   const approvals = await listed(client);
   if (flags.json) printJson(approvals);
   else if (approvals.length === 0) say('nothing waits for an answer');
-  else
-    for (const { approvalId, impact, tool, reason, expiresAt } of approvals)
-      print(showLine(`${approvalId}  ${impact.level.padEnd(6)}  ${tool.padEnd(20)} until ${expiresAt}  ${reason}`));
+  else for (const it of approvals) print(toLine(it, systemPowers().now()));
   return EXIT.OK;
 }
 
-/** Approves one, once. Rejects with RemoteError where it waits no longer. Gives the exit code. */
-export async function approvalsApprove(client: ApprovalsClient, approvalId: string): Promise<number> {
-  await client.request('approvals.resolve', { approvalId, decision: 'approve' });
-  say(`approved ${approvalId}`);
+/** The approval that a part of its id means. Throws CliError USAGE where it may mean several. */
+export const approvalIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
+  idOf(
+    text,
+    (await listed(client)).map((it) => it.approvalId),
+  );
+
+/** The remembered answer that a part of its id means. Throws CliError USAGE where it may mean several. */
+export const grantIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
+  idOf(
+    text,
+    (await grantsNow(client)).map((it) => it.grantId),
+  );
+
+export interface ApproveFlags {
+  readonly json?: boolean;
+  readonly remember?: 'exact' | 'tool';
+  readonly always?: boolean;
+}
+
+/** Approves one, once or as the flags say. Rejects with RemoteError where it waits no longer. Gives the exit code. */
+export async function approvalsApprove(
+  client: ApprovalsClient,
+  approvalId: string,
+  { remember, always, json }: ApproveFlags,
+): Promise<number> {
+  const match = remember ?? (always ? 'exact' : undefined);
+  const approval = (await listed(client)).find((it) => it.approvalId === approvalId);
+  const covers = match && approval?.remember[match];
+  if (match === 'tool' && approval && !rememberToolFor(approval) && rememberFor(approval).match !== 'tool')
+    throw new CliError(EXIT.USAGE, 'a yes is remembered for a tool only where its impact is low; nothing was approved');
+  const scope = always ? 'always' : 'session';
+  const answer = await client.request('approvals.resolve', {
+    ...{ approvalId, decision: 'approve' },
+    ...(match && { remember: { scope, match } }),
+  });
+  if (json) printJson(answer);
+  say(`approved ${approvalId}${covers === undefined ? '' : `, and remembered: ${showLine(covers)}`}`);
   return EXIT.OK;
 }
 
@@ -52,21 +88,29 @@ export async function approvalsApprove(client: ApprovalsClient, approvalId: stri
 export async function approvalsDeny(
   client: ApprovalsClient,
   approvalId: string,
-  { feedback }: { feedback?: string },
+  { feedback, json }: { feedback?: string; json?: boolean },
 ): Promise<number> {
-  await client.request('approvals.resolve', { approvalId, decision: 'deny', ...(feedback && { feedback }) });
+  const answer = await client.request('approvals.resolve', {
+    approvalId,
+    decision: 'deny',
+    ...(feedback && { feedback }),
+  });
+  if (json) printJson(answer);
   say(`denied ${approvalId}`);
   return EXIT.OK;
 }
 
 /** Lists the answers that stand for further calls. Gives the exit code. */
 export async function approvalsGrants(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
-  const { grants } = (await client.request('approvals.grants', {})) as { grants: Grant[] };
+  const grants = await grantsNow(client);
   if (flags.json) printJson(grants);
   else if (grants.length === 0) say('no answer is remembered');
   else for (const it of grants) print(showLine(lineOf(it)));
   return EXIT.OK;
 }
+
+const grantsNow = async (client: ApprovalsClient): Promise<Grant[]> =>
+  ((await client.request('approvals.grants', {})) as { grants: Grant[] }).grants;
 
 /** Which calls it stands for, as `Remember.match` says. */
 function lineOf({ grantId, decision, scope, match, tool, rule, sessionId, by, expiresAtMs }: Grant): string {
@@ -80,8 +124,13 @@ function lineOf({ grantId, decision, scope, match, tool, rule, sessionId, by, ex
 }
 
 /** Takes a remembered answer back. Rejects with RemoteError where there is none of that id. Gives the exit code. */
-export async function approvalsRevoke(client: ApprovalsClient, grantId: string): Promise<number> {
-  await client.request('approvals.revoke', { grantId });
+export async function approvalsRevoke(
+  client: ApprovalsClient,
+  grantId: string,
+  { json }: { json?: boolean } = {},
+): Promise<number> {
+  const answer = await client.request('approvals.revoke', { grantId });
+  if (json) printJson(answer);
   say(`revoked ${grantId}`);
   return EXIT.OK;
 }
@@ -91,6 +140,7 @@ export async function approvalsRevoke(client: ApprovalsClient, grantId: string):
  * `signal`), which leaves the rest unanswered. Gives the exit code.
  */
 export async function approvalsWatch(client: ApprovalsClient, io: Terminal, signal?: AbortSignal): Promise<number> {
+  if (io.json) return await tellQuestions(client);
   using prompt = new Prompt(io, signal);
   const queue = new Queue();
   const notifications = client.notifications(['approvals']);
@@ -106,6 +156,20 @@ export async function approvalsWatch(client: ApprovalsClient, io: Terminal, sign
     const answer = await prompt.ask(next.approval, next.gone);
     if (!answer || next.gone.aborted) continue;
     if (await resolve(client, { approval: next.approval, answer, prompt })) queue.remove(next.approval.approvalId);
+  }
+}
+
+/** A line of JSON for each notice of a question, those that wait already first, until the connection ends. Gives the exit code. */
+async function tellQuestions(client: ApprovalsClient): Promise<number> {
+  const notifications = client.notifications(['approvals']);
+  const next = notifications[Symbol.asyncIterator]();
+  let coming = next.next(); // Subscribed before looking, so that none is missed.
+  for (const approval of await listed(client)) print(toJson({ method: 'approval.requested', params: { approval } }));
+  for (;;) {
+    const { done, value } = await coming;
+    if (done) return EXIT.UNREACHABLE;
+    print(toJson(value));
+    coming = next.next();
   }
 }
 
@@ -242,9 +306,8 @@ class Prompt implements Disposable {
   }
 
   async ask(approval: Approval, gone: AbortSignal): Promise<PersonsAnswer | undefined> {
-    const remember = rememberFor(approval);
     if (this.#io.isTTY) await typedAhead();
-    this.say(showApproval(approval, { color: this.#io.isTTY && !this.#io.noColor, remembers: remember.match }));
+    this.say(showApproval(approval, { color: this.#io.isTTY && !this.#io.noColor }));
     const signal = AbortSignal.any([gone, this.#left.signal]);
     while (!signal.aborted) {
       // What was typed before this question was shown must not answer it.
@@ -253,12 +316,12 @@ class Prompt implements Disposable {
       this.#asking = true;
       const line = await this.#lines.question('Your choice: ', { signal }).catch(() => undefined); // Aborted.
       this.#asking = false;
-      const answer = line === undefined ? undefined : parseAnswer(line, remember);
+      const answer = line === undefined ? undefined : parseAnswer(line, approval);
       if (answer && !signal.aborted) {
         this.answered.add(approval.approvalId);
         return answer;
       }
-      if (line !== undefined) this.say('Type y, n, ya or na; after n or na you may say why.');
+      if (line !== undefined) this.say('Type y, n, ya or na (yt where it is offered); after n or na you may say why.');
     }
     return undefined;
   }
@@ -273,8 +336,10 @@ async function typedAhead(): Promise<void> {
   for (let turns = 0; turns < 3; turns++) await setImmediate();
 }
 
-/** `y`, `n why`, `ya`, `na why`; undefined for anything else, which is no answer. */
-function parseAnswer(line: string, remember: Remember): PersonsAnswer | undefined {
+/** `y`, `n why`, `ya`, `yt`, `na why`; undefined for anything else, and for what is not offered, which is no answer. */
+function parseAnswer(line: string, approval: Approval): PersonsAnswer | undefined {
+  const remember = rememberFor(approval);
+  const forTool = rememberToolFor(approval);
   const [, word = '', feedback = ''] = /^\s*(\S+)\s*(.*)$/s.exec(line) ?? [];
   switch (word.toLowerCase()) {
     case 'y':
@@ -282,7 +347,10 @@ function parseAnswer(line: string, remember: Remember): PersonsAnswer | undefine
       // `y but only …` is no yes.
       return feedback.trim() === '' ? { decision: 'approve' } : undefined;
     case 'ya':
+      if (approval.remember.exact === undefined) return undefined;
       return feedback.trim() === '' ? { decision: 'approve', remember } : undefined;
+    case 'yt':
+      return forTool && feedback.trim() === '' ? { decision: 'approve', remember: forTool } : undefined;
     case 'n':
     case 'no':
       return { decision: 'deny', ...(feedback.trim() && { feedback: feedback.trim().slice(0, FEEDBACK_CHARS_MAX) }) };

@@ -1,7 +1,7 @@
 import type { Client } from '../client.ts';
 import type { AuditRecord } from '../store/audit-entry.ts';
 import { type ExportFormat, toExportLine } from '../store/audit-export.ts';
-import type { AuditFilter, AuditPage } from '../store/audit-query.ts';
+import { type AuditFilter, type AuditPage, isInstant } from '../store/audit-query.ts';
 import type { Verification } from '../store/audit-verify.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
@@ -15,19 +15,33 @@ export interface AuditQueryFlags extends Omit<AuditFilter, 'order'> {
 }
 
 /** `ringfence audit query`: the newest entries, the last one below. Gives the exit code. */
-export async function auditQuery(
-  { limit = 50, json, ...filter }: AuditQueryFlags,
-  client: AuditClient,
-): Promise<number> {
-  if (!Number.isSafeInteger(limit) || limit < 1)
-    throw new CliError(EXIT.USAGE, `--limit takes a number from 1, not ${limit}`);
+export async function auditQuery(flags: AuditQueryFlags, client: AuditClient): Promise<number> {
+  const { limit, filter } = toFilter(flags);
   const entries: AuditRecord[] = [];
   for await (const entry of allEntries({ ...filter, order: 'newest' }, client, limit)) entries.push(entry);
   entries.reverse();
-  if (json) printJson(entries);
+  if (flags.json) printJson(entries);
   else if (entries.length === 0) say('no such entries');
-  else for (const line of toTable(entries)) print(line);
+  else for (const line of toTable([ENTRY_TITLES, ...entries.map(toEntryRow)])) print(line);
   return EXIT.OK;
+}
+
+const LIMIT = 50;
+
+/** The filter and the number of entries that the flags ask for. Throws CliError USAGE. */
+export function toFilter({ limit = LIMIT, json: _, callId, ...filter }: AuditQueryFlags): {
+  limit: number;
+  filter: AuditFilter;
+} {
+  if (!Number.isSafeInteger(limit) || limit < 1)
+    throw new CliError(EXIT.USAGE, `--limit takes a number from 1, not ${limit}`);
+  for (const [name, value] of Object.entries({ since: filter.since, until: filter.until }))
+    if (value !== undefined && !isInstant(value))
+      throw new CliError(
+        EXIT.USAGE,
+        `--${name} takes a date such as 2026-03-01 or 2026-03-01T12:00:00Z, or an age such as 30d, 12h, 90m, 10s; not ${harmless(value)}`,
+      );
+  return { limit, filter: { ...filter, ...(callId !== undefined && { callIdPart: callId }) } };
 }
 
 /** `ringfence audit verify`. Gives 0 when the log is whole, 1 when it is not. */
@@ -50,18 +64,16 @@ const whyOf = ({ droppedForSize }: Verification): string =>
   droppedForSize === undefined ? ' for their age' : `, up to ${droppedForSize} to make room`;
 
 /** `ringfence audit export`: all entries asked for, the oldest first, a line each. Gives the exit code. */
-export async function auditExport(
-  format: ExportFormat,
-  filter: Omit<AuditFilter, 'order'>,
-  client: AuditClient,
-): Promise<number> {
+export async function auditExport(format: ExportFormat, flags: AuditQueryFlags, client: AuditClient): Promise<number> {
+  const { filter } = toFilter(flags);
   for await (const entry of allEntries({ ...filter, order: 'oldest' }, client)) print(toExportLine(format, entry));
   return EXIT.OK;
 }
 
 const PAGE = 1000;
 
-async function* allEntries(filter: AuditFilter, client: AuditClient, limit = Number.MAX_SAFE_INTEGER) {
+/** Entries page by page, at most `limit`. */
+export async function* allEntries(filter: AuditFilter, client: AuditClient, limit = Number.MAX_SAFE_INTEGER) {
   let cursor: string | undefined;
   for (let left = limit; left > 0; ) {
     const request = { ...filter, limit: Math.min(left, PAGE), ...(cursor !== undefined && { cursor }) };
@@ -86,19 +98,18 @@ const cell = (text: string): string => {
   return shown.length > WIDEST ? `${shown.slice(0, WIDEST - 1)}…` : shown;
 };
 
-function toTable(entries: readonly AuditRecord[]): string[] {
-  const rows = [
-    ['SEQ', 'AT', 'KIND', 'SESSION', 'WHO', 'TOOL', 'DECISION', 'RESULT', 'MS', 'WHAT'],
-    ...entries.map((it) => [
-      ...[String(it.seq), it.at, it.kind, it.sessionId.slice(-8), it.principal, it.tool ?? '', it.decision ?? ''],
-      ...[resultOf(it), it.durationMs === undefined ? '' : it.durationMs.toFixed(1), whatOf(it)],
-    ]),
-  ].map((row) => row.map(cell));
-  const widths = rows.reduce(
-    (widest, row) => row.map((it, at) => Math.max(it.length, widest[at] ?? 0)),
-    [] as number[],
-  );
-  return rows.map((row) =>
+const ENTRY_TITLES = ['SEQ', 'AT', 'KIND', 'SESSION', 'WHO', 'TOOL', 'DECISION', 'RESULT', 'MS', 'WHAT'];
+
+const toEntryRow = (it: AuditRecord): string[] => [
+  ...[String(it.seq), it.at, it.kind, it.sessionId.slice(-8), it.principal, it.tool ?? '', it.decision ?? ''],
+  ...[resultOf(it), it.durationMs?.toFixed(1) ?? '', whatOf(it)],
+];
+
+/** Rows of equal columns as lines, the first one its titles. */
+export function toTable(rows: readonly (readonly string[])[]): string[] {
+  const cells = rows.map((row) => row.map(cell));
+  const widths = cells.reduce<number[]>((widest, row) => row.map((it, at) => Math.max(it.length, widest[at] ?? 0)), []);
+  return cells.map((row) =>
     row
       .map((it, at) => it.padEnd(widths[at] as number))
       .join('  ')
@@ -106,12 +117,14 @@ function toTable(entries: readonly AuditRecord[]): string[] {
   );
 }
 
-function resultOf({ code, kind, outcome, rule }: AuditRecord): string {
+/** How it ended, in a word, and by which rule where one refused it. */
+export function resultOf({ code, kind, outcome, rule }: AuditRecord): string {
   if (code !== undefined) return rule === undefined ? code : `${code} (${rule})`;
   return outcome ?? (kind === 'outcome' ? 'ok' : '');
 }
 
-function whatOf({ effects, detail, input }: AuditRecord): string {
+/** The first effect, else what else is known. */
+export function whatOf({ effects, detail, input }: AuditRecord): string {
   if (Array.isArray(effects) && effects.length > 0) {
     const more = effects.length > 1 ? ` and ${effects.length - 1} more` : '';
     return `${effects[0]?.kind} ${effects[0]?.target}${more}`;

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client.ts';
 import { parseJson } from '../parse-json.ts';
-import { askPerson, hearOfPrograms, parseDuration } from './call.ts';
+import { askPerson, hearOfPrograms, park, parseDuration } from './call.ts';
 import { type Caller, connect } from './connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from './output.ts';
 
@@ -20,7 +20,7 @@ interface BatchFile {
   readonly options?: BatchSettings;
 }
 
-/** Gives the exit code: that of the first call that failed. */
+/** Gives the exit code: that of the first call that failed, or whose command did. */
 export async function batch(file: string, flags: BatchFlags, caller: Caller): Promise<number> {
   const { calls, options } = await read(file);
   const settings = { ...options, ...settingsOf(flags) };
@@ -47,8 +47,7 @@ export async function batch(file: string, flags: BatchFlags, caller: Caller): Pr
   if (asking.failure) throw asking.failure;
   if (interrupt.signal.aborted) return EXIT.INTERRUPTED;
   if (asking.isUnanswered) return EXIT.DENIED;
-  const failed = result.results.find((it) => !it.success);
-  return failed ? exitCodeOf(failed) : EXIT.OK;
+  return result.results.map(exitCodeOf).find((it) => it !== EXIT.OK) ?? EXIT.OK;
 }
 
 /** Throws CliError USAGE for a file that holds no batch. */
@@ -101,7 +100,7 @@ function askWhoIsHere(
       if (person !== 'nobody') return;
       // The rest may still be done; only what needs this call is not.
       asking.isUnanswered = true;
-      await client.request('calls.cancel', { callId }).catch(() => {}); // The batch is over, and with it the connection.
+      await park(client, callId);
     };
     last = last.then(ask).catch((error: Error) => {
       asking.failure ??= error;

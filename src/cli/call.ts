@@ -1,8 +1,9 @@
 import { type Client, RemoteError, type RunningCall } from '../client.ts';
-import { parseJson } from '../parse-json.ts';
 import type { Approval } from '../store/approval.ts';
 import { askInline } from './approvals.ts';
+import { showCall } from './command-output.ts';
 import { type Caller, connect } from './connect.ts';
+import { readInput } from './input.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, printResult, say } from './output.ts';
 
 export interface CallFlags {
@@ -17,7 +18,7 @@ export interface CallFlags {
 export async function call(tool: string, words: readonly string[], flags: CallFlags, caller: Caller): Promise<number> {
   const timeoutMs = flags.timeout === undefined ? undefined : parseDuration(flags.timeout);
   await using client = await connect(caller);
-  const input = await parseInput(client, tool, words);
+  const input = await readInput(words, { client, tool, cwd: caller.cwd });
   if (flags.detach) return await detach(client, { tool, input, timeoutMs }, flags);
   const interrupt = new AbortController();
   process.once('SIGINT', () => interrupt.abort());
@@ -25,14 +26,15 @@ export async function call(tool: string, words: readonly string[], flags: CallFl
   const running = client.call(tool, input, {
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(flags.preview && { preview: true }),
-    // Whether it waits for a person is told by its states.
-    progress: true,
+    ...(flags.progress && { progress: true }),
     signal: interrupt.signal,
   });
-  const asked = await follow(running, { client, flags, caller, interrupt });
-  const result = await running;
+  const following = follow(running, { client, flags, caller, interrupt });
+  following.catch(() => {}); // Awaited below, once the result is shown.
+  const shown = flags.json ? running : showCall({ callId: running.callId, result: running }, client);
+  const result = await shown;
+  const asked = await following;
   if (flags.json) printJson(result);
-  else printResult(result);
   if (asked === 'nobody') return EXIT.DENIED;
   return interrupt.signal.aborted ? EXIT.INTERRUPTED : exitCodeOf(result);
 }
@@ -101,23 +103,26 @@ async function follow(
   running.then(end, end);
   // One after the other: a program may have several calls that wait.
   let last = Promise.resolve();
-  const ask = async (approvalId: string) => {
+  const ask = async (callId: string, approvalId: string) => {
     if (over.signal.aborted) return;
     const person = await askPerson(approvalId, { caller, over: over.signal });
-    if (person === 'nobody') asked = person;
-    if (person !== undefined) interrupt.abort();
+    if (person === 'left') interrupt.abort();
+    if (person !== 'nobody') return;
+    asked = person;
+    await park(client, callId);
   };
-  client.onUpdate((_, state) => {
+  client.onUpdate((callId, state) => {
     if (state.status !== 'blocked-on-user') return;
-    last = last.then(() => ask(state.approvalId));
+    last = last.then(() => ask(callId, state.approvalId));
     last.catch(() => interrupt.abort()); // It is told below.
   });
   // A piece may end inside a character.
   const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   for await (const it of running) {
     if (!flags.progress) continue;
-    if (it.kind === 'output') process.stderr.write(harmless(texts[it.stream].decode(it.data, { stream: true })));
-    else process.stderr.write(`ringfence: ${it.state.status}\n`);
+    if (it.kind === 'state') process.stderr.write(`ringfence: ${it.state.status}\n`);
+    // Else it is shown as it comes anyway, each stream on its own.
+    else if (flags.json) process.stderr.write(harmless(texts[it.stream].decode(it.data, { stream: true })));
   }
   await last;
   return asked;
@@ -152,11 +157,12 @@ export async function askPerson(
     say(`waits for approval ${approvalId}`);
     return undefined;
   }
-  say(
-    'the policy asks a person about this call, and nobody is there: run it on a terminal, or `ringfence approvals watch` in another one',
-  );
   return 'nobody';
 }
+
+/** Ends a call that nobody is there to say yes to, and leaves its question to be answered later. */
+export const park = (client: Client, callId: string): Promise<unknown> =>
+  client.request('calls.cancel', { callId, park: true }).catch(() => {}); // The call is over, and with it the connection.
 
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
@@ -167,37 +173,4 @@ export function parseDuration(text: string): number {
   if (!match || ms < 1)
     throw new CliError(EXIT.USAGE, `--timeout takes a duration such as 250ms, 5s or 2m, not ${text}`);
   return ms;
-}
-
-/** One JSON object, or key=value words whose values are read as the tool's schema says. */
-async function parseInput(client: Client, tool: string, words: readonly string[]): Promise<unknown> {
-  if (words.length === 0) return {};
-  if (words.length === 1 && words[0]?.trimStart().startsWith('{')) return readJson(words[0]);
-  const info = (await client.tools()).find((it) => it.name === tool || it.aliases.includes(tool));
-  const properties =
-    (info?.inputSchema as { properties?: Record<string, { type?: string }> } | undefined)?.properties ?? {};
-  const pairs = words.map((word) => {
-    const at = word.indexOf('=');
-    if (at < 1) throw new CliError(EXIT.USAGE, `input is one JSON object or key=value words; \`${word}\` is neither`);
-    const key = word.slice(0, at);
-    const value = word.slice(at + 1);
-    return [key, properties[key]?.type === 'string' ? value : parseLoosely(value)];
-  });
-  return Object.fromEntries(pairs);
-}
-
-function readJson(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch (error) {
-    throw new CliError(EXIT.USAGE, `input is not JSON: ${(error as Error).message}`);
-  }
-}
-
-function parseLoosely(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return text; // A word that is not JSON is itself.
-  }
 }

@@ -3,8 +3,9 @@ import { spawn } from 'node:child_process';
 import { existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Client, createClient } from '../client.ts';
-import { type Environment, findPlaces, makeStateDir, type Places, readEndpoint } from '../places.ts';
+import { type Client, type ClientOptions, createClient, RemoteError } from '../client.ts';
+import { RPC_CODES } from '../errors.ts';
+import { type Environment, findPlaces, makeStateDir, type Places, readEndpoint, stateOf } from '../places.ts';
 import { entry } from '../runtime.ts';
 import { CliError, EXIT, say } from './output.ts';
 
@@ -14,6 +15,8 @@ export interface ConnectFlags {
   readonly workspace?: string;
   readonly autostart?: boolean;
   readonly policy?: string;
+  /** Shares what a person said for the session with command lines of the same name. */
+  readonly session?: string;
 }
 
 export interface Caller {
@@ -21,6 +24,8 @@ export interface Caller {
   readonly env: Environment;
   readonly cwd: string;
   readonly role?: 'operator';
+  /** Whether the daemon's first workspace will do where the folder is none of its workspaces. */
+  readonly anywhere?: boolean;
 }
 
 /** Another call may be starting the daemon at the same time, and one that stops lets nobody in any more, for its grace. */
@@ -33,14 +38,16 @@ const TRIES_BETWEEN_STARTS = 20;
 export const isStartedByAnother = ({ message }: Error): boolean => /another daemon|already listens/.test(message);
 
 /** A client of the running daemon, or of one started now. Throws CliError UNREACHABLE. */
-export async function connect({ flags, env, cwd, role }: Caller): Promise<Client> {
+export async function connect({ flags, env, cwd, role, anywhere = false }: Caller): Promise<Client> {
   const places = placesOf(flags, env);
   const workspace = flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace);
-  const options = {
+  const sessionName = flags.session ?? (env.RINGFENCE_SESSION || undefined);
+  let options: ClientOptions = {
     socket: places.socket,
     name: 'ringfence-cli',
     ...(role === undefined ? { workspace: workspace ?? cwd } : { role, token: operatorToken(places) }),
     ...(role !== undefined && workspace !== undefined && { workspace }),
+    ...(role === undefined && sessionName !== undefined && { sessionName }),
   };
   let startAgainAt = 0;
   let failed: unknown;
@@ -48,6 +55,11 @@ export async function connect({ flags, env, cwd, role }: Caller): Promise<Client
     try {
       return await createClient(options);
     } catch (error) {
+      if (anywhere && workspace === undefined && options.workspace !== undefined && isForbidden(error)) {
+        const { workspace: _, ...others } = options;
+        options = others;
+        continue;
+      }
       if (!isAbsent(error) && !isStopping(error)) throw error;
       failed ??= error;
       if (isAbsent(error) && !flags.autostart)
@@ -78,9 +90,13 @@ async function begin(places: Places, args: string[], from: { env: Environment; c
 /** Whether a daemon was there, and lets nobody in any more. */
 export const isStopping = (error: unknown): boolean => (error as Error).message === 'the connection was closed';
 
+const isForbidden = (error: unknown): boolean => error instanceof RemoteError && error.code === RPC_CODES.FORBIDDEN;
+
 /** By convention, or where the daemon of this state directory says that it is: it may have been started with another environment. */
-function placesOf(flags: ConnectFlags, env: Environment): Places {
+export function placesOf(flags: ConnectFlags, env: Environment): Places {
   const places = findPlaces(flags, env);
+  const stateBeside = flags.state === undefined && env.RINGFENCE_STATE === undefined && stateOf(places.socket);
+  if (flags.socket !== undefined && stateBeside) return { ...places, stateDir: stateBeside };
   if (flags.socket !== undefined || env.RINGFENCE_SOCKET !== undefined || existsSync(places.socket)) return places;
   const told = readEndpoint(places.stateDir);
   return told && existsSync(told.socket) ? { ...places, ...told } : places;

@@ -1,15 +1,18 @@
 /** `ringfence doctor`: whether calls would run here, and what to do where they would not. Beside a daemon or without one. */
+
 import { accessSync, constants, existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Config, ConfigError, loadConfig } from '../config.ts';
 import { defaultLimits, type Limits } from '../limits.ts';
-import { findPlaces, type Places, StateDirError } from '../places.ts';
+import { findPlaces, isOursAlone, type Places, StateDirError } from '../places.ts';
 import { PolicyError, readPolicy } from '../policy/load.ts';
 import { type Powers, systemPowers } from '../powers.ts';
 import { runtime, version } from '../runtime.ts';
+import { type Coarse, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { type Outcome, PROBE_IDS, PROBES, type ProbeId } from '../sandbox/probes.ts';
 import { type Confinement, createSandbox } from '../sandbox/sandbox.ts';
+import { showLine } from '../shown-text.ts';
 import { effectsOfBuiltin as effectsOf } from '../tools/registry.ts';
 import { type Caller, type ConnectFlags, connect } from './connect.ts';
 import { type Finding, judgeMachine, readMachine } from './machine.ts';
@@ -42,7 +45,7 @@ export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number
     finding,
     ...(config ? [judgePolicy(config)] : []),
     ...judgeState(places, limits),
-    await judgeDaemon(caller, { places, limits, powers }),
+    ...(await judgeDaemon(caller, { places, limits, powers })),
     judgeConfinement(confinement),
   ];
   const probes = PROBE_IDS.map((id): Probed => {
@@ -125,7 +128,7 @@ function judgeState({ stateDir, socket }: Places, { auditBytesMax }: Limits): Fi
   const { bavail, bsize } = statfsSync(stateDir);
   const free = bavail * bsize;
   const found = `${Math.round(free / 2 ** 20)} MiB free at ${stateDir}`;
-  const fix = `Make room: the audit log alone may take ${Math.round(auditBytesMax / 2 ** 20)} MiB.`;
+  const fix = `Make room: the audit log alone may take ${Math.round(auditBytesMax / 2 ** 20)} MiB. Kept outputs and what can be undone make room by themselves.`;
   const status = free < DISK_NEEDED_BYTES ? 'problem' : 'warning';
   return [...findings, free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found }];
 }
@@ -163,34 +166,56 @@ function judgeOwner(id: string, path: string): Finding {
     };
   const open = (stat.mode & 0o077) !== 0;
   const found = `${path}, mode ${mode}`;
-  return open ? { id, status: 'warning', found, fix: `chmod go= ${path}` } : { id, status: 'ok', found };
+  if (!open) return { id, status: 'ok', found };
+  // A change of a directory's mode is advised only for Ringfence's own: others may need /tmp as it is.
+  const fix = !stat.isDirectory() || isOursAlone(path) ? `chmod go= ${path}` : 'Give another one: --state, --socket.';
+  return { id, status: 'warning', found, fix };
 }
 
 /** A daemon that hangs is a finding, not a reason to hang as well. */
 async function judgeDaemon(
   caller: Caller,
   { places, limits, powers }: { places: Places; limits: Limits; powers: Powers },
-): Promise<Finding> {
+): Promise<Finding[]> {
   const id = 'daemon';
-  const silent = new Promise<Finding>((resolve) => {
+  const silent = new Promise<Finding[]>((resolve) => {
     const fix = 'ringfence stop, or end its process; then start it again';
     const found = `something at ${places.socket} does not answer`;
-    powers.after(limits.helloTimeoutMs, () => resolve({ id, status: 'problem', found, fix }));
+    powers.after(limits.helloTimeoutMs, () => resolve([{ id, status: 'problem', found, fix }]));
   });
   return Promise.race([askDaemon(caller), silent]);
 }
 
-async function askDaemon(caller: Caller): Promise<Finding> {
+interface DaemonStatus {
+  readonly pid: number;
+  readonly version: string;
+  readonly confinement: { readonly level: string };
+  /** Absent in answers of older daemons. */
+  readonly coarseMasks?: readonly (Coarse & { readonly workspace: string })[];
+}
+
+/** Whether more is hidden from commands than the policy says. */
+function judgeMasks({ coarseMasks = [] }: DaemonStatus): Finding {
+  const id = 'masks';
+  const [first] = coarseMasks;
+  if (!first) return { id, status: 'ok', found: 'nothing is hidden from commands but what the policy names' };
+  const more = coarseMasks.length > 1 ? `; and ${coarseMasks.length - 1} more` : '';
+  const found = showLine(`in ${first.workspace}, ${describeCoarse(first)}${more}`);
+  return { id, status: 'warning', found, fix: 'ringfence status lists all of them' };
+}
+
+async function askDaemon(caller: Caller): Promise<Finding[]> {
   const id = 'daemon';
   try {
     await using client = await connect({ ...caller, role: 'operator' });
-    const it = (await client.request('status', {})) as { pid: number; version: string; confinement: { level: string } };
+    const it = (await client.request('status', {})) as DaemonStatus;
     const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
-    if (it.version === version) return { id, status: 'ok', found };
-    return { id, status: 'warning', found, fix: `ringfence stop, then start it again: this is ${version}` };
+    const masks = judgeMasks(it);
+    if (it.version === version) return [{ id, status: 'ok', found }, masks];
+    return [{ id, status: 'warning', found, fix: `ringfence stop, then start it again: this is ${version}` }, masks];
   } catch (error) {
-    if (error instanceof CliError) return { id, status: 'ok', found: 'none runs; the first call starts one' };
-    return { id, status: 'problem', found: (error as Error).message, fix: 'ringfence stop, then start it again' };
+    if (error instanceof CliError) return [{ id, status: 'ok', found: 'none runs; the first call starts one' }];
+    return [{ id, status: 'problem', found: (error as Error).message, fix: 'ringfence stop, then start it again' }];
   }
 }
 

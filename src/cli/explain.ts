@@ -1,44 +1,55 @@
 import type { Client } from '../client.ts';
-import { parseJson } from '../parse-json.ts';
-import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+import { isInside } from '../paths.ts';
+import { type Caller, connect } from './connect.ts';
+import { readInput } from './input.ts';
+import { EXIT, harmless, print, printJson, say } from './output.ts';
 
 interface Decision {
   decision: 'allow' | 'ask' | 'deny';
   effects: { kind: string; target: string }[];
   rules: { id: string; decision: string; reason: string; source: string }[];
   suggestion?: string;
+  /** Refused effects that the call would run without. */
+  denied?: { kind: string; target: string; rule?: string; reason?: string }[];
 }
 
-/** `ringfence policy explain TOOL JSON`: 0 when the call would be allowed or asked about, 4 when it is denied. */
+/**
+ * `ringfence policy explain TOOL [JSON | key=value …]`: 0 when the call would be allowed or asked about, 4 when it is denied. In
+ * a folder that is no workspace, as a call in the daemon's first one would be decided.
+ */
 export async function policyExplain(
-  { tool, json = '{}' }: { tool: string; json?: string | undefined },
+  tool: string,
+  words: readonly string[],
   flags: { readonly json?: boolean },
-  client: Pick<Client, 'request'>,
+  caller: Caller,
 ): Promise<number> {
-  const it = (await client.request('policy.explain', { tool, input: parse(json) })) as Decision;
+  await using client = await connect({ ...caller, anywhere: true });
+  const { session } = await client.hello;
+  if (caller.flags.workspace === undefined && !isInside(session.workspace, caller.cwd))
+    say(harmless(`as in ${session.workspace}: ${caller.cwd} is not a workspace of the daemon`));
+  const input = await readInput(words, { client, tool, cwd: caller.cwd });
+  const it = (await client.request('policy.explain', { tool, input })) as Decision;
   if (flags.json) printJson(it);
   else {
     print(it.decision);
     for (const { kind, target } of it.effects) print(harmless(`  ${kind.padEnd(7)} ${target}`));
     for (const { id, decision, reason, source } of it.rules)
       print(harmless(`  ${decision.padEnd(5)} by ${id} (${source}): ${reason}`));
+    for (const { kind, target, rule, reason } of it.denied ?? [])
+      print(harmless(`  denied  ${kind} ${target}, by ${rule}: ${reason}`));
     if (it.suggestion) say(harmless(it.suggestion));
   }
   return it.decision === 'deny' ? EXIT.DENIED : EXIT.OK;
 }
 
-function parse(json: string): unknown {
-  try {
-    return parseJson(json);
-  } catch (error) {
-    throw new CliError(EXIT.USAGE, `the input is not JSON: ${(error as Error).message}`);
-  }
-}
-
 /** `ringfence policy reload`. Gives the exit code. */
-export async function policyReload(client: Pick<Client, 'request'>): Promise<number> {
+export async function policyReload(
+  client: Pick<Client, 'request'>,
+  { json }: { json?: boolean } = {},
+): Promise<number> {
   const { ok, problems } = (await client.request('policy.reload', {})) as { ok: boolean; problems: string[] };
-  for (const problem of problems) print(harmless(problem));
+  if (json) printJson({ ok, problems });
+  else for (const problem of problems) print(harmless(problem));
   say(ok ? 'the policy was read anew' : 'the policy is not taken; the one before stays in force');
   return ok ? EXIT.OK : EXIT.USAGE;
 }

@@ -1,28 +1,16 @@
 /** `ringfence install`: tells a program that speaks MCP of us, in its own configuration. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
-import { createInterface } from 'node:readline/promises';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import * as z from 'zod';
-import { defaultLimits } from '../limits.ts';
 import { findPlaces, makeStateDir, type Places } from '../places.ts';
-import { bin } from '../runtime.ts';
-import { unifiedDiff } from '../tools/diff.ts';
 import { withEntry } from './config-edit.ts';
 import type { Caller } from './connect.ts';
-import { type Launch, MCP_CLIENTS, type Scope, type Target } from './mcp-clients.ts';
+import { findOnPath, launchOf } from './launch.ts';
+import { MCP_CLIENTS, type Scope, type Target } from './mcp-clients.ts';
 import { CliError, EXIT, harmless, print, say } from './output.ts';
+import { mayChange, showChange, writeWhole } from './own-files.ts';
 
 export interface InstallFlags {
   readonly client: string;
@@ -46,7 +34,7 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
     );
   const launch = launchOf(caller);
   const target = toTarget(flags.scope, launch, { ...places, cwd: caller.cwd });
-  if (target.own && !flags.print && findProgram(target.own.program, caller) !== undefined)
+  if (target.own && !flags.print && findOnPath(target.own.program, caller.env.PATH) !== undefined)
     return byClient(target.own, flags, caller);
   const path = target.files.find((it) => existsSync(it)) ?? (target.files[0] as string);
   const before = existsSync(path) ? textOf(path) : undefined;
@@ -56,14 +44,11 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
     print(`${path} ${flags.undo ? 'has no ringfence' : 'has it already'}; nothing is changed`);
     return EXIT.OK;
   }
-  await show(path, before, after);
+  await showChange(path, before, after);
   if (flags.print) return EXIT.OK;
-  if (!flags.yes && process.stdin.isTTY && !(await agrees(path))) {
-    say('nothing is changed');
-    return EXIT.FAILED;
-  }
+  if (!(await mayChange(path, flags))) return EXIT.FAILED;
   if (after === undefined) rmSync(path);
-  else write(path, after);
+  else writeWhole(path, after);
   const { [path]: first, ...others } = kept;
   // What there was before the first of several installs is what undo brings back.
   const was = first && before !== undefined && first.after === digestOf(before) ? first.before : (before ?? null);
@@ -83,33 +68,15 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
 /** By the client's own command, which shows what it did. Gives its exit code. */
 async function byClient(
   { program, add, remove }: NonNullable<Target['own']>,
-  { undo, yes }: InstallFlags,
+  flags: InstallFlags,
   { env, cwd }: Caller,
 ): Promise<number> {
-  const args = undo ? remove : add;
+  const args = flags.undo ? remove : add;
   print(harmless([program, ...args].join(' ')));
-  if (!yes && process.stdin.isTTY && !(await agrees('its own configuration'))) return EXIT.FAILED;
+  if (!(await mayChange('its own configuration', flags))) return EXIT.FAILED;
   const { status, error } = spawnSync(program, args, { env: { ...env }, cwd, stdio: ['ignore', 'inherit', 'inherit'] });
   if (error) throw new CliError(EXIT.FAILED, `${program} could not be run: ${error.message}`);
   return status === 0 ? EXIT.OK : EXIT.FAILED;
-}
-
-const findProgram = (name: string, { env }: Caller): string | undefined =>
-  (env.PATH ?? '')
-    .split(delimiter)
-    .map((folder) => join(folder, name))
-    .find((it) => existsSync(it));
-
-/** The command by its name where that is this very program, else by its place: clients start it from anywhere. */
-function launchOf(caller: Caller): Launch {
-  const { flags } = caller;
-  const where = Object.entries({ socket: flags.socket, state: flags.state }).flatMap(([name, value]) =>
-    value === undefined ? [] : [`--${name}`, value],
-  );
-  const args = ['mcp', ...where];
-  const onPath = findProgram('ringfence', caller);
-  if (onPath !== undefined && realpathSync(onPath) === realpathSync(bin)) return { command: 'ringfence', args };
-  return { command: process.execPath, args: [bin, ...args] };
 }
 
 /** Of UTF-8 and nothing else: what is decoded otherwise could not be brought back. */
@@ -144,32 +111,6 @@ function undone(
   return withEntry(before, target, undefined);
 }
 
-async function show(path: string, before: string | undefined, after: string | undefined): Promise<void> {
-  const [old, fresh] = [before, after ?? ''].map((it) => (it === undefined ? undefined : Buffer.from(it)));
-  const diff = await unifiedDiff(path.slice(1), { before: old, after: fresh as Buffer }, defaultLimits);
-  print(harmless(diff ?? `${path} would be:\n${after ?? '(gone)'}`));
-}
-
-async function agrees(path: string): Promise<boolean> {
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return /^y(es)?$/i.test((await lines.question(`Write this to ${harmless(path)}? [y/n] `)).trim());
-  } finally {
-    lines.close();
-  }
-}
-
-/** In one step, with the mode that it had; through a link to the file that it names. */
-function write(path: string, text: string): void {
-  mkdirSync(dirname(path), { recursive: true });
-  const real = existsSync(path) ? realpathSync(path) : path;
-  const mode = existsSync(real) ? statSync(real).mode & 0o777 : 0o600;
-  const fresh = `${real}.${process.pid}.ringfence`;
-  writeFileSync(fresh, text, { mode: 0o600, flag: 'wx' });
-  chmodSync(fresh, mode); // The umask has no say in it.
-  renameSync(fresh, real);
-}
-
 const KEPT_CHARS_MAX = 1024 * 1024;
 const keptSchema = z.record(z.string(), z.strictObject({ before: z.string().nullable(), after: z.string() }));
 /** By file: what stood there before, null for none, and the digest of what we wrote. */
@@ -192,7 +133,7 @@ function readKept(places: Places): Kept {
 
 function writeKept(places: Places, kept: Kept): void {
   makeStateDir(places.stateDir);
-  write(keptPath(places), JSON.stringify(kept));
+  writeWhole(keptPath(places), JSON.stringify(kept));
 }
 
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');

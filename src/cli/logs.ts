@@ -1,40 +1,33 @@
 import { once } from 'node:events';
 import type { Client } from '../client.ts';
-import { harmless, say } from './output.ts';
+import { pour, type Streams } from './command-output.ts';
+import { EXIT, print, say, toJson } from './output.ts';
 
-/** Where the two streams go. */
-export interface LogsOutput {
-  readonly stdout: NodeJS.WriteStream;
-  readonly stderr: NodeJS.WriteStream;
-}
-
-/** Why a log ends before its call did. */
-const CUTS: Record<string, string> = {
-  size: 'it is as long as logs may be',
-  disk: 'the disk could not take more',
-  crash: 'the daemon ended before the call did',
-};
-
-/** `ringfence logs CALL_ID`: each stream to its own, byte by byte into a pipe, harmless on a terminal. Gives the exit code. */
+/** `ringfence logs CALL_ID`: each stream to its own; as JSON, a line for each piece. Gives the exit code. */
 export async function logs(
   callId: string,
-  { follow = false }: { follow?: boolean },
-  client: Client,
-  output: LogsOutput,
+  { follow = false, json = false }: { follow?: boolean; json?: boolean },
+  client: Pick<Client, 'output'>,
+  output: Streams,
 ): Promise<number> {
+  if (json) return logsAsJson(client.output(callId, { follow }), output);
+  const { cut } = await pour(client.output(callId, { follow }), output);
+  if (cut !== undefined) say(`the log ends before the output of the call did: ${cut}`);
+  return EXIT.OK;
+}
+
+/** `{seq, stream, data}` a line, `data` as text; last `{cut}`, where the log ends before its call did. */
+async function logsAsJson(entries: ReturnType<Client['output']>, { stdout }: Streams): Promise<number> {
+  // A piece may end inside a character.
   const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
-  const entries = client.output(callId, { follow });
   for (;;) {
     const { done, value } = await entries.next();
     if (done) {
-      for (const name of ['stdout', 'stderr'] as const)
-        if (output[name].isTTY) output[name].write(texts[name].decode());
-      if (value !== undefined) say(`the log ends before the output of the call did: ${CUTS[value] ?? value}`);
-      return 0;
+      if (value !== undefined) print(toJson({ cut: value }));
+      return EXIT.OK;
     }
-    const { stream, data } = value;
-    const to = output[stream];
-    const shown = to.isTTY ? harmless(texts[stream].decode(data, { stream: true })) : data;
-    if (!to.write(shown)) await once(to, 'drain');
+    const { seq, stream, data } = value;
+    const line = toJson({ seq, stream, data: texts[stream].decode(data, { stream: true }) });
+    if (!stdout.write(`${line}\n`)) await once(stdout, 'drain');
   }
 }

@@ -1,7 +1,14 @@
 /** What people and programs see: results on stdout, everything else on stderr, exit codes of docs/protocol.md. */
+
 import type { ToolResult } from '../call.ts';
+import { describeWithheld } from '../call.ts';
+import { escapeUnseen, visible } from '../shown-text.ts';
 
 export const EXIT = { OK: 0, FAILED: 1, USAGE: 2, UNREACHABLE: 3, DENIED: 4, LIMITED: 5, INTERRUPTED: 130 } as const;
+
+/** What an exit code is called in JSON. */
+export const codeNameOf = (exitCode: number): string =>
+  Object.entries(EXIT).find(([, code]) => code === exitCode)?.[0] ?? 'FAILED';
 
 /** Ends the command with a message on stderr and an exit code. */
 export class CliError extends Error {
@@ -15,35 +22,38 @@ export class CliError extends Error {
 export const say = (text: string): void => void process.stderr.write(`ringfence: ${text}\n`);
 export const print = (text: string): void =>
   void process.stdout.write(text.endsWith('\n') || text === '' ? text : `${text}\n`);
-/** JSON itself leaves DEL, C1 and what turns text around as they are, and terminals heed them. */
-export const printJson = (value: unknown): void =>
-  print(JSON.stringify(value, null, process.stdout.isTTY ? 2 : undefined).replace(DRIVING, toEscape));
+/** JSON itself leaves what drives terminals, and what nobody sees, as it is. */
+export const toJson = (value: unknown, indent?: number): string => escapeUnseen(JSON.stringify(value, null, indent));
+export const printJson = (value: unknown): void => print(toJson(value, process.stdout.isTTY ? 2 : undefined));
 
-/** What drives a terminal, or shows text in another order than it has: controls but \n and \t, and bidirectional marks. */
-const DRIVING = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+/** Other people's text, so that a file name neither drives the terminal nor hides anything. */
+export const harmless = visible;
 
-const toEscape = (it: string): string => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`;
-
-/** Other people's text with what drives terminals made visible, so that a file name can't. */
-export const harmless = (text: string): string =>
-  text.replace(DRIVING, (it) => {
-    const code = it.charCodeAt(0);
-    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : toEscape(it);
-  });
-
+/**
+ * The exit code of a command line that made one call. A command that ran to its end gives its own, 128 + n where signal n
+ * ended it; a call that failed gives one of EXIT. Standard error, and `success` of `--json`, tell the two apart.
+ */
 export function exitCodeOf(result: ToolResult): number {
-  if (result.success) return EXIT.OK;
-  const { category, layer } = result.error;
+  if (result.success) return commandExitCode(result) ?? EXIT.OK;
+  const { category, code, layer } = result.error;
+  if (code === 'APPROVAL_TIMEOUT') return EXIT.LIMITED;
   if (category === 'PERMISSION') return EXIT.DENIED;
   if (category === 'TIMEOUT' || layer === 'limit') return EXIT.LIMITED;
   return category === 'CANCELLED' ? EXIT.INTERRUPTED : EXIT.FAILED;
 }
 
+/** The exit code of the command that a call ran, where it ran one to its end; a provider's data is none of ours. */
+function commandExitCode({ data, metadata }: ToolResult & { success: true }): number | undefined {
+  const { exitCode } = (data ?? {}) as { exitCode?: unknown };
+  const isExitCode = Number.isInteger(exitCode) && (exitCode as number) >= 0 && (exitCode as number) <= 255;
+  return metadata.tier === 'execute' && isExitCode ? (exitCode as number) : undefined;
+}
+
 const DENIALS_SHOWN = 5;
 
-/** A result for people: the text where there is one, else JSON; how it went on stderr. */
-export function printResult(result: ToolResult): void {
-  const { metadata } = result;
+/** A result for people: the text where there is one, else JSON; how it went on stderr. `isShown`: what the command wrote was shown as it came. */
+export function printResult(result: ToolResult, { isShown = false } = {}): void {
+  const { metadata, callId } = result;
   const facts = [
     metadata.tier,
     metadata.hostPid && `host ${metadata.hostPid}`,
@@ -52,19 +62,31 @@ export function printResult(result: ToolResult): void {
   ];
   for (const { target, reason, suggestion } of metadata.denied?.slice(0, DENIALS_SHOWN) ?? [])
     say(harmless(`refused: ${target}${reason ? `, ${reason}` : ''}. ${suggestion ?? ''}`));
+  if (metadata.withheld) say(harmless(`the sandbox kept from it ${describeWithheld(metadata.withheld)}`));
   for (const warning of metadata.warnings ?? []) say(harmless(warning));
   if (!result.success) {
     const { code, message, suggestion } = result.error;
-    return say(`${code}: ${harmless(message)}${suggestion ? `\n  ${harmless(suggestion)}` : ''}`);
+    return say(
+      `${code}: ${harmless(message)}${suggestion ? `\n  ${harmless(suggestion)}` : ''}\n  call ${harmless(callId)}`,
+    );
   }
   const data = result.data as Record<string, unknown>;
+  if (!isShown) printData(data, metadata);
+  if (data.truncated === true)
+    say('this is not all of it: the result says `truncated`, and its tool how to get the rest');
+  const exitCode = typeof data.exitCode === 'number' ? `exit code ${data.exitCode}` : undefined;
+  say([...facts, exitCode, `call ${harmless(callId)}`].filter(Boolean).join(' · '));
+}
+
+function printData(data: Record<string, unknown>, { truncated }: ToolResult['metadata']): void {
   const text = data.content ?? data.stdout ?? data.diff ?? data.tree;
-  if (typeof text === 'string' && process.stdout.isTTY) print(harmless(text));
-  else if (typeof text === 'string')
-    process.stdout.write(text); // Exactly, for whatever reads the pipe.
-  else printJson(data);
+  // A text with a hole in the middle is no standard output: whoever reads the pipe would take it for whole.
+  const hasHole = typeof data.stdout === 'string' && truncated !== undefined;
+  if (typeof text !== 'string') printJson(data);
+  else if (hasHole) {
+    process.stderr.write(harmless(text.endsWith('\n') ? text : `${text}\n`));
+    say(`only the start and the end of ${truncated.bytesTotal} bytes are left, which are shown on standard error`);
+  } else if (process.stdout.isTTY) print(harmless(text));
+  else process.stdout.write(text); // Exactly, for whatever reads the pipe.
   if (typeof data.stderr === 'string' && data.stderr !== '') process.stderr.write(harmless(data.stderr));
-  say(
-    `${facts.filter(Boolean).join(' · ')}${typeof data.exitCode === 'number' ? ` · exit code ${data.exitCode}` : ''}`,
-  );
 }

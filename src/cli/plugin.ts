@@ -57,6 +57,7 @@ export async function pluginList({ json }: Flags, stateDir: string): Promise<num
     }
   });
   if (json) printJson(rows);
+  else if (rows.length === 0) say('no plugin was added');
   else
     for (const row of rows)
       if ('problem' in row) print(harmless(`${row.name}  off: ${row.problem}`));
@@ -67,8 +68,11 @@ export async function pluginList({ json }: Flags, stateDir: string): Promise<num
   return rows.some((it) => 'problem' in it) ? EXIT.FAILED : EXIT.OK;
 }
 
-export async function pluginRemove(name: string, stateDir: string): Promise<number> {
-  if (unpin(stateDir, name)) return EXIT.OK;
+export async function pluginRemove(name: string, { json }: Flags, stateDir: string): Promise<number> {
+  if (unpin(stateDir, name)) {
+    if (json) printJson({ removed: name });
+    return EXIT.OK;
+  }
   const names = pinnedNames(stateDir);
   throw new CliError(
     EXIT.FAILED,

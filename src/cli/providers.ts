@@ -26,10 +26,16 @@ export async function providersList(
  * Accepts changed and new tools by `TOOL@CODE`, where the code is what `list` showed beside them: what the server says by then
  * may be something else. Without any, shows what waits and how to accept it. Gives the exit code.
  */
-export async function providersAccept(client: ProvidersClient, name: string, seen: readonly string[]): Promise<number> {
+export async function providersAccept(
+  client: ProvidersClient,
+  name: string,
+  seen: readonly string[],
+  { json }: { json?: boolean } = {},
+): Promise<number> {
   const waiting = find(await listed(client), name).tools.filter(isPending);
   if (seen.length === 0) {
-    for (const it of waiting) showTool(it);
+    if (json) printJson(waiting.map((it) => ({ ...it, mark: markOf(it) })));
+    else for (const it of waiting) showTool(it);
     say(waiting.length === 0 ? `nothing of ${name} waits` : `accept with: ${commandOf(name, waiting)}`);
     return waiting.length === 0 ? EXIT.OK : EXIT.FAILED;
   }
@@ -42,7 +48,8 @@ export async function providersAccept(client: ProvidersClient, name: string, see
     );
   });
   const tools = Object.fromEntries(wanted.map(({ tool, digest }) => [tool, digest]));
-  await client.request('providers.accept', { provider: name, tools });
+  const accepted = await client.request('providers.accept', { provider: name, tools });
+  if (json) printJson(accepted);
   say(`accepted ${Object.keys(tools).join(', ')}`);
   return EXIT.OK;
 }
@@ -57,9 +64,10 @@ const commandOf = (name: string, tools: readonly ProvidedTool[]): string =>
   showLine(`ringfence providers accept ${name} ${tools.map(markOf).join(' ')}`);
 
 /** Whether all are there and nothing waits for a person. Gives the exit code: 1 where not. */
-export async function providersCheck(client: ProvidersClient): Promise<number> {
+export async function providersCheck(client: ProvidersClient, { json }: { json?: boolean } = {}): Promise<number> {
   const wrong = (await listed(client)).filter((it) => it.pending > 0 || !['ready', 'idle'].includes(it.state));
-  for (const it of wrong) show(it, false);
+  if (json) printJson({ ok: wrong.length === 0, wrong });
+  else for (const it of wrong) show(it, false);
   return wrong.length === 0 ? EXIT.OK : EXIT.FAILED;
 }
 

@@ -1,11 +1,10 @@
 /** How a question looks on a terminal. All of it comes from agents, and none of it may drive the terminal or fake a line. */
+import { join } from 'node:path';
 import { showBlock, showLine } from '../shown-text.ts';
-import type { Approval, ImpactLevel, Remember } from '../store/approval.ts';
+import { type Approval, type ImpactLevel, rememberFor, rememberToolFor } from '../store/approval.ts';
 
 export interface QuestionStyle {
   readonly color: boolean;
-  /** What `ya` and `na` stand for. */
-  readonly remembers: Remember['match'];
 }
 
 const COLORS: Record<ImpactLevel, number> = { low: 32, medium: 33, high: 31 };
@@ -13,12 +12,33 @@ const RULE = '='.repeat(60);
 /** Lines of parameters or of a diff; the impact and the options must stay in sight. */
 const LINES_MAX = 120;
 
+/** Characters of what is asked in a line of the list; the rest is shown by `watch`. */
+const ASKED_CHARS_MAX = 160;
+
+/** What is asked, where, by whom and how long ago, in one line. */
+export function toLine(approval: Approval, nowMs: number): string {
+  const { approvalId, impact, tool, input, effects, workspace, principal, requestedAt } = approval;
+  const { command, cwd = '.' } = input as { command?: unknown; cwd?: unknown };
+  const paths = effects.map(({ kind, target }) => `${kind} ${target}`).join(', ');
+  const asked = typeof command === 'string' ? command : paths || JSON.stringify(input);
+  const what = `${tool}: ${asked}`;
+  const told = what.length <= ASKED_CHARS_MAX ? what : `${what.slice(0, ASKED_CHARS_MAX)}…`;
+  const seconds = Math.max(0, Math.round((nowMs - Date.parse(requestedAt)) / 1000));
+  const age = seconds < 120 ? `${seconds}s` : `${Math.round(seconds / 60)}m`;
+  const folder = typeof cwd === 'string' ? join(workspace, cwd).replace(/(.)\/$/, '$1') : workspace;
+  return showLine(
+    `${approvalId}  ${impact.level.padEnd(6)}  ${age.padStart(4)}  ${told}  in ${folder} by ${principal}`,
+  );
+}
+
 /** The whole question but the prompt: what, parameters, effects, diff, and last the impact, so that it is not scrolled away. */
-export function showApproval(approval: Approval, { color, remembers }: QuestionStyle): string {
+export function showApproval(approval: Approval, { color }: QuestionStyle): string {
   const { tool, reason, rule, workspace, principal, input, effects, diff, impact, costUsd, expiresAt } = approval;
   const paint = (code: number, text: string) => (color ? `\x1b[${code}m${text}\x1b[0m` : text);
   const title = (text: string) => `\n${paint(1, text)}`;
-  const calls = remembers === 'tool' ? 'calls of this tool with at most this impact' : 'this very call';
+  const { match } = rememberFor(approval);
+  const covers = approval.remember[match === 'tool' ? 'tool' : 'exact'];
+  const coversTool = rememberToolFor(approval) && approval.remember.tool;
   return [
     `\n${RULE}`,
     paint(1, `Tool: ${showLine(tool)}`),
@@ -39,7 +59,8 @@ export function showApproval(approval: Approval, { color, remembers }: QuestionS
     title('Options:'),
     '  y  - Approve',
     '  n  - Deny (what you type after it reaches the agent)',
-    `  ya - Approve and remember for this session (${calls})`,
-    `  na - Deny and remember for this session (${remembers === 'tool' ? 'all calls of this tool' : calls})`,
+    ...(covers === undefined ? [] : [`  ya - Approve and remember for this session (${showLine(covers)})`]),
+    ...(coversTool === undefined ? [] : [`  yt - Approve and remember for this session (${showLine(coversTool)})`]),
+    `  na - Deny and remember for this session (${match === 'tool' ? 'all calls of this tool' : 'this very call'})`,
   ].join('\n');
 }

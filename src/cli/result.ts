@@ -1,5 +1,7 @@
+import type { ToolResult } from '../call.ts';
 import type { Client } from '../client.ts';
-import { CliError, EXIT, exitCodeOf, printJson, printResult } from './output.ts';
+import { showCall } from './command-output.ts';
+import { CliError, EXIT, exitCodeOf, printJson } from './output.ts';
 
 export interface ResultFlags {
   readonly wait?: boolean;
@@ -12,15 +14,20 @@ export async function result(
   { wait = false, json = false }: ResultFlags,
   client: Client,
 ): Promise<number> {
-  let record = await client.record(callId);
-  if (!record.result && wait) {
-    // Its output ends with it, also where it has none.
-    for await (const _ of client.output(callId));
-    record = await client.record(callId);
-  }
-  const { result: found, state } = record;
-  if (!found) throw new CliError(EXIT.FAILED, `the call has no result yet (${state.status}); --wait waits for it`);
+  const { result: known, state } = await client.record(callId);
+  if (!known && !wait)
+    throw new CliError(EXIT.FAILED, `the call has no result yet (${state.status}); --wait waits for it`);
+  const ended = known ? Promise.resolve(known) : resultOf(callId, client);
+  const found = json ? await ended : await showCall({ callId, result: ended }, client);
   if (json) printJson(found);
-  else printResult(found);
   return exitCodeOf(found);
+}
+
+/** Waits until a call is over. Throws CliError where it ended and its result is gone. */
+async function resultOf(callId: string, client: Client): Promise<ToolResult> {
+  // The output of a call ends with it, also where it has none.
+  for await (const _ of client.output(callId));
+  const { result: found, state } = await client.record(callId);
+  if (!found) throw new CliError(EXIT.FAILED, `the call is over (${state.status}), and its result is forgotten`);
+  return found;
 }

@@ -26,7 +26,12 @@ export async function serve(
   const where = Object.entries({ socket, state }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, value],
   );
-  const child = spawn(process.execPath, [entry('main'), ...where, ...args], { stdio: 'inherit', env: { ...env }, cwd });
+  // The channel tells the daemon when this process is killed: a daemon in the foreground ends with its terminal's command.
+  const child = spawn(process.execPath, [entry('main'), '--end-with-parent', ...where, ...args], {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    env: { ...env },
+    cwd,
+  });
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
   return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)));
 }

@@ -1,3 +1,5 @@
+import { type Coarse, describeCoarse } from '../sandbox/coarse-masks.ts';
+import { showLine } from '../shown-text.ts';
 import { type Caller, connect } from './connect.ts';
 import { harmless, print, printJson } from './output.ts';
 
@@ -18,12 +20,14 @@ interface Status {
     cpuMs: number;
     restarts: number;
   }[];
+  coarseMasks: (Coarse & { workspace: string })[];
   plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number };
   undo: { calls: number; bytes: number };
   listeners: string[];
   providers: { name: string; state: string; pending: number }[];
   confinement: { level: string; missing: string[] };
+  policy: { name: string; version: string; rules: number; from: string; configFile?: string };
 }
 
 const MiB = 1024 * 1024;
@@ -41,6 +45,7 @@ export async function status(flags: { json?: boolean }, caller: Caller): Promise
     `ringfence ${it.version}, pid ${it.pid}, up ${Math.round(it.uptimeMs / 1000)} s, ${Math.round(it.rssBytes / MiB)} MiB`,
   );
   print(`confinement level ${level}${missing.length > 0 ? ` (missing: ${missing.join(', ')})` : ''}`);
+  print(harmless(policyLine(it.policy)));
   print(`listening at ${it.listeners.join(', ')}`);
   print(
     `${it.sessions} sessions, ${it.calls.running} calls running, ${it.calls.queued} queued, ${it.audit.entries} audit entries`,
@@ -54,10 +59,23 @@ export async function status(flags: { json?: boolean }, caller: Caller): Promise
     print(
       `provider ${name.padEnd(16)} ${state}${pending > 0 ? `, ${pending} tools wait for you: ringfence providers accept ${name}` : ''}`,
     );
+  for (const coarse of it.coarseMasks ?? [])
+    print(`hidden in ${showLine(`${coarse.workspace}: ${describeCoarse(coarse)}`)}`);
   for (const host of it.hosts) {
     print(
       `host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`,
     );
   }
   return 0;
+}
+
+/** Which policy is in force, and who named it. */
+function policyLine({ name, rules, version, from, configFile }: Status['policy']): string {
+  const who: Record<string, string> = {
+    flag: 'by --policy',
+    environment: 'by $RINGFENCE_POLICY',
+    file: `by ${configFile}`,
+    default: 'since nothing names another one',
+  };
+  return `policy ${name} (${rules} rules, ${version.slice(0, 19)}), ${who[from] ?? from}`;
 }

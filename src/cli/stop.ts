@@ -1,20 +1,25 @@
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { findPlaces, readEndpoint } from '../places.ts';
 import { textOf } from '../sandbox/proc.ts';
+import { lockHolder } from '../store/database.ts';
 import { type Caller, connect, isStopping } from './connect.ts';
 import { CliError, EXIT, say } from './output.ts';
 
 /** Between looks at whether it is there, and how many: its last word comes before it closes its files. */
 const LOOK_MS = 5;
 const LOOKS_MAX = 2_000;
+/** How long a daemon may take to take a request; one that is busy, or lets nobody in, is sent a signal. */
+const ANSWER_MS = 5_000;
 
 /** `ringfence stop`: returns when the daemon's process is gone, and with it all that used its state. Gives the exit code. */
 export async function stop(caller: Caller): Promise<number> {
   const pid = await askToEnd(caller);
   for (let looks = 0; isThere(pid); looks++) {
     if (looks === LOOKS_MAX) {
-      say(`the daemon has let go of its connections, but its process ${pid} is still there`);
-      return EXIT.FAILED;
+      say(`process ${pid} of the daemon is still there; \`kill -9 ${pid}\` ends it at once`);
+      // A connection that was never answered would keep this process waiting for it.
+      process.exit(EXIT.FAILED);
     }
     await pause(LOOK_MS);
   }
@@ -24,19 +29,55 @@ export async function stop(caller: Caller): Promise<number> {
 
 /** Gives the process that ends. */
 async function askToEnd(caller: Caller): Promise<number> {
-  const there = readEndpoint(findPlaces(caller.flags, caller.env).stateDir)?.pid;
+  const { stateDir } = findPlaces(caller.flags, caller.env);
+  const there = readEndpoint(stateDir)?.pid;
   const wasThere = there !== undefined && isThere(there);
   try {
-    const client = await connect({ ...caller, role: 'operator', flags: { ...caller.flags, autostart: false } });
-    const { pid } = (await client.request('status', {})) as { pid: number };
-    await client.request('shutdown', {});
-    await client.ended;
+    const { pid, ended } = await inTime(askOverSocket(caller));
+    // Calls that are under way have their time.
+    await ended;
     return pid;
   } catch (error) {
     // Somebody else asked it before.
-    if (wasThere && (isStopping(error) || (error instanceof CliError && error.exitCode === EXIT.UNREACHABLE)))
-      return there;
+    if (wasThere && isStopping(error)) return there;
+    // It may be as good as unreachable: flooded, without its socket, or hanging.
+    const holder = lockHolder(join(stateDir, 'daemon.lock'));
+    if (holder !== undefined) return signalled(holder, error as Error);
+    if (wasThere && error instanceof CliError && error.exitCode === EXIT.UNREACHABLE) return there;
     throw error;
+  }
+}
+
+async function askOverSocket(caller: Caller): Promise<{ pid: number; ended: Promise<void> }> {
+  const client = await connect({ ...caller, role: 'operator', flags: { ...caller.flags, autostart: false } });
+  const { pid } = (await client.request('status', {})) as { pid: number };
+  await client.request('shutdown', {});
+  return { pid, ended: client.ended };
+}
+
+function signalled(pid: number, { message }: Error): number {
+  say(`the daemon takes no request (${message}); process ${pid}, which holds its state, is sent SIGTERM`);
+  try {
+    process.kill(pid, 'SIGTERM');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EPERM') throw new CliError(EXIT.DENIED, `process ${pid} is another user's: stop it as that user`);
+    if (code !== 'ESRCH') throw error; // It has ended meanwhile.
+  }
+  return pid;
+}
+
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  const timer = new AbortController();
+  const late = pause(ANSWER_MS, undefined, { signal: timer.signal }).then(() => {
+    throw new CliError(EXIT.LIMITED, `no answer within ${ANSWER_MS / 1000} s`);
+  });
+  // Whichever comes second is nobody's any more.
+  for (const it of [work, late]) it.catch(() => {});
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    timer.abort();
   }
 }
 

@@ -1,9 +1,9 @@
-import type { ToolInfo } from '../tools/registry.ts';
+import type { ToolFormat, ToolInfo } from '../tools/registry.ts';
 import { type Caller, connect } from './connect.ts';
-import { CliError, EXIT, print, printJson } from './output.ts';
+import { CliError, EXIT, harmless, print, printJson } from './output.ts';
 
 export interface ToolsFlags {
-  readonly format?: 'ringfence' | 'mcp' | 'openai' | 'anthropic';
+  readonly format?: ToolFormat;
   readonly json?: boolean;
   /** Which ones an API is told of: all that there are, or those that most work takes. */
   readonly tools?: 'default' | 'all';
@@ -21,8 +21,10 @@ export async function tools(
   if (name !== undefined && wanted.length === 0)
     throw new CliError(EXIT.FAILED, `there is no tool ${name}; there are: ${infos.map((it) => it.name).join(', ')}`);
   if (format !== undefined && format !== 'ringfence') {
-    const listed = (await client.request('tools.list', { format, tools: which })) as { tools: { name?: string }[] };
-    printJson(listed.tools.filter((it) => wanted.some((info) => info.name === it.name)));
+    const listed = await client.tools(format, { tools: which });
+    printJson(
+      listed.filter((it) => wanted.some((info) => info.name === ('function' in it ? it.function.name : it.name))),
+    );
   } else if (json || format) printJson(name === undefined ? wanted : wanted[0]);
   else if (name === undefined)
     for (const it of wanted) print(`${it.name.padEnd(20)} ${it.tier.padEnd(12)} ${it.decision.padEnd(6)} ${it.title}`);
@@ -30,7 +32,14 @@ export async function tools(
   return EXIT.OK;
 }
 
-function explain({ name, description, tier, decision, aliases, inputSchema }: ToolInfo): void {
-  print(`${name} — ${description}\n\ntier: ${tier}   decision: ${decision}   aliases: ${aliases.join(', ')}\n\ninput:`);
+function explain({ name, description, tier, decision, aliases, inputSchema, ...it }: ToolInfo): void {
+  print(`${name} — ${description}\n\ntier: ${tier}   decision: ${decision}   aliases: ${aliases.join(', ')}`);
+  // A daemon that was started before an update may not tell of these.
+  const { capabilities = [], dependencies = [], documentation } = it as Partial<ToolInfo>;
+  if (dependencies.length > 0) print(`usually after: ${dependencies.join(', ')}`);
+  if (documentation !== undefined) print(`reference: ${documentation}`);
+  if (capabilities.length > 0) print('\ncan:');
+  for (const { action, description } of capabilities) print(harmless(`  ${action.padEnd(12)} ${description}`));
+  print('\ninput:');
   printJson((inputSchema as { properties: object }).properties);
 }

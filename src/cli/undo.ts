@@ -1,38 +1,43 @@
+import type { UndoResult } from '../call.ts';
 import { type Caller, connect } from './connect.ts';
-import { EXIT, harmless, print, printJson, say } from './output.ts';
+import { callIdOf } from './ids.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 export interface UndoFlags {
+  readonly last?: boolean;
   readonly force?: boolean;
   readonly json?: boolean;
 }
 
-interface UndoAnswer {
-  readonly callId?: string;
-  readonly restored: readonly string[];
-  readonly conflicts: readonly string[];
-  readonly merged: readonly string[];
-  readonly undo: string;
-  readonly error?: { readonly code: string; readonly message: string; readonly suggestion?: string };
-}
-
-/** `ringfence undo CALL_ID`. Gives the exit code. */
-export async function undo(callId: string, { force = false, json }: UndoFlags, caller: Caller): Promise<number> {
+/** `ringfence undo CALL_ID | --last`. Gives the exit code. */
+export async function undo(
+  id: string | undefined,
+  { last = false, force = false, json }: UndoFlags,
+  caller: Caller,
+): Promise<number> {
+  if ((id !== undefined) === last) throw new CliError(EXIT.USAGE, 'undo takes the id of a call, or --last');
   const flags = { ...caller.flags, workspace: caller.flags.workspace ?? caller.cwd };
   await using client = await connect({ ...caller, flags, role: 'operator' });
-  const answer = (await client.request('calls.undo', { callId, force })) as UndoAnswer;
+  const which = id === undefined ? { last: true } : { callId: await callIdOf(id, client) };
+  const answer = (await client.request('calls.undo', { ...which, force })) as UndoResult;
   if (json) printJson(answer);
-  else tell(answer, force);
+  else tell(answer, { force, last });
   const isWhole = answer.error === undefined && (force || answer.conflicts.length === 0);
   return isWhole ? EXIT.OK : EXIT.FAILED;
 }
 
-function tell({ callId, restored, conflicts, merged, undo: again, error }: UndoAnswer, force: boolean): void {
+function tell(answer: UndoResult, { force, last }: { force: boolean; last: boolean }): void {
+  const { callId, undone, restored, removed, conflicts, merged, undo: again, error } = answer;
+  if (last && undone !== undefined) say(harmless(`the last call that changed files here is ${undone}`));
   if (error) {
     say(harmless(`${error.code}: ${error.message}`));
     if (error.suggestion !== undefined) say(harmless(error.suggestion));
     return;
   }
-  for (const path of restored) print(harmless(`restored ${path}${merged.includes(path) ? ' (merged)' : ''}`));
+  for (const path of restored) {
+    const how = merged.includes(path) ? ' (merged)' : '';
+    print(harmless(`${removed.includes(path) ? 'removed' : 'restored'} ${path}${how}`));
+  }
   for (const path of conflicts) say(harmless(`changed since, or not kept: ${path}`));
   if (conflicts.length > 0 && !force)
     say('nothing was restored; --force restores it, and loses what was changed since');

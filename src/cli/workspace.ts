@@ -8,19 +8,20 @@ import type { Caller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 /** Gives the exit code. */
-export function workspaceAdd(folder: string, { flags, env, cwd }: Caller): number {
+export function workspaceAdd(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: Caller): number {
   const places = findPlaces(flags, env);
   makeStateDir(places.stateDir);
   const real = checkWorkspace(resolve(cwd, folder), { places });
   const added = readAdded(places);
   if (added.includes(real)) say(`${harmless(real)} is added already`);
   else writeAdded(places, [...added, real]);
-  print(harmless(real));
+  if (json) printJson({ path: real });
+  else print(harmless(real));
   return EXIT.OK;
 }
 
 /** Sessions that are open there go on. Gives the exit code. */
-export function workspaceRemove(folder: string, { flags, env, cwd }: Caller): number {
+export function workspaceRemove(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: Caller): number {
   const places = findPlaces(flags, env);
   const path = resolve(cwd, folder);
   const added = readAdded(places);
@@ -32,6 +33,7 @@ export function workspaceRemove(folder: string, { flags, env, cwd }: Caller): nu
       `${harmless(path)} is not among the added ones: ${added.map(harmless).join(', ') || 'none'}`,
     );
   writeAdded(places, left);
+  if (json) printJson({ removed: added.filter((it) => names.includes(it)) });
   say('sessions that are open there go on; `ringfence stop` ends them');
   return EXIT.OK;
 }

@@ -19,6 +19,8 @@ export interface ClientOptions {
   readonly token?: string;
   /** Name of a built-in policy that narrows the daemon's. */
   readonly policy?: string;
+  /** Sessions of one name, principal and workspace share what was remembered for the session. */
+  readonly sessionName?: string;
   /**
    * How long session and calls wait for us when the connection ends. The client then connects again by itself and goes on: calls
    * keep their results, progress and notifications come, each once. Absent: calls end with their connection.
@@ -53,6 +55,8 @@ interface Connected {
 /** Between two attempts to reach a daemon that is not there. */
 const RETRY_MS = 20;
 const RETRY_MS_MAX = 1000;
+/** How long a daemon may be too busy to take a connection. */
+const REACH_MS_MAX = 5000;
 /** Requests that are not repeated where nobody knows whether they were served. */
 const ONCE: ReadonlySet<string> = new Set([
   ...['tools.batch', 'approvals.resolve', 'events.subscribe', 'policy.reload', 'shutdown'],
@@ -170,9 +174,31 @@ export class Line implements AsyncDisposable {
     );
   }
 
+  /** The daemon is there, and the kernel's queue of those that want to reach it may be full: others come in masses. */
+  async #reach(socket: string): Promise<Channel> {
+    const until = this.#powers.monotonicMs() + REACH_MS_MAX;
+    for (;;) {
+      try {
+        return await connectUnix(socket);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || this.#powers.monotonicMs() > until) throw error;
+        await new Promise<void>((resolve) => this.#powers.after(RETRY_MS, resolve));
+      }
+    }
+  }
+
   async #connect(resume?: { sessionId: string; secret: string }): Promise<Connected> {
-    const { socket, workspace, role, token, policy, name = 'ringfence/client', version = '1' } = this.#options;
-    const channel: Channel = await connectUnix(socket);
+    const {
+      socket,
+      workspace,
+      role,
+      token,
+      policy,
+      sessionName,
+      name = 'ringfence/client',
+      version = '1',
+    } = this.#options;
+    const channel: Channel = await this.#reach(socket);
     const over = resume ? this.#over : Promise.withResolvers<void>();
     this.#over = over;
     let isRefused = false;
@@ -188,6 +214,7 @@ export class Line implements AsyncDisposable {
       protocol: 1,
       client: { name, version },
       ...{ workspace, role, token, policy },
+      ...(sessionName !== undefined && { sessionName }),
       ...(this.#resumeMs > 0 && { resumeMs: this.#resumeMs }),
       ...(resume && { resume }),
     });

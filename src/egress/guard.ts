@@ -8,9 +8,7 @@ import { parseAddress } from '../policy/address.ts';
 import { type Destination, type NetworkLayer, type Refusal, refusedAddress, refusedName } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import type { EgressDenial, EgressReport } from './messages.ts';
-
-/** The addresses of a name, in the order in which they are to be tried. Rejects where it has none. */
-export type Resolve = (name: string) => Promise<readonly string[]>;
+import type { Names } from './names.ts';
 
 /** A connection that was refused, and is not to be tried again. */
 export class Refused extends Error {}
@@ -21,7 +19,7 @@ export interface GuardOptions {
   readonly layers: readonly NetworkLayer[];
   readonly limits: Limits;
   readonly powers: Powers;
-  readonly resolve: Resolve;
+  readonly names: Pick<Names, 'lookup'>;
 }
 
 /** Addresses of one name that are tried. */
@@ -33,6 +31,8 @@ export class Guard {
   readonly #denied = new Map<string, { -readonly [K in keyof EgressDenial]: EgressDenial[K] }>();
   readonly #sockets = new Set<Socket>();
   #lookups = 0;
+  /** Called, oldest first, when a lookup of this command ends. */
+  readonly #waiting: (() => void)[] = [];
   #closed = false;
 
   constructor(options: GuardOptions) {
@@ -77,24 +77,54 @@ export class Guard {
   }
 
   async #addressesOf({ host, port }: Destination): Promise<readonly string[]> {
-    const { limits, resolve, powers } = this.#options;
+    const { limits, powers } = this.#options;
     if (parseAddress(host) !== undefined) return [host];
-    if (this.#lookups >= limits.egressLookupsMax) {
-      this.refuseOverLimit(`more than ${limits.egressLookupsMax} lookups at once`);
-      throw new Unreachable(`${host}:${port}: too many names are looked up at once`);
-    }
-    this.#lookups += 1;
     const late = Promise.withResolvers<never>();
+    late.promise.catch(() => {}); // Nobody listens once the name is known.
     const timer = powers.after(limits.egressConnectMs, () => late.reject(new Error('no answer in time')));
     try {
-      const found = await Promise.race([resolve(host).finally(() => (this.#lookups -= 1)), late.promise]);
+      await this.#takeTurn(late.promise);
+      const found = await Promise.race([this.#lookup(host), late.promise]);
       if (found.length > 0) return found;
-    } catch {
+    } catch (error) {
+      if (error instanceof Unreachable) throw new Unreachable(`${host}:${port}: ${error.message}`);
       // ENOTFOUND, EAI_AGAIN, no answer: to the command the same.
     } finally {
       timer.cancel();
     }
     throw new Unreachable(`${host}: the name could not be looked up`);
+  }
+
+  /** Waits until this command may look up one more name. Throws Unreachable when `late` rejects before. */
+  async #takeTurn(late: Promise<never>): Promise<void> {
+    const { egressLookupsMax: max } = this.#options.limits;
+    if (this.#lookups < max) {
+      this.#lookups += 1;
+      return;
+    }
+    const turn = Promise.withResolvers<void>();
+    this.#waiting.push(turn.resolve);
+    try {
+      await Promise.race([turn.promise, late]);
+    } catch {
+      const at = this.#waiting.indexOf(turn.resolve);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      else this.#passTurn(); // The turn came while the time ran out.
+      this.refuseOverLimit(`waited too long behind ${max} lookups at once`);
+      throw new Unreachable(`waited too long behind ${max} other lookups of this command`);
+    }
+  }
+
+  /** Hands this lookup's turn to the connection that has waited longest. */
+  #passTurn(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#lookups -= 1;
+  }
+
+  /** The turn ends with the lookup and not with the caller's time: until then it may hold one of the proxy's threads. */
+  #lookup(host: string): Promise<readonly string[]> {
+    return this.#options.names.lookup(host).finally(() => this.#passTurn());
   }
 
   /** By number: nothing is looked up again. */

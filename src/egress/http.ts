@@ -82,7 +82,12 @@ async function forward(
     method: incoming.method ?? 'GET',
     path: `${url.pathname}${url.search}`,
     // Of the URL, not of the header: the server must not answer for a host that was not judged.
-    headers: { ...endToEnd(incoming.headersDistinct), host: url.host, connection: 'close' },
+    headers: {
+      ...endToEnd(incoming.headersDistinct),
+      ...framingOf(incoming),
+      host: url.host,
+      connection: 'close',
+    },
     setHost: false,
     maxHeaderSize: limits.egressHeaderBytesMax,
   });
@@ -95,6 +100,16 @@ async function forward(
   outgoing.on('error', () => refuse(502, `${showDestination(to)} broke off`));
   response.on('close', () => outgoing.destroy());
   incoming.pipe(outgoing);
+}
+
+/**
+ * Says where the body of a request ends, as Node's parser understood it. Node says so itself only for methods that usually have a
+ * body; behind a GET or DELETE without it, a server takes the body for the next request, which nobody judged.
+ */
+function framingOf({ headers }: IncomingMessage): Record<string, string> {
+  if (headers['transfer-encoding'] !== undefined) return { 'transfer-encoding': 'chunked' };
+  const length = headers['content-length'];
+  return length === undefined ? {} : { 'content-length': length };
 }
 
 const HOP_BY_HOP = [

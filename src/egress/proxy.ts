@@ -8,15 +8,17 @@ import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
 import { fetchOnce } from './fetch.ts';
-import { Guard, type Resolve } from './guard.ts';
+import { Guard } from './guard.ts';
 import { type Client, createHttp } from './http.ts';
 import type { EgressReport, HttpAnswer, HttpAsked } from './messages.ts';
+import { Names, type Resolve, type TtlOf } from './names.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
 export interface ProxyOptions {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly resolve: Resolve;
+  readonly ttlOf: TtlOf;
 }
 
 interface Command {
@@ -30,16 +32,21 @@ export class EgressProxy {
   readonly #commands = new Map<string, Command>();
   readonly #clients = new WeakMap<Socket, Client>();
   readonly #http: HttpServer;
+  readonly #names: Names;
   #connections = 0;
 
   constructor(options: ProxyOptions) {
     this.#options = options;
+    this.#names = new Names(options);
     this.#http = createHttp((socket) => this.#clients.get(socket), options.limits);
   }
 
   /** From now on the token is a command's. */
   open(token: string, layers: readonly NetworkLayer[]): void {
-    this.#commands.set(token, { guard: new Guard({ ...this.#options, layers }), sockets: new Set() });
+    this.#commands.set(token, {
+      guard: new Guard({ ...this.#options, layers, names: this.#names }),
+      sockets: new Set(),
+    });
   }
 
   /** Takes connections at a listening socket, or anything else that `net` can listen at; false for a token of nobody. */

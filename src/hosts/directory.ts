@@ -1,12 +1,17 @@
 /** Directories of a workspace as the index knows them, and the reading of their names. */
 import type { Dirent, PathLike } from 'node:fs';
 import { opendir, readdir } from 'node:fs/promises';
+import type { Limits } from '../limits.ts';
 
 /** What a directory holds beside directories and links; replaced as a whole when it changes. */
 export interface Listing {
   readonly files: readonly string[];
   /** Names that are not UTF-8, as if they were Latin-1: no mount can name them. */
   readonly odd: readonly string[];
+  /** Those of `files` and `odd` that are Unix sockets. */
+  readonly sockets: readonly string[];
+  /** Of the files, those whose name may be a secret's and that hold no credential. */
+  readonly ordinary?: readonly string[];
 }
 
 export interface Directory {
@@ -21,11 +26,13 @@ export interface Directory {
   readonly directories: Map<string, Directory>;
   /** Neither the daemon nor a command can look into it as it is. */
   unreadable: boolean;
+  /** It holds a directory whose path is too long or too deep to be masked; what is in that is not known. */
+  deep: boolean;
   inode: bigint;
   changedNs: bigint;
 }
 
-export const EMPTY: Listing = { files: [], odd: [] };
+export const EMPTY: Listing = { files: [], odd: [], sockets: [] };
 
 /** Directories of more bytes are read in parts: one with 300 000 names would hold the loop for 200 ms. */
 const WHOLE_BYTES_MAX = 128 * 1024;
@@ -38,6 +45,7 @@ const unread = (place: Place): Directory => ({
   listing: EMPTY,
   directories: new Map(),
   unreadable: false,
+  deep: false,
   inode: 0n,
   changedNs: 0n,
 });
@@ -65,8 +73,25 @@ export const countOf = ({ files, odd }: Listing): number => files.length + odd.l
 export const sameNames = (a: Listing, b: Listing): boolean =>
   a.files.length === b.files.length &&
   a.odd.length === b.odd.length &&
+  a.sockets.length === b.sockets.length &&
+  a.sockets.every((name, at) => name === b.sockets[at]) &&
   a.files.every((name, at) => name === b.files[at]) &&
-  a.odd.every((name, at) => name === b.odd[at]);
+  a.odd.every((name, at) => name === b.odd[at]) &&
+  a.ordinary?.join('/') === b.ordinary?.join('/');
+
+/** Paths of Unix sockets in directories, relative to the workspace; undefined where they are too many, or one has a name that no mount can take. */
+export function socketsIn(
+  directories: Iterable<Directory>,
+  { socketMasksMax, maskPathBytesMax }: Limits,
+): string[] | undefined {
+  const found: string[] = [];
+  for (const { path, at, listing } of directories) {
+    if (typeof at !== 'string' || listing.sockets.some((it) => listing.odd.includes(it))) return undefined;
+    found.push(...listing.sockets.map((it) => (path === '' ? it : `${path}/${it}`)));
+    if (found.length > socketMasksMax || Buffer.byteLength(at) > maskPathBytesMax - NAME_BYTES_MAX) return undefined;
+  }
+  return found;
+}
 
 /** All of a tree, the outer before the inner. */
 export function* everyDirectory(root: Directory): Generator<Directory> {
@@ -76,6 +101,9 @@ export function* everyDirectory(root: Directory): Generator<Directory> {
     stack.push(...it.directories.values());
   }
 }
+
+/** Longest name of a file. */
+const NAME_BYTES_MAX = 256;
 
 /** A name; its bytes where it is not UTF-8. */
 export type Name = string | Buffer;
@@ -104,18 +132,22 @@ interface ReadOptions {
 async function readWith(at: Name, { bytes, entriesMax, encoding }: ReadOptions): Promise<Names> {
   const files: string[] = [];
   const odd: string[] = [];
+  const sockets: string[] = [];
   const directories: Name[] = [];
   const take = (entry: Dirent<Name>) => {
     const name = plainName(entry.name);
     if (entry.isDirectory()) directories.push(name);
     else if (entry.isSymbolicLink()) return;
-    else if (typeof name === 'string') files.push(name);
-    else odd.push(name.toString('latin1'));
+    else {
+      const shown = typeof name === 'string' ? name : name.toString('latin1');
+      (typeof name === 'string' ? files : odd).push(shown);
+      if (entry.isSocket()) sockets.push(shown);
+    }
   };
   if (bytes <= WHOLE_BYTES_MAX) {
     const entries = await readdir(at, { withFileTypes: true, encoding: encoding as 'buffer' });
     for (const entry of entries) take(entry);
-    return { listing: { files, odd }, directories };
+    return { listing: { files, odd, sockets }, directories };
   }
   const handle = await opendir(at as PathLike as string, { bufferSize: PART_ENTRIES, encoding: encoding as never });
   let count = 0;
@@ -123,7 +155,7 @@ async function readWith(at: Name, { bytes, entriesMax, encoding }: ReadOptions):
     take(entry);
     if (++count > entriesMax) break;
   }
-  return { listing: { files, odd }, directories };
+  return { listing: { files, odd, sockets }, directories };
 }
 
 /** Text where the bytes are UTF-8. */

@@ -6,6 +6,7 @@ import type { Tier } from '../call.ts';
 import { ToolError, toToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
+import type { Coarse } from '../sandbox/coarse-masks.ts';
 import { type Masks, NO_MASKS } from '../sandbox/masks.ts';
 import type { EgressLine } from './egress.ts';
 import type { PathView } from './job.ts';
@@ -40,6 +41,11 @@ export interface HeldMasks {
 interface Index {
   readonly root: string;
   readonly index: WorkspaceIndex;
+}
+
+/** One of a workspace's, for `status`. */
+export interface CoarseIn extends Coarse {
+  readonly workspace: string;
 }
 
 const NOTHING = { masks: NO_MASKS, print: '' };
@@ -100,6 +106,11 @@ export class HostMasks implements AsyncDisposable {
     return this.#indexOf(workspace).index.masks(view, lifted);
   }
 
+  /** Sockets that a command which starts now may not reach, as of the `ofCommand` before; undefined where that can't be held. */
+  socketsOf({ workspace }: Place): readonly string[] | undefined {
+    return this.#indexes.get(workspace)?.index.sockets;
+  }
+
   /**
    * What a program that goes on for long is kept from, as a command that starts now. Throws SANDBOX_UNAVAILABLE when that can't
    * be known or held.
@@ -107,7 +118,17 @@ export class HostMasks implements AsyncDisposable {
   async ofProgram(place: Pick<Place, 'workspace' | 'view'>): Promise<HeldMasks> {
     const { index, root } = this.#indexOf(place.workspace);
     const masks = await index.masks(place.view, []);
+    const nameless = masks.hidden.find((it) => it.bytes);
+    if (nameless)
+      throw new ToolError('SANDBOX_UNAVAILABLE', `\`${nameless.path}\` must be masked, and its name is not UTF-8`, {
+        suggestion: 'Rename it.',
+      });
     return { masks, root, print: `${root} ${await printOf(masks, place.workspace)}` };
+  }
+
+  /** What of each workspace is masked more coarsely than its policy says, as far as it was found out. */
+  coarse(): CoarseIn[] {
+    return [...this.#indexes].flatMap(([workspace, { index }]) => index.coarse.map((it) => ({ workspace, ...it })));
   }
 
   /** Ends the indexes of other workspaces than these, unless they were asked a short time ago. */
@@ -188,12 +209,21 @@ function denying(view: PathView): PathView {
   return known;
 }
 
-const hiddenOnly = new WeakMap<Masks, Masks>();
+const hostMasks = new WeakMap<Masks, { readonly [T in 'read' | 'write']?: Masks }>();
 
-/** A host that sees the workspace read-only needs no mounts for what may not be written. The same object for the same one. */
+/**
+ * What the mounts of a host that runs our tools hold. One that sees the workspace read-only needs none for what may not be
+ * written. What can't be named in an argument, and the workspace's own entries where they are too many, are left to the
+ * tools' look at each path. The same object for the same masks.
+ */
 function toHostMasks(masks: Masks, tier: Tier): Masks {
-  if (tier !== 'read_only') return masks;
-  const known = hiddenOnly.get(masks) ?? { ...NO_MASKS, hidden: masks.hidden };
-  hiddenOnly.set(masks, known);
-  return known;
+  const kind = tier === 'read_only' ? 'read' : 'write';
+  const known = hostMasks.get(masks);
+  const same = known?.[kind];
+  if (same) return same;
+  const hidden = masks.hidden.filter((it) => it.bytes === undefined);
+  const { readOnly, pinned } = kind === 'read' ? NO_MASKS : masks;
+  const fresh = { hidden, readOnly, pinned };
+  hostMasks.set(masks, { ...known, [kind]: fresh });
+  return fresh;
 }

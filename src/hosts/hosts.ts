@@ -1,6 +1,4 @@
 /** Which hosts there are: started on demand, warmed, reaped when idle, replaced when they die, never more than `hostsMax`. */
-import type { HostTier } from '../call.ts';
-import type { EgressReport } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
@@ -10,27 +8,19 @@ import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Egress } from './egress.ts';
 import { crashed, end, unlessAborted } from './ends.ts';
-import { Host, type RunOptions as HostRunOptions, type JobEnd, type JobRequest } from './host.ts';
-import { HostMasks, type Place } from './host-masks.ts';
-import type { HostSetup, Identity, JobResult } from './job.ts';
-import { endSession, endStale, type Keeper, type Keeping, keptMax } from './keepers.ts';
+import { Host, type JobEnd, type JobRequest } from './host.ts';
+import { type CoarseIn, HostMasks, type Place } from './host-masks.ts';
+import type { HostStatus } from './host-status.ts';
+import type { HostSetup, Identity } from './job.ts';
+import { endSession, endStale, type Keeping, keptMax } from './keepers.ts';
+import type { Leased, Ran, RunOptions, RunRequest } from './runs.ts';
 import { shapeOf } from './shape.ts';
 import { UsageLooks } from './usage-looks.ts';
 import type { TreeState } from './workspace-index.ts';
 
-export type { Place } from './host-masks.ts';
+export type { CoarseIn, Place } from './host-masks.ts';
+export type { HostStatus } from './host-status.ts';
 export type { PathView } from './job.ts';
-
-export interface HostStatus {
-  tier: HostTier;
-  workspace: string;
-  pid: number;
-  threads: number;
-  busy: number;
-  rssBytes: number;
-  cpuMs: number;
-  restarts: number;
-}
 
 export interface HostsOptions {
   readonly sandbox: Sandbox;
@@ -43,36 +33,6 @@ export interface HostsOptions {
   readonly identity?: Identity;
   /** Variables of each command, before its caller's; PATH for one. */
   readonly environment?: Readonly<Record<string, string>>;
-}
-
-/** What a job ran on, for its result. */
-export interface Ran {
-  readonly result: JobResult;
-  readonly pid: number;
-  /** What its command did with the network; `lost` where the proxy died under it, absent where it had none. */
-  readonly egress?: EgressReport | 'lost';
-}
-
-export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egressToken'> {
-  /** Whose the call is, where the host keeps something between calls. */
-  readonly keeper?: Keeper;
-  /** What its command may connect to, all layers together; absent for nothing. */
-  readonly network?: readonly NetworkLayer[];
-  /** Targets that a person approved for this very call: rules that only ask about them do not hold for it. */
-  readonly lifted?: readonly string[];
-}
-
-/** With its network's lease instead of what it is for. */
-type Leased = Omit<RunRequest, 'network'> & Pick<JobRequest, 'egressToken'>;
-
-export interface RunOptions extends HostRunOptions {
-  /**
-   * The last word before the job: called when host and masks are ready; what it throws is thrown, and no job is sent. What
-   * it looked at last, with nothing awaited since, is what the job meets.
-   */
-  readonly beforeStart?: () => Promise<void>;
-  /** Called when the job is on its way; who hears of it can't come before it. */
-  readonly onStarted?: () => void;
 }
 
 interface Slot extends Keeping {
@@ -154,6 +114,8 @@ export class Hosts implements AsyncDisposable {
     }
   }
 
+  coarseMasks = (): CoarseIn[] => this.#masks.coarse();
+
   async status(): Promise<HostStatus[]> {
     const live = [...this.#slots.values()].flatMap((slot) => (slot.host?.alive ? [{ slot, host: slot.host }] : []));
     const usage = await this.#usage.of(live.map(({ host }) => host.pid));
@@ -200,23 +162,30 @@ export class Hosts implements AsyncDisposable {
     endStale(this.#slots.values());
   }
 
-  async #runTool(slot: Slot, { lifted: _, keeper: __, ...request }: Leased, options: RunOptions): Promise<Ran> {
+  async #runTool(
+    slot: Slot,
+    { lifted: _, keeper: __, unixSockets: ___, ...request }: Leased,
+    options: RunOptions,
+  ): Promise<Ran> {
     const { end, pid } = await this.#runIn(slot, request, options);
     if ('result' in end) return { result: end.result, pid };
     if (slot.place.tier !== 'read_only' || options.signal.aborted || this.#closed) throw crashed(pid);
     return this.#runAlone(slot, request, options);
   }
 
-  async #runCommand(slot: Slot, { lifted = [], keeper, ...request }: Leased, options: RunOptions): Promise<Ran> {
+  async #runCommand(slot: Slot, leased: Leased, options: RunOptions): Promise<Ran> {
+    const { lifted = [], keeper, unixSockets = 'none', ...request } = leased;
     if (!this.#atHand(slot)) await unlessAborted(this.#readyHost(slot), options.signal);
     // Last, so that they are what the command meets.
     const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
+    const sockets = unixSockets === 'own' ? this.#masks.socketsOf(slot.place) : undefined;
     if (keeper && !slot.keepers.has(keeper.session)) slot.keepers.set(keeper.session, keeper);
     const kept = keeper && {
       keeper: { session: keeper.session, keptMax: keptMax(this.#slots.values(), slot, this.#options.limits) },
     };
-    const { end, pid } = await this.#runIn(slot, { ...request, masks, ...kept }, options);
-    if ('result' in end) return { result: end.result, pid };
+    const { end, pid } = await this.#runIn(slot, { ...request, masks, ...(sockets && { sockets }), ...kept }, options);
+    const given = { unixSockets: sockets ? 'own' : 'none', coarse: masks.coarse } as const;
+    if ('result' in end) return { result: end.result, pid, ...given };
     throw crashed(pid);
   }
 

@@ -6,7 +6,8 @@ import { statmOf } from '../sandbox/proc.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { end, unlessAborted } from './ends.ts';
 import { Host, type JobEnd, type JobRequest } from './host.ts';
-import type { HostStatus, Ran, RunOptions } from './hosts.ts';
+import type { HostStatus } from './hosts.ts';
+import type { Ran, RunOptions } from './runs.ts';
 
 export interface IsolatesOptions {
   readonly sandbox: Sandbox;

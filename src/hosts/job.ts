@@ -1,5 +1,5 @@
 /** Plain data between the gateway and a tier host: what crosses fd 3, in frames of docs/protocol.md's codec. */
-import type { Denial, FileChange, HostTier, Verdict } from '../call.ts';
+import type { Denial, FileChange, HostTier, Verdict, WithheldPaths } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
@@ -26,6 +26,10 @@ export interface Job {
   readonly masks?: Masks;
   /** What a command of it may use; for execute hosts. */
   readonly bounds?: CommandBounds;
+  /** Unix sockets of the workspace that its command may not reach; absent where that may make none itself. */
+  readonly sockets?: readonly string[];
+  /** Name of its command's home. */
+  readonly home?: string;
   /** CPU time that it may take of its thread, where a policy says so; for other hosts than execute. */
   readonly cpuMs?: number;
   /** Whose it is, for tools that keep something between calls, and how many things this host may then keep. */
@@ -134,6 +138,18 @@ export interface JobUsage {
   filesUnknown?: FilesUnknown;
   /** What its commands were kept from. */
   denied?: Denial[];
+  /** Paths that a failed command could not see or change. */
+  withheld?: WithheldPaths;
+  /** How many of the files that git tracks were hidden from its command. */
+  trackedHidden?: number;
+  /** Whether git in its command failed to write the config of a repository, which commands see read-only. */
+  gitConfigHeld?: boolean;
+  /** Whether a command came near the end of its memory. */
+  memoryNear?: boolean;
+  /** Whether the scratch space of a command was full at some time. */
+  scratchFull?: boolean;
+  /** Parts of the home of its command that were removed before. */
+  homeRemoved?: readonly string[];
   /** As the host says. */
   journal?: JournalReport;
   /** Whether it can be undone, as the journal's store took it. */
@@ -158,8 +174,11 @@ export interface CommandSandbox {
   readonly args: readonly string[];
   /** Absolute paths, read-only whatever the policy says. */
   readonly guarded: readonly string[];
-  /** Bytes of the seccomp program. */
+  /** Folder on disk that holds the homes of its commands; absolute. */
+  readonly homesFolder?: string;
+  /** Bytes of the seccomp program, and of that of commands which may have Unix sockets of their own. */
   readonly filter: Uint8Array;
+  readonly ownSocketsFilter: Uint8Array;
   readonly environment: Record<string, string>;
 }
 

@@ -3,14 +3,11 @@ import { ToolError } from '../errors.ts';
 import { fromRoot, isTrusted } from '../paths.ts';
 import { pathDecision } from '../policy/paths.ts';
 import type { MatchSpec, Rule } from '../policy/schema.ts';
-import { ancestorsOf, type Hidden, type Masks } from '../sandbox/masks.ts';
-import type { Directory, Listing } from './directory.ts';
+import type { CoarseReason } from '../sandbox/coarse-masks.ts';
+import type { Hidden, Masks } from '../sandbox/masks.ts';
+import { countOf, type Directory, type Listing } from './directory.ts';
 import type { PathView } from './job.ts';
-
-type Decided = NonNullable<ReturnType<typeof pathDecision>>;
-
-/** Who holds a path: a rule, or nobody's choice. */
-type Holder = Pick<Decided, 'id'> | undefined;
+import { Branch, type Holder } from './mask-branch.ts';
 
 interface Mark {
   readonly hide: Holder;
@@ -40,6 +37,7 @@ export interface CollectOptions {
   /** As rules call them, or absolute; what asks about them, and about what lies in them by the same rules, does not hold. */
   readonly lifted?: readonly string[];
   readonly masksMax: number;
+  readonly maskPathBytesMax: number;
 }
 
 /** Paths that one call's approval lifts; a person can't have looked at more. */
@@ -68,53 +66,84 @@ export class ViewMasks {
   }
 
   /**
-   * The masks, in steps between which others may run. Throws SANDBOX_UNAVAILABLE when they are more than `masksMax`
-   * mounts, when a rule hides the whole workspace, and for a path that no mount can name.
+   * The masks, in steps between which others may run. What can't be masked by itself is hidden with its directory. Throws
+   * SANDBOX_UNAVAILABLE when a rule hides the whole workspace.
    */
-  *collect(root: Directory, { lifted = [], masksMax }: CollectOptions): Generator<void, Masks> {
-    const pass = new Pass(masksMax, this.#relevant(lifted));
+  *collect(root: Directory, { lifted = [], ...bounds }: CollectOptions): Generator<void, Masks> {
+    const pass = new Pass(bounds, this.#relevant(lifted));
     const whole = this.#judgeDirectory(root, pass);
     if (whole.hidesAll && !this.#excepts) throw hidesWorkspace(whole.hide);
     const keeps = whole.keepsAll && !this.#excepts;
-    if (keeps) pass.add('readOnly', '', whole.write);
-    yield* this.#visit(root, pass, keeps);
-    return pass.masks();
+    if (root.deep || (yield* this.#unmaskable(root, { pass, readOnly: keeps }))?.why === 'too-deep')
+      throw tooDeep(this.#workspace, bounds.maskPathBytesMax);
+    const branch = new Branch('', { isPinned: false, names: countOf(root.listing) });
+    if (keeps) branch.hold('readOnly', '', whole.write);
+    yield* this.#visit(root, branch, { pass, readOnly: keeps });
+    const listed = branch.shrink(bounds.masksMax) ? {} : branch.showOnly(this.#shown(root, pass), bounds.masksMax);
+    return { ...branch.masks(), ...listed };
   }
 
-  *#visit(directory: Directory, pass: Pass, readOnly: boolean): Generator<void> {
+  /** Names of the workspace that may be read, directories first. */
+  #shown(root: Directory, pass: Pass): string[] {
+    const directories = [...root.directories.values()].filter((it) => typeof it.at === 'string').map((it) => it.path);
+    const files = root.listing.files.filter(
+      (name) => !this.#judge(name, 'file', pass, root.listing.ordinary?.includes(name))?.hide,
+    );
+    return [...directories.sort(), ...files.sort()];
+  }
+
+  *#visit(directory: Directory, branch: Branch, { pass, readOnly }: Visit): Generator<void> {
     const at = (name: string) => (directory.path === '' ? name : `${directory.path}/${name}`);
     for (const { name, odd, hide, write, remove } of yield* this.#filesOf(directory, pass)) {
-      if (odd && (hide || !readOnly)) throw unnameable(at(name), hide ?? write ?? remove);
-      if (hide) pass.hide(at(name), 'file', hide);
-      else if (!readOnly) pass.add(write ? 'readOnly' : 'pinned', at(name), write ?? remove);
+      const path = at(name);
+      // What can't be held under a name that no mount takes is hidden.
+      if (odd && (hide || !readOnly))
+        branch.hide({ path, type: 'file', bytes: bytesOf(directory, name) }, hide ?? write ?? remove);
+      else if (hide) branch.hide({ path, type: 'file' }, hide);
+      else if (!readOnly) branch.hold(write ? 'readOnly' : 'pinned', path, write ?? remove);
     }
-    for (const child of directory.directories.values()) yield* this.#visitChild(child, pass, readOnly);
+    for (const child of directory.directories.values())
+      branch.take(yield* this.#visitChild(child, { pass, readOnly }), pass.masksMax);
     yield;
   }
 
-  *#visitChild(child: Directory, pass: Pass, readOnly: boolean): Generator<void> {
+  *#visitChild(child: Directory, { pass, readOnly }: Visit): Generator<void, Branch> {
     const mark = this.#judgeDirectory(child, pass);
+    const by = mark.hide ?? mark.write ?? mark.remove;
+    const bytes = bytesOfFolder(child);
     const hides =
       child.unreadable || (mark.hidesAll && !pass.liftsBelow(child.path) && (yield* this.#all(child, pass, 'hide')));
     // What is trusted is held with all that is in it, which no rule has to say of each name.
     const isKept = mark.keepsAll && !pass.liftsBelow(child.path);
     const keeps = isKept && (mark.write === OWN || (yield* this.#all(child, pass, 'write')));
-    const held = hides || (!readOnly && (keeps || mark.write || mark.remove));
-    if (held && typeof child.at !== 'string') throw unnameable(child.path, mark.hide ?? mark.write ?? mark.remove);
-    if (hides) return pass.hide(child.path, 'directory', mark.hide);
-    const crowded = yield* this.#crowded(child, pass);
-    if (crowded && typeof child.at === 'string') return pass.hide(child.path, 'directory', crowded);
-    if (held) pass.add(keeps ? 'readOnly' : 'pinned', child.path, mark.write ?? mark.remove);
-    yield* this.#visit(child, pass, readOnly || keeps);
+    const branch = new Branch(child.path, { isPinned: !readOnly && !keeps && !hides, names: countOf(child.listing) });
+    const held = !hides && !readOnly && (keeps || mark.write || mark.remove);
+    if (hides) branch.hide({ path: child.path, type: 'directory', ...(bytes && { bytes }) }, mark.hide);
+    if (child.unreadable) branch.hideWhole('unreadable', { by, bytes });
+    if (hides) return branch;
+    const unmaskable = child.deep ? DEEP : yield* this.#unmaskable(child, { pass, readOnly });
+    if (unmaskable === undefined) {
+      if (held) branch.hold(keeps ? 'readOnly' : 'pinned', child.path, mark.write ?? mark.remove);
+      yield* this.#visit(child, branch, { pass, readOnly: readOnly || keeps });
+    }
+    if (unmaskable !== undefined) branch.hideWhole(unmaskable.why, { by, ...unmaskable, bytes });
+    else if (bytes && branch.weight > 0) branch.hideWhole('not-utf8', { by, bytes });
+    else if (!branch.shrink(pass.masksMax)) branch.hideWhole('too-many');
+    return branch;
   }
 
-  /**
-   * Who hides so many files of a directory, or one whose name no mount can take, that it is hidden with all that is in it:
-   * a command could otherwise make such files and have every command after it refused.
-   */
-  *#crowded(directory: Directory, pass: Pass): Generator<void, Holder> {
-    const hidden = (yield* this.#filesOf(directory, pass)).filter((it) => it.hide);
-    return hidden.find((it) => it.odd)?.hide ?? (hidden.length > CROWD ? hidden[0]?.hide : undefined);
+  /** Why what is masked of a directory's own files can't be masked one by one, so that it is hidden with all that is in it. */
+  *#unmaskable(directory: Directory, { pass, readOnly }: Visit): Generator<void, Unmaskable | undefined> {
+    const marks = yield* this.#filesOf(directory, pass);
+    const masked = readOnly ? marks.filter((it) => it.hide) : marks;
+    const atBytes = Buffer.byteLength(directory.at) + 1;
+    const deep = masked.find((it) => atBytes + Buffer.byteLength(it.name) > pass.maskPathBytesMax);
+    if (deep) return { ...DEEP, by: deep.hide };
+    // A file of such a name; in a directory of such a name, that is hidden by its own.
+    const odd = typeof directory.at === 'string' ? masked.filter((it) => it.odd) : [];
+    if (odd.length > 0) return { why: 'not-utf8', by: odd[0]?.hide, count: odd.length };
+    const hidden = marks.filter((it) => it.hide);
+    return hidden.length > CROWD ? { why: 'too-many', by: hidden[0]?.hide, count: hidden.length } : undefined;
   }
 
   /** Whether rules with exceptions except nothing in there, as far as it is known. */
@@ -142,7 +171,7 @@ export class ViewMasks {
     ] as const) {
       for (const name of names) {
         const path = directory.path === '' ? name : `${directory.path}/${name}`;
-        const mark = this.#judge(path, 'file', pass);
+        const mark = this.#judge(path, 'file', pass, listing.ordinary?.includes(name));
         if (mark) marks.push({ name, odd: odd || typeof directory.at !== 'string', ...mark });
         if (++judged % STEP === 0) yield;
       }
@@ -156,7 +185,7 @@ export class ViewMasks {
     const known = usual && this.#directories.get(directory);
     if (known) return known;
     const path = directory.path || '.';
-    const own = this.#judge(path, 'directory', pass) ?? NO_MARK;
+    const own = this.#judge(path, 'directory', pass, true) ?? NO_MARK;
     const inner = own.hide || own.write ? this.#probe(directory.path, pass) : [];
     const mark = {
       ...own,
@@ -171,18 +200,19 @@ export class ViewMasks {
     return PROBES.map((it) => this.#judge(path === '' ? it : `${path}/${it}`, 'file', pass));
   }
 
-  #judge(path: string, type: Hidden['type'], pass: Pass): Mark | undefined {
+  #judge(path: string, type: Hidden['type'], pass: Pass, isOrdinary = false): Mark | undefined {
     const rules = pass.rulesFor(path, this.#view.rules);
     const named = this.#named(path);
-    const ask = (kind: 'read' | 'write' | 'delete') => (rules.length === 0 ? undefined : this.#ask(rules, kind, named));
+    const ask = (kind: 'read' | 'write' | 'delete') =>
+      rules.length === 0 ? undefined : this.#ask(rules, kind, named, isOrdinary);
     const hide = ask('read');
     const write = isTrusted(named, type) ? OWN : ask('write');
     const remove = ask('delete');
     return hide || write || remove ? { hide, write, remove } : undefined;
   }
 
-  #ask(rules: readonly Rule[], kind: 'read' | 'write' | 'delete', path: string): Holder {
-    const decided = pathDecision(rules, kind, path, this.#view.home);
+  #ask(rules: readonly Rule[], kind: (typeof KINDS)[number], path: string, isOrdinary = false): Holder {
+    const decided = pathDecision(rules, kind, path, this.#view.home, isOrdinary ? ORDINARY : undefined);
     return decided?.decision === 'allow' ? undefined : decided;
   }
 
@@ -208,30 +238,19 @@ export class ViewMasks {
 }
 
 const KINDS = ['read', 'write', 'delete'] as const;
+const ORDINARY = () => true;
 const NO_MARK: Mark = { hide: undefined, write: undefined, remove: undefined };
-/** One gathering of masks: what is found, and what was lifted for it. */
+/** One gathering of masks: its bounds, and what was lifted for it. */
 class Pass {
-  readonly #masksMax: number;
+  readonly masksMax: number;
+  readonly maskPathBytesMax: number;
   readonly #lifted: readonly Lifted[];
-  readonly #hidden: Hidden[] = [];
-  readonly #held = { readOnly: [] as string[], pinned: new Set<string>() };
-  readonly #hits = new Map<string, number>();
   readonly #left = new Map<string, readonly Rule[]>();
-  #count = 0;
 
-  constructor(masksMax: number, lifted: readonly Lifted[]) {
-    this.#masksMax = masksMax;
+  constructor({ masksMax, maskPathBytesMax }: Omit<CollectOptions, 'lifted'>, lifted: readonly Lifted[]) {
+    this.masksMax = masksMax;
+    this.maskPathBytesMax = maskPathBytesMax;
     this.#lifted = lifted;
-  }
-
-  hide(path: string, type: Hidden['type'], by: Holder): void {
-    if (this.#counts(by)) this.#hidden.push({ path, type });
-  }
-
-  add(how: 'readOnly' | 'pinned', path: string, by: Holder): void {
-    if (!this.#counts(by)) return;
-    if (how === 'readOnly') this.#held.readOnly.push(path);
-    else this.#held.pinned.add(path);
   }
 
   /** Whether a path is judged otherwise than usual: it is lifted, lies in what is, or holds it. */
@@ -253,42 +272,36 @@ class Pass {
     this.#left.set(key, same);
     return same;
   }
+}
 
-  /** Throws SANDBOX_UNAVAILABLE when they are too many. */
-  masks(): Masks {
-    const { readOnly, pinned } = this.#held;
-    const whole = readOnly.includes('');
-    const kept = new Set(readOnly);
-    if (!whole)
-      for (const path of [...this.#hidden.map((it) => it.path), ...readOnly, ...pinned]) this.#pinAbove(path, kept);
-    const mounts = this.#hidden.length + readOnly.length + pinned.size;
-    if (this.#count > this.#masksMax || mounts > this.#masksMax) throw this.#tooMany(Math.max(this.#count, mounts));
-    return { hidden: this.#hidden, readOnly, pinned: [...pinned] };
-  }
+/** Why a directory is hidden whole, and for how many of its files. */
+interface Unmaskable {
+  readonly why: CoarseReason;
+  readonly by?: Holder;
+  readonly count?: number;
+}
 
-  /** Inside a read-only directory nothing moves anyway. */
-  #pinAbove(path: string, kept: ReadonlySet<string>): void {
-    const above = ancestorsOf(path);
-    for (const it of above.slice(above.findLastIndex((folder) => kept.has(folder)) + 1)) this.#held.pinned.add(it);
-  }
+const DEEP: Unmaskable = { why: 'too-deep' };
 
-  #counts(by: Holder): boolean {
-    this.#count += 1;
-    const id = by?.id ?? 'protected';
-    this.#hits.set(id, (this.#hits.get(id) ?? 0) + 1);
-    return this.#count <= this.#masksMax;
-  }
+/** What holds for all of a directory that is gone through. */
+interface Visit {
+  readonly pass: Pass;
+  readonly readOnly: boolean;
+}
 
-  #tooMany(mounts: number): ToolError {
-    const [rule = '', hits = 0] = [...this.#hits].sort((a, b) => b[1] - a[1])[0] ?? [];
-    const message = `what the policy keeps from commands here needs ${mounts} mounts, more than ${this.#masksMax}; ${hits} paths are held by \`${rule}\``;
-    return new ToolError('SANDBOX_UNAVAILABLE', message, {
-      suggestion:
-        'Name whole directories (`dir/**`) in that rule, work in a part of the workspace, or raise limits.masksMax.',
-      rule,
-      details: { limit: this.#masksMax, used: mounts },
-    });
-  }
+/** The path, relative to the workspace, of a file whose name is not UTF-8, or lies in a directory of such a name. */
+function bytesOf(directory: Directory, name: string): Buffer {
+  const folder = bytesOfFolder(directory) ?? Buffer.from(directory.path);
+  const odd = Buffer.from(name, directory.listing.odd.includes(name) ? 'latin1' : 'utf8');
+  return folder.length === 0 ? odd : Buffer.concat([folder, Buffer.from('/'), odd]);
+}
+
+/** The same of a directory; undefined where text names it. */
+function bytesOfFolder({ at, path, parent }: Directory): Buffer | undefined {
+  if (typeof at === 'string') return undefined;
+  let root = parent;
+  while (root?.parent) root = root.parent;
+  return path === '' || !root ? undefined : at.subarray(Buffer.byteLength(root.at) + 1);
 }
 
 const isBelow = (path: string, folder: string): boolean =>
@@ -315,7 +328,7 @@ function hidesWorkspace(by: Holder): ToolError {
   );
 }
 
-function unnameable(path: string, by: Holder): ToolError {
-  const message = `\`${path}\` is held by \`${by?.id ?? 'protected'}\`, but its name is not UTF-8, so that no mount can cover it`;
-  return new ToolError('SANDBOX_UNAVAILABLE', message, { suggestion: 'Rename it.', ...(by && { rule: by.id }) });
+function tooDeep(workspace: string, bytes: number): ToolError {
+  const message = `paths in ${workspace} are longer than the ${bytes} bytes that a mask can have`;
+  return new ToolError('SANDBOX_UNAVAILABLE', message, { suggestion: 'Work in a folder with a shorter path.' });
 }

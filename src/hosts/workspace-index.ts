@@ -5,9 +5,11 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
+import type { Coarse } from '../sandbox/coarse-masks.ts';
 import type { Masks } from '../sandbox/masks.ts';
+import { socketsIn } from './directory.ts';
 import type { PathView } from './job.ts';
-import { ViewMasks } from './view-masks.ts';
+import { type CollectOptions, ViewMasks } from './view-masks.ts';
 import { WorkspaceTree } from './workspace-tree.ts';
 
 /** How long one step may hold the loop. */
@@ -31,6 +33,7 @@ export class WorkspaceIndex implements AsyncDisposable {
   readonly #powers: Powers;
   readonly #views = new Map<string, Known>();
   #newestView: string | undefined;
+  #coarse: readonly Coarse[] = [];
   /** Monotonic time of the last question, for reaping. */
   usedAt: number;
 
@@ -48,6 +51,11 @@ export class WorkspaceIndex implements AsyncDisposable {
     return this.#tree.watched;
   }
 
+  /** What was masked more coarsely than its policy says when masks were found out last. */
+  get coarse(): readonly Coarse[] {
+    return this.#coarse;
+  }
+
   /** Another number whenever something masked may have been replaced by another file of its name, which no running host masks. */
   get reads(): number {
     return this.#tree.reads;
@@ -55,14 +63,14 @@ export class WorkspaceIndex implements AsyncDisposable {
 
   /**
    * What to mask as the workspace is now. `lifted` are targets that a person approved for one call: what only asks about
-   * them does not hold. Throws SANDBOX_UNAVAILABLE when that can't be known or is more than `masksMax` mounts.
+   * them does not hold. Throws SANDBOX_UNAVAILABLE when that can't be known.
    */
   async masks(view: PathView, lifted: readonly string[] = []): Promise<Masks> {
     this.usedAt = this.#powers.monotonicMs();
     await this.#tree.current();
     const known = this.#known(view);
     if (lifted.length === 0) return this.#newest(known);
-    return this.#inSlices(known.judge.collect(this.#tree.root, { lifted, masksMax: this.#limits.masksMax }));
+    return this.#inSlices(known.judge.collect(this.#tree.root, { lifted, ...this.#bounds }));
   }
 
   /**
@@ -86,6 +94,11 @@ export class WorkspaceIndex implements AsyncDisposable {
     return this.#tree.version === version && this.#tree.reads === reads;
   }
 
+  /** Unix sockets as of the last `masks`, relative to the workspace; undefined where not all of them can be masked. */
+  get sockets(): readonly string[] | undefined {
+    return socketsIn(this.#tree.withSockets, this.#limits);
+  }
+
   get state(): TreeState {
     const { version, reads } = this.#tree;
     return { version, reads };
@@ -98,6 +111,11 @@ export class WorkspaceIndex implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tree[Symbol.asyncDispose]();
+  }
+
+  get #bounds(): Omit<CollectOptions, 'lifted'> {
+    const { masksMax, maskPathBytesMax } = this.#limits;
+    return { masksMax, maskPathBytesMax };
   }
 
   #known(view: PathView): Known {
@@ -115,7 +133,7 @@ export class WorkspaceIndex implements AsyncDisposable {
   #newest(known: Known): Promise<Masks> {
     const { version, root } = this.#tree;
     if (known.masks?.version === version) return known.masks.found;
-    const found = this.#inSlices(known.judge.collect(root, { masksMax: this.#limits.masksMax }));
+    const found = this.#inSlices(known.judge.collect(root, this.#bounds));
     found.catch(() => {}); // Whoever waits for it is told; nobody may.
     known.masks = { version, found };
     return found;
@@ -125,7 +143,10 @@ export class WorkspaceIndex implements AsyncDisposable {
     let until = this.#powers.monotonicMs() + SLICE_MS;
     for (;;) {
       const step = steps.next();
-      if (step.done) return step.value;
+      if (step.done) {
+        this.#coarse = step.value.coarse ?? [];
+        return step.value;
+      }
       if (this.#powers.monotonicMs() < until) continue;
       await setImmediate();
       until = this.#powers.monotonicMs() + SLICE_MS;

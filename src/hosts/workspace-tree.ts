@@ -6,11 +6,13 @@
  * and an overflow of the kernel's queue passes without a word (2.6.0). So a directory that it may not see is looked at
  * whenever somebody asks, and all of them are looked over every `indexSweepMs`: a directory's ctime changes with its names.
  */
+import type { BigIntStats } from 'node:fs';
 import { access, constants, lstat } from 'node:fs/promises';
 import type { AsyncSubscription, Event } from '@parcel/watcher';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
+import { mayEnter, ownerOf } from '../sandbox/entry-rights.ts';
 import {
   childOf,
   countOf,
@@ -24,6 +26,8 @@ import {
   rootOf,
   sameNames,
 } from './directory.ts';
+import { inParallel } from './in-parallel.ts';
+import { SettingsFiles } from './settings-files.ts';
 
 /** Reads at once, and looks at once; more would only wait for the thread pool. */
 const READERS = 8;
@@ -34,8 +38,6 @@ const RACY_MS = 100;
 const UNSEEN_MAX = 32;
 /** Dirty directories, beyond which all are looked at instead. */
 const DIRTY_MAX = 10_000;
-/** Longest path that the kernel takes; what an agent nests deeper, no path of ours names. */
-const PATH_BYTES_MAX = 4095;
 
 export class WorkspaceTree implements AsyncDisposable {
   readonly #workspace: string;
@@ -47,8 +49,11 @@ export class WorkspaceTree implements AsyncDisposable {
   #entries = 0;
   /** Paths of directories in which something came or went. */
   #dirty = new Set<string>();
+  /** Directories that hold Unix sockets. */
+  readonly withSockets = new Set<Directory>();
   readonly #racy = new Set<Directory>();
   readonly #unseen = new Set<Directory>();
+  readonly #settings = new SettingsFiles();
   #walked = false;
   #sweptAt = -Infinity;
   #failure: { readonly error: ToolError; readonly at: number } | undefined;
@@ -170,7 +175,7 @@ export class WorkspaceTree implements AsyncDisposable {
       for (const it of everyDirectory(this.#root)) doubtful.add(it);
       this.#sweptAt = sweptAt;
     }
-    const changed = new Set(await this.#changedOf(doubtful));
+    const changed = new Set([...this.#settings.changed(), ...(await this.#changedOf(doubtful))]);
     for (const path of dirty) changed.add(this.#nearest(path));
     await this.#refresh([...changed].sort((a, b) => a.path.length - b.path.length));
   }
@@ -219,18 +224,18 @@ export class WorkspaceTree implements AsyncDisposable {
       it.changedNs = stat.ctimeNs;
       this.#noteRacy(it);
       // One whose names can be read and not looked at (r--) is to be masked whole: no mount finds its way to what is in it.
-      if ((Number(stat.mode) & 0o111) !== 0o111) await access(it.at, constants.X_OK);
+      if ((Number(stat.mode) & 0o111) !== 0o111) await this.#assertEnterable(it, stat);
       const { listing, directories } = await readNames(it.at, Number(stat.size), this.#limits.indexEntriesMax);
       it.unreadable = false;
       const before = [...it.directories.values()];
-      const fresh = this.#replace(it, listing, directories);
+      const fresh = this.#replace(it, this.#settings.judged(it, listing), directories);
       // Where names came or went, one may have gone and come again: the watcher tells of it, but only soon.
       const known = before.filter((child) => it.directories.get(child.key) === child);
       return [...fresh, ...(await this.#changedOf(known))];
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (it === this.#root || !code) throw error;
-      if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG') return this.#drop(it);
+      if (code === 'ENOENT' || code === 'ENOTDIR') return this.#drop(it);
       for (const child of [...it.directories.values()]) this.#drop(child);
       if (!it.unreadable) this.#version += 1;
       it.unreadable = true;
@@ -238,25 +243,46 @@ export class WorkspaceTree implements AsyncDisposable {
     }
   }
 
+  /** Throws EACCES where what runs in a sandbox can't enter it. */
+  async #assertEnterable({ at }: Directory, { mode, uid, gid }: BigIntStats): Promise<void> {
+    const owner = ownerOf(this.#workspace);
+    if (!owner) return access(at, constants.X_OK);
+    if (mayEnter({ mode: Number(mode), uid: Number(uid), gid: Number(gid) }, owner)) return;
+    throw Object.assign(new Error('no sandbox can enter it'), { code: 'EACCES' });
+  }
+
   #replace(it: Directory, listing: Listing, directories: readonly Name[]): Directory[] {
     if (!sameNames(it.listing, listing)) {
       this.#entries += countOf(listing) - countOf(it.listing);
       it.listing = listing;
+      this.withSockets[listing.sockets.length > 0 ? 'add' : 'delete'](it);
       this.#version += 1;
     }
     const there = new Set(directories.map(keyOf));
     for (const [key, child] of [...it.directories]) if (!there.has(key)) this.#drop(child);
-    return directories.flatMap((name) => {
+    const wasDeep = it.deep;
+    it.deep = false;
+    const fresh = directories.flatMap((name) => {
       const key = keyOf(name);
       if (it.directories.has(key)) return [];
       const child = childOf(it, name);
-      if (Buffer.byteLength(child.at) > PATH_BYTES_MAX) return [];
+      if (this.#isTooDeep(child)) {
+        it.deep = true;
+        return [];
+      }
       it.directories.set(key, child);
       this.#entries += 1;
       this.#version += 1;
       this.#unseen.add(child);
       return [child];
     });
+    if (it.deep !== wasDeep) this.#version += 1;
+    return fresh;
+  }
+
+  #isTooDeep({ at, path }: Directory): boolean {
+    const { maskPathBytesMax, maskDepthMax } = this.#limits;
+    return Buffer.byteLength(at) > maskPathBytesMax || path.split('/', maskDepthMax + 1).length > maskDepthMax;
   }
 
   #drop(it: Directory): [] {
@@ -266,8 +292,8 @@ export class WorkspaceTree implements AsyncDisposable {
     parent.directories.delete(it.key);
     for (const gone of everyDirectory(it)) {
       this.#entries -= 1 + countOf(gone.listing);
-      this.#racy.delete(gone);
-      this.#unseen.delete(gone);
+      for (const them of [this.#racy, this.#unseen, this.#settings]) them.delete(gone);
+      this.withSockets.delete(gone);
     }
     this.#version += 1;
     return [];
@@ -300,8 +326,7 @@ export class WorkspaceTree implements AsyncDisposable {
     this.#entries = 0;
     this.#version += 1;
     this.#walked = false;
-    this.#racy.clear();
-    this.#unseen.clear();
+    for (const them of [this.#racy, this.#unseen, this.#settings]) them.clear();
   }
 
   #take(error: Error | null, events: readonly Event[]): void {
@@ -316,7 +341,7 @@ export class WorkspaceTree implements AsyncDisposable {
     }
     const start = this.#workspace.length + 1;
     for (const { path, type } of events) {
-      if (type === 'update' || this.#dirty.size >= DIRTY_MAX) continue;
+      if ((type === 'update' && !this.#settings.concerns(path)) || this.#dirty.size >= DIRTY_MAX) continue;
       this.#dirty.add(path.slice(start, Math.max(start, path.lastIndexOf('/'))));
       // A directory that was replaced by another one of its name.
       if (path.length > start) this.#dirty.add(path.slice(start));
@@ -359,33 +384,6 @@ export class WorkspaceTree implements AsyncDisposable {
       this.#subscribing = undefined;
     })();
   }
-}
-
-/** Calls `work` for each item, also for those that are added meanwhile, `width` at once. After an error no more are begun. */
-async function inParallel<T>(width: number, items: T[], work: (item: T) => Promise<void>): Promise<void> {
-  let next = 0;
-  let busy = 0;
-  let failure: { error: unknown } | undefined;
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const more = () => {
-    while (!failure && busy < width && next < items.length) {
-      busy += 1;
-      const item = items[next++] as T;
-      work(item)
-        .catch((error: unknown) => {
-          failure ??= { error };
-        })
-        .finally(() => {
-          busy -= 1;
-          more();
-        });
-    }
-    if (busy > 0) return;
-    if (failure) reject(failure.error);
-    else resolve();
-  };
-  more();
-  return promise;
 }
 
 function unreadable(error: unknown): ToolError {

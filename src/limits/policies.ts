@@ -14,6 +14,13 @@ export const policyLimits = {
   policyExtendsMax: count().default(8),
   /** Characters of a rule times characters of its examples, over a file: what trying them costs, 50 ms as measured. */
   policyExampleWorkMax: count().default(50_000_000),
+  /**
+   * Largest `.npmrc` or `.pypirc` that is read to see whether it holds a credential; a larger one counts as a secret. Each is read
+   * before each command, on the gateway's main thread, and an agent can write them.
+   */
+  settingsFileBytesMax: bytes().default(16 * KiB),
+  /** Folders of a workspace whose settings files are read before each command, 0.1 ms each; those of the others count as secrets. */
+  settingsFoldersMax: count().default(32),
   /** From a change of a policy file to its reload: an editor that saves makes several. */
   policyReloadMs: ms().default(100),
 };

@@ -27,6 +27,10 @@ export const storeLimits = {
   auditBytesMax: bytes().default(1024 * MiB),
   /** Age until which an entry is kept whatever the size, so that nobody can flood the record of a deed away before a person looks. */
   auditMinAgeMs: z.int().min(0).default(86_400_000),
+  /** Share of auditBytesMax that one principal may fill within auditMinAgeMs: from half of it on its reading is recorded in sums, beyond it what it would change is refused. */
+  auditPrincipalShare: z.number().gt(0).max(1).default(0.5),
+  /** Bytes beyond auditBytesMax for what is too young to be dropped; then what anybody would change is refused, so that no call fills the disk. */
+  auditOverflowBytesMax: bytes().default(256 * MiB),
   /** Entries in one answer to audit.query. */
   auditQueryMax: count().default(1000),
   /** Characters of inputs, effects and details in one such answer; each two may be an element, of which messageElementsMax are read. */
@@ -45,6 +49,23 @@ export const storeLimits = {
   resultLogTotalBytesMax: bytes().default(1024 * MiB),
   /** How long the output of a call is kept after its end. */
   resultLogKeptMs: ms().default(3_600_000),
+  /**
+   * What the homes of one workspace's commands may hold on disk, so that a command can't fill that: one that takes them over it is ended.
+   * Above half of it, the largest parts go when no command runs.
+   */
+  homeBytesMax: bytes().default(8 * 1024 * MiB),
+  /** Files and folders in them; each takes a place in a table of the disk. */
+  homeEntriesMax: count().default(1_000_000),
+  /** Room that commands leave on the disk of the homes, where the daemon's own records are: below it, one whose home grew is ended. */
+  homeFreeBytesMin: bytes().default(512 * MiB),
+  /** Workspaces whose commands have homes on disk; the one unused for longest goes when the daemon starts. */
+  homesMax: count().default(64),
+  /** How long the home of a workspace is kept without a command: 30 days. */
+  homeKeptMs: ms().default(30 * 86_400_000),
+  /** Calls of sessions that have ended whose results operators still find; sessions that come and go would fill the memory with them. */
+  endedCallsKept: count().default(1024),
+  /** Bytes of the inputs and results of those calls. */
+  endedResultBytesKept: bytes().default(8 * MiB),
   /** Calls whose output is kept, each a file and about 500 bytes of memory. */
   resultLogsMax: count().default(10_000),
   /** Output in memory on its way to the disk, over all calls; on a disk that hangs, the logs end, not the calls. */
@@ -71,6 +92,13 @@ export const storeLimits = {
   journalPathsMax: count().default(4_096),
   /** Lines of each text that is merged; the time that comparing takes grows with their square. */
   mergeLinesMax: count().default(4_000),
+  /** The log of a daemon in the background, after which it begins anew and the text before is `daemon.log.1`: each session that is opened takes about 300 bytes of it. */
+  daemonLogBytesMax: z
+    .int()
+    .min(4096)
+    .default(8 * MiB),
+  /** Bytes of the state directory's disk that stay free for the daemon's own record, a quarter of a small one: kept outputs and what can be undone leave it alone, or calls could stop those of everybody else. */
+  stateReserveBytes: bytes().default(64 * MiB),
   /** How long running calls may go on after `shutdown` or a signal. */
   shutdownGraceMs: z.int().min(0).default(5_000),
   /** Files with compiled code of ours that are kept for the next start, about 100 of each version; then all are dropped. */

@@ -10,6 +10,7 @@ import {
 import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
+import type { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Approval, Resolution } from '../store/approval.ts';
 import { choiceOf, folderOf, OPEN_METHOD, type Opening, PLAIN_OPENING, parseOpening } from './opening.ts';
 import { toForm, toResolution } from './question.ts';
@@ -22,8 +23,12 @@ import { Wire } from './wire.ts';
 export interface ConnectionParts extends ServerParts, McpSessionParts {
   readonly shared: SharedSessions;
   readonly budget: RequestBudget;
+  /** Shared by all that serves requests. */
+  readonly turns: ServingTurns;
   /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): { workspace: string };
+  /** Its first message has come. */
+  onHeard(): void;
   onEnd(connection: McpConnection): void;
 }
 
@@ -51,9 +56,9 @@ export class McpConnection {
   constructor(socket: Socket, caller: Caller, parts: ConnectionParts) {
     this.#parts = parts;
     this.#caller = caller;
-    const { limits, powers, budget } = parts;
+    const { limits, powers, budget, turns } = parts;
     this.#wire = new Wire(socket, {
-      ...{ limits, powers, budget },
+      ...{ limits, powers, budget, turns },
       intercept: (message, isFirst) => this.#intercept(message, isFirst),
       onDrain: () => void this.#session?.then((it) => it.drained()).catch(() => {}), // It never was opened.
       onEnd: () => this.#ended(),
@@ -152,6 +157,7 @@ export class McpConnection {
   }
 
   #intercept(message: Record<string, unknown>, isFirst: boolean): boolean {
+    if (isFirst) this.#parts.onHeard();
     const { method } = message;
     const params = message.params as Record<string, unknown> | undefined;
     if (method === OPEN_METHOD) {

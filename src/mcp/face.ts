@@ -2,8 +2,10 @@
 import type { Socket } from 'node:net';
 import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
+import type { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Identify } from '../session/identity.ts';
 import type { Listener } from '../transport/transport.ts';
+import { WaitingRoom } from '../transport/waiting-room.ts';
 import { McpConnection } from './connection.ts';
 import type { HttpListener } from './http.ts';
 import type { McpSessionParts } from './session.ts';
@@ -11,6 +13,8 @@ import { type Caller, SharedSessions } from './shared.ts';
 import { ToolLists } from './tools.ts';
 
 export interface FaceParts extends McpSessionParts {
+  /** Shared by all that serves requests. */
+  readonly turns: ServingTurns;
   readonly version: string;
   /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): { workspace: string };
@@ -23,11 +27,13 @@ export class McpFace {
   readonly #lists = new ToolLists();
   readonly #stateKey: string;
   readonly #budget: RequestBudget = { bytes: 0 };
+  readonly #silent: WaitingRoom;
   #http: HttpListener | undefined;
 
   constructor(parts: FaceParts) {
     this.#parts = parts;
     this.#shared = new SharedSessions(parts);
+    this.#silent = new WaitingRoom(parts.limits, parts.powers);
     this.#stateKey = parts.powers.secret();
   }
 
@@ -42,9 +48,14 @@ export class McpFace {
     const connection = new McpConnection(socket, caller, {
       ...this.#parts,
       ...{ shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey, budget: this.#budget },
-      onEnd: (it) => this.#connections.delete(it),
+      onHeard: () => this.#silent.leave(socket),
+      onEnd: (it) => {
+        this.#silent.leave(socket);
+        this.#connections.delete(it);
+      },
     });
     this.#connections.add(connection);
+    if (!this.#silent.enter(socket)) socket.destroy();
   }
 
   /** Serves HTTP, too. Throws where the address can't be had. */

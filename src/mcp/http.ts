@@ -16,9 +16,11 @@ import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { decodeJson } from '../protocol/json.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
+import { ConnectionShares } from '../session/connection-shares.ts';
 import type { Identify, Identity } from '../session/identity.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from '../transport/loopback.ts';
 import type { Listener } from '../transport/transport.ts';
+import { WaitingRoom } from '../transport/waiting-room.ts';
 import { choiceOf, type Opening, parseOpening } from './opening.ts';
 import { createServer as createMcpServer, type ServerParts } from './server.ts';
 import type { SharedSessions } from './shared.ts';
@@ -50,7 +52,22 @@ export async function listenHttp(
     onerror: ({ message }) => powers.log.debug({ reason: message }, 'an MCP request over HTTP'),
   });
   const server = createServer({ requestTimeout: limits.frameIdleMs, headersTimeout: limits.helloTimeoutMs });
-  server.maxConnections = limits.mcpConnectionsMax;
+  const room = new WaitingRoom(limits, powers);
+  const shares = new ConnectionShares(limits.mcpConnectionsMax, limits);
+  const places = new Map<Socket, Disposable>();
+  server.on('connection', (socket) => {
+    if (!room.enter(socket)) socket.destroy();
+    socket.once('close', () => {
+      room.leave(socket);
+      places.get(socket)?.[Symbol.dispose]();
+      places.delete(socket);
+    });
+  });
+  /** The connection is its bearer's from its first request on. Throws RpcError OVERLOADED. */
+  const admit = ({ socket }: IncomingMessage, identity: Identity) => {
+    if (!places.has(socket) && !socket.destroyed) places.set(socket, shares.take(identity));
+    room.leave(socket);
+  };
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, resolve);
@@ -61,7 +78,7 @@ export async function listenHttp(
   server.on('request', (request, response) => {
     // Clients wait for one answer before they ask for the next; one that sends more and more would have them pile up.
     if (!mayBegin(underWay, response, limits)) return;
-    void receive(request, response, { ...parts, port: bound.port }).then(
+    void receive(request, response, { ...parts, admit, port: bound.port }).then(
       ({ auth, body }) => answer(Object.assign(request, { auth }) as Parameters<typeof answer>[0], response, body),
       (error: unknown) =>
         refuse(response, error instanceof Refusal ? error : new Refusal(400, (error as Error).message)),
@@ -113,11 +130,17 @@ interface Received {
   readonly body: unknown;
 }
 
+interface ReceiveParts extends Pick<HttpParts, 'limits' | 'identify' | 'budget'> {
+  readonly port: number;
+  /** Throws RpcError OVERLOADED. */
+  admit(request: IncomingMessage, identity: Identity): void;
+}
+
 /** Throws Refusal, and RpcError for a body that is no message. */
 async function receive(
   request: IncomingMessage,
   response: ServerResponse,
-  { port, limits, identify, budget }: Pick<HttpParts, 'limits' | 'identify' | 'budget'> & { readonly port: number },
+  { port, limits, identify, budget, admit }: ReceiveParts,
 ): Promise<Received> {
   const { headers, method } = request;
   if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
@@ -132,6 +155,11 @@ async function receive(
     throw new Refusal(401, 'a token is needed, as Authorization: Bearer; agent.token in the state directory has one', {
       'www-authenticate': `Bearer realm="ringfence"${token === undefined ? '' : ', error="invalid_token"'}`,
     });
+  try {
+    admit(request, identity);
+  } catch (error) {
+    throw new Refusal(503, (error as Error).message, { connection: 'close' });
+  }
   const auth = { token, clientId: identity.principal, scopes: [], extra: { identity } };
   const isMessage = method === 'POST' && isJsonContentType(headers['content-type']);
   return {

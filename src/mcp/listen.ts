@@ -53,13 +53,14 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
 }
 
 /**
- * Whoever the mode of the socket lets in. It is the daemon's own user, or root: both may read the operator's token, so that what
- * they say a person answered is theirs to say.
+ * The process at the other end, which the mode of the socket let in. The daemon's own user and root may read the operator's
+ * token, so that what such a client says a person answered is theirs to say; nobody else's word counts, and neither does that
+ * of a process that the kernel does not name.
  */
-function callerOf(socket: Socket): Caller {
+export function callerOf(socket: Socket): Caller {
   const credentials = peerCredentials(socket);
-  const me = process.getuid?.();
-  const mayAnswer = !credentials || credentials.uid === me || credentials.uid === 0;
+  const trusted = [process.getuid?.(), 0];
+  const mayAnswer = credentials !== undefined && trusted.includes(credentials.uid);
   const principal = principalOf({ kind: 'unix', ...(credentials && { credentials }) });
   return { identity: { role: 'agent', principal }, uid: credentials?.uid, mayAnswer };
 }

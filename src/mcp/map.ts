@@ -4,10 +4,12 @@
  */
 import { type CallToolResult, ProtocolError, type ResourceLink } from '@modelcontextprotocol/server';
 import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
+import { describeWithheld } from '../call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { parseJson } from '../parse-json.ts';
 import { toJson } from '../protocol/json.ts';
+import { errorText, isRaw, textsOf } from '../protocol/result-text.ts';
 import { type ProvidedData, providedData } from '../providers/messages.ts';
 
 type Block = CallToolResult['content'][number];
@@ -19,11 +21,6 @@ export interface MapParts {
   /** Whether the client knows links to resources (since 2025-06-18). */
   readonly links: boolean;
 }
-
-/** A string that is told as it is: in JSON its line ends would be escapes, which cost tokens and mislead. */
-const RAW_CHARS = 200;
-const isRaw = (value: unknown): value is string =>
-  typeof value === 'string' && (value.includes('\n') || value.length > RAW_CHARS);
 
 export const uriOf = (ref: string): string => `ringfence://result/${ref}`;
 
@@ -76,9 +73,10 @@ function addResult(body: Body, result: ToolResult): void {
   if (provided) for (const it of provided.content) body.addProvided(it);
   else if (result.success) for (const text of textsOf(result.data)) body.add(text);
   else body.add(errorText(result.error));
-  const { warnings = [], denied = [], truncated } = result.metadata;
+  const { warnings = [], denied = [], withheld, truncated } = result.metadata;
   for (const it of warnings) body.add(`warning: ${it}`);
   if (denied.length > 0) body.add(`kept from: ${toJson(denied)}`);
+  if (withheld) body.add(`the sandbox kept from it ${describeWithheld(withheld)}`);
   if (truncated?.ref !== undefined)
     body.link(truncated.ref, truncated.bytesTotal, `[not all output is here; all ${truncated.bytesTotal} bytes are in`);
 }
@@ -87,29 +85,6 @@ function addResult(body: Body, result: ToolResult): void {
 function providedIn(data: unknown): ProvidedData | undefined {
   const isLikely = typeof data === 'object' && data !== null && 'content' in data && Array.isArray(data.content);
   return isLikely ? providedData.safeParse(data).data : undefined;
-}
-
-/** Texts as they are, and what is left as JSON behind them. */
-function textsOf(data: unknown): string[] {
-  if (typeof data === 'string') return [data];
-  if (typeof data !== 'object' || data === null || Array.isArray(data)) return [toJson(data ?? null)];
-  const raw: [name: string, text: string][] = [];
-  const rest: [name: string, value: unknown][] = [];
-  for (const [name, value] of Object.entries(data)) {
-    if (isRaw(value)) raw.push([name, value]);
-    else rest.push([name, value]);
-  }
-  const texts = raw.map(([name, text]) => (raw.length > 1 ? `${name}:\n${text}` : text));
-  if (rest.length > 0) texts.push(toJson(Object.fromEntries(rest)));
-  return texts;
-}
-
-/** What happened, what to do about it, and the facts. */
-function errorText({ code, message, suggestion, details }: WireError): string {
-  // The message says the issues already.
-  const { issues: _, ...more } = details ?? {};
-  const facts = Object.keys(more).length > 0 ? textsOf(more) : [];
-  return [`${code}: ${message}`, ...(suggestion === undefined ? [] : [suggestion]), ...facts].join('\n');
 }
 
 /** The machine's form: details only where they are short. */

@@ -13,8 +13,7 @@ const DECISIONS = ['allow_once', 'allow_session', 'deny'] as const;
 /** The whole question in plain text, and the form. */
 export function toForm(approval: Approval): ElicitRequestFormParams {
   const { tool, reason, rule, principal, workspace, input, effects, diff, impact, approvalId } = approval;
-  const covers =
-    rememberFor(approval).match === 'tool' ? 'calls of this tool with at most this impact' : 'this very call';
+  const covers = approval.remember[rememberFor(approval).match === 'tool' ? 'tool' : 'exact'];
   const message = [
     `May ${showLine(tool)} run? ${showLine(reason)} (rule ${showLine(rule)})`,
     `${showLine(principal)} in ${showLine(workspace)}, approval ${showLine(approvalId)}`,
@@ -34,9 +33,13 @@ export function toForm(approval: Approval): ElicitRequestFormParams {
         decision: {
           type: 'string',
           title: 'Decision',
-          description: `"Allow for this session" covers ${covers}.`,
-          enum: [...DECISIONS],
-          enumNames: ['Allow once', 'Allow for this session', 'Deny'],
+          ...(covers === undefined
+            ? { enum: ['allow_once', 'deny'], enumNames: ['Allow once', 'Deny'] }
+            : {
+                description: `"Allow for this session" covers ${showLine(covers)}.`,
+                enum: [...DECISIONS],
+                enumNames: ['Allow once', 'Allow for this session', 'Deny'],
+              }),
         },
         note: { type: 'string', title: 'Note', description: 'Reaches the agent.', maxLength: NOTE_CHARS_MAX },
       },
@@ -58,6 +61,6 @@ export function toResolution(
   return {
     decision: decision === 'deny' ? 'deny' : 'approve',
     ...(feedback && { feedback }),
-    ...(decision === 'allow_session' && { remember: rememberFor(approval) }),
+    ...(decision === 'allow_session' && approval.remember.exact !== undefined && { remember: rememberFor(approval) }),
   };
 }

@@ -9,6 +9,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { decodeJson } from '../protocol/json.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
+import { ServingTurns } from '../protocol/serving-turns.ts';
 
 type Id = string | number;
 type Plain = Record<string, unknown>;
@@ -18,6 +19,8 @@ export interface WireOptions {
   readonly powers: Powers;
   /** Bounded by requestBytesMax, over all connections. */
   readonly budget: RequestBudget;
+  /** Shared by all connections; of this one alone when absent. */
+  readonly turns?: ServingTurns;
   /** Asked about each message before the SDK sees it; whether it was dealt with. What it throws answers the request. */
   intercept?(message: Plain, isFirst: boolean): boolean;
   /** The other side reads again after it was congested. */
@@ -43,6 +46,8 @@ export class Wire implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #socket: Socket;
   readonly #options: WireOptions;
+  readonly #turns: ServingTurns;
+  readonly #serve = (): boolean => this.#serveOne();
   /** Pieces of a line whose end has not come, and whether it is too long already. */
   #line: Buffer[] = [];
   #lineBytes = 0;
@@ -53,7 +58,6 @@ export class Wire implements Transport {
   #requests = 0;
   #requestBytes = 0;
   #isFirst = true;
-  #isTurnPlanned = false;
   #corked = false;
   #hasEnded = false;
   #closed = false;
@@ -66,6 +70,7 @@ export class Wire implements Transport {
   constructor(socket: Socket, options: WireOptions) {
     this.#socket = socket;
     this.#options = options;
+    this.#turns = options.turns ?? new ServingTurns(options.limits, options.powers);
   }
 
   get congested(): boolean {
@@ -154,7 +159,7 @@ export class Wire implements Transport {
     }
     if (from < bytes.length) this.#takePiece(bytes.subarray(from));
     this.#watchHalfLine();
-    this.#serveSome();
+    this.#serveSoon();
   }
 
   #takePiece(piece: Buffer): void {
@@ -184,25 +189,25 @@ export class Wire implements Transport {
     } else this.#halfLine ??= powers.after(limits.frameIdleMs, () => this.destroy());
   }
 
-  /** A few at a time: others have their turn between them, and a slow reader's are not served before it has read. */
-  #serveSome(): void {
-    if (this.#isTurnPlanned) return;
-    for (let count = 0; count < this.#options.limits.peerRequestsPerTurn; count++) {
-      if (this.#closed || this.#inbox.length === 0 || this.congested) break;
-      this.#take(this.#inbox.shift() as Buffer);
-    }
-    if (this.#inbox.length === 0) {
-      if (!this.congested) this.#socket.resume();
-      if (this.#hasEnded) this.#endWhenIdle();
-      return;
-    }
-    this.#socket.pause();
-    if (this.congested || this.#closed) return;
-    this.#isTurnPlanned = true;
-    setImmediate(() => {
-      this.#isTurnPlanned = false;
-      this.#serveSome();
-    });
+  /** Has what was read be served when it is this connection's turn; a slow reader's is not served before it has read. */
+  #serveSoon(): void {
+    if (this.#inbox.length > 0 && !this.congested && !this.#closed) this.#turns.enter(this.#serve);
+    if (this.#inbox.length > 0) this.#socket.pause();
+    else this.#served();
+  }
+
+  /** Begins one request; gives whether the next one may be begun, too. */
+  #serveOne(): boolean {
+    const line = this.#closed || this.congested ? undefined : this.#inbox.shift();
+    if (line) this.#take(line);
+    if (this.#inbox.length > 0) return !this.congested && !this.#closed;
+    this.#served();
+    return false;
+  }
+
+  #served(): void {
+    if (!this.congested) this.#socket.resume();
+    if (this.#hasEnded) this.#endWhenIdle();
   }
 
   #take(line: Buffer): void {
@@ -274,14 +279,14 @@ export class Wire implements Transport {
   #drained(): void {
     if (this.congested) return;
     this.#options.onDrain?.();
-    this.#serveSome();
+    this.#serveSoon();
   }
 
   /** Nothing more comes; what is under way may be answered yet. */
   #ended(): void {
     this.#hasEnded = true;
     this.#options.powers.after(this.#options.limits.mcpEndGraceMs, () => void this.close());
-    this.#serveSome();
+    this.#serveSoon();
   }
 
   #endWhenIdle(): void {

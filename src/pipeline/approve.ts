@@ -2,14 +2,17 @@
 import type { Effect } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import { gitToolFor } from '../policy/explain.ts';
 import type { Question } from '../policy/question.ts';
 import type { ApprovalSettings, Policy, RuleFacts } from '../policy/schema.ts';
+import { visible, visibleInLine } from '../shown-text.ts';
 import { leavesQuestion } from '../store/answer.ts';
-import type { Answer, Draft, Facts } from '../store/approval.ts';
+import type { Answer, Draft, Facts, Impact } from '../store/approval.ts';
 import type { Approvals } from '../store/approvals.ts';
 import type { Preview } from '../tools/tool.ts';
-import { type Binding, bindingHash, differencesOf, type Fingerprint, type PreImage, subjectHash } from './binding.ts';
-import { impactOf, programsOf, reachOf, warned } from './impact.ts';
+import { type Binding, bindingHash, differencesOf, type Fingerprint, subjectHash } from './binding.ts';
+import { hasInlineCode } from './command-impact.ts';
+import { coverageOf, impactOf, programsOf, reachOf, undoable, warned } from './impact.ts';
 import { cutText, shown } from './shown.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -50,13 +53,14 @@ export const approve =
     assertSomebodyIsThere(call, { approvals, deps, facts: view.facts });
 
     const { signal } = call.controller;
-    const [{ preImages, diff }, around] = await Promise.all([
+    const [{ preImages, diff, undo }, around] = await Promise.all([
       deps.preview(call, { diff: true }),
       deps.surroundings(call),
     ]);
     signal.throwIfAborted();
-    const binding = bindingOf(call, { preImages: [...preImages, ...around.states], deps });
-    const draft = draftOf(call, { view: placed(withDiff(view, diff, deps), around, deps), diff, binding, deps });
+    const binding = bindingOf(call, { preImages: [...preImages, ...around.states], writes: around.writes, deps });
+    const seen = withDiff(undo === 'full' ? kept(view) : view, diff, deps);
+    const draft = draftOf(call, { view: placed(seen, around, deps), diff, binding, deps });
     const answer = await approvals.request(draft, {
       signal,
       onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
@@ -90,6 +94,12 @@ function askedOf({ decision, decided, question, costAsk, checked }: Call): Asked
   return { question, by, askingRules: [...new Set([by.id, ...rules, ...(costAsk ? [ofCost.id] : [])])] };
 }
 
+/** Which rule asks about a call that waits for a person, and why it does. */
+export function askedBy(call: Call): { rule: string; reason: string } {
+  const { by } = askedOf(call);
+  return { rule: by.id, reason: by.reason };
+}
+
 /** What is shown of the call, and what remembered answers are compared by. */
 interface View {
   /** Whether secrets are hidden in what is shown. */
@@ -115,21 +125,26 @@ function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
   const whole = cut ? warned(impact, 'medium', 'Only part of it is shown here') : impact;
   const hidden = hiddenIn({ input, effects }, redact);
   const seen = hidden > 0 ? warned(whole, 'high', `${hidden} parts are hidden as secrets`) : whole;
-  const { sessionId, principal, workspace } = call;
+  const { sessionId, sessionName, principal, workspace } = call;
   // Last, as what may be left out: the whole line stands in the input.
   const runs = command?.commands.map(({ text }): Effect => ({ kind: 'exec', target: text })) ?? [];
   const told = [...effects, ...runs].slice(0, EFFECTS_MAX);
   return {
     hides: hidden > 0,
     facts: {
+      ...(sessionName !== undefined && { sessionName }),
       ...{ sessionId, principal, workspace, tool: tool.name, subjectHash: subjectHash(tool.name, input) },
       ...{ rule: by.id, askingRules, level: seen.level, policyVersion: call.policy.version },
       ...(command && { reach: reachOf(command), programs: programsOf(command) }),
+      ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
       unknown: hidden > 0 || (command !== undefined && isUnknown(command)),
     },
     shown: { input: part.value, effects: redact(told.map(cutEffect)), impact: redact(seen) },
   };
 }
+
+/** Says of a call whose changes undo keeps whole that it can be undone. */
+const kept = (view: View): View => ({ ...view, shown: { ...view.shown, impact: undoable(view.shown.impact) } });
 
 /** With what is hidden in its diff, too. */
 function withDiff(view: View, diff: string | undefined, { redact }: ApproveDeps): View {
@@ -164,7 +179,10 @@ const isUnknown = ({ commands, unknown }: NonNullable<Question['command']>): boo
 
 const TARGET_CHARS_MAX = 1024;
 
-const cutEffect = ({ kind, target }: Effect): Effect => ({ kind, target: cutText(target, TARGET_CHARS_MAX) });
+const cutEffect = ({ kind, target }: Effect): Effect => ({
+  kind,
+  target: visibleInLine(cutText(target, TARGET_CHARS_MAX)),
+});
 
 interface Drafting {
   readonly view: View;
@@ -176,17 +194,26 @@ interface Drafting {
 function draftOf(call: Call, { view, diff, binding, deps }: Drafting): Draft {
   const { by, question } = askedOf(call);
   const { timeoutMs, rememberMaxMs } = settingsOf(call.policy);
-  const { level: _, ...facts } = view.facts;
+  const { level, ...facts } = view.facts;
   return {
     ...facts,
     ...view.shown,
+    impact: seenImpact(view.shown.impact),
     ...(call.costUsd !== undefined && { costUsd: call.costUsd }),
-    ...(diff !== undefined && { diff: cutText(deps.redact(diff), deps.limits.approvalShownChars) }),
+    ...(diff !== undefined && { diff: visible(cutText(deps.redact(diff), deps.limits.approvalShownChars)) }),
+    remember: coverageOf(question.command, level),
     ...{ callId: call.id, reason: by.reason, bindingHash: bindingHash(binding), timeoutMs, rememberMaxMs },
     // A rule holds the words of the call as they are, and its text is stored and sent.
-    ...(!view.hides && { proposedRule: deps.proposeRule(question) }),
+    ...(!view.hides && !facts.hasInlineCode && { proposedRule: deps.proposeRule(question) }),
   };
 }
+
+/** With paths and commands of the agent as every face may show them. */
+const seenImpact = ({ level, description, warnings }: Impact): Impact => ({
+  level,
+  description: visibleInLine(description),
+  warnings: warnings.map(visibleInLine),
+});
 
 /** The strictest of all policies that must agree. */
 function settingsOf(policy: Policy): ApprovalSettings {
@@ -200,7 +227,10 @@ function settingsOf(policy: Policy): ApprovalSettings {
   );
 }
 
-function bindingOf(call: Call, { preImages, deps }: { preImages: readonly PreImage[]; deps: ApproveDeps }): Binding {
+function bindingOf(
+  call: Call,
+  { preImages, writes, deps }: Pick<Binding, 'preImages' | 'writes'> & { deps: ApproveDeps },
+): Binding {
   const { tool, input } = checkedOf(call);
   const paths = new Set(deps.questionNow(call).command?.commands.flatMap((it) => it.programPath ?? []));
   const line = tool.commandOf?.(input as never);
@@ -212,6 +242,7 @@ function bindingOf(call: Call, { preImages, deps }: { preImages: readonly PreIma
     environment: line?.env ?? {},
     policyVersion: call.policyNow().version,
     preImages,
+    writes,
   };
 }
 
@@ -227,9 +258,9 @@ interface Confirming {
 async function confirm(call: Call, { answer, binding, approvals, deps }: Confirming): Promise<void> {
   const { preImages } = await deps.preview(call, { diff: false });
   // Last, so that nothing takes time between this look and the start.
-  const { states } = await deps.surroundings(call);
+  const { states, writes } = await deps.surroundings(call);
   call.controller.signal.throwIfAborted();
-  const now = bindingOf(call, { preImages: [...preImages, ...states], deps });
+  const now = bindingOf(call, { preImages: [...preImages, ...states], writes, deps });
   const changed = differencesOf(binding, now);
   // Nothing is awaited from here on: what was looked at is what is used up.
   if (changed.length === 0) {
@@ -252,11 +283,12 @@ function assertSomebodyIsThere(
 ): void {
   if (settingsOf(call.policy).headless !== 'deny' || deps.approvers(call.sessionId) > 0 || approvals.isAnswered(facts))
     return;
-  const { by } = askedOf(call);
+  const { by, question } = askedOf(call);
+  const otherTool = gitToolFor(question);
   const message = `rule \`${by.id}\` asks a person about \`${facts.tool}\` (${by.reason}), and nobody is there to ask`;
   throw new ToolError('APPROVAL_DENIED', message, {
     rule: by.id,
-    suggestion: 'Have the person run `ringfence approvals watch`, or allow it in the policy, then call again.',
+    suggestion: `${otherTool ? `${otherTool} ` : ''}Have the person run \`ringfence approvals watch\`, or allow it in the policy, then call again.`,
     details: { headless: true },
   });
 }

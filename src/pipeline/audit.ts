@@ -14,16 +14,20 @@ export const audit =
   async (call) => {
     const startedAt = powers.monotonicMs();
     const end = (kind: 'outcome' | 'refusal', error?: ToolError) =>
-      log.append({
-        ...entryOf(call, kind),
-        // An intent has told it already.
-        ...(!call.intended && { input: call.rawInput }),
-        durationMs: Math.round((powers.monotonicMs() - startedAt) * 1000) / 1000,
-        ...(error && { code: error.code }),
-        ...(call.usage && { resources: resourcesOf(call.usage, error) }),
-        ...detailOf(call),
-      });
+      log.append(
+        {
+          ...entryOf(call, kind),
+          // An intent has told it already.
+          ...(!call.intended && { input: call.rawInput }),
+          durationMs: Math.round((powers.monotonicMs() - startedAt) * 1000) / 1000,
+          ...(error && { code: error.code }),
+          ...(call.usage && { resources: resourcesOf(call.usage, error) }),
+          ...detailOf(call),
+        },
+        { isReading: kind === 'outcome' && !mayChange(call) },
+      );
     try {
+      if (mayChange(call)) log.assertRoom(call.principal);
       if (!log.writable) {
         if (mayChange(call)) throw unwritable();
         warn(call);

@@ -39,12 +39,18 @@ export async function runBatch(
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
     const results = calls.map((call) => parts.refuse(call, error));
-    return toResult(results, { levels: [], skippedCount: calls.length, durationMs: durationMs(), error });
+    return toResult(results, {
+      levels: [],
+      skippedCount: calls.length,
+      maxParallelism: 0,
+      durationMs: durationMs(),
+      error,
+    });
   }
   const run = new Run(calls, { plan, options, parts });
   const results = await run.toEnd(signal);
-  const { levels } = plan;
-  return toResult(results, { levels, skippedCount: run.skipped, durationMs: durationMs() });
+  const { skipped: skippedCount, maxParallelism } = run;
+  return toResult(results, { levels: plan.levels, skippedCount, maxParallelism, durationMs: durationMs() });
 }
 
 function toResult(
@@ -52,9 +58,10 @@ function toResult(
   {
     levels,
     skippedCount,
+    maxParallelism,
     durationMs,
     error,
-  }: { levels: BatchPlan['levels']; skippedCount: number; durationMs: number; error?: ToolError },
+  }: Pick<BatchResult['metadata'], 'levels' | 'skippedCount' | 'maxParallelism' | 'durationMs'> & { error?: ToolError },
 ): BatchResult {
   const successCount = results.filter((it) => it.success).length;
   return {
@@ -68,7 +75,7 @@ function toResult(
       durationMs,
       cacheHits: results.filter((it) => it.metadata.cached).length,
       levels,
-      maxParallelism: Math.max(0, ...levels.map((it) => it.length)),
+      maxParallelism,
     },
     ...(error && { error: error.toWire() }),
   };
@@ -77,6 +84,9 @@ function toResult(
 /** One batch under way. */
 class Run {
   skipped = 0;
+  /** Most calls that were in progress at once; those that wait in a queue, for a lock or for a person are not. */
+  maxParallelism = 0;
+  readonly #inProgress = new Set<string>();
   readonly #calls: readonly BatchCall[];
   readonly #plan: BatchPlan;
   readonly #options: BatchOptions;
@@ -193,11 +203,21 @@ class Run {
       options: call.options ?? {},
       signal: this.#controller.signal,
       // A person takes minutes; only what needs the answer waits for it.
-      onState: ({ status }) => count(status !== 'blocked-on-user'),
+      onState: ({ status }) => {
+        this.#note(call.id, status);
+        count(status !== 'blocked-on-user');
+      },
     });
+    this.#inProgress.delete(call.id);
     if (isCounted) this.#active -= 1;
     this.#end(call, result);
     this.#pump();
+  }
+
+  #note(id: string, status: CallState['status']): void {
+    if (status !== 'in-progress') return void this.#inProgress.delete(id);
+    this.#inProgress.add(id);
+    this.maxParallelism = Math.max(this.maxParallelism, this.#inProgress.size);
   }
 
   #skip(call: BatchCall, error: ToolError): void {

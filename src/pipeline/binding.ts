@@ -26,13 +26,15 @@ export interface Binding {
   readonly environment: Readonly<Record<string, string>>;
   readonly policyVersion: string;
   readonly preImages: readonly PreImage[];
+  /** Of a call that runs code that is not shown: changes with all that its asker may write; see writes.ts. */
+  readonly writes?: string | undefined;
 }
 
 /** `sha256:<hex>` of all of it; neither the order of keys nor that of programs and files matters. */
 export function bindingHash(binding: Binding): string {
-  const { tool, input, programs, cwd, environment, policyVersion, preImages } = binding;
+  const { tool, input, programs, cwd, environment, policyVersion, preImages, writes } = binding;
   return hashOf({
-    ...{ tool: { name: tool.name, version: tool.version }, input, cwd, environment, policyVersion },
+    ...{ tool: { name: tool.name, version: tool.version }, input, cwd, environment, policyVersion, writes },
     programs: programs.map(canonical).toSorted(),
     preImages: preImages.map(canonical).toSorted(),
   });
@@ -56,6 +58,7 @@ export function differencesOf(before: Binding, after: Binding): string[] {
     ...(before.cwd === after.cwd ? [] : ['the directory']),
     ...(canonical(before.environment) === canonical(after.environment) ? [] : ['the environment']),
     ...(before.policyVersion === after.policyVersion ? [] : ['the policy']),
+    ...(before.writes === after.writes ? [] : ['what other calls of the same agent may have written']),
     ...changedPaths(before.programs, after.programs).map((path) => `the program ${path}`),
     ...changedPaths(before.preImages, after.preImages).map((path) => `the file ${path}`),
   ];

@@ -1,4 +1,5 @@
 /** How much a call may take: the least of what the daemon, each layer of its policy, its tool and its caller say. */
+import { hash } from 'node:crypto';
 import type { Tier } from '../call.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import { layersOf } from '../policy/decide.ts';
@@ -51,6 +52,13 @@ export function commandBoundsOf(
     outputBytes: of('outputBytes', 2 * commandOutputBytes),
   };
 }
+
+/**
+ * Name of the home of a policy's commands: they share one where all layers have the same names. Others of the workspace may be allowed
+ * more, or less, than they.
+ */
+export const homeOf = (policy: Policy): string =>
+  hash('sha256', JSON.stringify(layersOf(policy).map((it) => it.name))).slice(0, 32);
 
 /** CPU time that a tool may take of its thread, where a layer of the policy says so; commands have bounds of their own. */
 export function threadCpuOf(policy: Policy, tier: Tier): { cpuMs?: number } {

@@ -89,13 +89,17 @@ const GIT_TAKING = set('-C -c --git-dir --work-tree --namespace --exec-path --co
 
 /** What one simple command does, as far as its words tell; of what can't be known the worst that is in sight. */
 export function impactOfCommand({ words, program, unknown }: SimpleCommand): CommandImpact {
-  if (unknown === undefined) return impactOfWords([program ?? words[0], ...words.slice(1)]);
+  if (unknown === undefined && program === undefined) return ofForeign(impactOfWords(words));
+  if (unknown === undefined) return impactOfWords([program, ...words.slice(1)]);
   // A wrapper, or an assignment, stands before what runs: `xargs rm -rf`, `env -i sh -c …`.
   return words
     .slice(0, WRAPPED_WORDS_MAX)
     .map((_, at) => impactOfWords(words.slice(at, at + ARGUMENTS_MAX)))
     .reduce((worst, it) => (it.level === 'high' && worst.level !== 'high' ? it : worst), impact('medium', 'unclear'));
 }
+
+/** A program that is not the system's does what its file says, whatever it is called. */
+const ofForeign = (byName: CommandImpact): CommandImpact => (byName.level === 'high' ? byName : RUNS);
 
 const WRAPPED_WORDS_MAX = 16;
 
@@ -217,6 +221,28 @@ function impactOfFind(args: readonly string[]): CommandImpact {
   return args.some((it) => it.startsWith('-fprint') || it === '-fls')
     ? impact('medium', 'modifies')
     : impact('low', 'reads');
+}
+
+/** How interpreters are given code in their words. Too much is right: what is found here is only asked about again. */
+const INLINE: readonly (readonly [program: RegExp, option: RegExp])[] = [
+  [/^(sh|bash|dash|zsh|ksh|fish)$/, /^-[a-zA-Z]*c/],
+  [/^(python|pypy)[\d.]*$/, /^-[a-zA-Z]*c/],
+  [/^(node|nodejs|bun|deno)$/, /^(-[a-z]*[ep]|--eval|--print|eval$)/],
+  [/^perl[\d.]*$/, /^-[a-zA-Z0-9]*[eE]/],
+  [/^(ruby|lua|luajit|osascript|Rscript|tclsh|R)[\d.]*$/, /^-[a-zA-Z]*e/],
+  [/^php[\d.]*$/, /^-[rBRE]/],
+  [/^[gmn]?awk$/, /^[^-]/],
+];
+
+/** Whether code for an interpreter stands in the words: `node -e`, `sh -c`. */
+export function hasInlineCode(commands: readonly SimpleCommand[]): boolean {
+  return commands.some(({ words }) =>
+    words.slice(0, WRAPPED_WORDS_MAX).some((_, at) => {
+      const name = baseName(words[at]) ?? '';
+      const found = INLINE.find(([program]) => program.test(name));
+      return found !== undefined && words.slice(at + 1).some((it) => it === undefined || found[1].test(it));
+    }),
+  );
 }
 
 /** Whether one command fetches what another one may run, as in `curl … | sh`. */

@@ -2,11 +2,12 @@
 import * as z from 'zod';
 import { type Denial, denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
-import type { Ran } from '../hosts/hosts.ts';
+import { coarseWarnings } from '../hosts/coarse-warnings.ts';
 import type { FilesUnknown } from '../hosts/job.ts';
+import type { Ran } from '../hosts/runs.ts';
 
 /** Most that a result tells; each is a few hundred bytes, by names of a command's choosing. */
-const DENIALS_MAX = 64;
+export const DENIALS_MAX = 64;
 const RULE = 'tiers.execute.network';
 
 const told = z.array(z.unknown());
@@ -25,7 +26,7 @@ export function denialsOf({ result, egress }: Ran): Denial[] {
       ? []
       : egress.denied.map(({ target, layer, reason, count }): Denial => {
           const by = layer === 'limit' ? { layer } : { rule: RULE, layer };
-          return { kind: 'connect', target, ...by, reason, suggestion: toSuggestion(target, layer), count };
+          return { kind: 'connect', target, ...by, reason, suggestion: toSuggestion({ target, layer, reason }), count };
         });
   const advised = ofHost.map((it) =>
     it.kind === 'connect' && it.suggestion === undefined
@@ -39,21 +40,50 @@ const ASK =
   'Commands have no network unless tiers.execute.network.allow of the policy lists a host; ask for the one needed.';
 const USE_PROXY = 'Only the proxy of HTTPS_PROXY, HTTP_PROXY and ALL_PROXY leads out; it looks up names, too.';
 
-function toSuggestion(target: string, layer: string): string {
+/** Names the very entry of a policy that lets the connection through. */
+export function toSuggestion({ target, layer, reason }: { target: string; layer: string; reason: string }): string {
   if (layer === 'limit') return 'Make fewer connections at once.';
-  if (layer === 'policy') return `Ask for \`${target}\` in ${RULE}.allow of the policy.`;
-  return `Ask for \`{ host, port, private: true }\`, or the very address, in ${RULE}.allow of the policy.`;
+  const entry = layer === 'policy' ? target : entryFor(target, reason);
+  return `Ask for \`${entry}\` in ${RULE}.allow of the policy.`;
+}
+
+/** An address of a reserved block is let through by itself alone; a name may lead to this machine's networks where its entry says so. */
+function entryFor(target: string, reason: string): string {
+  const [, host = target, port = '443'] = /^(.*):(\d+)$/.exec(target) ?? [];
+  const [, address] = / leads to (\S+), which /.exec(reason) ?? [];
+  if (address === undefined) return target;
+  if (reason.includes(' of this machine ')) return `{ host: ${host}, port: ${port}, private: true }`;
+  // A bracket begins a list where YAML sees no quote.
+  return address.includes(':') ? `"[${address}]:${port}"` : `${address}:${port}`;
 }
 
 /** What the caller should know of its command's network and changes although the command ended by itself. */
-export function warningsOf({ egress, result: { usage } }: Ran): string[] {
+export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): string[] {
   const warnings: string[] = [];
   if (egress === 'lost') warnings.push('the egress proxy ended under this command, which had no network from then on');
   else if (egress && !egress.listened) warnings.push('the egress proxy was not reached; this command had no network');
+  if (usage.memoryNear === true) warnings.push(MEMORY_NEAR);
+  if (usage.scratchFull === true) warnings.push(SCRATCH_FULL);
+  const removed = names.safeParse(usage.homeRemoved).data ?? [];
+  if (removed.length > 0) warnings.push(`HOME was too large, and was emptied of: ${removed.join(', ')}`);
   const unknown = UNKNOWN.get(usage.filesUnknown);
   if (unknown !== undefined) warnings.push(`which files it changed is not known: ${unknown}`);
-  return warnings;
+  const { trackedHidden = 0 } = usage;
+  if (Number.isSafeInteger(trackedHidden) && trackedHidden > 0) warnings.push(toldTracked(trackedHidden));
+  if (usage.gitConfigHeld === true) warnings.push(GIT_CONFIG_HELD);
+  return [...warnings, ...coarseWarnings(coarse)];
 }
+
+const toldTracked = (count: number): string =>
+  `${count === 1 ? 'one file that git tracks is' : `${count} files that git tracks are`} hidden from this command by the policy; git in it takes them for unchanged`;
+const GIT_CONFIG_HELD =
+  "the config of a repository is read-only to commands, since it can name programs that the person's git would run: git did not write it. " +
+  'For one command use `git -c key=value` or `git config --global`, which end with it; to keep it, the person runs the command outside';
+const MEMORY_NEAR =
+  'the command used more than 90 % of the memory that it may have, and may have been slow for it (limits.commandMax.memoryMb, tiers.execute.memoryMb)';
+const SCRATCH_FULL =
+  '/tmp was full while the command ran (limits.commandTmpBytes), so that it may have left something out; HOME and the workspace are on disk';
+const names = z.array(z.string().max(256)).max(64);
 
 const UNKNOWN = new Map<FilesUnknown | undefined, string>([
   ['flood', 'more changed than could be followed'],

@@ -1,18 +1,20 @@
 import { ToolError } from '../errors.ts';
 import type { Egress } from '../hosts/egress.ts';
-import type { Hosts, PathView, Ran, RunOptions } from '../hosts/hosts.ts';
+import type { Hosts, PathView } from '../hosts/hosts.ts';
 import type { Isolates } from '../hosts/isolates.ts';
 import type { JobResult } from '../hosts/job.ts';
+import type { Ran, RunOptions } from '../hosts/runs.ts';
 import type { Limits } from '../limits.ts';
 import { decide } from '../policy/decide.ts';
-import type { Policy } from '../policy/schema.ts';
+import type { NetworkLayer } from '../policy/network.ts';
+import { type Policy, unixSocketsOf } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import type { ToolStates } from '../store/tool-states.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../tools/tool.ts';
 import type { Upstream } from '../tools/upstream.ts';
 import { Beside } from './beside.ts';
-import { commandBoundsOf, heapOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
+import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
 import { runFetch } from './fetch.ts';
 import { runJournalled } from './journalled.ts';
@@ -20,6 +22,8 @@ import { decideAgain, type PermissionParts } from './permission.ts';
 import { runProgram } from './program.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
+import { withheldOf } from './withheld.ts';
+import type { Writes } from './writes.ts';
 
 export interface ExecuteParts {
   readonly isolates: Isolates;
@@ -33,6 +37,8 @@ export interface ExecuteParts {
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
+  /** Told of each call that starts, and of its end. */
+  readonly writes: Writes;
   /** The rules on paths that a policy holds host and commands of a call to. */
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
@@ -42,6 +48,8 @@ export const execute = (parts: ExecuteParts): Handler => {
   const beside = new Beside();
   return async (call) => {
     if (call.options.preview) return shownPreviewOf(call, parts);
+    using started = new DisposableStack();
+    started.defer(() => parts.writes.end(call));
     const { tool, tier } = checkedOf(call);
     if (tool.isolated) return isolated(call, parts);
     if (tool.connects) return inTime(call, parts, () => runFetch(call, parts, () => lastWord(call, parts)));
@@ -78,6 +86,7 @@ async function lastWord(call: Call, parts: ExecuteParts): Promise<void> {
   policyOfStart(call, parts);
   call.onStart?.();
   await call.confirm?.();
+  parts.writes.begin(call);
 }
 
 /** Aborts the call when its time is over. */
@@ -139,7 +148,13 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     ...{ tool: tool.name, input },
     ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
     ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
-    ...(isCommand ? { bounds: commandBoundsOf(policy, parts.limits, tier) } : threadCpuOf(policy, tier)),
+    ...(isCommand
+      ? {
+          bounds: commandBoundsOf(policy, parts.limits, tier),
+          home: homeOf(policy),
+          unixSockets: unixSocketsOf(policy),
+        }
+      : threadCpuOf(policy, tier)),
     ...(network && { network }),
     ...(tier === 'read_only' && { readOnly: true }),
     ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
@@ -153,6 +168,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
       if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
       call.onStart?.();
       await call.confirm?.();
+      parts.writes.begin(call);
     },
     onStarted: () => {
       call.started = true;
@@ -163,20 +179,23 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
     throw signal.aborted ? signal.reason : error;
   });
-  const data = taken(ran, call);
+  const data = taken(ran, call, network);
   const { result } = ran;
   if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });
   return data;
 }
 
 /** What came of it is the call's. Throws the error that it is. */
-function taken(ran: Ran, call: Call): unknown {
+function taken(ran: Ran, call: Call, network?: readonly NetworkLayer[]): unknown {
   const { result, pid, egress } = ran;
   call.hostPid = pid;
   call.usage = result.usage;
   const denied = denialsOf(ran);
   if (denied.length > 0) call.denied = denied;
   if (egress && egress !== 'lost' && egress.connected.length > 0) call.connected = egress.connected;
+  const withheld = withheldOf(ran, network);
+  if (withheld) call.withheld = withheld;
+  else delete call.withheld;
   const warnings = warningsOf(ran);
   if (warnings.length > 0) call.warnings = [...(call.warnings ?? []), ...warnings];
   try {

@@ -1,6 +1,6 @@
 /** What a command line stands on: files, directories and lists that a yes is bound to. Looks with stat and readdir; opens nothing. */
 import { readdir, realpath, stat } from 'node:fs/promises';
-import { dirname, isAbsolute, resolve } from 'node:path';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { matchGlob, parseGlob } from '../glob.ts';
 
 /** How something was found; change times can't be set by those whom this is to catch. */
@@ -22,13 +22,20 @@ export interface Named {
   readonly paths: readonly string[];
   /** What the shell will unfold to paths. */
   readonly globs?: readonly string[];
+  /** Names that the command's programs look for in a directory, relative to it. */
+  readonly conventional?: readonly string[];
 }
 
 /**
- * The regular files and directories that are named, those that the globs find, and the directory of each, as they are now: a
- * file by all that `stat` says, a directory by what it really is, not by what lies in it. At most `max` names and entries.
+ * The regular files and directories that are named, those that the globs find, the directory of each, and in each directory
+ * that is named the files of conventional names, as they are now: a file by all that `stat` says, a directory by what it
+ * really is, not by what lies in it. At most `max` names and entries.
  */
-export async function fileStates(workspace: string, { paths, globs = [] }: Named, max: number): Promise<FileStates> {
+export async function fileStates(
+  workspace: string,
+  { paths, globs = [], conventional = [] }: Named,
+  max: number,
+): Promise<FileStates> {
   const room = { left: max };
   const lists: FileState[] = [];
   const found = new Set(paths);
@@ -37,6 +44,11 @@ export async function fileStates(workspace: string, { paths, globs = [] }: Named
     lists.push({ path: glob, hash: `list:${JSON.stringify(unfolded.toSorted())}` });
     for (const it of unfolded) found.add(it);
   }
+  if (conventional.length > 0)
+    for (const folder of await directoriesAmong(workspace, [...found].slice(0, max))) {
+      if (found.size > max) break; // Thousands of directories would be hundreds of thousands of names.
+      for (const name of conventional) found.add(join(folder, name));
+    }
   const bound = [...found].slice(0, max);
   const parents = new Set(bound.map((it) => dirname(resolve(workspace, it))));
   const [files, directories] = await Promise.all([
@@ -45,6 +57,18 @@ export async function fileStates(workspace: string, { paths, globs = [] }: Named
   ]);
   const states = [...files, ...directories, ...lists].filter((it) => it !== undefined);
   return { states, complete: room.left > 0 && bound.length === found.size };
+}
+
+async function directoriesAmong(workspace: string, paths: readonly string[]): Promise<string[]> {
+  const isDirectory = async (path: string) => {
+    try {
+      return (await stat(resolve(workspace, path))).isDirectory();
+    } catch {
+      return false; // ENOENT and its like: most words are no files.
+    }
+  };
+  const found = await Promise.all(paths.map(isDirectory));
+  return paths.filter((_, at) => found[at]);
 }
 
 async function stateOf(workspace: string, path: string): Promise<FileState | undefined> {
@@ -97,24 +121,4 @@ async function matching(folder: string, segment: string, room: { left: number })
   } catch {
     return []; // No directory, or not ours to list: the shell finds nothing there either.
   }
-}
-
-/** Programs that run what files of fixed names say, and those names; the files need not stand in the command line. */
-const RUNNERS = new Set(
-  (
-    'npm pnpm yarn bun npx make gmake ninja cmake cargo go pytest tox nox gradle gradlew mvn mvnw ant just task rake bundle ' +
-    'tsc jest vitest mocha eslint webpack vite rollup poetry uv pip hatch deno ruff mypy composer'
-  ).split(' '),
-);
-const IMPLICIT = (
-  'package.json .npmrc .yarnrc .yarnrc.yml pnpm-workspace.yaml Makefile makefile GNUmakefile build.ninja CMakeLists.txt ' +
-  'pyproject.toml setup.py setup.cfg conftest.py pytest.ini tox.ini noxfile.py Cargo.toml build.rs .cargo/config.toml go.mod ' +
-  'build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradle.properties pom.xml build.xml justfile Justfile ' +
-  'Taskfile.yml Rakefile Gemfile tsconfig.json vite.config.ts vite.config.js vitest.config.ts jest.config.js deno.json composer.json'
-).split(' ');
-
-/** Files that such programs would take their orders from, in `cwd` and at the root of the workspace. */
-export function implicitFiles(programs: Iterable<string>, cwd: string): string[] {
-  for (const it of programs) if (RUNNERS.has(it)) return IMPLICIT.flatMap((name) => [name, `${cwd}/${name}`]);
-  return [];
 }

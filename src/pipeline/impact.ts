@@ -1,8 +1,9 @@
 /** How much a call may do, for a person who has to decide. Architecture invariant: pure, and never a permission. */
 import type { Effect, Tier } from '../call.ts';
 import type { ParsedCommand } from '../policy/question.ts';
-import { IMPACTS, type Impact, type ImpactLevel, REACHES, type Reach } from '../store/approval.ts';
-import { type CommandImpact, impactOfCommand, runsWhatItFetches } from './command-impact.ts';
+import { visibleInLine } from '../shown-text.ts';
+import { type Approval, IMPACTS, type Impact, type ImpactLevel, REACHES, type Reach } from '../store/approval.ts';
+import { type CommandImpact, hasInlineCode, impactOfCommand, runsWhatItFetches } from './command-impact.ts';
 import { cutText } from './shown.ts';
 
 export interface ImpactFacts {
@@ -22,6 +23,7 @@ const NAMED_MAX = 8;
 const NAME_CHARS_MAX = 200;
 /** Simple commands of one command line that are looked at; nobody judges more of them. */
 const COMMANDS_MAX = 1000;
+const CANNOT_BE_UNDONE = 'Cannot be undone';
 
 interface Finding {
   readonly level: ImpactLevel;
@@ -45,6 +47,15 @@ export function impactOf(facts: ImpactFacts): Impact {
   return { level, description, warnings: [...new Set(findings.flatMap((it) => it.warnings))] };
 }
 
+/** The same of a call whose changes undo keeps whole. How high it is stays: what is deleted is away for whoever needs it meanwhile. */
+export function undoable({ level, description, warnings }: Impact): Impact {
+  return {
+    level,
+    description: description.replace(' permanently', ''),
+    warnings: warnings.map((it) => (it === CANNOT_BE_UNDONE ? 'Can be undone (ringfence undo)' : it)),
+  };
+}
+
 /** The same with one warning more, and at least `level`. */
 export function warned(impact: Impact, level: ImpactLevel, warning: string): Impact {
   const higher = IMPACTS.indexOf(level) > IMPACTS.indexOf(impact.level) ? level : impact.level;
@@ -62,7 +73,7 @@ function ofTier({ tier, tool, command, effects, destructive }: ImpactFacts): Fin
   const none = { warnings: [] };
   if (tier === 'read_only') return { level: 'low', description: 'This operation reads only', ...none };
   if (tier === 'write') {
-    const warnings = destructive && effects.length === 0 ? ['Cannot be undone'] : [];
+    const warnings = destructive && effects.length === 0 ? [CANNOT_BE_UNDONE] : [];
     return { level: 'medium', description: 'This operation will modify files', warnings };
   }
   if (command && command.commands.length > 0)
@@ -74,7 +85,7 @@ function ofEffects(effects: readonly Effect[], { destructive }: ImpactFacts): Fi
   const targets = (kind: Effect['kind']) => effects.filter((it) => it.kind === kind).map((it) => it.target);
   const [deleted, written, hosts, run] = [targets('delete'), targets('write'), targets('connect'), targets('exec')];
   return [
-    ...(deleted.length > 0 ? [{ ...DELETES, warnings: ['Cannot be undone', named('Will delete', deleted)] }] : []),
+    ...(deleted.length > 0 ? [{ ...DELETES, warnings: [CANNOT_BE_UNDONE, named('Will delete', deleted)] }] : []),
     ...(hosts.length > 0 ? [{ ...REMOTE, warnings: [...REMOTE.warnings, named('Will connect to', hosts)] }] : []),
     ...(written.length > 0
       ? [{ ...MODIFIES, warnings: [named('Will modify', written), ...(destructive ? [OVERWRITES] : [])] }]
@@ -89,7 +100,7 @@ const MODIFIES = { level: 'medium', description: 'This operation will modify fil
 const RUNS = { level: 'medium', description: 'This operation runs code that is not shown here' } as const;
 
 const KINDS: Readonly<Record<CommandImpact['kind'], { description: string; label: string; more?: string }>> = {
-  deletes: { description: DELETES.description, label: 'Deletes or discards', more: 'Cannot be undone' },
+  deletes: { description: DELETES.description, label: 'Deletes or discards', more: CANNOT_BE_UNDONE },
   remote: { description: REMOTE.description, label: 'Reaches other systems', more: REMOTE.warnings[0] as string },
   privileged: {
     description: 'This operation acts on the system itself',
@@ -129,6 +140,12 @@ function ofCommand({ commands }: ParsedCommand): Finding[] {
   return [{ level: 'high', description: 'This operation runs code from elsewhere', warnings: [fetched] }, ...findings];
 }
 
+const UNSEEN: ReadonlySet<CommandImpact['kind']> = new Set(['runs', 'unclear', 'installs']);
+
+/** Whether a line runs code that is not in it: of files that it names, or that nobody can name beforehand. */
+export const runsUnseen = ({ commands, unknown }: ParsedCommand): boolean =>
+  unknown.length > 0 || commands.length > COMMANDS_MAX || commands.some((it) => UNSEEN.has(impactOfCommand(it).kind));
+
 /** How far the commands of a line reach. Deleting is modifying that its level tells apart. */
 export function reachOf({ commands, redirects, unknown }: ParsedCommand): Reach {
   const reaches = commands.slice(0, COMMANDS_MAX).map((it) => REACH_OF[impactOfCommand(it).kind]);
@@ -142,6 +159,25 @@ const REACH_OF: Readonly<Record<CommandImpact['kind'], Reach>> = {
   ...{ reads: 'reads', modifies: 'modifies', deletes: 'modifies', runs: 'runs', unclear: 'runs' },
   ...{ remote: 'remote', installs: 'remote', privileged: 'remote' },
 };
+
+/** What a yes would cover that is remembered, for each way in which it may be; see `Approval.remember`. */
+export function coverageOf(command: ParsedCommand | undefined, level: ImpactLevel): Approval['remember'] {
+  if (command && hasInlineCode(command.commands)) return {};
+  const exact =
+    command && runsUnseen(command)
+      ? 'this very command line, whatever code the files that it runs hold by then'
+      : 'this very call';
+  if (level === 'high') return { exact };
+  if (!command) return { exact, tool: 'calls of this tool with at most this impact' };
+  const names = programsOf(command).map((it) => visibleInLine(it.slice(it.lastIndexOf('/') + 1)));
+  const [, programs = ''] = named('', names).split(': ');
+  return {
+    exact,
+    tool: runsUnseen(command)
+      ? `any code in ${programs}`
+      : `commands of ${programs} that reach no further than this one`,
+  };
+}
 
 /** What the commands of a line run: real paths, or names as written where there is no file of that name; sorted. */
 export function programsOf({ commands }: ParsedCommand): string[] {

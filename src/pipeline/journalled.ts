@@ -1,7 +1,8 @@
 /** Jobs that change files keep what they change; what one that was cut off had done is taken back. */
 import { ToolError } from '../errors.ts';
-import type { Hosts, Place, Ran, RunOptions, RunRequest } from '../hosts/hosts.ts';
+import type { Hosts, Place } from '../hosts/hosts.ts';
 import { isJournalReport } from '../hosts/job.ts';
+import type { Ran, RunOptions, RunRequest } from '../hosts/runs.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';

@@ -1,28 +1,52 @@
 /** Longest names compared; names come from callers, and the distance is quadratic in them. */
 const NAME_CHARS_MAX = 64;
 
-/** The candidate that is closest to a misspelt name, if any is close. */
+/**
+ * The candidate that a misspelt name means, if any: one character away, the same words in another order, or as many words of
+ * which each is close to its own. A name that only looks alike (`git_pull` and `git_push`, `task` and `bash`) means another thing.
+ */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
-  const wanted = name.toLowerCase().slice(0, NAME_CHARS_MAX);
+  const wanted = name.slice(0, NAME_CHARS_MAX).toLowerCase();
   let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(wanted.length / 3)) + 1;
+  let bestDistance = Infinity;
   for (const candidate of candidates) {
-    const distance = editDistance(wanted, candidate.toLowerCase());
+    const distance = distanceTo(wanted, candidate.toLowerCase());
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
   return best;
 }
 
-/** Levenshtein, one row at a time. */
+/** Infinity where the two mean different things. */
+function distanceTo(wanted: string, candidate: string): number {
+  const whole = editDistance(wanted, candidate);
+  if (whole <= 1) return whole;
+  const [a, b] = [wanted.split('_'), candidate.split('_')];
+  if (a.length !== b.length) return Infinity;
+  if (a.toSorted().join() === b.toSorted().join()) return 1;
+  return a.every((word, at) => isNear(word, b[at] as string)) ? whole : Infinity;
+}
+
+/** A third of a word may be wrong, or its end be missing. */
+function isNear(word: string, other: string): boolean {
+  if (word.length >= PREFIX_CHARS_MIN && other.startsWith(word)) return true;
+  return editDistance(word, other) <= Math.max(1, Math.floor(word.length / 3));
+}
+
+const PREFIX_CHARS_MIN = 3;
+
+/** Levenshtein with neighbours that changed places as one fault, one row at a time. */
 function editDistance(a: string, b: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
       const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1));
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swapped = isSwap ? (before[j - 2] as number) + 1 : Infinity;
+      next.push(Math.min(replaced, swapped, (row[j] as number) + 1, (next[j - 1] as number) + 1));
     }
-    row = next;
+    [before, row] = [row, next];
   }
   return row[b.length] as number;
 }

@@ -1,12 +1,15 @@
+import { join } from 'node:path';
 import { ToolError } from '../errors.ts';
 import type { CommandPlace } from '../policy/command.ts';
 import { parseCommand } from '../policy/command.ts';
 import { type Decided, decide, layersOf } from '../policy/decide.ts';
-import { suggest } from '../policy/explain.ts';
+import { isOrdinary } from '../policy/ordinary.ts';
 import type { ParsedCommand, Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import { toTarget } from '../policy/target.ts';
 import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
+import { refusalOf } from './refusal.ts';
+import { type Judged, separate, withoutDenied } from './separate.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 import type { Turns } from './turns.ts';
 
@@ -27,26 +30,38 @@ export interface Asker {
   readonly root: string;
 }
 
-/** The policy's decision on the call's effects. Denials end here; what a person must be asked about goes on to `approve`. */
+/**
+ * The policy's decision on the call's effects. Denials end here; what a person must be asked about goes on to `approve`. Of a
+ * tool whose effects are separable, the stages after it see the call without what is denied.
+ */
 export const permission =
-  (parts: PermissionParts, turns: Turns): Stage =>
+  (parts: PermissionParts, turns: Turns, redact: <T>(value: T) => T): Stage =>
   (next) =>
   async (call) => {
     const { tool, input } = checkedOf(call);
     const line = tool.commandOf?.(input as never);
+    const targets = tool.effects(input as never).length;
     // Each call waits a turn, with a command line or without: none overtakes one that came before it.
-    await turns.take({ line: line?.command, session: call.sessionId, signal: call.controller.signal });
+    await turns.take({ line: line?.command, targets, session: call.sessionId, signal: call.controller.signal });
     const question = questionOf(call, parts);
     call.question = question;
     call.checked = { ...checkedOf(call), effects: question.effects };
     if (line) assertEnvironment(call.policy, line.env);
-    const decided = decide(call.policy, question);
-    call.decided = decided;
-    call.decision = decided.decision === 'allow' && call.costAsk ? 'ask' : decided.decision;
-    call.rule = decided.by.id;
-    if (decided.decision === 'deny') throw denied(call, decided, question);
-    return next(call);
+    const whole = { input, question, decided: decide(call.policy, question) };
+    const separated = separate(call.policy, tool, whole);
+    take(separated?.rest ?? whole, call);
+    if (call.decision === 'deny') throw refusalOf(call.policy, whole.decided, question);
+    return separated ? withoutDenied(call, separated.denied, { next, redact }) : next(call);
   };
+
+/** What the stages after this one see of the call. */
+function take({ input, question, decided }: Judged, call: Call): void {
+  call.question = question;
+  call.checked = { ...checkedOf(call), input, effects: question.effects };
+  call.decided = decided;
+  call.decision = decided.decision === 'allow' && call.costAsk ? 'ask' : decided.decision;
+  call.rule = decided.by.id;
+}
 
 /** The call as the policy is asked about it: its programs are those that are found at this moment. */
 export function questionOf(call: Call, parts: PermissionParts): Question {
@@ -61,7 +76,7 @@ export function decideAgain(call: Call, policy: Policy, parts: PermissionParts):
   const { tool, input } = checkedOf(call);
   assertEnvironment(policy, tool.commandOf?.(input as never)?.env ?? {});
   const decided = decide(policy, question);
-  if (decided.decision === 'deny') throw denied({ policy }, decided, question);
+  if (decided.decision === 'deny') throw refusalOf(policy, decided, question);
   return decided.decision;
 }
 
@@ -86,6 +101,17 @@ export function toQuestion(
     destructive: effects.some((it) => it.kind === 'delete'),
     ...(line && { command: commandOf(line, placeOf(line, asker, parts)) }),
     ...{ principal: asker.principal, session: asker.session, home: parts.home, workspace: root },
+    isOrdinary: looksIn(root),
+  };
+}
+
+/** Each target is looked at once, so that a decision that is asked for again says the same. What lies elsewhere is never ordinary. */
+function looksIn(root: string): (target: string) => boolean {
+  const found = new Map<string, boolean>();
+  return (target) => {
+    const known = found.get(target) ?? (!target.startsWith('/') && isOrdinary(join(root, target)));
+    found.set(target, known);
+    return known;
   };
 }
 
@@ -146,35 +172,3 @@ function refusedVariables(policy: Policy, env: Readonly<Record<string, string>>)
 
 const covers = (allowed: string, name: string): boolean =>
   allowed.endsWith('*') ? name.startsWith(allowed.slice(0, -1)) : name === allowed;
-
-function denied({ policy }: Pick<Call, 'policy'>, decided: Decided, question: Question): ToolError {
-  const { by, unknown } = decided;
-  const { code = 'POLICY_DENIED', id, reason, source } = by;
-  const target = refusedOf(policy, decided, question) ?? question.tool;
-  const what = code === 'SENSITIVE_FILE' ? 'is refused: it may hold secrets' : `is denied by rule \`${id}\``;
-  const message = `\`${question.tool}\` on \`${short(target)}\` ${what} (policy \`${policy.name}\`): ${reason}`;
-  const suggestion =
-    code === 'SENSITIVE_FILE' ? 'Ask the person for what you need from it.' : suggest(decided, policy, question);
-  return new ToolError(code, message, {
-    rule: id,
-    ...(suggestion !== undefined && { suggestion }),
-    details: { decision: 'deny', source, ...(unknown.length > 0 && { unknown: unknown.slice(0, 8) }) },
-  });
-}
-
-/** What of the call that rule is about: of several files or commands one, and not the first that there is. */
-function refusedOf(policy: Policy, { by }: Decided, question: Question): string | undefined {
-  const { effects, command } = question;
-  const isRefused = (part: Partial<Question>): boolean => {
-    const alone = decide(policy, { ...question, ...part }).by;
-    return alone.id === by.id && alone.source === by.source;
-  };
-  if (!command) return (effects.find((it) => isRefused({ effects: [it] })) ?? effects[0])?.target;
-  if (effects[0]) return effects[0].target;
-  const { commands } = command;
-  const none = { redirects: [], unknown: [] };
-  return (commands.find((it) => isRefused({ command: { ...command, ...none, commands: [it] } })) ?? commands[0])?.text;
-}
-
-const SHOWN_CHARS = 120;
-const short = (text: string): string => (text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text);

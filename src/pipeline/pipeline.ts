@@ -32,6 +32,7 @@ import { surroundingsOf } from './surroundings.ts';
 import type { Turns } from './turns.ts';
 import type { Upstreams } from './upstream.ts';
 import { validate } from './validate.ts';
+import { Writes } from './writes.ts';
 
 export interface PipelineParts {
   readonly auditLog: AuditLog;
@@ -65,7 +66,8 @@ export interface Pipeline {
  * are bounded; policy sees checked input only; permission comes before the cache; a person is asked only on a miss; the
  * sanitizer is inside the cache, so that secrets are never stored.
  */
-export function createPipeline(parts: PipelineParts): Pipeline {
+export function createPipeline(given: PipelineParts): Pipeline {
+  const parts = { ...given, writes: new Writes(given.powers.uuid()) };
   const { auditLog, approvals, ledger, limits, powers } = parts;
   const queue = new FairQueue(limits);
   const order: Stage[] = [
@@ -73,7 +75,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     rateLimit(powers, limits),
     costCap(ledger),
     validate,
-    permission(parts.permission, parts.turns),
+    permission(parts.permission, parts.turns, parts.redact),
     cache({ results: parts.cache, limits, viewKeyOf: (call) => parts.viewOf(call).key }),
     approve(approvals, approveDeps(parts)),
     intent(auditLog),
@@ -87,11 +89,12 @@ export function createPipeline(parts: PipelineParts): Pipeline {
 
 /** What a person is shown and what their yes is bound to. */
 function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
-  const { limits, approvers, redact } = parts;
+  const { limits, approvers, redact, writes } = parts;
   return {
     ...{ limits, approvers, redact, fingerprint, proposeRule },
     questionNow: (call) => questionOf(call, parts.permission),
     preview: async (call) => (checkedOf(call).tool.preview ? previewOf(call, parts) : { preImages: [] }),
-    surroundings: (call) => surroundingsOf(call, limits),
+    // Writes last: what is begun while the files are looked at counts.
+    surroundings: async (call) => ({ ...(await surroundingsOf(call, limits)), writes: writes.stateFor(call) }),
   };
 }

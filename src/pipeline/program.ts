@@ -1,9 +1,9 @@
 /** Runs a program of a caller's in an isolate host; what it calls goes through the whole pipeline as calls of the same session. */
 import type { CallState, ToolResult } from '../call.ts';
 import { ToolError, type WireError } from '../errors.ts';
-import type { Ran } from '../hosts/hosts.ts';
 import type { Isolates, ProgramRequest } from '../hosts/isolates.ts';
 import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../hosts/job.ts';
+import type { Ran } from '../hosts/runs.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { leastOf, timeLimitOf } from './bounds.ts';

@@ -1,10 +1,13 @@
 /** What a person is shown of a call's input: whole where it is short, with what is left out said where it is not. */
+import { visible, visibleInLine } from '../shown-text.ts';
 
 /** Values looked at; a person reads no more, and a list of approvals must fit one message. */
 const VALUES_MAX = 256;
 const KEY_CHARS_MAX = 128;
 /** No text takes more than this part of the room, so that a long one does not hide what stands behind it. */
 const SHARE = 4;
+/** Escapes of what nobody sees may make a text this much longer. */
+const GROWTH = 2;
 
 export interface Shown {
   readonly value: unknown;
@@ -56,10 +59,10 @@ function show(value: unknown, room: Room): unknown {
 
 function showText(text: string, room: Room): string {
   const max = Math.min(room.perText, room.chars);
-  room.chars -= Math.min(text.length, max) + 2;
-  if (text.length <= max) return text;
-  room.cut = true;
-  return cutText(text, max);
+  const told = visible(text.length <= max ? text : cutText(text, max));
+  room.chars -= Math.min(told.length, max) + 2;
+  if (text.length > max || told.length > GROWTH * max) room.cut = true;
+  return told.length <= GROWTH * max ? told : cutText(told, GROWTH * max);
 }
 
 function showItems(items: readonly unknown[], room: Room): unknown[] {
@@ -86,7 +89,7 @@ function showEntries(object: object, room: Room): object {
     }
     room.chars -= Math.min(key.length, KEY_CHARS_MAX) + 4;
     if (key.length > KEY_CHARS_MAX) room.cut = true;
-    result.push([cutText(key, KEY_CHARS_MAX), show((object as Record<string, unknown>)[key], room)]);
+    result.push([visibleInLine(cutText(key, KEY_CHARS_MAX)), show((object as Record<string, unknown>)[key], room)]);
   }
   return Object.fromEntries(result);
 }

@@ -1,5 +1,5 @@
 /** What passes through the pipeline: one call, whose facts each stage may read and add to. */
-import type { CallOptions, CallState, Decision, Denial, Effect, Tier, ToolResult, Verdict } from '../call.ts';
+import type { CallOptions, CallState, Decision, Denial, Effect, Tier, ToolResult, Verdict, Withheld } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
 import type { JobUsage } from '../hosts/job.ts';
 import type { Decided } from '../policy/decide.ts';
@@ -12,6 +12,8 @@ export interface NamedTool {
   readonly tool: Tool;
   /** Checks that name's own parameters and gives the tool's. Throws ZodError. */
   parse(input: unknown): unknown;
+  /** What the caller is told of parameters that are accepted and change nothing. */
+  warnings?(input: unknown): string[];
   /** Parameters that go with that name, for suggestions. */
   readonly parameters: readonly string[];
 }
@@ -37,6 +39,8 @@ export type ChildCall = (
 export interface Call {
   readonly id: string;
   readonly sessionId: string;
+  /** Of sessions that share what a person said for the session. */
+  readonly sessionName?: string;
   readonly principal: string;
   readonly workspace: string;
   /** The daemon's workspace that holds it: paths in rules, effects and records count from there. */
@@ -45,7 +49,7 @@ export interface Call {
   readonly policy: Policy;
   policyNow(): Policy;
   readonly toolset: Toolset;
-  /** As the caller wrote it. */
+  /** The input as the caller wrote it. */
   readonly name: string;
   readonly rawInput: unknown;
   readonly options: CallOptions;
@@ -93,6 +97,8 @@ export interface Call {
   hostPid?: number;
   /** What it was kept from while it ran. */
   denied?: Denial[];
+  /** What the sandbox of its failed command kept from it. */
+  withheld?: Withheld;
   /** Where its command connected to. */
   connected?: EgressReport['connected'];
   usage?: JobUsage;

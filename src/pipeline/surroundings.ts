@@ -3,7 +3,8 @@ import { realpath } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
 import type { Limits } from '../limits.ts';
 import { fromRoot } from '../paths.ts';
-import { type FileState, fileStates, implicitFiles } from './file-states.ts';
+import { conventionalFiles } from './conventional-files.ts';
+import { type FileState, fileStates } from './file-states.ts';
 import { type Call, checkedOf } from './stage.ts';
 
 export interface Surroundings {
@@ -12,6 +13,8 @@ export interface Surroundings {
   readonly complete: boolean;
   /** The real path of the directory that it runs in, where that is another one than is written. */
   readonly runsIn?: string;
+  /** What other calls of the same agent may have written, of a call that runs code that is not shown; see writes.ts. */
+  readonly writes?: string | undefined;
 }
 
 /** As it is at this moment. */
@@ -25,14 +28,13 @@ export async function surroundingsOf(call: Call, { approvalFilesMax }: Limits): 
     return fileStates(root, { paths: folders }, approvalFilesMax);
   }
   const { commands = [], mentions = [], mentionGlobs = [], redirects = [] } = question?.command ?? {};
-  const programs = commands.flatMap(({ words }) => words.map((it) => it?.slice(it.lastIndexOf('/') + 1) ?? ''));
   const targets = redirects.filter((it) => it.kind !== 'connect').map((it) => it.target);
   // As targets and mentions are: from the daemon's workspace.
   const cwd = fromRoot(root, workspace, normalize(line.cwd));
-  const paths = [cwd, ...implicitFiles(programs, cwd), ...mentions, ...targets];
+  const paths = ['.', cwd, ...mentions, ...targets];
   const written = join(workspace, line.cwd).replace(/\/$/, '');
   const [found, real] = await Promise.all([
-    fileStates(root, { paths, globs: mentionGlobs }, approvalFilesMax),
+    fileStates(root, { paths, globs: mentionGlobs, conventional: conventionalFiles(commands) }, approvalFilesMax),
     realpath(written).catch(() => written), // No such directory: the call will say so.
   ]);
   return { ...found, ...(real !== written && { runsIn: real }) };

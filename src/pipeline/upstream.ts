@@ -1,5 +1,6 @@
 /** Calls of tools that external providers have: handed to whoever knows the providers, told of as any other call. */
-import type { PathView, Ran, RunOptions } from '../hosts/hosts.ts';
+import type { PathView } from '../hosts/hosts.ts';
+import type { Ran, RunOptions } from '../hosts/runs.ts';
 import type { Powers } from '../powers.ts';
 import type { Upstream } from '../tools/upstream.ts';
 import { type Call, checkedOf } from './stage.ts';

@@ -41,6 +41,7 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
     ...{ title, summary: description, tier },
     name: toolNameOf(manifest, declared),
     version: `${manifest.version}+${sha256.slice(0, HASH_CHARS)}`,
+    capabilities: [{ action: declared.name, description: title }],
     category: 'custom',
     isolated: true,
     destructive: tier !== 'read_only' && (declared.destructive ?? true),

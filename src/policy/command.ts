@@ -27,7 +27,8 @@ export function parseCommand(text: string, place: CommandPlace): ParsedCommand {
   const where: Where = { ...place, folders: foldersOf(reading, place), isSure: !reading.goesTo.includes(undefined) };
   for (const it of reading.commands) settle(it, reading);
   const redirects = reading.redirects.flatMap((it) => toEffects(it, reading, where));
-  const mentions = toTargets(candidatesOf(reading.named, where), reading, where);
+  const mentions = toTargets(candidatesOf(reading.named, where, reading), reading, where);
+  const destinations = destinationsIn(reading, where);
   const globs = toTargets(
     reading.named.flatMap((it) => it.glob ?? []),
     reading,
@@ -35,9 +36,21 @@ export function parseCommand(text: string, place: CommandPlace): ParsedCommand {
   );
   return {
     ...{ commands: reading.commands, redirects, mentions },
+    ...(destinations.length > 0 && { destinations }),
     ...(globs.length > 0 && { mentionGlobs: globs }),
     unknown: [...reading.reasons],
   };
+}
+
+/** Of the targets in the workspace, those that are made or overwritten and named in no other way. */
+function destinationsIn(reading: Reading, where: Where): string[] {
+  const { destinations, named, functions, lookup } = reading;
+  // What the name of a program means may have been changed.
+  if (destinations.size === 0 || functions.size > 0 || lookup !== undefined) return [];
+  const others = named.filter((it) => !destinations.has(it));
+  const read = new Set(toTargets(candidatesOf(others, where, reading), reading, where));
+  const made = [...destinations].flatMap((it) => it.text ?? []);
+  return toTargets(made, reading, where).filter((it) => !read.has(it) && !isAbsolute(it));
 }
 
 interface Where extends CommandPlace {
@@ -115,10 +128,12 @@ function toTargets(paths: Iterable<string>, reading: Reading, where: Where): str
   return [...found];
 }
 
-function* candidatesOf(named: readonly Field[], { home }: Where): Iterable<string> {
+function* candidatesOf(named: readonly Field[], { home }: Where, reading: Reading): Iterable<string> {
   for (const { text } of named) {
     if (text === undefined) continue;
-    for (const it of toCandidates(text)) {
+    const { paths, areAll } = toCandidates(text);
+    if (!areAll) reading.unknown(`one of its words may name more than ${limits.commandWordPathsMax} paths`);
+    for (const it of paths) {
       yield it;
       // The shell leaves the tilde of `--file=~/x` to the program, which may take it for a home all the same.
       if (/^~(\/|$)/.test(it)) yield `${home}${it.slice(1)}`;

@@ -1,7 +1,6 @@
 /** How policies go together: a file with what it extends, and policies that must all agree. Pure. */
 import { createHash, hash } from 'node:crypto';
 import { type Decision, TIERS, type Tier } from '../call.ts';
-import { defaultLimits } from '../limits.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { Positioned, ValuePath } from './position.ts';
@@ -18,7 +17,8 @@ import {
   type TierBound,
   type TierRule,
 } from './schema.ts';
-import { composeToolBounds } from './tool-bounds.ts';
+import { composeToolBounds, daemonBound } from './tool-bounds.ts';
+import { withoutAllowedTools } from './tool-decisions.ts';
 
 const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };
 const isLessStrict = (a: Decision, b: Decision): boolean => STRICTNESS[a] < STRICTNESS[b];
@@ -39,13 +39,16 @@ export interface PlacedRule {
 }
 
 /** A child on its parent: widening is noted as a problem unless the parent is open for it. */
-interface Composing {
+export interface Composing {
   readonly parent: Policy;
   readonly said: Said;
   /** Notes that the value at `path` widens, unless the parent opens one of `needs`. */
   widens(path: ValuePath, how: string, needs: string): void;
   complain(place: string, problem: string): void;
 }
+
+/** Built-in policies that open nothing. */
+const CLOSED: ReadonlySet<string> = new Set(['strict', 'unattended', 'read-only', 'subagent']);
 
 /** One policy out of a file and what it extends, and every place where the file widens what its parent has not opened. */
 export function compose(parent: Policy, said: Said): { policy: Policy; problems: string[] } {
@@ -55,7 +58,8 @@ export function compose(parent: Policy, said: Said): { policy: Policy; problems:
     ...{ parent, said, complain },
     widens(path, how, needs) {
       if (isOpen(parent.open, needs)) return;
-      complain(said.where.at(path), `${path.join('.')}: ${how}, and ${parent.name} does not open \`${needs}\``);
+      const way = CLOSED.has(parent.name) ? '; extend `default`, which does, and narrow that' : '';
+      complain(said.where.at(path), `${path.join('.')}: ${how}, and ${parent.name} does not open \`${needs}\`${way}`);
     },
   };
   refuseDuplicates(it);
@@ -107,6 +111,9 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
   const locks = own.locks ?? before.locks;
   if (own.locks && before.locks && LOCKS.indexOf(own.locks) < LOCKS.indexOf(before.locks))
     widens([...path, 'locks'], `${own.locks} locks less than ${before.locks} (${before.source})`, needs);
+  const unixSockets = own.unixSockets ?? before.unixSockets;
+  if (own.unixSockets === 'own' && before.unixSockets === 'none')
+    widens([...path, 'unixSockets'], `own is more than none (${before.source})`, needs);
   const unchanged = own.decision === undefined || own.decision === before.decision;
   return {
     id: before.id,
@@ -117,22 +124,12 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
     ...(network && { network }),
     ...bounds,
     ...(locks && { locks }),
+    ...(unixSockets && { unixSockets }),
   };
 }
 
 /** What a file says of a tier; some keys are of one tier only. */
 type TierSaid = NonNullable<NonNullable<PolicyFile['tiers']>['execute']>;
-
-/** What holds where no policy says anything: to say more would promise what the daemon does not give. */
-function daemonBound(tier: Tier, key: TierBound): number {
-  const { callTimeoutMs, commandMax, commandOutputBytes, resultBytesMax, threadHeapMb } = defaultLimits;
-  if (key === 'timeoutMs') return callTimeoutMs[tier];
-  if (key === 'outputBytes') return tier === 'execute' ? 2 * commandOutputBytes : resultBytesMax;
-  // A thread can't use more of its clock than passes.
-  if (key === 'cpuMs' && tier !== 'execute') return callTimeoutMs[tier];
-  if (key === 'memoryMb' && tier !== 'execute') return threadHeapMb;
-  return key in commandMax ? commandMax[key as keyof typeof commandMax] : Infinity;
-}
 
 /** A list stands for its parent's, and is narrower when every entry of it lies in one of those. */
 function networkOf(
@@ -227,7 +224,8 @@ function refuseDuplicates({ said, complain }: Composing): void {
 function composeRules(it: Composing): Rule[] {
   const { parent, said } = it;
   const replaced = new Set(said.rules.filter((own) => replaces(it, own)).map(({ rule }) => rule.id));
-  return [...parent.rules.filter(({ id }) => !replaced.has(id)), ...said.rules.map(({ rule }) => rule)];
+  const kept = parent.rules.filter(({ id }) => !replaced.has(id));
+  return [...withoutAllowedTools(it, kept), ...said.rules.map(({ rule }) => rule)];
 }
 
 /** Whether a rule stands for its parent's of the same id; if not, it is added to the parent's rules. */
@@ -327,6 +325,7 @@ function versionOf({ tiers, rules, rateLimits, approvals, toolBounds, environmen
       approveDestructive !== undefined,
       ...TIER_BOUNDS.map((key) => rest[key] ?? null),
       rest.locks ?? null,
+      rest.unixSockets ?? null,
       ...hosts,
     ];
   });

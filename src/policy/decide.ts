@@ -7,6 +7,7 @@ import { compileSegment, toSegments, unfoldBraces } from '../glob.ts';
 import {
   type Facts,
   isAllowable,
+  isAsked,
   LIKELY,
   MAYBE,
   mentionsOf,
@@ -92,18 +93,24 @@ function decidePart({ layer, index, blind }: Layered, part: Part): readonly Fact
   let allowable = isAllowable(part) && !(blind && part.kind === 'command');
   const strict: Facts[] = [];
   const allowing: Facts[] = [];
+  const ofTool: Facts[] = [];
   for (const rules of index.candidates(part)) {
     for (const { decision, test, facts } of rules) {
       const level = test(part);
       if (decision !== 'allow') {
         if (level >= LIKELY) strict.push(facts);
         allowable &&= level !== MAYBE;
-      } else if (level === YES) allowing.push(facts);
+      } else if (level === YES) (facts.id.startsWith(OF_TOOL) ? ofTool : allowing).push(facts);
     }
   }
   // Only a rule that allows stands in for the tier: one that asks must not open what the tier denies.
-  return [...strict, ...(allowable && allowing.length > 0 ? allowing : [tierOf(layer, part.question)])];
+  if (allowable && allowing.length > 0) return [...strict, ...allowing];
+  // `tools.NAME.decision` says of one tool what the tier says of many, so also of what a parser can't know.
+  return [...strict, ...(ofTool.length > 0 ? ofTool : [tierOf(layer, part.question)])];
 }
+
+/** How the ids of rules begin that `tools` makes; ids of other rules have no dot. */
+const OF_TOOL = 'tools.';
 
 function tierOf({ tiers }: Policy, { tier, destructive }: Question): Facts {
   const { approveDestructive, ...rule } = tiers[tier];
@@ -115,7 +122,9 @@ function tierOf({ tiers }: Policy, { tier, destructive }: Question): Facts {
 /** The rules that ask or deny for a path that a command names; what is not refused is not allowed by that either. */
 function refusalsOf(index: RuleIndex, part: Part): Facts[] {
   const rules = index.candidates(part).flat();
-  return rules.filter((it) => it.ofPaths && it.decision !== 'allow' && it.test(part) >= LIKELY).map((it) => it.facts);
+  return rules
+    .filter((it) => it.ofPaths && it.decision !== 'allow' && isAsked(it.facts, part) && it.test(part) >= LIKELY)
+    .map((it) => it.facts);
 }
 
 function uniqueOf(said: Iterable<Facts>): Facts[] {

@@ -5,6 +5,7 @@ import type { Decided } from './decide.ts';
 import { escapeGlob } from './paths.ts';
 import type { Question, SimpleCommand } from './question.ts';
 import type { MatchSpec, Policy, RuleFacts } from './schema.ts';
+import { isAboutTool } from './tool-decisions.ts';
 
 /** `Decision` of docs/protocol.md. */
 export interface WireDecision {
@@ -36,15 +37,30 @@ export function suggest({ decision, by, unknown }: Decided, policy: Policy, ques
   if (id === 'tools.disable') return `Take it out of \`tools.disable\` ${where}.`;
   if (place === 'tools') return `Write \`tools: {${id.slice(6, -9)}: {decision: allow}}\` ${where}.`;
   if (place !== 'tiers') {
+    const rule = policy.rules.find((it) => it.id === id);
+    if (rule && question && source.startsWith('built-in:default:') && isAboutTool(rule.match, question.tool))
+      return `Write \`tools: {${question.tool}: {decision: allow}}\` in a policy file that extends \`default\`.`;
     return `Change or narrow rule \`${id}\` ${where}; the strictest rule counts, so no rule that allows outweighs it.`;
   }
+  const otherTool = question && gitToolFor(question);
+  const hint = otherTool ? `${otherTool} ` : '';
   const wide = id.endsWith('.approve') ? 'approve: []' : 'decision: allow';
   const tier = `\`tiers: {${name}: {${wide}}}\` ${where}`;
-  if (unknown.length > 0) return `No rule can allow it, since ${unknown[0]}; only the tier can: ${tier}.`;
+  if (unknown.length > 0) return `${hint}No rule can allow it, since ${unknown[0]}; only the tier can: ${tier}.`;
   const rule = question && ruleFor(question);
   return typeof rule === 'object'
-    ? `Add under \`rules\` of a policy file: ${toYaml(rule)} Or for all of the tier: write ${tier}.`
-    : `Write ${tier}.`;
+    ? `${hint}Add under \`rules\` of a policy file: ${toYaml(rule)} Or for all of the tier: write ${tier}.`
+    : `${hint}Write ${tier}.`;
+}
+
+/** Sub-commands of git that a tool does as well. */
+const GIT_TOOLS: ReadonlySet<string | undefined> = new Set(['status', 'diff', 'log', 'show', 'branch', 'commit']);
+
+/** A sentence on the tool that does the same as a git command of the line; undefined where there is none. */
+export function gitToolFor({ command }: Question): string | undefined {
+  const found = command?.commands.find(({ program, words }) => program === 'git' && GIT_TOOLS.has(words[1]));
+  const tool = found && `git_${found.words[1]}`;
+  return tool && `The tool \`${tool}\` does it without running what the repository's configuration names.`;
 }
 
 /**

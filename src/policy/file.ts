@@ -1,6 +1,6 @@
 /** Policy files on disk: opened once, looked at through what was opened, never by a name that may be changed meanwhile. */
 import * as fs from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY } = fs.constants;
@@ -27,6 +27,53 @@ export function readTrusted(path: string, bytesMax: number): string {
   } finally {
     fs.closeSync(fd);
   }
+}
+
+/**
+ * Refuses a file that others could replace: its directory, and each one in which a name is looked up on the way to it, is ours
+ * or root's, and nobody else may write it. `/tmp` and its like are let through where the file is our own. Throws FileRefusal.
+ */
+export function assertNotReplaceable(path: string): void {
+  const uid = process.getuid?.() ?? 0;
+  const directories = directoriesTo(path).map((at) => {
+    const stat = fs.statSync(at);
+    return { at, mode: stat.mode, owner: stat.uid };
+  });
+  const own = directories.at(-1)?.at;
+  const closed = directories.filter((it) => (it.mode & 0o011) === 0 && it.owner === uid);
+  for (const { at, mode, owner } of directories) {
+    // Nobody else gets as far as this one; the file's own directory is held to the rule in any case.
+    if (at !== own && closed.some((it) => at.startsWith(`${it.at}/`))) continue;
+    const advice = 'move the file into a directory that only you can write, such as ~/.config/ringfence';
+    if (owner !== uid && owner !== 0)
+      throw new FileRefusal(`the directory ${at} belongs to user ${owner}, who may replace ${path}; ${advice}`);
+    // In a sticky directory others can't rename what isn't theirs.
+    const isSafe = (mode & 0o022) === 0 || ((mode & 0o1000) !== 0 && owner === 0 && fs.lstatSync(path).uid === uid);
+    if (!isSafe) throw new FileRefusal(`others may write the directory ${at}, and so replace ${path}; ${advice}`);
+  }
+}
+
+/** Links followed on the way to one file; the kernel follows 40. */
+const LINKS_MAX = 40;
+
+/** The directories in which a name is looked up on the way to a file, the last one its own, by their real paths. */
+function directoriesTo(path: string): string[] {
+  const found = ['/'];
+  const names = resolve(path).split('/').slice(1, -1);
+  let links = 0;
+  for (let name = names.shift(); name !== undefined; name = names.shift()) {
+    const at = join(found.at(-1) as string, name);
+    if (!fs.lstatSync(at).isSymbolicLink()) {
+      found.push(at);
+      continue;
+    }
+    links += 1;
+    if (links > LINKS_MAX) throw new FileRefusal(`${path}: too many symbolic links`);
+    const target = fs.readlinkSync(at);
+    names.unshift(...target.split('/').filter((it) => it !== '' && it !== '.'));
+    if (target.startsWith('/')) found.push('/');
+  }
+  return found;
 }
 
 /**

@@ -5,7 +5,7 @@ import { BUILT_IN_NAMES, builtInText, loadBuilt } from './built-in.ts';
 import { complaintsOf } from './complaint.ts';
 import { compose, NEUTRAL, type PlacedRule, ROOT, rulesOf } from './compose.ts';
 import { type EffectsOf, type ExampleOutcome, exampleWork, tryExamples } from './examples.ts';
-import { FileRefusal, readBelow, readTrusted } from './file.ts';
+import { assertNotReplaceable, FileRefusal, readBelow, readTrusted } from './file.ts';
 import { compileMatch } from './match.ts';
 import { PolicyError } from './policy-error.ts';
 import { firstOf, type Positioned, readYaml, shown } from './position.ts';
@@ -206,7 +206,11 @@ function tryAll(rules: readonly PlacedRule[], where: Positioned, { limits, effec
 /** The text at `path`, of which the load takes note; refusals begin with `label`. */
 function readFor(path: string, { files, limits }: Loading, label: string): string {
   files.add(path);
-  return refusedAs(label, () => readTrusted(path, limits.policyFileBytesMax));
+  return refusedAs(label, () => {
+    const text = readTrusted(path, limits.policyFileBytesMax);
+    assertNotReplaceable(path);
+    return text;
+  });
 }
 
 /** What can't be read, as a policy that is not taken. */

@@ -45,6 +45,10 @@ export interface Part {
   readonly command: SimpleCommand | undefined;
   /** Whether it is only asked for refusals that know the whole line: `rm` and a path together. */
   readonly ofLine: boolean;
+  /** Whether a command only makes or overwrites it, so that no secret is read. */
+  readonly isDestination?: boolean;
+  /** As of a question. */
+  readonly isOrdinary?: Question['isOrdinary'];
 }
 
 /** A path as the three kinds of pattern see it, by segments; undefined where it lies elsewhere. */
@@ -82,8 +86,12 @@ export function ruleMatches(rule: Rule, question: Question): boolean {
   const { test, ofPaths } = compileMatch(rule.match);
   if (rule.decision === 'allow') return partsOf(question).some((it) => isAllowable(it) && test(it) === YES);
   const parts = ofPaths ? [...partsOf(question), ...mentionsOf(question)] : partsOf(question);
-  return parts.some((it) => test(it) >= LIKELY);
+  return parts.some((it) => isAsked(rule, it) && test(it) >= LIKELY);
 }
+
+/** Whether a rule is asked about a path that a command names: one on secrets is not where nothing is read. */
+export const isAsked = ({ code }: Pick<Rule, 'code'>, { isDestination }: Part): boolean =>
+  !(isDestination && code === 'SENSITIVE_FILE');
 
 /** Whether a rule may allow it at all: never what a parser could not know. */
 export const isAllowable = ({ kind, command }: Part): boolean =>
@@ -103,8 +111,9 @@ export function partsOf(question: Question): Part[] {
 
 /** Paths that a command line names or redirects to, once more: only rules that ask or deny are asked for them. */
 export function mentionsOf(question: Question): Part[] {
-  const { mentions, redirects } = question.command ?? { mentions: [], redirects: [] };
-  const named = mentions.map((it) => toPart(question, 'mention', it));
+  const { mentions = [], destinations = [], redirects = [] } = question.command ?? {};
+  const made = new Set(destinations);
+  const named = mentions.map((it) => ({ ...toPart(question, 'mention', it), isDestination: made.has(it) }));
   const redirected = redirects.map((it) => toPart(question, it.kind, it.target));
   return [...named, ...redirected].map((it) => ({ ...it, ofLine: true }));
 }
@@ -114,7 +123,8 @@ const PATH_KINDS: ReadonlySet<Part['kind']> = new Set(['read', 'write', 'delete'
 /** A part that is no simple command. */
 export function toPart(question: Question, kind: Part['kind'], target: string): Part {
   const places = PATH_KINDS.has(kind) ? toPlaces(target, question) : undefined;
-  return { question, kind, target, places, command: undefined, ofLine: false };
+  const { isOrdinary } = question;
+  return { question, kind, target, places, command: undefined, ofLine: false, ...(isOrdinary && { isOrdinary }) };
 }
 
 function toPlaces(target: string, { home, workspace }: Pick<Question, 'home' | 'workspace'>): Places {
@@ -175,6 +185,7 @@ function toTests(match: MatchSpec): Test[] {
     pathTest(read, ['read', 'mention']),
     pathTest(write, ['write', 'mention']),
     pathTest(match.delete, ['delete', 'mention']),
+    match.holds && holdsTest,
     command && commandTest(command),
     host === undefined ? undefined : hostTest(many(host)),
   ];
@@ -246,6 +257,10 @@ function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly Part['ki
     );
   };
 }
+
+/** After the tests of the path, since it looks at the disk. */
+const holdsTest: Test = ({ kind, target, places, isOrdinary }) =>
+  places ? sure(!isOrdinary?.(target)) : hiddenIn(kind);
 
 /** A command may touch any path and reach any host, whatever can be read from its words. */
 const hiddenIn = (kind: Part['kind']): Level =>

@@ -32,16 +32,18 @@ export function pathRulesOf(policy: Policy, who: Who): readonly Rule[] {
   });
 }
 
-/** The strictest of such rules that holds for a path: relative to the workspace where inside it, else absolute. */
+/** The strictest of such rules that holds for a path: relative to the workspace where inside it, else absolute. `isOrdinary` as of a question. */
 export function pathDecision(
   rules: readonly Rule[],
   kind: 'read' | 'write' | 'delete',
   target: string,
   home: string,
+  isOrdinary?: Question['isOrdinary'],
 ): Facts | undefined {
   if (rules.length === 0) return undefined;
   if (nobody.home !== home) nobody = questionOf({ principal: '', session: '', home });
-  const part = toPart(nobody, kind, target);
+  const plain = toPart(nobody, kind, target);
+  const part = isOrdinary ? { ...plain, isOrdinary } : plain;
   let by: Facts | undefined;
   for (const list of indexOf(rules).candidates(part)) {
     for (const { test, facts } of list) {
@@ -104,7 +106,7 @@ function isOf({ principal, session, when }: MatchSpec, who: Who): boolean {
   return compileMatch({ principal, session, when }).test(toPart(questionOf(who), 'call', '')) === YES;
 }
 
-function pathsFor({ path, read, write, delete: deleted }: MatchSpec, who: Who): MatchSpec {
+function pathsFor({ path, read, write, delete: deleted, holds }: MatchSpec, who: Who): MatchSpec {
   const globs = (value: string | string[] | undefined) =>
     [value ?? []].flat().flatMap((glob) => [glob, ...insideWorkspace(glob, who)]);
   return {
@@ -112,6 +114,7 @@ function pathsFor({ path, read, write, delete: deleted }: MatchSpec, who: Who): 
     ...(read !== undefined && { read: globs(read) }),
     ...(write !== undefined && { write: globs(write) }),
     ...(deleted !== undefined && { delete: globs(deleted) }),
+    ...(holds !== undefined && { holds }),
   };
 }
 

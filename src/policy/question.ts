@@ -1,4 +1,4 @@
-/** What a policy is asked: a call as far as it bears on permission. Plain data. */
+/** What a policy is asked: a call as far as it bears on permission. */
 import type { Effect, Tier } from '../call.ts';
 
 /** One simple command of a command line: `git log > x` has one, `a | b && $(c)` three. */
@@ -25,6 +25,11 @@ export interface ParsedCommand {
   readonly redirects: readonly Effect[];
   /** Paths named in words, which a program may read or write: only asked for rules that refuse. Same form of target. */
   readonly mentions: readonly string[];
+  /**
+   * Of the mentions, those in the workspace that a program only makes or overwrites: the second operand of `cp`. Rules on secrets
+   * are not asked about them: nothing of theirs is read, and the mask stays on one that is there.
+   */
+  readonly destinations?: readonly string[];
   /** Globs among the words that the shell unfolds to paths, relative to the workspace: `.e*`. What they find is not known here. */
   readonly mentionGlobs?: readonly string[];
   /** Reasons why more may happen than is listed; empty when all is known. */
@@ -47,6 +52,8 @@ export interface Question {
   readonly session: string;
   /** Of the person, absolute; what `~/` in a rule stands for. */
   readonly home: string;
+  /** Whether a target is known to hold no credential itself (ordinary.ts); none is where this is absent. The same answer for the same target. */
+  readonly isOrdinary?: (target: string) => boolean;
   /** Absolute; lets patterns that begin with `/` or `~/` hold for paths inside the workspace. */
   readonly workspace?: string;
 }

@@ -3,7 +3,7 @@ import type { Assignment, Command, Redirect, Redirection, Word } from 'unbash';
 import type { Effect } from '../call.ts';
 import { defaultLimits as limits } from '../limits.ts';
 import { changeBy, isBuiltin, isTelling } from './builtins.ts';
-import { withoutMessages } from './mentions.ts';
+import { destinationsOf, withoutMessages } from './mentions.ts';
 import type { SimpleCommand } from './question.ts';
 import { Beyond, inputOf, type Listener, Syntax } from './syntax.ts';
 import { isSystemPath } from './target.ts';
@@ -53,6 +53,8 @@ export class Reading implements Listener {
   readonly commands: Draft[] = [];
   readonly redirects: { kinds: readonly Effect['kind'][]; field: Field }[] = [];
   readonly named: Field[] = [];
+  /** Of what is named, what is made or overwritten only. */
+  readonly destinations = new Set<Field>();
   readonly reasons = new Set<string>();
   readonly functions = new Set<string>();
   /** Where `cd` goes; undefined where only the shell knows. */
@@ -145,6 +147,7 @@ export class Reading implements Listener {
     else this.#resolve(draft, first.text);
     const name = draft.program ?? first.text.slice(first.text.lastIndexOf('/') + 1);
     this.#name(withoutMessages(draft.program ?? '', fields));
+    for (const it of destinationsOf(draft.program ?? '', fields)) this.destinations.add(it);
     if (first.text.includes('/')) this.#name([first]);
     if (builtin) this.#change(draft, fields);
     this.#unwrap(draft, name, simple);

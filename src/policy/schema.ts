@@ -26,6 +26,7 @@ interface MatchInput {
   read?: string | string[] | undefined;
   write?: string | string[] | undefined;
   delete?: string | string[] | undefined;
+  holds?: 'credentials' | undefined;
   command?: (string | string[])[] | undefined;
   host?: string | string[] | undefined;
   principal?: string | string[] | undefined;
@@ -52,6 +53,12 @@ const match: z.ZodType<MatchInput> = z
     read: globs.optional(),
     write: globs.optional().describe('Creates, changes or replaces such a path.'),
     delete: globs.optional(),
+    holds: z
+      .literal('credentials')
+      .optional()
+      .describe(
+        'With a path: not where that is a folder, or an `.npmrc` or `.pypirc` in the workspace without a credential.',
+      ),
     command: z
       .array(token)
       .min(1)
@@ -171,6 +178,10 @@ const network = z
 export const LOCKS = ['none', 'paths', 'workspace'] as const;
 export type Locks = (typeof LOCKS)[number];
 
+/** Unix sockets of commands: their own, or none; the strictest last. */
+export const UNIX_SOCKETS = ['own', 'none'] as const;
+export type UnixSockets = (typeof UNIX_SOCKETS)[number];
+
 /** Commands are the only ones that are held to these. */
 const executeTier = tier.extend({
   network: network.optional(),
@@ -183,6 +194,12 @@ const executeTier = tier.extend({
     .describe('Memory of a command, all its processes together, in MiB.'),
   processes: z.int().min(1).max(65_536).optional().describe('Processes of a command at once.'),
   fileMb: z.int().min(1).max(1_048_576).optional().describe('Largest file that a command may write, in MiB.'),
+  unixSockets: z
+    .enum(UNIX_SOCKETS)
+    .optional()
+    .describe(
+      'Unix sockets of commands: `own` (when absent), which are those that a command makes itself and none of others, or `none`.',
+    ),
   locks: z
     .enum(LOCKS)
     .optional()
@@ -299,6 +316,7 @@ export interface TierRule extends RuleFacts, Partial<Readonly<Record<TierBound, 
   readonly approveDestructive?: RuleFacts;
   /** Of the execute tier. */
   readonly locks?: Locks;
+  readonly unixSockets?: UnixSockets;
 }
 
 export interface RateLimit {
@@ -336,6 +354,10 @@ export interface Policy {
   /** Further policies that must agree: a session's own, a project's. The strictest of all decides. */
   readonly and: readonly Policy[];
 }
+
+/** Unix sockets of commands: none where any layer says so. */
+export const unixSocketsOf = (policy: Policy): UnixSockets =>
+  [policy, ...policy.and].some(({ tiers }) => tiers.execute.unixSockets === 'none') ? 'none' : 'own';
 
 /** What a command locks: the most that any layer says, everything where none does. */
 export function locksOf(policy: Policy): Locks {

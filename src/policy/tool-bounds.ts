@@ -1,5 +1,7 @@
 /** What policies say of how much single tools may take. Pure. */
-import type { PolicyFile, ToolBounds } from './schema.ts';
+import type { Tier } from '../call.ts';
+import { defaultLimits } from '../limits.ts';
+import type { PolicyFile, TierBound, ToolBounds } from './schema.ts';
 
 type AllBounds = Readonly<Record<string, ToolBounds>>;
 
@@ -17,4 +19,17 @@ export function composeToolBounds(parent: AllBounds = {}, said: PolicyFile['tool
     if (Object.keys(bounds).length > 0) all.set(name, bounds);
   }
   return all.size === 0 ? undefined : Object.fromEntries(all);
+}
+
+/** What holds where no policy says anything: to say more would promise what the daemon does not give. */
+export function daemonBound(tier: Tier, key: TierBound): number {
+  const { callTimeoutMs, commandMax, commandOutputBytes, resultBytesMax, threadHeapMb } = defaultLimits;
+  if (key === 'timeoutMs') return callTimeoutMs[tier];
+  if (key === 'outputBytes') return tier === 'execute' ? 2 * commandOutputBytes : resultBytesMax;
+  // A thread can't use more of its clock than passes.
+  if (key === 'cpuMs' && tier !== 'execute') return callTimeoutMs[tier];
+  if (key === 'memoryMb' && tier !== 'execute') return threadHeapMb;
+  // Half of the machine's, which another machine has more of; the daemon's own holds in any case.
+  if (key === 'memoryMb') return Infinity;
+  return key in commandMax ? commandMax[key as keyof typeof commandMax] : Infinity;
 }

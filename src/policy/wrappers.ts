@@ -87,6 +87,9 @@ const WRAPPERS: Record<string, Wrapper> = {
   'xvfb-run': runner(0, 'aefnpsw'),
 };
 
+/** Whether a program runs another one that its arguments name. */
+export const isWrapper = (name: string): boolean => Object.hasOwn(WRAPPERS, name);
+
 /** What they take after `-c` is text for a shell. */
 const TEXT_TAKERS = new Set(['su', 'runuser', 'flock', 'script', 'sg', 'watch', 'parallel']);
 
@@ -99,7 +102,7 @@ export function unwrap(name: string, fields: readonly Field[]): Unwrapped | unde
   if (name === 'eval') return unwrapEval(fields);
   if (name === 'trap') return unwrapTrap(fields);
   if (name === 'find') return unwrapFind(fields);
-  const wrapper = Object.hasOwn(WRAPPERS, name) ? WRAPPERS[name] : undefined;
+  const wrapper = isWrapper(name) ? WRAPPERS[name] : undefined;
   const texts = TEXT_TAKERS.has(name) ? textsAfterC(fields) : [];
   if (wrapper === undefined)
     return TEXT_TAKERS.has(name) ? { inner: texts, why: `${name} runs another program` } : undefined;

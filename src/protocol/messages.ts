@@ -36,6 +36,10 @@ export const params = {
     token: z.string().min(1).max(512).optional(),
     role: z.enum(['agent', 'operator']).default('agent'),
     policy: z.string().min(1).max(128).optional(),
+    sessionName: z
+      .string()
+      .regex(/^[\w.:@-]{1,128}$/)
+      .optional(),
     resumeMs: z.int().min(0).max(86_400_000).default(0),
     resume: z.strictObject({ sessionId: id(), secret: z.string().min(1).max(512) }).optional(),
   }),
@@ -43,10 +47,11 @@ export const params = {
     .strictObject({
       tier: z.enum(['read_only', 'write', 'execute', 'external_api']).optional(),
       category: z.string().max(64).optional(),
-      format: z.enum(['ringfence', 'mcp', 'openai', 'anthropic']).default('ringfence'),
+      format: z.enum(['ringfence', 'mcp', 'openai', 'openai-chat', 'anthropic']).default('ringfence'),
       tools: z.enum(['default', 'all']).default('default'),
     })
     .prefault({}),
+  'tools.stats': nothing(),
   'tools.call': z.strictObject({ tool: z.string().min(1).max(128), input: z.unknown(), options: callOptions }),
   'tools.batch': z.strictObject({
     calls: z
@@ -71,8 +76,12 @@ export const params = {
       })
       .default({}),
   }),
-  'calls.cancel': z.strictObject({ callId: id() }),
-  'calls.undo': z.strictObject({ callId: id(), force: z.boolean().default(false) }),
+  'calls.cancel': z.strictObject({ callId: id(), park: z.boolean().optional(), session: id().optional() }),
+  'calls.find': z.strictObject({ id: id() }),
+  'calls.undo': z.union([
+    z.strictObject({ callId: id(), force: z.boolean().default(false) }),
+    z.strictObject({ last: z.literal(true), force: z.boolean().default(false) }),
+  ]),
   'calls.get': z.strictObject({ callId: id() }),
   'calls.list': z
     .strictObject({
@@ -80,6 +89,7 @@ export const params = {
       tool: z.string().max(128).optional(),
       limit: z.int().min(1).max(1000).default(100),
       cursor: id().optional(),
+      everywhere: z.boolean().optional(),
     })
     .prefault({}),
   'results.read': z.union([
@@ -115,6 +125,8 @@ export const params = {
       session: id().optional(),
       callId: id().optional(),
       kind: z.enum(['session', 'intent', 'outcome', 'refusal', 'approval', 'policy']).optional(),
+      calls: z.boolean().optional(),
+      callIdPart: id().optional(),
       success: z.boolean().optional(),
       since: time().optional(),
       until: time().optional(),
@@ -132,6 +144,8 @@ export const params = {
     provider: z.string().min(1).max(64),
     tools: z.record(z.string().min(1).max(128), z.string().min(1).max(128)),
   }),
+  'tokens.rotate': z.strictObject({ names: z.array(z.string().min(1).max(64)).max(66).default([]) }).prefault({}),
+  'cache.clear': nothing(),
   status: nothing(),
   shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
 } as const;
@@ -142,5 +156,6 @@ export type Params<M extends Method> = z.output<(typeof params)[M]>;
 /** Methods that only an operator may use; an agent is told no more than that. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
   ...['approvals.list', 'approvals.resolve', 'approvals.grants', 'approvals.revoke', 'audit.query', 'audit.verify'],
-  ...['policy.reload', 'providers.accept', 'shutdown'],
+  ...['policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'calls.find'],
+  ...['tools.stats', 'cache.clear'],
 ]);

@@ -9,6 +9,7 @@ import type { Channel } from '../transport/transport.ts';
 import { decode, encode } from './codec.ts';
 import { encodeFrame, FrameReader, toFrame } from './frame.ts';
 import { decodeJson, encodeJson } from './json.ts';
+import { ServingTurns } from './serving-turns.ts';
 
 type Id = string | number;
 type Message = Record<string, unknown>;
@@ -23,6 +24,8 @@ export interface PeerOptions {
   readonly powers: Powers;
   /** Bounded by requestBytesMax; of this peer alone when absent. */
   readonly budget?: RequestBudget;
+  /** Shared by all peers whose requests this process serves; of this peer alone when absent. */
+  readonly turns?: ServingTurns;
   /** Answers a request: with its result, or by throwing RpcError. */
   onRequest?(method: string, params: unknown): unknown;
   onNotification?(method: string, params: unknown): void;
@@ -72,11 +75,12 @@ export class Peer {
   readonly #unanswered = new Map<Id, number>();
   readonly #waiting = new Map<Id, Waiting>();
   readonly #budget: RequestBudget;
+  readonly #turns: ServingTurns;
+  readonly #serve = (): boolean => this.#serveOne();
   #unansweredBytes = 0;
   #nextId = 1;
   /** Requests that were read and wait for their turn. */
   #inbox: Buffer[] = [];
-  #isTurnPlanned = false;
   #paused = false;
   #closed = false;
   #halfFrame: Timer | undefined;
@@ -85,6 +89,7 @@ export class Peer {
     this.#channel = channel;
     this.#options = options;
     this.#budget = options.budget ?? { bytes: 0 };
+    this.#turns = options.turns ?? new ServingTurns(options.limits, options.powers);
     this.#reader = new FrameReader(options.limits.frameBytesMax);
     channel.open({
       data: (bytes) => this.#receive(bytes),
@@ -95,6 +100,11 @@ export class Peer {
 
   get closed(): boolean {
     return this.#closed;
+  }
+
+  /** Whether it has asked something that was not begun yet. */
+  get isUnheard(): boolean {
+    return this.#inbox.length > 0;
   }
 
   /** Whether the other side reads so slowly that nothing more should be made for it. */
@@ -147,7 +157,7 @@ export class Peer {
       if (!(error instanceof RpcError)) throw error;
       this.#fail(error);
     }
-    this.#serveSome();
+    this.#serveSoon();
   }
 
   #hear(payload: Buffer): void {
@@ -155,31 +165,28 @@ export class Peer {
     else this.#take(payload);
   }
 
-  /**
-   * A few requests at a time: others have their turn between them, and the answers to a thousand that came in one piece are
-   * not made before the first is read.
-   */
-  #serveSome(): void {
-    if (this.#isTurnPlanned) return;
+  /** Has what was read be served when it is this peer's turn; nothing more is read before that is done. */
+  #serveSoon(): void {
+    if (this.#closed) this.#inbox = [];
+    // Of a congested one the next turn is when it has read.
+    if (this.#inbox.length > 0 && !this.congested) this.#turns.enter(this.#serve);
+    if (this.#inbox.length > 0) this.#pause();
+    else this.#mayRead();
+  }
+
+  /** Begins one request; gives whether the next one may be begun, too. */
+  #serveOne(): boolean {
+    const payload = this.#closed || this.congested ? undefined : this.#inbox.shift();
     try {
-      for (let count = 0; count < this.#options.limits.peerRequestsPerTurn; count++) {
-        if (this.#closed || this.#inbox.length === 0 || this.congested) break;
-        this.#take(this.#inbox.shift() as Buffer);
-      }
+      if (payload) this.#take(payload);
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
       this.#fail(error);
     }
     if (this.#closed) this.#inbox = [];
-    if (this.#inbox.length === 0) return this.#mayRead();
-    this.#pause();
-    // Of a congested one the next turn is when it has read.
-    if (this.congested) return;
-    this.#isTurnPlanned = true;
-    setImmediate(() => {
-      this.#isTurnPlanned = false;
-      this.#serveSome();
-    });
+    if (this.#inbox.length > 0) return !this.congested;
+    this.#mayRead();
+    return false;
   }
 
   #pause(): void {
@@ -225,10 +232,13 @@ export class Peer {
     }
     if (id === undefined) return this.#options.onNotification?.(method, params);
     if (!isId) return this.#answerError(null, new RpcError('INVALID_REQUEST', 'id is a string or an integer'));
-    void this.#serve(id as Id, { method, params, bytes: payload.length });
+    void this.#answerTo(id as Id, { method, params, bytes: payload.length });
   }
 
-  async #serve(id: Id, { method, params, bytes }: { method: string; params: unknown; bytes: number }): Promise<void> {
+  async #answerTo(
+    id: Id,
+    { method, params, bytes }: { method: string; params: unknown; bytes: number },
+  ): Promise<void> {
     const refusal = this.#refusal(id, bytes);
     if (refusal) return this.#answerError(id, refusal);
     this.#unanswered.set(id, bytes);
@@ -291,7 +301,7 @@ export class Peer {
   #drained(): void {
     if (!this.#paused) return;
     this.#options.onDrain?.();
-    this.#serveSome();
+    this.#serveSoon();
   }
 
   #mayRead(): void {

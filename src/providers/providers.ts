@@ -1,7 +1,8 @@
 /** All external providers: whose tools callers are offered, and which definitions of them a person has accepted. */
 import { RpcError, ToolError } from '../errors.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
-import type { HostStatus, PathView, Ran, RunOptions } from '../hosts/hosts.ts';
+import type { HostStatus, PathView } from '../hosts/hosts.ts';
+import type { Ran, RunOptions } from '../hosts/runs.ts';
 import { subjectHash } from '../pipeline/binding.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import type { UpstreamCaller, Upstreams } from '../pipeline/upstream.ts';

@@ -4,9 +4,13 @@ import { TIERS, type Tier } from '../call.ts';
 import { parseNetworkEntry } from '../policy/network.ts';
 
 const word = (max: number) => z.string().min(1).max(max);
-/** A value, or where a secret one is found: a file, or a variable of the daemon's own environment. */
+/**
+ * A secret, or where one is found: a file, or a variable of the daemon's own environment. A text that is written out counts as a
+ * secret too, since most of those in `env` and `headers` are; `{ value }` is for the others, which results may show.
+ */
 const value = z.union([
   z.string().max(4096),
+  z.strictObject({ value: z.string().max(4096).describe('A text that is no secret.') }),
   z.strictObject({
     file: word(4096).optional(),
     env: word(256).optional(),
@@ -179,7 +183,8 @@ function toSource(
   given: z.output<typeof value>,
   { env, toPath }: Pick<SettingsPlaces, 'env' | 'toPath'>,
 ): SecretSource {
-  if (typeof given === 'string') return { text: given };
+  if (typeof given === 'string') return { text: given, secret: given };
+  if ('value' in given) return { text: given.value };
   const { file, env: variable, prefix } = given;
   if ((file === undefined) === (variable === undefined)) throw new Error('a value is found in a `file`, or in `env`');
   if (file !== undefined) return { file: toPath(file), prefix };

@@ -3,20 +3,12 @@
  * Its host does so where it parses, and the gateway again what is shown of tools: a server may take its host over.
  */
 import type { Limits } from '../limits.ts';
+import { withoutUnseen } from '../shown-text.ts';
 import type { Definition } from './messages.ts';
 
-/**
- * What a terminal or a model takes for something else than it shows: control characters and escape sequences, marks that
- * reorder or hide text, and the tag characters in which whole sentences are written that nobody sees.
- */
-const UNSEEN = /(?![\t\n])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|[\u{e0100}-\u{e01ef}]/gu;
-
-/** One text without such characters, cut to `chars`. */
+/** One text without characters that nobody sees, cut to `chars`. */
 export function toPlainText(text: string, chars: number): string {
-  const plain = text
-    .slice(0, chars + 1)
-    .replaceAll(UNSEEN, '')
-    .toWellFormed();
+  const plain = withoutUnseen(text.slice(0, chars + 1));
   return text.length > chars ? `${plain.slice(0, chars)}…` : plain;
 }
 
@@ -25,10 +17,14 @@ export function without(secrets: readonly string[], text: string): string {
   return secrets.reduce((shown, secret) => shown.replaceAll(secret, '[secret]'), text);
 }
 
-/** The same for all texts of a value, the names of its members included. */
-export function allWithout(secrets: readonly string[], value: unknown): unknown {
-  if (secrets.length === 0) return value;
-  return mapTexts(value, (text) => without(secrets, text));
+/**
+ * An answer of a server as callers get it: neither unseen characters nor secrets in any text, the names of members included.
+ * The characters go first, or one of them inside a secret would keep it from being found. They go from the secrets, too: a key
+ * whose lines end with CRLF still is one.
+ */
+export function toHarmless(secrets: readonly string[], value: unknown): unknown {
+  const plain = secrets.map(withoutUnseen).filter((it) => it !== '');
+  return mapTexts(value, (text) => without(plain, withoutUnseen(text)));
 }
 
 /** Throws an Error that says why a tool can't be offered. */
@@ -41,7 +37,7 @@ export function toDefinition(tool: Readonly<Record<string, unknown>>, limits: Li
     name,
     ...(typeof title === 'string' && title !== '' && { title: toPlainText(title, TITLE_CHARS) }),
     description: toPlainText(String(description), chars),
-    inputSchema: toSchema(inputSchema ?? { type: 'object' }, limits),
+    inputSchema: toInputSchema(inputSchema, limits),
     ...(isObject(outputSchema) && { outputSchema: toSchema(outputSchema, limits) }),
     ...(isObject(annotations) && { annotations: toSchema(annotations, limits) }),
   };
@@ -51,6 +47,12 @@ const TITLE_CHARS = 200;
 
 const isObject = (it: unknown): it is Record<string, unknown> =>
   typeof it === 'object' && it !== null && !Array.isArray(it);
+
+function toInputSchema(given: unknown = { type: 'object' }, limits: Limits): Record<string, unknown> {
+  const schema = toSchema(given, limits);
+  if (schema.type !== undefined && schema.type !== 'object') throw new Error('its input is no object');
+  return schema;
+}
 
 function toSchema(schema: unknown, { providerSchemaBytes, providerSchemaDepth }: Limits): Record<string, unknown> {
   if (!isObject(schema)) throw new Error('its schema is no object');

@@ -30,6 +30,7 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
   const input = inputOf(inputSchema, { limits, targets: Object.values(named).flat() });
   const tool = defineTool({
     ...{ name, title: title ?? definition.name, version: digest, category: 'service', tier },
+    capabilities: [{ action: definition.name, description: `Calls a tool of the external provider ${settings.name}.` }],
     // Else a server's words would stand among ours as if they were ours.
     summary: `(From the external provider \`${settings.name}\`, in its own words.) ${description}`,
     effects: (given) => boundedEffects([...hostsOf(settings), ...effectsOf(given, named)], limits),

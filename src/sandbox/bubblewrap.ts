@@ -8,13 +8,30 @@ import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 
 export type Mount =
   | { readonly kind: 'ro' | 'rw'; readonly path: string }
-  | { readonly kind: 'ro-at'; readonly path: string; readonly at: string }
+  | { readonly kind: 'ro-at' | 'rw-at'; readonly path: string; readonly at: string }
   /** Left out where there is no such path. */
   | { readonly kind: 'ro-try' | 'rw-try'; readonly path: string }
   /** Covers a path that exists: neither opened, changed, removed nor moved by anybody inside, its owner included. */
-  | { readonly kind: 'hidden'; readonly type: 'file' | 'directory'; readonly path: string }
+  | {
+      readonly kind: 'hidden';
+      readonly type: 'file' | 'directory';
+      readonly path: string;
+      /** The path itself where it is not UTF-8: no argument can hold it, see `toArgBytes`. */
+      readonly bytes?: Uint8Array;
+    }
+  /** Another file in the place of one that exists, read-only. */
+  | { readonly kind: 'replaced'; readonly path: string; readonly by: string }
+  /** An empty directory in the place of one that exists, with these of its entries in it and no others; nothing can be made or removed in it. */
+  | {
+      readonly kind: 'listed';
+      readonly path: string;
+      readonly entries: readonly string[];
+      readonly isWritable: boolean;
+    }
   | { readonly kind: 'tmpfs'; readonly at: string; readonly bytes: number }
-  | { readonly kind: 'symlink'; readonly to: string; readonly at: string };
+  | { readonly kind: 'symlink'; readonly to: string; readonly at: string }
+  /** An empty directory, for a later mount. */
+  | { readonly kind: 'folder'; readonly at: string };
 
 /** One that lies over something that has a path already. */
 export type Cover = Extract<Mount, { readonly path: string }>;
@@ -31,6 +48,10 @@ export interface Profile {
   /** `bound`: the caller has mounted a fresh /proc of its own pid namespace, which bubblewrap can't without covering parts of it. */
   readonly proc: 'own' | 'bound';
   readonly network: 'none' | 'host';
+  /** Folder with the `hosts` and `nsswitch.conf` of its /etc; the machine's nsswitch.conf, and no hosts file, when absent. */
+  readonly names?: string;
+  /** Size of its /dev/shm, which is memory; 32 MiB when absent. */
+  readonly shmBytes?: number;
   /** Whether the program is the namespace's init: one process less, for programs that have no orphans. */
   readonly asInit: boolean;
   /** Number of the inherited descriptor that holds the seccomp program; absent only in tests that show what it held. */
@@ -58,7 +79,7 @@ export function toBwrapArgs(profile: Profile): string[] {
     ...(profile.proc === 'own' ? ['--proc', '/proc'] : ['--bind', '/proc', '/proc']),
     ...(profile.nests ? [] : readOnlyProc(shownId)),
     ...['--dev', '/dev'],
-    ...toArgs({ kind: 'tmpfs', at: '/dev/shm', bytes: SHM_BYTES }),
+    ...toArgs({ kind: 'tmpfs', at: '/dev/shm', bytes: profile.shmBytes ?? SHM_BYTES }),
     ...systemMounts(profile).flatMap(toArgs),
     ...profile.mounts.flatMap(toArgs),
     // Both are writable tmpfs of half the memory unless remounted.
@@ -89,6 +110,8 @@ export function toArgs(mount: Mount): string[] {
       return ['--bind', mount.path, mount.path];
     case 'ro-at':
       return ['--ro-bind', mount.path, mount.at];
+    case 'rw-at':
+      return ['--bind', mount.path, mount.at];
     case 'ro-try':
       return ['--ro-bind-try', mount.path, mount.path];
     case 'rw-try':
@@ -97,14 +120,36 @@ export function toArgs(mount: Mount): string[] {
       // A device on a mount without devices can't be opened by anybody, and it needs no file of ours that every uid could reach.
       if (mount.type === 'file') return ['--ro-bind', '/dev/null', mount.path];
       return ['--perms', '0000', '--tmpfs', mount.path, '--remount-ro', mount.path];
+    case 'replaced':
+      return ['--ro-bind', mount.by, mount.path];
+    case 'listed': {
+      const bind = mount.isWritable ? '--bind-try' : '--ro-bind-try';
+      const entries = mount.entries.flatMap((it) => [bind, it, it]);
+      return ['--perms', '0755', '--tmpfs', mount.path, ...entries, '--remount-ro', mount.path];
+    }
     case 'tmpfs':
       return ['--size', `${mount.bytes}`, '--tmpfs', mount.at];
     case 'symlink':
       return ['--symlink', mount.to, mount.at];
+    case 'folder':
+      return ['--dir', mount.at];
     default:
       return mount satisfies never;
   }
 }
+
+/** The mounts over paths that are not UTF-8, as bubblewrap reads arguments from a descriptor (`--args`): Node's are text. */
+export function toArgBytes(mounts: readonly Cover[]): Buffer {
+  const words = mounts.flatMap((mount) => {
+    if (!isNameless(mount)) return [];
+    return toArgs(mount).map((word) => (word === mount.path ? Buffer.from(mount.bytes) : Buffer.from(word)));
+  });
+  return Buffer.concat(words.flatMap((word) => [word, Buffer.from([0])]));
+}
+
+/** Whether no argument can name where it lies. */
+export const isNameless = (mount: Cover): mount is Cover & { readonly kind: 'hidden'; readonly bytes: Uint8Array } =>
+  mount.kind === 'hidden' && mount.bytes !== undefined;
 
 /** Of /etc, what programs need to start, and nothing that says much of the machine. */
 const ETC = [
@@ -115,8 +160,14 @@ const ETC = [
 /** What an execute host calls its /etc, beside that. No machine does: a command's profile that is used elsewhere shows nothing more, and fails. */
 const HOST_ETC = '/run/ringfence/etc';
 
+/**
+ * What an execute host calls the folder of its commands' homes. Its real path, which lies in the state directory, would be among
+ * the arguments of bubblewrap, which each command can read in /proc.
+ */
+export const HOST_HOMES = '/run/ringfence/homes';
+
 /** The read-only system: /usr, the top-level folders that are links into it or stand beside it, a few files of /etc. */
-function systemMounts(profile: Pick<Profile, 'nests' | 'isNested'>): Mount[] {
+function systemMounts(profile: Pick<Profile, 'nests' | 'isNested' | 'names'>): Mount[] {
   const top = ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'].flatMap((path): Mount[] => {
     const stat = lstatSync(path, { throwIfNoEntry: false });
     if (!stat) return [];
@@ -126,15 +177,36 @@ function systemMounts(profile: Pick<Profile, 'nests' | 'isNested'>): Mount[] {
 }
 
 /** bubblewrap reads the table of mounts for each: what an execute host has put together is one mount for its commands. */
-function etcMounts({ nests, isNested = false }: Pick<Profile, 'nests' | 'isNested'>): Mount[] {
+function etcMounts({ nests, isNested = false, names }: Pick<Profile, 'nests' | 'isNested' | 'names'>): Mount[] {
   if (isNested) return [{ kind: 'ro-at', path: HOST_ETC, at: '/etc' }];
-  const etc = ETC.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
+  const own = names === undefined ? [] : OWN_NAMES.map((it) => ({ path: `${names}/${it}`, at: `/etc/${it}` }));
+  const machine = ETC.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
+  const shown = machine.filter((path) => !own.some(({ at }) => at === path));
   const link: Mount[] = nests ? [{ kind: 'symlink', to: '../../etc', at: HOST_ETC }] : [];
-  return [...etc.map((path): Mount => ({ kind: 'ro', path })), ...link];
+  return [
+    ...shown.map((path): Mount => ({ kind: 'ro', path })),
+    ...own.map((it): Mount => ({ kind: 'ro-at', ...it })),
+    ...link,
+  ];
 }
+
+/** Names are looked up by these; the machine's may need a resolver that no sandbox has, and name hosts of its networks. */
+const OWN_NAMES = ['hosts', 'nsswitch.conf'];
+
+/** Path of a command's home in its sandbox; no workspace or toolchain lies there. */
+export const HOME = '/run/home';
+
+/** Path of git's system config in a command's sandbox; the file is empty when the person's name is unknown. */
+export const GIT_SYSTEM = '/run/git';
+
+/** A home that is kept on disk, or, without one, as much memory. */
+export const homeMount = (kept: string | undefined, bytes: number): string[] =>
+  kept === undefined ? toArgs({ kind: 'tmpfs', at: HOME, bytes }) : ['--bind', kept, HOME];
 
 /** Where our own code lies; absolute paths of files and folders. */
 export interface Runtime {
+  /** Folder with the `hosts` and `nsswitch.conf` of commands. */
+  readonly etc: string;
   /** What hosts run from: code, packages, Node. */
   readonly needed: readonly string[];
   /** What this or the next daemon runs: read-only where a workspace holds it, or an agent would write its own guard. */
@@ -150,6 +222,8 @@ export interface ProfileRequest {
   readonly toolchains?: readonly string[];
   /** Where a write host keeps what is needed to undo its calls; absolute, the workspace's own. */
   readonly spool?: string;
+  /** Folder that holds the homes of the workspace's commands, for execute hosts; absolute. */
+  readonly homes?: string;
   /** What a policy keeps from this host; nothing when absent. */
   readonly masks?: Masks;
 }
@@ -214,8 +288,16 @@ export function executeHostProfile(
   const groups = (request.groups ?? []).map((path): Mount => ({ kind: 'rw', path }));
   const base = { ...host, mounts: [...host.mounts, ...groups] };
   // A covered /proc forbids fresh ones below it, and bubblewrap run by root covers parts of the one it mounts.
-  const mounts = [...base.mounts, ...toolchainMounts(request)];
-  return { ...base, mounts, nests: true, asInit: false, proc: request.shownId === undefined ? 'own' : 'bound' };
+  const homes: Mount[] = request.homes === undefined ? [] : [{ kind: 'rw-at', path: request.homes, at: HOST_HOMES }];
+  const mounts = [...base.mounts, ...homes, ...toolchainMounts(request)];
+  return {
+    ...base,
+    mounts,
+    names: request.runtime.etc,
+    nests: true,
+    asInit: false,
+    proc: request.shownId === undefined ? 'own' : 'bound',
+  };
 }
 
 /**
@@ -226,7 +308,14 @@ export function commandProfile(request: ProfileRequest & { workspace: string; is
   const { workspace, shownId, tmpBytes, isNested = false } = request;
   return {
     // First, so that nothing in the workspace is covered.
-    mounts: [tmp(tmpBytes), ...toolchainMounts(request), { kind: 'rw', path: workspace }],
+    mounts: [
+      tmp(tmpBytes),
+      { kind: 'folder', at: HOME },
+      { kind: 'folder', at: GIT_SYSTEM },
+      ...toolchainMounts(request),
+      { kind: 'rw', path: workspace },
+    ],
+    names: request.runtime.etc,
     ...(shownId !== undefined && { shownId }),
     nests: false,
     isNested,
@@ -262,6 +351,7 @@ export function providerProfile(
       ...runtime.needed.map(readOnly),
     ],
     ...(shownId !== undefined && { shownId }),
+    names: runtime.etc,
     nests: false,
     proc: 'own',
     network: 'none',

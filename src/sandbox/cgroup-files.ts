@@ -108,6 +108,16 @@ export function useOf({ version, memory, pids, cpu }: Group, { memoryBytes, task
   };
 }
 
+/** Memory of a group that the kernel can't take back, and how often it has read pages of files again that it had taken back; since it was made. */
+export function heldIn({ version, memory }: Group): { readonly bytes: number; readonly refaults: number } {
+  const file = join(memory, 'memory.stat');
+  const rows =
+    version === 'v1' ? ['rss', 'shmem'] : ['anon', 'shmem', 'kernel_stack', 'pagetables', 'slab_unreclaimable'];
+  const all = rowsOf(file);
+  const bytes = rows.reduce((sum, row) => sum + (all.get(row) ?? 0), 0);
+  return { bytes, refaults: all.get('workingset_refault_file') ?? 0 };
+}
+
 /** Pids of the processes in it, not in groups within, as our namespace numbers them. */
 export const processesOf = ({ pids }: Group): number[] => pidsIn(pids);
 
@@ -175,6 +185,11 @@ function writeIfThere(file: string, text: string): boolean {
 function numberOf(file: string): number | undefined {
   const number = Number.parseInt(textOf(file) ?? '', 10);
   return Number.isNaN(number) ? undefined : number;
+}
+
+function rowsOf(file: string): ReadonlyMap<string, number> {
+  const lines = (textOf(file) ?? '').split('\n').map((line) => line.split(' '));
+  return new Map(lines.map(([name = '', number]): [string, number] => [name, Number(number)]));
 }
 
 /** Of a file whose lines are names and numbers. */

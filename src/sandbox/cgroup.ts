@@ -195,7 +195,7 @@ export class Cgroups implements AsyncDisposable {
 
   /** A group for a host that is about to start. */
   open({ runsCommands, bounds, uid, gid }: HostGroupRequest): HostGroup {
-    const { hostMemoryMb, hostCommandsMax, commandMax, commandThreadsMax } = this.#limits;
+    const { hostMemoryMb, hostCommandsMax, hostCommandsMemoryMb, commandMax, commandThreadsMax } = this.#limits;
     const memoryBytes = (bounds?.memoryMb ?? hostMemoryMb) * MiB;
     for (const it of foldersOf(this.#root)) mkdirSync(it, { recursive: true });
     const whole = groupBelow(this.#root, `host-${this.#nextHost++}`);
@@ -210,7 +210,7 @@ export class Cgroups implements AsyncDisposable {
     if (runsCommands) {
       // A host that was taken over could lift the limits of its commands, but not this.
       limitGroup(whole, {
-        memoryBytes: memoryBytes + hostCommandsMax * commandMax.memoryMb * MiB,
+        memoryBytes: memoryBytes + Math.min(hostCommandsMax * commandMax.memoryMb, hostCommandsMemoryMb) * MiB,
         tasks: TASKS_OF_HOST + hostCommandsMax * (commandMax.processes * commandThreadsMax + TASKS_OF_SANDBOX),
       });
       const group = groupBelow(whole, 'commands');

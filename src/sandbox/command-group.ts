@@ -17,6 +17,7 @@ import {
   type GroupLimits,
   type GroupUse,
   groupBelow,
+  heldIn,
   joinFilesOf,
   limitGroup,
   makeGroup,
@@ -57,6 +58,7 @@ export class CommandGroups {
     const limits = this.#limitsOf(bounds);
     return new CommandGroup({
       ...{ group: this.#make(limits), limits, home: this.#home, bounds, enforcedBy: this.enforcedBy },
+      looksMax: this.#limits.commandStarvedMs / this.#limits.watchdogMs,
       onWatch: (it) => {
         this.#watched.add(it);
         this.#lookLater();
@@ -115,10 +117,17 @@ interface Options {
   /** Descriptors of the files by which a thread that entered a group is back. */
   readonly home: readonly number[];
   readonly bounds: CommandBounds;
+  /** Looks in a row that find it starved of memory before it is ended. */
+  readonly looksMax: number;
   readonly enforcedBy: `cgroup ${CgroupVersion}`;
   readonly onWatch: (it: CommandGroup) => void;
   readonly onClose: (it: CommandGroup, group: Group) => void;
 }
+
+/** Share of its memory from which a command is told that it was near its end. */
+export const NEAR = 0.9;
+/** Pages read again from one look to the next that are no accident: 20 MiB/s. */
+const REFAULTS_PER_LOOK = 256;
 
 /** This thread. Throws SANDBOX_UNAVAILABLE. */
 function enter(group: Group): void {
@@ -138,6 +147,9 @@ export class CommandGroup implements Watch {
   readonly #sandboxTasks: number;
   #onExceeded: (() => void) | undefined;
   #exceeded: Exceeded | undefined;
+  #heldBytes: number | undefined;
+  #refaults = 0;
+  #starvedLooks = 0;
 
   constructor(options: Options) {
     this.#options = options;
@@ -197,7 +209,10 @@ export class CommandGroup implements Watch {
 
   /** All that was used until now. */
   get seen(): Seen {
-    const { cpuMs, peakBytes, tasks } = this.#judge(false);
+    const { cpuMs, peakBytes: most, tasks } = this.#judge(false);
+    const isOver = this.#exceeded?.kind === 'memory';
+    // Pages of files that were read are no need of the command.
+    const peakBytes = isOver || !this.#isMuch(most) ? most : (this.#heldBytes ?? most);
     const processes = tasks - this.#sandboxTasks;
     return {
       cpuMs,
@@ -211,11 +226,31 @@ export class CommandGroup implements Watch {
     this.#options.onClose(this, this.#options.group);
   }
 
+  #isMuch(bytes: number | undefined): boolean {
+    return bytes !== undefined && bytes > this.#options.limits.memoryBytes / 2;
+  }
+
+  /**
+   * A command whose own data leave nearly no room for the files that it reads, its programs among them, reads them again and again: it has
+   * not run out of memory, and does not come to an end.
+   */
+  #judgeHeld(): void {
+    const { group, limits, looksMax } = this.#options;
+    const { memoryBytes } = limits;
+    const { bytes, refaults } = heldIn(group);
+    this.#heldBytes = Math.max(this.#heldBytes ?? 0, bytes);
+    const isStarved = bytes > NEAR * memoryBytes && refaults - this.#refaults > REFAULTS_PER_LOOK;
+    this.#refaults = refaults;
+    this.#starvedLooks = isStarved ? this.#starvedLooks + 1 : 0;
+    if (this.#starvedLooks > looksMax) this.#exceed('memory', memoryBytes, bytes, 'watchdog');
+  }
+
   #judge(whileItRuns: boolean): GroupUse {
     const { group, bounds, limits, enforcedBy } = this.#options;
     const use = useOf(group, limits);
     if (this.#exceeded) return use;
     const { memoryBytes } = limits;
+    if (whileItRuns && this.#isMuch(use.peakBytes)) this.#judgeHeld();
     if (use.outOfMemory) this.#exceed('memory', memoryBytes, Math.max(memoryBytes, use.peakBytes ?? 0), enforcedBy);
     // The kernel counts threads as well, of which there may be more.
     const many = use.tasks - this.#sandboxTasks > bounds.processes;

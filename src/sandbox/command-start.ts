@@ -9,20 +9,31 @@ import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds } from '../limits.ts';
 import type { Powers, StartOptions } from '../powers.ts';
-import { asOwner, COMMAND_STATUS_FD, type Cover, toArgs } from './bubblewrap.ts';
+import { areInPlace, boundPaths } from './binds-in-place.ts';
+import {
+  asOwner,
+  COMMAND_STATUS_FD,
+  type Cover,
+  GIT_SYSTEM,
+  homeMount,
+  isNameless,
+  toArgBytes,
+  toArgs,
+} from './bubblewrap.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
 import { Status } from './command-status.ts';
 import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
-import { guard, maskMounts, onDisk } from './masks.ts';
+import { guard, type Masks, maskMounts, onDisk, socketMounts } from './masks.ts';
 import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
-import type { PathRun } from './path-evidence.ts';
-import type { Walls } from './path-walls.ts';
-import { mountPointsOf } from './proc.ts';
-import { COMPUTED, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
+import { mountsOf } from './proc.ts';
+import { COMPUTED, type Gate, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
 
 /** Of a request, what its sandbox is built of. */
-export type Parts = Pick<CommandRequest, 'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds'>;
+export type Parts = Pick<
+  CommandRequest,
+  'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets'
+>;
 
 /** What a sandbox is built of, as far as commands differ in it. */
 export interface Shape {
@@ -31,34 +42,38 @@ export interface Shape {
   /** Which directory that is: whatever becomes of its name, a process that is in it stays in it. */
   readonly cwdIs: string;
   readonly asOwner: boolean;
+  /** File of its seccomp program. */
+  readonly filterFile: string;
+  /** bubblewrap's arguments for its home. */
+  readonly home: readonly string[];
   /** Over the workspace, in order. */
   readonly masks: readonly Cover[];
-  /** What its calls on paths may meet; absent where nobody hears of those. */
-  readonly walls?: Walls;
+  /** What those masks keep from it. */
+  readonly withheld: Masks;
+  /** Files that git tracks, of those that are hidden. */
+  readonly tracked: number;
 }
 
 /** The masks hold what is there now; the gateway's word on it may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
-export function shapeOf(
-  request: Parts,
-  { guarded, args, paths }: Pick<CommandSetup, 'guarded' | 'args' | 'paths'>,
-): Shape {
-  const { workspace, readOnly = false, asOwner = false, bounds, cwd } = request;
+export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | 'groups' | 'waiting'>): Shape {
+  const { guarded, homes, limits, git } = setup;
+  const { workspace, readOnly = false, asOwner = false, bounds, cwd, sockets } = request;
   const found = onDisk(guard(request.masks, workspace, guarded), workspace);
-  const mounts = maskMounts(found, workspace, !readOnly);
-  const isHeard = paths?.isOn === true && !readOnly;
+  const { covers, tracked } = git?.coversOf(found) ?? { covers: new Map<string, Cover>(), tracked: 0 };
+  const masks = maskMounts(found, workspace, !readOnly).map((it) => covers.get(it.path) ?? it);
+  const ofGit = [...covers.values()].filter((it) => !masks.includes(it));
+  const mounts = [...masks, ...ofGit, ...socketMounts(sockets ?? [], workspace, found)];
+  const kept = request.home === undefined ? undefined : homes?.pathOf(request.home);
   return {
     ...{ bounds, cwd, cwdIs: identityOf(cwd), asOwner },
+    filterFile: sockets ? setup.ownSocketsFilterFile : setup.filterFile,
+    // One that may change nothing has none: an empty folder on a read-only root.
+    home: readOnly ? [] : homeMount(kept, limits.commandTmpBytes),
     // Over the writable one: a remount would leave mounts below it as they are.
     masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts],
-    ...(isHeard && { walls: { workspace, masks: found, system: systemOf(args) } }),
+    ...{ withheld: found, tracked },
   };
 }
-
-const SHOWS = new Set(['--ro-bind', '--ro-bind-try', '--symlink']);
-
-/** What bubblewrap's arguments show of the machine, read-only. */
-const systemOf = (args: readonly string[]): string[] =>
-  args.flatMap((it, i) => (SHOWS.has(it) ? [args[i + 2] as string] : []));
 
 /** Empty for what can't be looked at: bubblewrap says so of a command that is to run there. */
 function identityOf(folder: string): string {
@@ -86,8 +101,6 @@ export interface Begun extends Disposable {
   readonly child: ChildProcess;
   readonly status: Status;
   readonly group: CommandGroup | undefined;
-  /** Who hears what it meets; absent where nobody does. */
-  readonly heard: PathRun | undefined;
   /** Settles when its init is in its group. Rejects with SANDBOX_UNAVAILABLE; never, where it was not built. */
   readonly admitted: Promise<void>;
   readonly stdout: OutputPipe;
@@ -134,29 +147,68 @@ export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers):
 }
 
 /**
- * Whether each mask of one that is built is where it was put: the kernel takes a mount away when its place is removed or replaced in
- * another namespace, and moves it along when that is renamed.
+ * Whether each mask of one that is built is where it was put, and shows what it was to show: the kernel takes a mount away when its
+ * place is removed or replaced in another namespace, and moves it along when that is renamed.
  */
-export function isMasked({ status, shape }: Begun): boolean {
+export function isMasked({ status, shape }: Pick<Begun, 'status' | 'shape'>): boolean {
   if (shape.masks.length === 0) return true;
-  const points = status.init === undefined ? undefined : mountPointsOf(status.init);
-  return points !== undefined && shape.masks.every(({ path }) => points.has(path));
+  const mounts = status.init === undefined ? undefined : mountsOf(status.init);
+  if (!mounts) return false;
+  const points = new Set(mounts.map((it) => it.point));
+  return (
+    shape.masks.every((it) => isNameless(it) || points.has(it.path)) && areInPlace(boundPaths(shape.masks), mounts)
+  );
 }
+
+/** Whether bash has to wait until `isMasked` is known: only what is bound by a name can be swapped for something else. */
+export const needsGate = ({ masks }: Shape): boolean => boundPaths(masks).length > 0;
+
+/** Lets a bash at its gate go on. Rejects with SANDBOX_UNAVAILABLE where it must not; never settles where it doesn't come so far. */
+export function letThrough(child: ChildProcess, { status, shape }: Pick<Begun, 'status' | 'shape'>, gate: Gate) {
+  const stdio = child.stdio as readonly unknown[];
+  const [line, said] = [stdio[gate.fd] as Writable, stdio[gate.builtFd] as Readable];
+  // EPIPE, ECONNRESET: it has ended, and says why.
+  for (const it of [line, said]) it.on('error', () => {});
+  return new Promise<void>((resolve, reject) => {
+    said.once('data', () =>
+      status.onInit(() => {
+        if (!isMasked({ status, shape })) return reject(swapped());
+        line.end('\n');
+        resolve();
+      }),
+    );
+  });
+}
+
+const swapped = (): ToolError =>
+  new ToolError('SANDBOX_UNAVAILABLE', 'folders of the workspace were moved or replaced while the sandbox was built', {
+    suggestion: 'Try again; where it happens again, end the command or terminal that keeps replacing them.',
+  });
 
 /**
  * Whether it is never built ahead: what it hides and somebody removes meanwhile would be there again, empty, since bubblewrap makes what
  * it is to mount on. At a command's start that is as old as masks are; right after an answer is when people remove things.
  */
-export const hides = ({ masks }: Shape): boolean => masks.some(({ kind }) => kind === 'hidden');
+export const hides = ({ masks }: Shape): boolean =>
+  masks.some(({ kind }) => kind === 'hidden' || kind === 'replaced' || kind === 'listed');
 
 /** Builds one for a command, which begins at once. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
 export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
   const egress = egressOf(request.egressToken);
-  const bash = toBashArgs({ ...request, rlimits: setup.rlimits });
+  const first = LINE_FD + egress.stdio.length;
+  const gate = needsGate(shape) ? { fd: first, builtFd: first + 1 } : undefined;
+  const bash = toBashArgs({ ...request, rlimits: setup.rlimits, ...(gate && { gate }) });
   const feeds = request.stdin !== undefined;
-  const begun = start({ shape, bash, env: request.env, egress, feeds, stdio: egress.stdio }, setup, powers);
+  const stdio = [...egress.stdio, ...(gate ? (['pipe', 'pipe'] as const) : [])];
+  const writes = gate && { writtenFd: gate.builtFd };
+  const begun = start({ shape, bash, env: request.env, egress, feeds, stdio, ...writes }, setup, powers);
   egress.give(begun.child);
-  return begun;
+  if (!gate || begun.child.pid === undefined) return begun;
+  const through = letThrough(begun.child, begun, gate);
+  const admitted = Promise.all([begun.admitted, through]).then(() => {});
+  // Whoever has it then is told.
+  admitted.catch(() => {});
+  return { ...begun, admitted };
 }
 
 interface Own {
@@ -178,21 +230,21 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   using parts = new DisposableStack();
   const group = parts.use(setup.groups?.open(shape.bounds));
   const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
-  const heard = shape.walls && parts.use(setup.paths?.open(shape.walls));
-  const heardBy = LINE_FD + stdio.length;
-  const heardFds = heard ? (setup.paths?.descriptorsAt(heardBy) ?? []) : [];
+  const nameless = toArgBytes(shape.masks);
+  const masksFd = LINE_FD + stdio.length;
+  const told = nameless.length > 0 ? (['pipe'] as const) : [];
   const around = {
     ...(egress && { egress }),
-    ...(heard && { hearing: { greeting: heard.greeting, first: [`/proc/self/fd/${heardBy + 1}`] } }),
-    hold: group?.holdArgs(heardBy + heardFds.length) ?? [],
+    ...(nameless.length > 0 && { masksFd }),
+    hold: group?.holdArgs(masksFd + told.length) ?? [],
   };
   const args = withoutNul(toSandboxArgs({ shape, env, bash }, setup, around));
-  const filter = openSync(setup.filterFile, 'r');
+  const filter = openSync(shape.filterFile, 'r');
   let child: ChildProcess;
   try {
     const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
     const options: StartOptions = {
-      stdio: [...before, ...stdio, ...heardFds, ...(group?.holds ? (['pipe'] as const) : [])],
+      stdio: [...before, ...stdio, ...told, ...(group?.holds ? (['pipe'] as const) : [])],
       env: setup.environment,
       cwd: '/',
       heldFd: COMMAND_STATUS_FD,
@@ -203,7 +255,8 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   } finally {
     closeSync(filter);
   }
-  heard?.begin();
+  // EPIPE: it has ended, and says why.
+  if (nameless.length > 0) (child.stdio[masksFd] as Writable).on('error', () => {}).end(nameless);
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   const admitted = new Promise<void>((resolve, reject) => {
     status.onInit((init) => (group ? group.admit(init, child).then(resolve, reject) : resolve()));
@@ -212,7 +265,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   admitted.catch(() => {});
   const kept = parts.move();
   return {
-    ...{ shape, child, status, group, heard, admitted, stdout, stderr },
+    ...{ shape, child, status, group, admitted, stdout, stderr },
     [Symbol.dispose]: () => kept.dispose(),
   };
 }
@@ -229,10 +282,10 @@ export interface Around {
   /** Programs that become bash. */
   readonly launcher?: readonly string[];
   readonly egress?: CommandEgress;
-  /** Its first program of those by whom its calls on paths are heard of, and what that is told. */
-  readonly hearing?: { readonly greeting: PathRun['greeting']; readonly first: readonly string[] };
   /** What bubblewrap is told of its group. */
   readonly hold?: readonly string[];
+  /** By which descriptor it is told of masks over paths that are not UTF-8. */
+  readonly masksFd?: number;
 }
 
 /**
@@ -243,22 +296,21 @@ export interface Around {
 export function toSandboxArgs(
   { shape, env, bash }: Pick<Own, 'shape' | 'env' | 'bash'>,
   setup: CommandSetup,
-  { launcher = [], egress = NO_EGRESS, hearing, hold = [] }: Around = {},
+  { launcher = [], egress = NO_EGRESS, hold = [], masksFd }: Around = {},
 ): string[] {
   const early = Object.entries(env).filter(([name]) => COMPUTED.some((it) => it === name));
-  const own = Object.entries({ ...setup.environment, ...egress.environment });
-  // The greeting comes first, where the first program looks for it.
-  const variables = [...(hearing ? [hearing.greeting] : []), ...own, ...early].flatMap(([name, value]) => [
-    '--setenv',
-    name,
-    value,
-  ]);
+  const { gitIdentity } = setup;
+  const own = Object.entries({ ...setup.environment, ...gitIdentity?.environment, ...egress.environment });
+  const variables = [...own, ...early].flatMap(([name, value]) => ['--setenv', name, value]);
   return [
     ...(shape.asOwner ? asOwner(setup.args) : setup.args),
     ...egress.args,
-    ...shape.masks.flatMap(toArgs),
+    ...(gitIdentity ? toArgs({ kind: 'ro-at', path: gitIdentity.folder, at: GIT_SYSTEM }) : []),
+    ...shape.home,
+    ...shape.masks.filter((it) => !isNameless(it)).flatMap(toArgs),
+    ...(masksFd === undefined ? [] : ['--args', `${masksFd}`]),
     ...hold,
     ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...variables, '--chdir', shape.cwd],
-    ...['--', ...egress.first, ...(hearing?.first ?? []), ...launcher, '/bin/bash', ...bash],
+    ...['--', ...egress.first, ...launcher, '/bin/bash', ...bash],
   ];
 }

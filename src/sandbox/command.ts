@@ -13,13 +13,17 @@ import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import type { CommandGroups } from './command-group.ts';
 import { type Begun, begin, shapeOf } from './command-start.ts';
+import type { Status } from './command-status.ts';
+import type { GitIdentity } from './git-identity.ts';
+import type { GitView } from './git-view.ts';
 import { HeadAndTail } from './head-and-tail.ts';
+import type { HomeStay, Homes } from './homes.ts';
 import type { Masks } from './masks.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
 import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
-import type { MetOften, PathEvidence } from './path-evidence.ts';
 import type { Rlimits } from './prologue.ts';
+import { ScratchWatch } from './scratch.ts';
 import type { WaitingSandbox } from './waiting-sandbox.ts';
 import type { Exceeded, Seen, Watch, Watchdog } from './watchdog.ts';
 
@@ -57,6 +61,10 @@ export interface CommandRequest {
    */
   readonly onOutput?: OnPiece;
   readonly bounds: CommandBounds;
+  /** Unix sockets of others that it may not reach, relative to the workspace; absent where it may make none itself. */
+  readonly sockets?: readonly string[];
+  /** Name of its home among those on disk; one in memory, of its own, when absent. */
+  readonly home?: string;
   /** By which the egress proxy knows it; absent for a command that may not connect. */
   readonly egressToken?: string;
   /** Its reason may be an `Aborted`. */
@@ -71,6 +79,8 @@ export interface CommandSetup {
   readonly guarded: readonly string[];
   /** The seccomp program; a file, since its descriptor is read to its end by each bwrap. */
   readonly filterFile: string;
+  /** The same for commands that may have Unix sockets of their own. */
+  readonly ownSocketsFilterFile: string;
   readonly environment: Record<string, string>;
   readonly limits: Limits;
   readonly rlimits: Rlimits;
@@ -78,8 +88,12 @@ export interface CommandSetup {
   readonly watchdog: Watchdog;
   /** Where the kernel counts and limits what a command uses, the watchdog need not. */
   readonly groups?: CommandGroups;
-  /** Who hears what they meet at masks and read-only mounts; absent where nobody does. */
-  readonly paths?: PathEvidence;
+  /** What git sees of masked files. */
+  readonly git?: GitView;
+  /** Whom commits are by where nobody says it; absent where the person's name is not known. */
+  readonly gitIdentity?: GitIdentity;
+  /** Their homes on disk; absent where each has one in memory. */
+  readonly homes?: Homes;
   /** Where more commands are to come. */
   readonly waiting?: WaitingSandbox;
 }
@@ -97,8 +111,14 @@ export interface CommandOutcome {
   readonly used: Seen;
   /** What the kernel says that it was kept from. */
   readonly denied: readonly Denial[];
-  /** What it met at masks and read-only mounts. */
-  readonly met: readonly MetOften[];
+  /** What its sandbox hid, or held read-only. */
+  readonly withheld: Masks;
+  /** Files that git tracks, of those that were hidden. */
+  readonly tracked: number;
+  /** Whether its scratch space was full at some time. */
+  readonly scratchFull: boolean;
+  /** Parts of its home that were removed before. */
+  readonly homeRemoved: readonly string[];
   readonly outputBytes: number;
   readonly truncated: boolean;
   /** Why it was killed, if it was; `exceeded`: `used` says by what. */
@@ -120,29 +140,24 @@ export async function runCommand(
   const { child, group, status } = begun;
   const output = collect(begun, request, { limits: setup.limits, powers });
   feed(child, request.stdin);
-
   const kill = () => status.kill(child);
+  using home = enterHome(request, setup, kill);
+  using scratch = new ScratchWatch(setup.limits, powers);
   let watch: Watch | undefined;
   let network: NetworkEvidence | undefined;
   let notAdmitted: Error | undefined;
   group?.watch(kill);
   status.onInit((init) => {
     network = openNetworkEvidence(init);
+    if (!request.readOnly) scratch.begin(init);
     if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
   });
   begun.admitted.catch((error: Error) => {
     notAdmitted = error;
     kill();
   });
-  let grace: Timer | undefined;
-  const stop = () => {
-    const graceMs = request.signal.reason instanceof Aborted ? request.signal.reason.graceMs : 0;
-    if (graceMs > 0 && status.ask()) grace = powers.after(graceMs, kill);
-    else kill();
-  };
-  request.signal.addEventListener('abort', stop);
   output.onOverflow = kill;
-  if (request.signal.aborted) stop();
+  using _ = stopOnAbort(request.signal, { status, kill, powers });
   try {
     const closed = Promise.all([child, ...output.pipes].map((it) => closeOf(it)));
     const failure = await ended(child);
@@ -155,8 +170,8 @@ export async function runCommand(
     // bwrap's own word on how it went may come after 100 ms on a slow machine, and nobody else can hold that pipe.
     await within(status.ended, STATUS_WAIT_MS, powers);
     const { exitCode } = status;
-    const signal = exitCode !== undefined && exitCode > 128 ? SIGNALS.get((exitCode - 128) as never) : undefined;
-    const used = usedOf((group ?? watch)?.seen, { cpuMs, signal, bounds: request.bounds });
+    const signal = signalOf(exitCode);
+    const used = usedOf((group ?? watch)?.seen, { cpuMs, signal, bounds: request.bounds, home });
     const overflowed = output.overflowed ? 'output' : undefined;
     const killed = request.signal.aborted ? 'aborted' : used.exceeded ? 'exceeded' : overflowed;
     if (exitCode === undefined && killed === undefined) throw notAdmitted ?? notBuilt(output.stderr.text());
@@ -166,12 +181,11 @@ export async function runCommand(
       ...toTold(output, request),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
-      ...{ denied: network?.denied() ?? [], met: (await begun.heard?.met()) ?? [] },
+      ...{ denied: network?.denied() ?? [], withheld: begun.shape.withheld, tracked: begun.shape.tracked },
+      ...{ scratchFull: scratch.wasFull, homeRemoved: home?.removed ?? [] },
       ended: killed ?? 'exit',
     };
   } finally {
-    request.signal.removeEventListener('abort', stop);
-    grace?.cancel();
     watch?.[Symbol.dispose]();
     network?.[Symbol.dispose]();
     for (const stream of [...child.stdio, ...output.pipes]) stream?.destroy();
@@ -180,11 +194,51 @@ export async function runCommand(
   }
 }
 
+/** Ends a command when its caller wants that; where there is time for it, it is asked first. */
+function stopOnAbort(
+  signal: AbortSignal,
+  { status, kill, powers }: { status: Status; kill: () => void; powers: Powers },
+): Disposable {
+  let grace: Timer | undefined;
+  const stop = () => {
+    const graceMs = signal.reason instanceof Aborted ? signal.reason.graceMs : 0;
+    if (graceMs > 0 && status.ask()) grace = powers.after(graceMs, kill);
+    else kill();
+  };
+  signal.addEventListener('abort', stop);
+  if (signal.aborted) stop();
+  return {
+    [Symbol.dispose]() {
+      signal.removeEventListener('abort', stop);
+      grace?.cancel();
+    },
+  };
+}
+
+/** Nothing for one that has its home in memory, or none since it changes nothing. */
+export function enterHome(
+  { home, readOnly = false }: Pick<CommandRequest, 'home' | 'readOnly'>,
+  { homes }: Pick<CommandSetup, 'homes'>,
+  onExceeded: () => void,
+): HomeStay | undefined {
+  return home === undefined || readOnly ? undefined : homes?.enter(home, onExceeded);
+}
+
 /** Most commands take less, and would share processors and this thread with what builds the next sandbox; a longer one needs little of it. */
 const SHORT_MS = 15;
 
+const signalOf = (exitCode = 0): string | undefined =>
+  exitCode > 128 ? SIGNALS.get((exitCode - 128) as never) : undefined;
+
 /** At once where nobody has to be waited for. */
 function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun | Promise<Begun> {
+  const settling = setup.git?.settle(request.masks);
+  return settling
+    ? settling.then(() => takeOrBeginNow(request, setup, powers))
+    : takeOrBeginNow(request, setup, powers);
+}
+
+function takeOrBeginNow(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun | Promise<Begun> {
   const shape = shapeOf(request, setup);
   const taken = setup.waiting?.take(request, shape);
   if (!(taken instanceof Promise)) return taken ?? begin(shape, request, setup, powers);
@@ -205,14 +259,16 @@ function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
 /** The exceeded limit is the watchdog's to tell; a signal that only a limit sends tells of those that the kernel held. */
 function usedOf(
   seen: Seen | undefined,
-  { cpuMs, signal, bounds }: { cpuMs: number; signal: string | undefined; bounds: CommandBounds },
+  of: { cpuMs: number; signal: string | undefined; bounds: CommandBounds; home: HomeStay | undefined },
 ): Seen {
+  const { cpuMs, signal, bounds, home } = of;
   const used = { ...seen, cpuMs: Math.max(cpuMs, seen?.cpuMs ?? 0) };
   const byRlimit = (kind: Exceeded['kind'], limit: number, amount: number): Seen => ({
     ...used,
     exceeded: { kind, limit, used: amount, enforcedBy: 'rlimit' },
   });
   if (used.exceeded) return used;
+  if (home?.exceeded) return { ...used, exceeded: home.exceeded };
   const fileBytes = bounds.fileMb * 1024 * 1024;
   if (signal === 'SIGXFSZ') return byRlimit('file', fileBytes, fileBytes);
   if (signal === 'SIGXCPU') return byRlimit('cpu', bounds.cpuMs, used.cpuMs);

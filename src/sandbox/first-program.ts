@@ -38,12 +38,12 @@ export function rightsOf(fd: number): Buffer {
   return control;
 }
 
-/** execve(argv[1], &argv[1], &envp[skipped]), all found on the stack as the kernel left it. */
-export const becomeNext = (skipped = 0): Buffer =>
+/** execve(argv[1], &argv[1], envp), all found on the stack as the kernel left it. */
+export const becomeNext = (): Buffer =>
   Buffer.concat([
     Buffer.from([0x48, 0x8b, 0x7c, 0x24, 0x10]), // mov rdi, [rsp+16]
     Buffer.from([0x48, 0x8d, 0x74, 0x24, 0x10]), // lea rsi, [rsp+16]
     Buffer.from([0x48, 0x8b, 0x04, 0x24]), // mov rax, [rsp]
-    Buffer.from([0x48, 0x8d, 0x54, 0xc4, 0x10 + 8 * skipped]), // lea rdx, [rsp+rax*8+16+8*skipped]
+    Buffer.from([0x48, 0x8d, 0x54, 0xc4, 0x10]), // lea rdx, [rsp+rax*8+16]
     callOf(EXECVE),
   ]);

@@ -73,11 +73,13 @@ export function toLaunch(
 }
 
 /** Prefix that bounds what bubblewrap can't: open files, core dumps, locked memory; inherited by all that a host starts. */
-export function rlimits({ openFilesMax }: Limits): string[] {
+export function rlimits({ openFilesMax, commandOpenFilesMax }: Limits, runsCommands = false): string[] {
   const prlimit = findProgram('prlimit');
   // Where the person allows the daemon fewer, nobody may raise that.
   const files = Math.min(openFilesMax, openFilesAllowed());
-  const bounds = [`--nofile=${files}:${files}`, '--core=0:0', '--memlock=65536:65536'];
+  // Its commands raise it for themselves.
+  const most = runsCommands ? Math.max(files, Math.min(commandOpenFilesMax, openFilesAllowed())) : files;
+  const bounds = [`--nofile=${files}:${most}`, '--core=0:0', '--memlock=65536:65536'];
   return prlimit === undefined ? [] : [prlimit, ...bounds, '--'];
 }
 

@@ -11,12 +11,14 @@ import {
   EGRESS_LISTENERS_FD,
   egressProfile,
   executeHostProfile,
+  HOME,
   hostProfile,
   type Runtime,
   toBwrapArgs,
 } from './bubblewrap.ts';
 import type { HostGroup } from './cgroup.ts';
 import { foldersOf } from './cgroup-files.ts';
+import { ownerOf } from './entry-rights.ts';
 import {
   devicesTable,
   dying,
@@ -51,14 +53,33 @@ const gitSettings = (settings: Readonly<Record<string, string>>): Record<string,
   ]);
 
 /**
+ * A home is kept from one command to the next, and settings in it name programs: what one command left there would run in another that a
+ * person, or a rule, looked at by its words. These are of one command only.
+ */
+const SETTINGS_IN_SCRATCH = {
+  XDG_CONFIG_HOME: '/tmp/.config',
+  GIT_CONFIG_GLOBAL: '/tmp/.gitconfig',
+  npm_config_userconfig: '/tmp/.npmrc',
+  CURL_HOME: '/tmp',
+  WGETRC: '/tmp/.wgetrc',
+};
+
+/**
  * `git status` else refreshes the index that it only reads; and a repository may carry another one as plain files, whose
  * config names a program that git then runs in that folder, while it is not in `.git`, where nobody writes (as of git 3.0).
  */
 export const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   ...BARE_ENVIRONMENT,
+  HOME,
+  ...SETTINGS_IN_SCRATCH,
   TERM: 'dumb',
+  // Nobody looks on, but at a terminal; and what a model reads is paid for.
+  CI: '1',
+  NO_UPDATE_NOTIFIER: '1',
+  npm_config_update_notifier: 'false',
   GIT_OPTIONAL_LOCKS: '0',
-  ...gitSettings({ 'safe.bareRepository': 'explicit' }),
+  // Of masked files git is shown size and time of change only: src/sandbox/git-view.ts.
+  ...gitSettings({ 'safe.bareRepository': 'explicit', 'core.checkStat': 'minimal' }),
 };
 
 /** It writes nothing. */
@@ -84,34 +105,55 @@ export interface LauncherOptions {
   readonly toolchains?: readonly string[];
   /** Where write hosts of a workspace keep what is needed to undo their calls; nowhere when absent. */
   spoolOf?(workspace: string): string | undefined;
+  /** Folder that holds the homes of a workspace's commands; when absent, each command has one in memory. */
+  homesOf?(workspace: string): string | undefined;
   readonly limits: Limits;
   readonly arch: string;
+}
+
+interface CommandArgsOptions {
+  readonly isNested: boolean;
+  readonly seccompFd?: number;
+  /** Where a control group counts it: a quarter of what a command may have. */
+  readonly isCounted?: boolean;
 }
 
 export interface Launcher {
   readonly bwrap: string;
   /** Files with the seccomp programs. */
   readonly filters: { readonly host: string; readonly nesting: string; readonly command: string };
-  readonly commandFilter: Uint8Array;
   /** File for `readOnlyDevices`. */
   readonly devices: string;
   host(request: HostRequest): Launch;
   egress(program: readonly string[]): Launch;
-  commandArgs(workspace: string, options: { readonly isNested: boolean; readonly seccompFd?: number }): string[];
+  commandArgs(workspace: string, options: CommandArgsOptions): string[];
   /** `filters` become the descriptors after those of `stdio`. */
   start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
 }
 
+/** Programs of commands without Unix sockets, and of those with their own; `isCounted` where a control group counts their memory. */
+export function commandFilters(arch: string, isCounted: boolean): { none: Buffer; own: Buffer } {
+  const base = { arch, allowMemfd: isCounted };
+  // Commands may use sockets inside their own network namespace; Unix sockets of others are masked.
+  return {
+    none: seccompFilter({ ...base, sockets: ['inet'] }),
+    own: seccompFilter({ ...base, sockets: ['inet', 'unix'] }),
+  };
+}
+
+function filterFiles(arch: string, toFile: (name: string, program: Buffer) => string): Launcher['filters'] {
+  // Commands are held to their host's filter as well as to their own.
+  const ofCommands = { arch, sockets: ['inet', 'unix'], allowMemfd: true } as const;
+  return {
+    host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
+    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ ...ofCommands, allowNamespaces: true })),
+    command: toFile('seccomp-command.bpf', commandFilters(arch, false).none),
+  };
+}
+
 export function createLauncher(bwrap: string, options: LauncherOptions, powers: Powers): Launcher {
   const { runtime, limits, stateDir, arch, toolchains = [] } = options;
-  // Commands may use sockets inside their own network namespace; Unix sockets in the workspace may be somebody else's.
-  const commandFilter = seccompFilter({ arch, sockets: ['inet'] });
-  const filters = {
-    host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
-    // Commands are held to their host's filter as well as to their own.
-    nesting: toFile('seccomp-nesting.bpf', seccompFilter({ arch, sockets: ['inet'], allowNamespaces: true })),
-    command: toFile('seccomp-command.bpf', commandFilter),
-  };
+  const filters = filterFiles(arch, toFile);
   const devices = toFile('devices.fstab', Buffer.from(devicesTable()));
   function toFile(name: string, program: Buffer): string {
     const path = join(stateDir, name);
@@ -132,17 +174,17 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
     bwrap,
     filters,
     devices,
-    commandFilter,
     host({ tier, workspace, program, masks, nests, seccompFd, group }) {
       const { shownId, ...ids } = identity(workspace);
       const who = { ...ids, ...(group && { group }) };
-      const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
+      const bounds = [...rlimits(limits, tier === 'execute'), ...readOnlyDevices(shownId, devices)];
       if (tier === 'execute' && !nests) return toLaunch([...bounds, ...dying(), ...program], who);
       const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
       // No other host holds it, and no command.
       const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
-      const more = { groups, ...(spool !== undefined && { spool }) };
-      const asked = { ...request(workspace), masks: onDisk(masks, workspace), ...more };
+      const homes = tier === 'execute' ? options.homesOf?.(workspace) : undefined;
+      const more = { groups, ...(spool !== undefined && { spool }), ...(homes !== undefined && { homes }) };
+      const asked = { ...request(workspace), masks: onDisk(masks, workspace, ownerOf(workspace)), ...more };
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
@@ -156,8 +198,10 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
       const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
       return toLaunch([...bounds, bwrap, ...toBwrapArgs(profile), ...env, '--', ...program], ids);
     },
-    commandArgs: (workspace, { isNested, seccompFd = COMMAND_SECCOMP_FD }) =>
-      toBwrapArgs({ ...commandProfile({ ...request(workspace), isNested }), seccompFd }),
+    commandArgs: (workspace, { isNested, seccompFd = COMMAND_SECCOMP_FD, isCounted = false }) => {
+      const shm = isCounted ? { shmBytes: Math.floor((limits.commandMax.memoryMb * 1024 * 1024) / 4) } : {};
+      return toBwrapArgs({ ...commandProfile({ ...request(workspace), isNested }), ...shm, seccompFd });
+    },
     start({ command, args, uid, gid }, stdio, files) {
       const fds = files.map((file) => openSync(file, 'r'));
       try {

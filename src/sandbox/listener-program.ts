@@ -30,7 +30,7 @@ export const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromE
     http_proxy: EGRESS_PROXY_URL,
     https_proxy: EGRESS_PROXY_URL,
     all_proxy: `socks5h://${PROXY}`,
-    no_proxy: 'localhost,127.0.0.1,::1',
+    no_proxy: 'localhost,127.0.0.1,::1,0.0.0.0',
     node_use_env_proxy: '1',
   }).flatMap(([name, value]) => (name.startsWith('node') ? [] : [[name, value]]).concat([[name.toUpperCase(), value]])),
 );

@@ -66,20 +66,28 @@ export function firstChildOf(pid: number): number | undefined {
   return first ? Number(first) : undefined;
 }
 
-/** Where something is mounted now in the namespace of a process, as it sees it; undefined when there is no such process any more. */
-export function mountPointsOf(pid: number): ReadonlySet<string> | undefined {
-  return mountPointsIn(`/proc/${pid}/mountinfo`);
+/** One mount, as the kernel tells of it. */
+export interface Mounted {
+  /** Where it is, as the process sees it. */
+  readonly point: string;
+  /** Which folder or file of its file system it shows, by the path that this has there now. */
+  readonly root: string;
+  /** Which file system that is. */
+  readonly device: string;
 }
 
-/** The same of that file; its descriptor tells of them when the process is gone, too. */
-export function mountPointsIn(file: string | number): ReadonlySet<string> | undefined {
+/** The mounts in the namespace of a process, the oldest first; undefined when there is no such process any more. */
+export function mountsOf(pid: number): Mounted[] | undefined {
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readFileSync(`/proc/${pid}/mountinfo`, 'utf8');
   } catch {
     return undefined; // ENOENT, ESRCH, EINVAL: it is a zombie.
   }
-  return new Set(text.split('\n').map((line) => unescaped(line.split(' ')[4] ?? '')));
+  return text.split('\n').flatMap((line) => {
+    const [, , device, root, point] = line.split(' ');
+    return device && root && point ? [{ device, root: unescaped(root), point: unescaped(point) }] : [];
+  });
 }
 
 /** The kernel writes what separates words as octal digits. */

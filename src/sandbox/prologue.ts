@@ -12,18 +12,23 @@ export interface PrologueRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly bounds: CommandBounds;
   readonly rlimits: Rlimits;
+  /** Where it waits, before it looks at anything of the caller's, until its sandbox was looked at. */
+  readonly gate?: Gate;
+}
+
+/** Descriptors of a bash: it says on `builtFd` that it is there, and goes on when a line comes on `fd`. */
+export interface Gate {
+  readonly fd: number;
+  readonly builtFd: number;
 }
 
 /** What the bounds of a command are as limits of each of its processes. */
 export interface Rlimits {
-  /** Address space for each byte of memory that the command may use. */
-  readonly addressFactor: number;
+  /** Address space of one process, in MiB; absent where the kernel counts the memory that it really uses. */
+  readonly addressMib?: number;
   /** Threads for each process that it may have; absent where the kernel counts those of other commands, too. */
   readonly threadsPerProcess?: number;
 }
-
-/** Node and others do not start with less. */
-const ADDRESS_MIB_MIN = 2048;
 
 /**
  * Variables that bash computes with when they are assigned, so that a value could be a command. In the environment of
@@ -38,11 +43,17 @@ export function toBashArgs(request: PrologueRequest): string[] {
     '--norc',
     '--noprofile',
     '-c',
-    [silent([...ulimits(request), ...exports]), run].join(';'),
+    [...waitAt(request.gate), silent([...ulimits(request), ...exports]), run].join(';'),
     '/bin/bash',
     ...words,
   ];
 }
+
+/** Where its end of the line is closed first, nothing runs. The word goes to `_`, which the next command sets anew. */
+const waitAt = (gate: Gate | undefined): string[] =>
+  gate ? [`${sayBuilt(gate)};read -r -u ${gate.fd} _||exit 1;exec ${gate.fd}<&-`] : [];
+
+const sayBuilt = ({ builtFd }: Gate): string => `echo >&${builtFd};exec ${builtFd}>&-`;
 
 /** As deep as that of a command that comes late, since its traces show how deep it is. */
 const RUN = 'eval "set --;$1"';
@@ -63,15 +74,15 @@ function partsOf(request: PrologueRequest): { exports: readonly string[]; run: s
 
 /** Hard limits, so that nothing can raise them; the one on CPU time is for a watchdog that comes late. */
 function ulimits({ bounds, rlimits }: Pick<PrologueRequest, 'bounds' | 'rlimits'>): string[] {
-  const { cpuMs, memoryMb, processes, fileMb } = bounds;
+  const { cpuMs, processes, fileMb } = bounds;
   const cpuSeconds = Math.ceil(cpuMs / 1000) + 1;
-  const addressMib = Math.max(ADDRESS_MIB_MIN, memoryMb * rlimits.addressFactor);
-  const { threadsPerProcess } = rlimits;
+  const { threadsPerProcess, addressMib } = rlimits;
   return [
     `ulimit -f ${fileMb * 1024}`,
+    'ulimit -S -n hard',
     `ulimit -S -t ${cpuSeconds}`,
     `ulimit -H -t ${cpuSeconds + 1}`,
-    `ulimit -v ${addressMib * 1024}`,
+    ...(addressMib === undefined ? [] : [`ulimit -v ${addressMib * 1024}`]),
     ...(threadsPerProcess === undefined ? [] : [`ulimit -u ${processes * threadsPerProcess + 16}`]),
   ];
 }
@@ -81,11 +92,8 @@ function ulimits({ bounds, rlimits }: Pick<PrologueRequest, 'bounds' | 'rlimits'
  * Where that ends before all have come, nothing runs. Of the wait the command sees `$BASH_EXECUTION_STRING`, that `$SECONDS` was set, and when
  * and with what its shell was started.
  */
-export const toWaitingBashArgs = (
-  { fd, builtFd }: { readonly fd: number; readonly builtFd: number },
-  limits: Pick<PrologueRequest, 'bounds' | 'rlimits'>,
-): string[] => {
-  const read = `echo >&${builtFd};exec ${builtFd}>&-;mapfile -d "" -t -u ${fd};exec ${fd}<&-`;
+export const toWaitingBashArgs = (gate: Gate, limits: Pick<PrologueRequest, 'bounds' | 'rlimits'>): string[] => {
+  const read = `${sayBuilt(gate)};mapfile -d "" -t -u ${gate.fd};exec ${gate.fd}<&-`;
   const check = '[ "${MAPFILE[0]}" = "${#MAPFILE[@]}" ]&&[ "${MAPFILE[-1]}" = . ]||exit 1';
   const take = 'set -- "${MAPFILE[@]:2:${#MAPFILE[@]}-3}";eval "unset MAPFILE;SECONDS=0;${MAPFILE[1]}"';
   return ['--norc', '--noprofile', '-c', `${silent(ulimits(limits))};${read};${check};${take};${RUN}`, '/bin/bash'];

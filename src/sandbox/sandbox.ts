@@ -6,12 +6,19 @@ import type { ChildProcess } from 'node:child_process';
 import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
-import { COMMAND_SECCOMP_FD, findProgram, HOST_SECCOMP_FD } from './bubblewrap.ts';
+import { COMMAND_SECCOMP_FD, findProgram, HOST_HOMES, HOST_SECCOMP_FD } from './bubblewrap.ts';
 import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
 import type { CgroupVersion } from './cgroup-files.ts';
 import { inGroup } from './host-group.ts';
 import { identity, type Launch, readOnlyDevices, toLaunch } from './launch.ts';
-import { BARE_ENVIRONMENT, createLauncher, type Launcher, type LauncherOptions, type Stdio } from './launcher.ts';
+import {
+  BARE_ENVIRONMENT,
+  commandFilters,
+  createLauncher,
+  type Launcher,
+  type LauncherOptions,
+  type Stdio,
+} from './launcher.ts';
 import { type Masks, NO_MASKS } from './masks.ts';
 import { probeArgs } from './probe.ts';
 import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
@@ -34,6 +41,13 @@ export interface Confinement {
   /** Whether an execute host can itself be confined, which takes a sandbox within a sandbox. */
   readonly nests: boolean;
 }
+
+/** What clients are told of it. */
+export const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({
+  ...{ level, backend, cgroup, missing },
+  // Masks keep those of others from a command, and there are none without a sandbox.
+  unixSockets: backend === 'none' ? 'none' : 'own',
+});
 
 export interface Sandbox extends AsyncDisposable {
   readonly confinement: Confinement;
@@ -64,8 +78,12 @@ export interface CommandParts {
   readonly bwrap: string;
   readonly args: string[];
   readonly filter: Uint8Array;
+  /** The filter of commands that may have Unix sockets of their own. */
+  readonly ownSocketsFilter: Uint8Array;
   /** Absolute paths that are read-only whatever the policy says; those outside the workspace do not matter. */
   readonly guarded: readonly string[];
+  /** Folder that holds the homes of its commands; when absent, each command has one in memory. */
+  readonly homesFolder?: string;
 }
 
 /** Lowest level at which a tier runs, by default; docs/policy.md lets an operator lower it once policies can. */
@@ -96,6 +114,8 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   const launcher = createLauncher(bwrap, options, powers);
   const { confinement, cgroups } = await tryAll(launcher, options, powers);
   const places = new WeakMap<ChildProcess, CommandPlace>();
+  const isCounted = cgroups !== undefined;
+  const filters = commandFilters(options.arch, isCounted);
   return {
     confinement,
     assertHolds: (tier) => assertHolds(confinement, tier),
@@ -123,13 +143,19 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     commandPlaceOf: (host) => places.get(host),
     commandSandbox: (workspace, { isDirect } = { isDirect: false }) => ({
       bwrap,
-      args: launcher.commandArgs(workspace, { isNested: confinement.nests && !isDirect }),
-      filter: launcher.commandFilter,
+      args: launcher.commandArgs(workspace, { isNested: confinement.nests && !isDirect, isCounted }),
+      filter: filters.none,
+      ownSocketsFilter: filters.own,
       guarded: options.runtime.guarded,
+      ...homesPart(options.homesOf?.(workspace), confinement.nests && !isDirect),
     }),
     [Symbol.asyncDispose]: async () => cgroups?.[Symbol.asyncDispose](),
   };
 }
+
+/** Where the homes lie as the process sees it that starts the commands: a confined host, or one that sees the machine. */
+const homesPart = (homesFolder: string | undefined, isNested: boolean) =>
+  homesFolder === undefined ? {} : { homesFolder: isNested ? HOST_HOMES : homesFolder };
 
 /** Tried with control groups, where there are any; they are used only where a command was seen to be limited by one. */
 async function tryAll(
@@ -176,7 +202,7 @@ async function tryOut(
   const { filters, bwrap } = launcher;
   const { who, nested, direct } = trialsOf(launcher, options.workspaces[0] as string);
   const pipes = ['pipe', 'pipe', 'pipe'] as const;
-  const filter = Buffer.from(launcher.commandFilter).toString('base64');
+  const filter = Buffer.from(commandFilters(options.arch, false).none).toString('base64');
   const start = (launchIn: typeof nested, stdio: Stdio, files: string[]) =>
     inGroup(cgroups, { runsCommands: true, ...who }, (group) => launcher.start(launchIn(group), stdio, files));
   const { within, without } = await prove(

@@ -19,6 +19,8 @@ export interface SeccompOptions {
    * datagrams and NETLINK_ROUTE whatever `sockets` says, so the host needs a network namespace of its own.
    */
   allowNamespaces?: boolean;
+  /** Leave open memfd_create, where a control group counts its memory. */
+  allowMemfd?: boolean;
 }
 
 /** The calls whose arguments decide, x86_64. */
@@ -50,7 +52,10 @@ const LAST_REVIEWED = 469;
 const UNINSPECTABLE = { clone3: 435, openat2: 437 };
 
 /** Memory of no process and no file system, which only a cgroup would count. Programs fall back to /dev/shm, which is bounded. */
-const UNCOUNTED = { memfd_create: 319, memfd_secret: 447 };
+const UNCOUNTED = { memfd_create: 319 };
+
+/** Memory that not even the kernel looks into. */
+const SECRET_MEMORY = { memfd_secret: 447 };
 
 /** What bubblewrap itself calls inside its new namespaces (0.8.0, --hostname and --disable-userns included). */
 const BUILD_NAMESPACES = { pivot_root: 155, mount: 165, umount2: 166, sethostname: 170, unshare: 272 };
@@ -277,7 +282,7 @@ export function seccompFilter(options: SeccompOptions): Buffer {
       },
     );
   }
-  const { allowNamespaces = false } = options;
+  const { allowNamespaces = false, allowMemfd = false } = options;
   const refused = { ...REFUSED, ...(!allowNamespaces && BUILD_NAMESPACES) };
   return assemble([
     ...load(ARCH_OFFSET),
@@ -291,7 +296,7 @@ export function seccompFilter(options: SeccompOptions): Buffer {
     ...(allowNamespaces ? [] : cloneRule),
     ...socketRule(options),
     ...socketpairRule(options),
-    ...ifOneOf(Object.values({ ...UNINSPECTABLE, ...UNCOUNTED }), fail(ENOSYS)),
+    ...ifOneOf(Object.values({ ...UNINSPECTABLE, ...SECRET_MEMORY, ...(!allowMemfd && UNCOUNTED) }), fail(ENOSYS)),
     ...ifOneOf(Object.values(refused), fail(EPERM)),
     ...ALLOW,
   ]);

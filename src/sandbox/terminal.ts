@@ -10,15 +10,16 @@ import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { COMMAND_STATUS_FD, findProgram } from './bubblewrap.ts';
-import type { CommandRequest, CommandSetup } from './command.ts';
+import { type CommandRequest, type CommandSetup, enterHome } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
-import { shapeOf, toSandboxArgs } from './command-start.ts';
+import { letThrough, needsGate, type Shape, shapeOf, toSandboxArgs } from './command-start.ts';
 import { Status } from './command-status.ts';
-import { toBashArgs } from './prologue.ts';
+import type { HomeStay } from './homes.ts';
+import { type Gate, toBashArgs } from './prologue.ts';
 import { openPty, type Pty, type Size } from './pty.ts';
 import { type Excerpt, TerminalLog } from './terminal-log.ts';
 import { foregroundOf, type Tty, waiterOf } from './tty-wait.ts';
-import type { Watch } from './watchdog.ts';
+import { verdictOf, type Watch } from './watchdog.ts';
 
 /** What keeps the picture of a terminal. It may be lost: what it is made from is hostile. */
 export interface Screen {
@@ -64,6 +65,7 @@ export class Terminal {
   readonly #screen: Screen;
   #watch: Watch | undefined;
   readonly #group: CommandGroup | undefined;
+  readonly #home: HomeStay | undefined;
   #ended: TerminalEnd | undefined;
   #killedFor: TerminalEnd | undefined;
   /** Who waited for input when it was given some last: that it still does says nothing new. */
@@ -83,8 +85,15 @@ export class Terminal {
     this.#group = group;
     const pty = openPty(request.size);
     this.#pty = pty;
+    let shape: Shape;
     try {
-      this.#child = start(toArgs(request, setup, group), setup, { pty, powers, group });
+      shape = shapeOf(request, setup);
+      this.#child = start(toArgs(shape, request, setup, group), setup, {
+        pty,
+        powers,
+        group,
+        shape,
+      });
     } catch (error) {
       group?.[Symbol.dispose]();
       throw error;
@@ -92,13 +101,16 @@ export class Terminal {
     const { dev, ino } = statSync(pty.path);
     this.#tty = { dev, ino };
     this.#status = new Status(this.#child.stdio[COMMAND_STATUS_FD] as Readable);
-    group?.watch(() => this.#kill(group.seen.exceeded?.kind ?? 'memory'));
+    this.#home = enterHome(request, setup, () => this.#kill('file'));
+    group?.watch(() => this.#kill(verdictOf(group.seen.exceeded?.kind ?? 'memory')));
     this.#status.onInit((init) => {
-      const onExceeded = () => this.#kill(this.#watch?.seen.exceeded?.kind ?? 'memory');
+      const onExceeded = () => this.#kill(verdictOf(this.#watch?.seen.exceeded?.kind ?? 'memory'));
       if (!group) this.#watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded });
       // One that could not be let in its group is not to run without.
       group?.admit(init, this.#child).catch(() => this.#kill('memory'));
     });
+    if (needsGate(shape) && this.#child.pid !== undefined)
+      letThrough(this.#child, { status: this.#status, shape }, GATE).catch(() => this.#kill('closed'));
     screen.onReply = (text) => {
       if (this.#pty.stream.writableLength < REPLY_BYTES_MAX) this.#pty.stream.write(text);
     };
@@ -239,7 +251,8 @@ export class Terminal {
     await Promise.race([drained, this.#pause(this.#limits.commandDrainMs)]);
     await Promise.race([this.#status.ended, this.#pause(PATIENCE_MS)]);
     const exceeded = (this.#group ?? this.#watch)?.seen.exceeded?.kind;
-    this.#ended = this.#killedFor ?? exceeded ?? 'exit';
+    this.#ended = this.#killedFor ?? (exceeded && verdictOf(exceeded)) ?? 'exit';
+    this.#home?.[Symbol.dispose]();
     this.#watch?.[Symbol.dispose]();
     this.#group?.[Symbol.dispose]();
     stream.destroy();
@@ -298,32 +311,42 @@ const REPLY_BYTES_MAX = 4096;
  * bwrap's arguments. In a session of its own, whose terminal it is: bubblewrap's `--new-session` would leave it without one,
  * and without either the program would be in the session of this host. Throws SANDBOX_UNAVAILABLE.
  */
-function toArgs(request: CommandRequest, setup: CommandSetup, group: CommandGroup | undefined): string[] {
+function toArgs(shape: Shape, request: CommandRequest, setup: CommandSetup, group: CommandGroup | undefined): string[] {
   const setsid = findProgram('setsid');
   if (setsid === undefined)
     throw new ToolError('SANDBOX_UNAVAILABLE', 'terminals need the program setsid, of util-linux');
   const inside = {
     ...setup,
     args: setup.args.filter((it) => it !== '--new-session'),
-    environment: { ...setup.environment, TERM: 'xterm-256color' },
+    environment: { ...withoutCi(setup.environment), TERM: 'xterm-256color' },
   };
-  const bash = toBashArgs({ ...request, rlimits: setup.rlimits });
-  return toSandboxArgs({ shape: shapeOf(request, inside), env: request.env, bash }, inside, {
+  const gate = needsGate(shape) ? { gate: GATE } : {};
+  const bash = toBashArgs({ ...request, ...gate, rlimits: setup.rlimits });
+  return toSandboxArgs({ shape, env: request.env, bash }, inside, {
     launcher: [setsid, '--ctty'],
-    hold: group?.holdArgs(COMMAND_STATUS_FD + 1) ?? [],
+    hold: group?.holdArgs(COMMAND_STATUS_FD + 1 + gatePipes(shape).length) ?? [],
   });
 }
+
+/** The descriptor on which a sandbox's bash waits until its mounts were checked. */
+const GATE: Gate = { fd: COMMAND_STATUS_FD + 1, builtFd: COMMAND_STATUS_FD + 2 };
+
+const gatePipes = (shape: Shape) => (needsGate(shape) ? (['pipe', 'pipe'] as const) : []);
+
+/** Somebody looks on, and may answer. */
+const withoutCi = ({ CI: _, ...rest }: Record<string, string>): Record<string, string> => rest;
 
 function start(
   args: readonly string[],
   setup: CommandSetup,
-  { pty, powers, group }: { pty: Pty; powers: Powers; group: CommandGroup | undefined },
+  of: { pty: Pty; powers: Powers; group: CommandGroup | undefined; shape: Shape },
 ): ChildProcess {
-  const filter = openSync(setup.filterFile, 'r');
+  const { pty, powers, group, shape } = of;
+  const filter = openSync(shape.filterFile, 'r');
   try {
-    const hold = group?.holds ? (['pipe'] as const) : [];
+    const more = [...gatePipes(shape), ...(group?.holds ? (['pipe'] as const) : [])];
     const options: SpawnOptions = {
-      stdio: [pty.slave, pty.slave, pty.slave, filter, 'pipe', ...hold],
+      stdio: [pty.slave, pty.slave, pty.slave, filter, 'pipe', ...more],
       env: setup.environment,
       cwd: '/',
     };
@@ -331,7 +354,7 @@ function start(
       '--norc',
       '--noprofile',
       '-c',
-      closing(COMMAND_STATUS_FD + hold.length),
+      closing(COMMAND_STATUS_FD + more.length),
       'bash',
       setup.bwrap,
       ...args,

@@ -49,8 +49,9 @@ export class WaitingSandbox {
     const words = lateWordsOf(request, this.#setup);
     // Those are few, and would leave another kind of sandbox for the many that are not like them.
     if (!words) return undefined;
-    const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds } = request;
-    const kind = this.#kindOf({ cwd, workspace, readOnly, asOwner, masks, bounds });
+    const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds, home, sockets } = request;
+    const own = { ...(home !== undefined && { home }), ...(sockets && { sockets }) };
+    const kind = this.#kindOf({ cwd, workspace, readOnly, asOwner, masks, bounds, ...own });
     const [begun] = kind.ready;
     if (!begun || !isDeepStrictEqual(begun.shape, shape)) return undefined;
     kind.ready.shift();

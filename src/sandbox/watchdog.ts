@@ -9,12 +9,16 @@ import { type Stat, sharedMemoryOf, statmOf, statOf } from './proc.ts';
 
 /** What a command used more of than it may. */
 export interface Exceeded {
-  readonly kind: 'memory' | 'cpu' | 'processes' | 'file';
+  readonly kind: 'memory' | 'cpu' | 'processes' | 'file' | 'home' | 'home-entries';
   /** In the unit of the error's details: bytes, milliseconds, or a number. */
   readonly limit: number;
   readonly used: number;
   readonly enforcedBy: 'watchdog' | 'rlimit' | 'cgroup v1' | 'cgroup v2';
 }
+
+/** A word for what was exceeded, as verdicts have it. */
+export const verdictOf = (kind: Exceeded['kind']): 'memory' | 'cpu' | 'processes' | 'file' =>
+  kind === 'home' || kind === 'home-entries' ? 'file' : kind;
 
 /** What was seen of one command; nothing where it was over before the first look. */
 export interface Seen {
@@ -101,10 +105,18 @@ export class Watchdog {
       this.#known.set(pid, { startedAt: stat.startedAt, watched });
       watched?.add(pid, stat);
     }
+    for (const [, watched] of namespaces) watched.end();
+    this.#endLargest([...namespaces.values()]);
     for (const [namespace, watched] of namespaces) {
-      watched.end();
       if (watched.seen.exceeded?.kind === 'processes') this.#swept.set(namespace, watched);
     }
+  }
+
+  /** Where all together take more than a host's commands may, the largest one ends. */
+  #endLargest(all: readonly Watched[]): void {
+    const limit = this.#limits.hostCommandsMemoryMb * 1024 * 1024;
+    if (all.reduce((sum, it) => sum + it.usedBytes, 0) <= limit) return;
+    all.toSorted((a, b) => b.usedBytes - a.usedBytes)[0]?.endForRoom();
   }
 
   /** Kills whatever is in the namespaces of fork bombs until nothing is: what is killed forks no more. */
@@ -139,6 +151,8 @@ class Watched {
   /** Held open, so that no other namespace can get its name. */
   #namespace: { readonly fd: number; readonly name: string } | undefined;
   #now = { cpuMs: 0, privateBytes: 0, sharedBytes: 0, processes: 0, threads: 0 };
+  /** As of the last look. */
+  usedBytes = 0;
   #peakBytes = 0;
   #processes = 0;
   #exceeded: Exceeded | undefined;
@@ -197,9 +211,15 @@ class Watched {
     const { memoryMb, cpuMs } = this.#request.bounds;
     this.#cpu.add(this.#now.cpuMs);
     const usedBytes = this.#usedBytes(memoryMb * 1024 * 1024);
+    this.usedBytes = usedBytes;
     this.#peakBytes = Math.max(this.#peakBytes, usedBytes);
     if (usedBytes > memoryMb * 1024 * 1024) this.#exceed('memory', memoryMb * 1024 * 1024, usedBytes);
     else if (this.#cpu.totalMs > cpuMs) this.#exceed('cpu', cpuMs, this.#cpu.totalMs);
+  }
+
+  /** Ends it though it took no more than it may: all commands together did. */
+  endForRoom(): void {
+    if (!this.#exceeded) this.#exceed('memory', this.#request.bounds.memoryMb * 1024 * 1024, this.usedBytes);
   }
 
   /**

@@ -50,7 +50,8 @@ export class Batches {
   }
 
   /** Answers calls.cancel, whose id may be that of a batch. */
-  cancelAny(session: Session, { callId }: Params<'calls.cancel'>): { cancelled: boolean } {
+  cancelAny(session: Session, { callId, park }: Params<'calls.cancel'>): { cancelled: boolean } {
+    if (park) return { cancelled: session.park(callId) };
     const batch = this.#running.get(session)?.get(callId);
     batch?.abort(new ToolError('CANCELLED', 'the batch was cancelled by its client', { details: { by: 'caller' } }));
     return { cancelled: session.cancel(callId) || batch !== undefined };

@@ -1,7 +1,7 @@
-/** Tokens: who may say hello as whom. Each is a file that only its owner reads, and stays the same over restarts. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+/** Tokens: who may say hello as whom. */
+import { RpcError, ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
+import { readOrMakeToken, replaceToken } from '../store/tokens.ts';
 import { sameSecret } from '../transport/same-secret.ts';
 import type { Identity } from './identity.ts';
 
@@ -12,33 +12,61 @@ export interface CredentialsOptions {
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
 }
 
-/** Makes the tokens that are missing: `operator.token`, `agent.token`, `tokens/<principal>.token`. */
-export function createCredentials(
-  { stateDir, principals }: CredentialsOptions,
-  powers: Powers,
-): (token: string) => Identity | undefined {
-  const known: { secret: string; identity: Identity }[] = [
-    {
-      secret: secretIn(join(stateDir, 'operator.token'), powers),
-      identity: { role: 'operator', principal: 'operator' },
-    },
-    {
-      secret: secretIn(join(stateDir, 'agent.token'), powers),
-      identity: { role: 'agent', principal: 'token' },
-    },
-    ...principals.map(({ name, policy }) => ({
-      secret: secretIn(join(stateDir, 'tokens', `${name}.token`), powers),
-      identity: { role: 'agent', principal: name, ...(policy !== undefined && { policy }) } as const,
-    })),
-  ];
-  // All are compared, so that the time taken says nothing of which one it is.
-  return (token) => known.filter(({ secret }) => sameSecret(token, secret))[0]?.identity;
+interface Known {
+  readonly name: string;
+  readonly identity: Identity;
+  secret: string;
 }
 
-function secretIn(path: string, powers: Powers): string {
-  if (!existsSync(path)) {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    writeFileSync(path, `${powers.secret()}\n`, { mode: 0o600, flag: 'wx' });
+export class Credentials {
+  readonly #stateDir: string;
+  readonly #powers: Powers;
+  readonly #known: readonly Known[];
+
+  /** Makes the tokens that are missing: `operator.token`, `agent.token`, `tokens/<principal>.token`. */
+  constructor({ stateDir, principals }: CredentialsOptions, powers: Powers) {
+    this.#stateDir = stateDir;
+    this.#powers = powers;
+    const identities: [name: string, identity: Identity][] = [
+      ['operator', { role: 'operator', principal: 'operator' }],
+      ['agent', { role: 'agent', principal: 'token' }],
+      ...principals.map(({ name, policy }): [string, Identity] => [
+        name,
+        { role: 'agent', principal: name, ...(policy !== undefined && { policy }) },
+      ]),
+    ];
+    this.#known = identities.map(([name, identity]) => ({
+      ...{ name, identity },
+      secret: readOrMakeToken(stateDir, name, () => powers.secret()),
+    }));
   }
-  return readFileSync(path, 'utf8').trim();
+
+  /** Whose token it is, if anybody's. All are compared, so that the time taken says nothing of which one it is. */
+  readonly identify = (token: string): Identity | undefined =>
+    this.#known.filter(({ secret }) => sameSecret(token, secret))[0]?.identity;
+
+  /**
+   * Puts new tokens in place of those of these names, of all where there are none; the old ones are nobody's from now on.
+   * Gives whose they were. Throws RpcError INVALID_PARAMS for a name that has no token, ToolError STORE_FAILED.
+   */
+  rotate(names: readonly string[]): { name: string; identity: Identity }[] {
+    const rotated = names.length === 0 ? this.#known : names.map((it) => this.#named(it));
+    for (const it of rotated) {
+      const secret = this.#powers.secret();
+      try {
+        replaceToken(this.#stateDir, it.name, secret);
+      } catch (cause) {
+        throw new ToolError('STORE_FAILED', `the token of ${it.name} can not be written at the moment`, { cause });
+      }
+      it.secret = secret;
+    }
+    return rotated.map(({ name, identity }) => ({ name, identity }));
+  }
+
+  #named(name: string): Known {
+    const known = this.#known.find((it) => it.name === name);
+    if (known) return known;
+    const all = this.#known.map((it) => it.name).join(', ');
+    throw new RpcError('INVALID_PARAMS', `${name.slice(0, 64)} has no token; there are: ${all}`);
+  }
 }

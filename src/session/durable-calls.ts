@@ -2,7 +2,7 @@
  * Calls that are known beyond their session's memory: detached ones, to their principal, and those that may have changed
  * something in a session that can be come back to. An id of theirs never runs twice, not even after a restart.
  */
-import type { CallRecord, CallState, ToolResult } from '../call.ts';
+import type { CallRecord, CallState, Effect, ToolResult } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { subjectHash } from '../pipeline/binding.ts';
@@ -60,10 +60,23 @@ export class DurableCalls {
     });
   }
 
-  /** Whether such a call of this principal went on until now. */
-  cancel(callId: string, { principal }: Looking): boolean {
-    const live = this.#liveOne(callId, principal);
-    const details = { by: 'another session of its principal' };
+  /** Calls whose id begins or ends with `part`, at most `limit`; those that ended, too. */
+  named(part: string, limit: number): CallRecord[] {
+    return this.#store.named(part, limit).map(toRecord);
+  }
+
+  /** Detached calls that go on, whether or not their session does. */
+  get underWay(): { record: CallRecord; effects: readonly Effect[]; workspace: string; principal: string }[] {
+    return [...this.#live].map(({ call, record }) => ({
+      ...{ record, workspace: call.workspace, principal: call.principal },
+      effects: call.decided?.effects ?? call.checked?.effects ?? [],
+    }));
+  }
+
+  /** Whether such a call of this principal, or of anybody for an operator, went on until now. */
+  cancel(callId: string, { principal, role }: Looking): boolean {
+    const live = this.#liveOne(callId, role === 'operator' ? undefined : principal);
+    const details = { by: role === 'operator' ? 'operator' : 'another session of its principal' };
     live?.call.controller.abort(new ToolError('CANCELLED', 'the call was cancelled by its client', { details }));
     return live !== undefined;
   }

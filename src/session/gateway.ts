@@ -6,6 +6,7 @@ import type { Call, Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import { type Method, OPERATOR_METHODS, type Params, params as schemas } from '../protocol/messages.ts';
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
+import type { ServingTurns } from '../protocol/serving-turns.ts';
 import { redactText, redactValue } from '../redact.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
 import type { CallStore } from '../store/call-store.ts';
@@ -13,9 +14,11 @@ import type { Catalogue } from '../tools/catalogue.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Batches } from './batches.ts';
 import { withChildCalls } from './child-calls.ts';
+import { Connections, type PeerConnection } from './connections.ts';
+import type { Credentials } from './credentials.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
-import { authenticate, type Identify, type Identity, principalOf } from './identity.ts';
+import { authenticate, type Identity, principalOf } from './identity.ts';
 import type { Audience, Connection, Link } from './link.ts';
 import { type LocalOpening, type LocalSession, partOfToolset, toLocalSession } from './local.ts';
 import { createMethods, type Methods, type StatusParts } from './methods.ts';
@@ -23,6 +26,7 @@ import { Outbox } from './outbox.ts';
 import type { Oversight } from './oversight.ts';
 import { parseParams } from './parse-params.ts';
 import type { Policies } from './policies.ts';
+import { RecentCalls } from './recent-calls.ts';
 import type { Results } from './results.ts';
 import { Session } from './session.ts';
 import { SessionRecords } from './session-records.ts';
@@ -49,8 +53,11 @@ export interface GatewayOptions extends StatusParts, UndoParts {
     readonly all: readonly string[];
     /** The real path of a folder that lies in one of them, and the outermost of those. Throws RpcError FORBIDDEN. */
     resolve(path: string): { workspace: string; root: string };
+    forOperator(): { workspace: string; root: string };
   };
-  readonly identify: Identify;
+  /** Shared by all that serves requests. */
+  readonly turns: ServingTurns;
+  readonly credentials: Pick<Credentials, 'identify' | 'rotate'>;
   warm(session: Session): void;
   recordSession(session: Session): void;
   record(entry: AuditEntry): void;
@@ -61,7 +68,7 @@ export interface GatewayOptions extends StatusParts, UndoParts {
 
 export class Gateway {
   readonly #options: GatewayOptions;
-  readonly #connections = new Set<PeerConnection>();
+  readonly #connections: Connections;
   readonly #events: Events;
   readonly #records: SessionRecords;
   readonly #budget: RequestBudget = { bytes: 0 };
@@ -72,29 +79,44 @@ export class Gateway {
   constructor(options: GatewayOptions) {
     this.#options = options;
     this.#events = options.events;
+    this.#connections = new Connections(options.limits, options.powers);
     this.#records = new SessionRecords((it) => options.record(it));
-    this.#sessions = new Sessions({ ...options, records: this.#records });
+    const recent = new RecentCalls(options.limits, options.powers);
+    const sessionEnded = (session: Session) => {
+      recent.add(session);
+      options.sessionEnded(session);
+    };
+    this.#sessions = new Sessions({ ...options, records: this.#records, sessionEnded });
     this.#methods = createMethods({
       ...options,
       records: this.#records,
       startedAt: options.powers.monotonicMs(),
       sessions: this.#sessions,
+      recent,
       approvers: () => this.approvers,
     });
   }
 
-  /** Takes a connection, unless there are too many. */
+  /** Takes a connection; its hello is refused where there is no place for it. */
   accept(channel: Channel): void {
     const { limits, powers } = this.#options;
-    if (this.#closing || this.#connections.size >= limits.connectionsMax) return channel.destroy();
+    if (this.#closing) return channel.destroy();
     const silent = powers.after(limits.helloTimeoutMs, () => {
       if (!connection.link) connection.channel.destroy();
     });
-    const connection = { channel, destroy: () => channel.destroy() } as unknown as PeerConnection;
-    connection.peer = new Peer(channel, {
+    const connection: PeerConnection = {
+      ...{ channel, isHeard: false, destroy: () => channel.destroy() },
+      get isUnheard() {
+        return !connection.isHeard && peer.isUnheard;
+      },
+      get peer() {
+        return peer;
+      },
+    };
+    const peer = new Peer(channel, {
       limits,
       powers,
-      budget: this.#budget,
+      ...{ budget: this.#budget, turns: this.#options.turns },
       onRequest: (method, params) => this.#serve(connection, method, params),
       onDrain: () => {
         connection.link?.outbox.release();
@@ -102,11 +124,11 @@ export class Gateway {
       },
       onClose: () => {
         silent.cancel();
-        this.#connections.delete(connection);
+        this.#connections.leave(connection);
         if (connection.link) this.#sessions.leave(connection.link);
       },
     });
-    this.#connections.add(connection);
+    if (!this.#connections.enter(connection)) channel.destroy();
   }
 
   /**
@@ -148,7 +170,7 @@ export class Gateway {
       await new Promise<void>((resolve) => powers.after(10, resolve));
     this.#records.shutdown(reason);
     await Promise.all([this.#sessions.close(error, reason), durable.end(error)]);
-    for (const { peer } of this.#connections) peer.close();
+    for (const { peer } of this.#connections.all) peer.close();
   }
 
   /** Errors of the conversation echo what was sent, so that they are recorded and answered without secrets. */
@@ -167,6 +189,7 @@ export class Gateway {
 
   #dispatch(connection: PeerConnection, method: string, raw: unknown): unknown {
     const { link } = connection;
+    connection.isHeard = true;
     if (!link && method !== 'hello') {
       throw new RpcError('NOT_READY', `the first request is hello, not ${method.slice(0, 64)}`);
     }
@@ -187,11 +210,14 @@ export class Gateway {
     if (connection.link) throw new RpcError('INVALID_REQUEST', 'hello was said already');
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
     const { channel } = connection;
-    const identity = authenticate(channel, params, this.#options.identify);
+    const identity = authenticate(channel, params, this.#options.credentials.identify);
+    this.#connections.admit(connection, { ...identity, role: params.role === 'operator' ? 'operator' : 'agent' });
     const { resume } = params;
     if (resume) return this.#resume(connection, params, { resume, identity, uid: channel.credentials?.uid });
     const uid = channel.credentials?.uid;
-    return this.#greeting(this.#open(connection, { ...params, ...this.#place(params.workspace), identity, uid }));
+    const isAnywhere = params.role === 'operator' && params.workspace === undefined;
+    const place = isAnywhere ? this.#options.workspaces.forOperator() : this.#place(params.workspace);
+    return this.#greeting(this.#open(connection, { ...params, ...place, identity, uid }));
   }
 
   #open(connection: Connection, asked: Opening): Link {
@@ -286,7 +312,7 @@ export class Gateway {
     const toolset = partOfToolset(() => catalogue.toolset, asked.has);
     const session: Session = new Session({
       ...{ id, secret, role, client, workspace, root, limits, powers },
-      principal: identity.principal,
+      ...{ name: asked.sessionName, principal: identity.principal },
       get toolset() {
         return toolset();
       },
@@ -319,12 +345,6 @@ export class Gateway {
   }
 }
 
-/** A peer of the daemon. */
-interface PeerConnection extends Connection {
-  readonly channel: Channel;
-  peer: Peer;
-}
-
 interface Place {
   readonly workspace: string;
   readonly root: string;
@@ -342,11 +362,13 @@ function assertVersion(raw: unknown): void {
 }
 
 interface Opening extends Place, Part, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {
+  readonly sessionName?: string | undefined;
   readonly policy?: string | undefined;
   readonly uid: number | undefined;
 }
 
 interface NewLink extends Place, Part {
+  readonly sessionName?: string | undefined;
   readonly id: string;
   readonly secret: string;
   readonly client: string;

@@ -88,6 +88,16 @@ export class KeptCalls {
     return this.#open.values();
   }
 
+  /** Those of the client that ended, the first one first, with the bytes of their inputs and results. */
+  get endedCalls(): Iterable<[Pick<Remembered, 'record'>, number]> {
+    return this.#own.ended;
+  }
+
+  /** Every id that is remembered. */
+  get records(): CallRecord[] {
+    return this.#calls.values().map(({ record }) => record);
+  }
+
   /** Whether the id was used by a call that is not remembered any more. */
   hasForgotten(callId: string): boolean {
     return this.#forgotten.has(callId);

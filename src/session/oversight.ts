@@ -1,9 +1,11 @@
 /** What an operator sees and decides, and what a session may ask about its own permissions. */
 import type { CallRecord } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
+import { DENIALS_MAX } from '../pipeline/denials.ts';
 import { decideWhole, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
+import { separate } from '../pipeline/separate.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
-import type { Turns } from '../pipeline/turns.ts';
+import type { Turn, Turns } from '../pipeline/turns.ts';
 import { parseInput } from '../pipeline/validate.ts';
 import { toDecision } from '../policy/explain.ts';
 import type { Params } from '../protocol/messages.ts';
@@ -96,13 +98,20 @@ export class Oversight {
     const { id: session, principal, workspace, root } = options;
     const parsed = parse(named, input);
     const line = named.tool.commandOf?.(parsed as never);
-    await this.#turn(session, line?.command);
+    await this.#turn({ session, line: line?.command, targets: named.tool.effects(parsed as never).length });
     const question = toQuestion(named.tool, parsed, {
       asker: { principal, session, workspace, root },
       parts: this.#parts.permission,
     });
     const policy = policyNow();
-    return toDecision(decideWhole(policy, question, line?.env), policy, question);
+    const decided = decideWhole(policy, question, line?.env);
+    const separated = separate(policy, named.tool, { input: parsed, question, decided });
+    if (!separated) return toDecision(decided, policy, question);
+    const { rest, denied } = separated;
+    return {
+      ...toDecision(rest.decided, policy, rest.question),
+      denied: denied.slice(0, DENIALS_MAX).map((it) => it.denial),
+    };
   }
 
   /** Nobody reads the answers of a session that has ended. */
@@ -112,13 +121,14 @@ export class Oversight {
     this.#ends.delete(options.id);
   }
 
-  async #turn(session: string, line: string | undefined): Promise<void> {
+  async #turn(turn: Omit<Turn, 'signal'>): Promise<void> {
     const { turns } = this.#parts;
-    if (!turns.isLong(line)) return;
+    if (!turns.isHeavy(turn)) return;
+    const { session } = turn;
     const end = this.#ends.get(session) ?? new AbortController();
     this.#ends.set(session, end);
     try {
-      await turns.take({ line, session, signal: end.signal });
+      await turns.take({ ...turn, signal: end.signal });
     } catch (error) {
       if (!(error instanceof ToolError)) throw error;
       throw new RpcError('OVERLOADED', error.message);

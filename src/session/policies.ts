@@ -18,6 +18,8 @@ export interface PoliciesOptions {
   /** Files of a session that is there are not right any more: those of before stay in force for it. */
   onRefused(message: string): void;
   readonly home: string;
+  /** Who named the daemon's own, and in which file where it was one. */
+  readonly origin: { readonly from: string; readonly configFile?: string };
 }
 
 /** What narrows the daemon's policy for one session. */
@@ -44,6 +46,14 @@ export class Policies {
 
   get base(): Policy {
     return this.#options.base();
+  }
+
+  /** The daemon's own, and who named it; for operators alone, since it names files outside of workspaces. */
+  get status(): object {
+    const { name, version, rules, and } = this.base;
+    const narrowedBy = and.map((it) => it.name);
+    const told = { name, version, rules: rules.length, ...this.#options.origin };
+    return narrowedBy.length > 0 ? { ...told, narrowedBy } : told;
   }
 
   /** Has the files of principals and workspaces be read again, for each session when it is asked about next. */

@@ -89,6 +89,11 @@ export class Results {
     }
   }
 
+  /** Whose output is kept, the newest first. */
+  owners(): Promise<LogOwner[]> {
+    return this.#options.log.owners();
+  }
+
   async #readAt(session: Session, { ref, offset, limit }: AtOffset): Promise<object> {
     const { log, limits } = this.#options;
     const found = await log.byRef(ref);

@@ -45,13 +45,38 @@ export class SessionRecords {
     this.#append({ kind: 'policy', ...whoOf(session), detail });
   }
 
+  tokensRotated(session: Session, names: readonly string[], sessionsEnded: number): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'tokens-rotated', names, sessionsEnded } });
+  }
+
+  cacheCleared(session: Session, cleared: { entries: number; bytes: number }): void {
+    this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'cache-cleared', ...cleared } });
+  }
+
   shutdownAsked(session: Session, graceMs: number): void {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'shutdown-asked', graceMs } });
+  }
+
+  /** An operator ended somebody else's call. */
+  cancelled(session: Session, callId: string): void {
+    this.#append({ kind: 'session', ...whoOf(session), callId, detail: { event: 'cancelled' } });
   }
 
   shutdown(reason: string): void {
     this.#append({ kind: 'session', sessionId: 'daemon', principal: 'daemon', detail: { event: 'shutdown', reason } });
   }
+}
+
+/** The audit entry's detail when a session opens. */
+export function sessionEntry({ options, policy }: Session): AuditEntry {
+  const { id, principal, role, client, workspace, root } = options;
+  const { name, version: policyVersion } = policy();
+  return {
+    kind: 'session',
+    sessionId: id,
+    principal,
+    detail: { role, client, workspace, ...(root !== workspace && { root }), policy: name, policyVersion },
+  };
 }
 
 const whoOf = ({ options: { id: sessionId, principal } }: Session) => ({ sessionId, principal });

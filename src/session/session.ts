@@ -1,17 +1,31 @@
 /** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result, or CONFLICT. */
 import { isDeepStrictEqual } from 'node:util';
-import type { CallOptions, CallRecord, CallState, Denial, FileChange, ResultMetadata, ToolResult } from '../call.ts';
+import type {
+  CallOptions,
+  CallRecord,
+  CallState,
+  Denial,
+  Effect,
+  FileChange,
+  ResultMetadata,
+  ToolResult,
+  Withheld,
+} from '../call.ts';
 import { ToolError, toToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
+import { askedBy } from '../pipeline/approve.ts';
 import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
 import { verdictOf } from '../pipeline/verdict.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
+import { parked, required } from '../store/answer.ts';
 import { type Filter, type KeptCall, KeptCalls, type Page } from './kept-calls.ts';
 
 export interface SessionOptions {
   readonly id: string;
+  /** Shared by sessions that share what a person said for the session. */
+  readonly name?: string | undefined;
   readonly secret: string;
   readonly role: 'agent' | 'operator';
   readonly principal: string;
@@ -123,11 +137,18 @@ export class Session {
     );
   }
 
-  /** Ends a call for `reason`; false where it was over, or never was. */
+  /** Ends a call that waits for a person, and leaves its question open; false where it doesn't wait for one. */
+  park(callId: string): boolean {
+    const { call, record } = this.#calls.underWay(callId) ?? {};
+    if (!call || record?.state.status !== 'blocked-on-user') return false;
+    return this.abort(callId, required({ approvalId: record.state.approvalId, tool: call.name, ...askedBy(call) }));
+  }
+
+  /** Ends a call for `reason`; false where it was over, or never was. A time limit that passes while a person is awaited says so. */
   abort(callId: string, reason: ToolError): boolean {
     const kept = this.#calls.underWay(callId);
     if (!kept || kept.record.result) return false;
-    kept.call.controller.abort(reason);
+    kept.call.controller.abort(whileAsked(kept, reason));
     return true;
   }
 
@@ -147,6 +168,19 @@ export class Session {
 
   get(callId: string): CallRecord | undefined {
     return this.#calls.get(callId)?.record;
+  }
+
+  /** Its calls under way, and what each is about to do or does, as far as that is known. */
+  get underWay(): { record: CallRecord; effects: readonly Effect[] }[] {
+    return this.#calls.open.map(({ call, record }) => ({
+      record,
+      effects: call.decided?.effects ?? call.checked?.effects ?? [],
+    }));
+  }
+
+  /** The session's memory of its calls. */
+  get remembered(): Pick<KeptCalls, 'endedCalls' | 'records'> {
+    return this.#calls;
   }
 
   /** Behind `others`, newest last; `cursor` is the last call of the page before. */
@@ -179,10 +213,11 @@ export class Session {
   }
 
   #newCall(id: string, name: string, rawInput: unknown, options: CallOptions): Call {
-    const { id: sessionId, principal, workspace, root, toolset, onOutput, congested } = this.options;
+    const { id: sessionId, name: sessionName, principal, workspace, root, toolset, onOutput, congested } = this.options;
     const policyNow = () => this.policy();
     const call: Call = {
       ...{ id, sessionId, principal, workspace, root, toolset, rawInput, options, queuedMs: 0, name },
+      ...(sessionName !== undefined && { sessionName }),
       policy: policyNow(),
       policyNow,
       controller: new AbortController(),
@@ -199,7 +234,9 @@ export class Session {
     const startedAt = powers.monotonicMs();
     const { timeoutMs } = call.options;
     const deadline =
-      timeoutMs === undefined ? undefined : powers.after(timeoutMs, () => call.controller.abort(late(call, timeoutMs)));
+      timeoutMs === undefined
+        ? undefined
+        : powers.after(timeoutMs, () => call.controller.abort(whileAsked(kept, late(call, timeoutMs))));
     let result: ToolResult;
     try {
       if (this.#closing) throw this.#closing;
@@ -229,7 +266,8 @@ export class Session {
     const durationMs = round(powers.monotonicMs() - startedAt);
     const tool = call.checked?.tool.name ?? call.toolset.get(call.name)?.tool.name ?? redactText(call.name);
     const { usage, hostPid } = call;
-    const verdict = 'error' in end ? verdictOf(end.error, usage?.verdict) : 'ok';
+    const okVerdict = usage?.scratchFull === true ? 'file' : 'ok';
+    const verdict = 'error' in end ? verdictOf(end.error, usage?.verdict) : okVerdict;
     const metadata: ResultMetadata = {
       durationMs,
       queuedMs: round(call.queuedMs),
@@ -245,6 +283,7 @@ export class Session {
       ...(usage?.filesChanged && { filesChanged: redactValue(usage.filesChanged) as FileChange[] }),
       ...(usage?.filesChangedTotal !== undefined && { filesChangedTotal: usage.filesChangedTotal }),
       ...(call.denied && { denied: redactValue(call.denied) as Denial[] }),
+      ...(call.withheld && { withheld: redactValue(call.withheld) as Withheld }),
       undo: usage?.undo ?? 'none',
       resources: {
         cpuMs: round(usage?.cpuMs ?? 0),
@@ -278,6 +317,13 @@ function endOf(result: ToolResult): CallState {
 }
 
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;
+
+/** The question of a call that ran out of time can still be answered, for the same call made again. */
+function whileAsked({ record, call }: KeptCall, reason: ToolError): ToolError {
+  if (reason.code !== 'TIMEOUT' || record.state.status !== 'blocked-on-user') return reason;
+  const { approvalId } = record.state;
+  return parked({ approvalId, tool: call.name, ...askedBy(call) }, Number(reason.extras.details?.limit));
+}
 
 function late(call: Call, limit: number): ToolError {
   return new ToolError('TIMEOUT', `\`${call.name}\` was not done within ${limit} ms, as its caller asked`, {

@@ -82,9 +82,7 @@ export class Sessions {
     if (before) {
       delete before.link;
       before.peer.notify('session.closing', { reason: 'another connection has resumed this session' });
-      before.peer.close();
-      // One that does not read would hold its place.
-      this.#parts.powers.after(this.#parts.limits.helloTimeoutMs, () => before.destroy());
+      this.#hangUp(before);
     }
     link.waiting?.cancel();
     link.waiting = undefined;
@@ -126,6 +124,18 @@ export class Sessions {
     this.#parts.sessionEnded(session);
   }
 
+  /** Ends the sessions of a principal, but for one; their clients are told why. Gives how many there were. */
+  endOf(principal: string, reason: string, except: Session): number {
+    const theirs = this.all.filter(({ session }) => session !== except && session.options.principal === principal);
+    for (const link of theirs) {
+      const { connection } = link;
+      link.outbox.notify('session.closing', { reason });
+      void this.end(link, reason);
+      if (connection) this.#hangUp(connection);
+    }
+    return theirs.length;
+  }
+
   /** No calls are taken any more; clients are told why. Sessions stay in the store, for the next daemon. */
   refuse(error: ToolError, reason: string): void {
     this.#closing = true;
@@ -145,6 +155,12 @@ export class Sessions {
       connection?.peer.close();
     }
     this.#links.clear();
+  }
+
+  /** Ends a connection behind what it was told; one that does not read would hold its place. */
+  #hangUp(connection: Connection): void {
+    connection.peer.close();
+    this.#parts.powers.after(this.#parts.limits.helloTimeoutMs, () => connection.destroy());
   }
 
   #disconnect(link: Link): void {

@@ -31,6 +31,29 @@ function withTools(description: string, { toolset, limits }: Session['options'],
 
 const PROVIDED_CHARS_MAX = 2000;
 
+/** The answer to `tools.stats`: the tools of the session that some call of could be allowed, counted. */
+export function toolStats(session: Session): Stats {
+  const policy = session.policy();
+  const stats: Stats = { totalTools: 0, requireApproval: 0, cacheable: 0, byCategory: {}, byTier: {} };
+  for (const it of visibleTools(session)) {
+    stats.totalTools += 1;
+    if (decideTool(policy, it) === 'ask') stats.requireApproval += 1;
+    if (it.cacheable) stats.cacheable += 1;
+    stats.byCategory[it.category] = (stats.byCategory[it.category] ?? 0) + 1;
+    stats.byTier[it.tier] = (stats.byTier[it.tier] ?? 0) + 1;
+  }
+  return stats;
+}
+
+interface Stats {
+  totalTools: number;
+  /** Tools that a call of, without anything known of its input, is asked about. */
+  requireApproval: number;
+  cacheable: number;
+  byCategory: Record<string, number>;
+  byTier: Record<string, number>;
+}
+
 /** The answer to `tools.list`. */
 export function toolList(session: Session, { tier, category, format, tools }: Params<'tools.list'>): object {
   const { options, policy: policyNow } = session;

@@ -1,6 +1,6 @@
 /** Takes calls back for who may: their own session, others of their principal, operators. */
-import type { CallRecord, ToolResult } from '../call.ts';
-import { RpcError, ToolError, type WireError } from '../errors.ts';
+import type { CallRecord, UndoResult } from '../call.ts';
+import { RpcError, ToolError } from '../errors.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { UndoJournal } from '../store/undo-journal.ts';
@@ -12,38 +12,38 @@ export interface UndoParts {
   readonly undoTool: NamedTool;
 }
 
-interface UndoAnswer {
-  /** Of the undo itself: it can be undone, too. Absent where nothing was tried. */
-  readonly callId?: string;
-  readonly restored: readonly string[];
-  readonly conflicts: readonly string[];
-  readonly merged: readonly string[];
-  /** How far the undo can be undone. */
-  readonly undo: ToolResult['metadata']['undo'];
-  /** Why nothing was restored. */
-  readonly error?: WireError;
+const NOTHING = { restored: [], removed: [], conflicts: [], merged: [], undo: 'none' } as const;
+
+interface UndoCallParts extends UndoParts {
+  /** Gives a call as far as it is remembered. */
+  recordOf(callId: string): CallRecord | undefined;
 }
 
-const NOTHING = { restored: [], conflicts: [], merged: [], undo: 'none' } as const;
-
-/** Answers `calls.undo`. `known` is the call as far as it is remembered. Throws RpcError INVALID_PARAMS. */
+/** Answers `calls.undo`. Throws RpcError INVALID_PARAMS. */
 export async function undoCall(
   session: Session,
-  { callId, force }: Params<'calls.undo'>,
-  { undoJournal, undoTool, known }: UndoParts & { known: CallRecord | undefined },
-): Promise<UndoAnswer> {
+  params: Params<'calls.undo'>,
+  { undoJournal, undoTool, recordOf }: UndoCallParts,
+): Promise<UndoResult> {
   const { id, principal, role, workspace } = session.options;
-  const found = undoJournal.find(callId, { id, principal, role, workspace });
+  const undoer = { id, principal, role, workspace };
+  const last = 'last' in params ? undoJournal.last(undoer) : undefined;
+  const callId = 'last' in params ? last?.callId : params.callId;
+  if (callId === undefined)
+    throw new RpcError('INVALID_PARAMS', 'nothing that was done in this workspace can be undone, or all of it is');
+  const found = last ?? undoJournal.find(callId, undoer);
+  const known = found ? undefined : recordOf(callId);
   if (!found && !known)
     throw new RpcError('INVALID_PARAMS', `this session has no call ${callId}, or it is forgotten by now`);
   if (!found) return { ...NOTHING, error: notKept(callId, known).toWire() };
   if (found.workspace !== workspace)
     throw new RpcError('INVALID_PARAMS', `call ${callId} was made in another workspace; undo it from there`);
   const { key, paths } = found;
-  const result = await session.callInternal(undoTool, { callId, key, force, paths });
-  const base = { ...NOTHING, callId: result.callId };
+  const result = await session.callInternal(undoTool, { callId, key, force: params.force, paths });
+  const base = { ...NOTHING, undone: callId, callId: result.callId };
   if (!result.success) return { ...base, error: result.error };
-  return { ...base, ...(result.data as Pick<UndoAnswer, 'restored'>), undo: result.metadata.undo };
+  undoJournal.undid({ sessionId: id, callId: result.callId }, key);
+  return { ...base, ...(result.data as Pick<UndoResult, 'restored'>), undo: result.metadata.undo };
 }
 
 function notKept(callId: string, known: CallRecord | undefined): ToolError {

@@ -34,7 +34,7 @@ export function toAnswer({ approvalId, settled }: Row): Answer {
 export function unanswered({ approvalId, draft }: Row): ToolError {
   return new ToolError(
     'APPROVAL_TIMEOUT',
-    `nobody answered within ${draft.timeoutMs} ms whether \`${draft.tool}\` may run`,
+    `nobody answered within ${draft.timeoutMs} ms whether \`${draft.tool}\` may run, ${whyAsked(draft)}`,
     {
       rule: draft.rule,
       suggestion: 'Ask the person to watch `ringfence approvals watch`, then call again.',
@@ -43,14 +43,37 @@ export function unanswered({ approvalId, draft }: Row): ToolError {
   );
 }
 
+const whyAsked = ({ rule, reason }: Pick<Approval, 'rule' | 'reason'>): string =>
+  `about which rule \`${rule}\` asks: ${reason}`;
+
 /** Ends a call that nobody has answered yet, and leaves its question: the same call made again takes the answer, or waits on. */
-export function parked({ approvalId, tool }: Pick<Approval, 'approvalId' | 'tool'>): ToolError {
-  return new ToolError('APPROVAL_TIMEOUT', `\`${tool}\` waits for a person's yes (approval ${approvalId})`, {
-    suggestion: `Ask the person to run \`ringfence approvals approve ${approvalId}\` (or deny), then make the very same call again: it takes the answer.`,
+export function parked(waiting: Waiting, limitMs?: number): ToolError {
+  const { approvalId, tool, rule } = waiting;
+  const after = limitMs === undefined ? '' : `, and its caller's ${limitMs} ms are over`;
+  const message = `\`${tool}\` waits for a person's yes (approval ${approvalId})${after}, ${whyAsked(waiting)}`;
+  return new ToolError('APPROVAL_TIMEOUT', message, {
+    rule,
+    suggestion: `Ask the person to run ${howToAnswer(approvalId)}`,
+    details: { approvalId, pending: true, ...(limitMs !== undefined && { limit: limitMs }) },
+  });
+}
+
+/** Ends a call whose caller does not wait for a person, and leaves its question as `parked` does. */
+export function required(waiting: Waiting): ToolError {
+  const { approvalId, tool, rule } = waiting;
+  const message = `\`${tool}\` needs a person's yes, and nobody is there to give it (approval ${approvalId}), ${whyAsked(waiting)}`;
+  return new ToolError('APPROVAL_REQUIRED', message, {
+    rule,
+    suggestion: `Run ${howToAnswer(approvalId)}`,
     details: { approvalId, pending: true },
   });
 }
 
+type Waiting = Pick<Approval, 'approvalId' | 'tool' | 'rule' | 'reason'>;
+
+const howToAnswer = (approvalId: string): string =>
+  `\`ringfence approvals approve ${approvalId}\` (or deny), then make the very same call again: it takes the answer.`;
+
 /** Whether a call that ends for this reason leaves its question to be answered. */
 export const leavesQuestion = ({ code, extras }: ToolError): boolean =>
-  code === 'SHUTTING_DOWN' || (code === 'APPROVAL_TIMEOUT' && extras.details?.pending === true);
+  code === 'SHUTTING_DOWN' || (code.startsWith('APPROVAL_') && extras.details?.pending === true);

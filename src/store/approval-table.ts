@@ -199,8 +199,10 @@ function toRow(row: Record<string, unknown>): Row {
 /** What is shown of it. */
 export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Row): Approval {
   const { callId, sessionId, principal, workspace, tool, input, effects, impact, costUsd, diff, rule, reason } = draft;
+  // A question of a version that did not say it offers nothing.
+  const { remember = {} } = draft as Partial<Draft>;
   return {
-    ...{ approvalId, callId, sessionId, principal, workspace, tool, input, effects, impact },
+    ...{ approvalId, callId, sessionId, principal, workspace, tool, input, effects, impact, remember },
     ...(costUsd !== undefined && { costUsd }),
     ...(diff !== undefined && { diff }),
     ...{ rule, reason },
@@ -212,11 +214,13 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Row): 
 /** What remembered answers are compared by. */
 export function toFacts({ draft }: Pick<Row, 'draft'>): Facts {
   const { sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion } = draft;
-  const { reach, programs } = draft;
+  const { reach, programs, hasInlineCode, sessionName } = draft;
   return {
     ...{ sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion },
     level: draft.impact.level,
     ...(reach !== undefined && { reach }),
     ...(programs !== undefined && { programs }),
+    ...(hasInlineCode && { hasInlineCode }),
+    ...(sessionName !== undefined && { sessionName }),
   };
 }

@@ -29,6 +29,8 @@ export interface Approval {
   readonly costUsd?: number;
   /** Unified diff, where one can be made. */
   readonly diff?: string;
+  /** What a yes that is remembered would cover, in words, for each way that is offered; neither for code in a command line. */
+  readonly remember: { readonly exact?: string; readonly tool?: string };
   /** Id of the rule that asks. */
   readonly rule: string;
   readonly reason: string;
@@ -51,6 +53,8 @@ export type Reach = (typeof REACHES)[number];
 /** What remembered answers are compared by. */
 export interface Facts {
   readonly sessionId: string;
+  /** Sessions of one name share what is remembered for the session, also one after the other. */
+  readonly sessionName?: string;
   readonly principal: string;
   readonly workspace: string;
   readonly tool: string;
@@ -65,6 +69,8 @@ export interface Facts {
   readonly reach?: Reach;
   /** Programs that it runs, by real path or as written; sorted. */
   readonly programs?: readonly string[];
+  /** Whether code stands in its command line (`node -e`, `sh -c`): no yes is remembered for that. */
+  readonly hasInlineCode?: boolean;
   /** Whether parts of the call can't be known beforehand. */
   readonly unknown: boolean;
   readonly policyVersion: string;
@@ -88,10 +94,16 @@ export interface Remember {
 }
 
 /** What an answer for the session stands for: of what is dangerous, and of what runs programs, no more than the very same call. */
-export function rememberFor({ impact, effects, input }: Approval): Remember {
+export function rememberFor({ effects, impact, input, remember }: Approval): Remember {
   const runs =
     effects.some((it) => it.kind === 'exec') || (typeof input === 'object' && input !== null && 'command' in input);
-  return { scope: 'session', match: impact.level === 'high' || runs ? 'exact' : 'tool' };
+  return { scope: 'session', match: impact.level === 'high' || remember.tool === undefined || runs ? 'exact' : 'tool' };
+}
+
+/** The same for the whole tool, which a person may choose where little can go wrong; undefined where it is not offered. */
+export function rememberToolFor(approval: Approval): Remember | undefined {
+  const isOffered = approval.impact.level === 'low' && approval.remember.tool !== undefined;
+  return isOffered && rememberFor(approval).match === 'exact' ? { scope: 'session', match: 'tool' } : undefined;
 }
 
 export interface Resolution {

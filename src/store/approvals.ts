@@ -264,6 +264,8 @@ export class Approvals implements Disposable {
     if (!remember) return undefined;
     const { rememberMaxMs } = row.draft;
     const { scope, match, expiresMs = rememberMaxMs } = remember;
+    if (decision === 'approve' && row.draft.hasInlineCode)
+      throw new RpcError('INVALID_PARAMS', 'no yes is remembered for code in a command line; approve it once');
     if (rememberMaxMs === 0) throw new RpcError('INVALID_PARAMS', 'the policy does not let answers be remembered');
     if (expiresMs < 1 || expiresMs > rememberMaxMs)
       throw new RpcError('INVALID_PARAMS', `an answer is remembered for 1 to ${rememberMaxMs} ms, not ${expiresMs}`);

@@ -69,6 +69,11 @@ export class SigningKey {
     return createHmac('sha256', this.#sealing).update(`${seq} ${hash}`).digest('base64');
   }
 
+  /** Proof that `seq` is the last row of the table of checkpoints; no text of `seal` begins with a letter. */
+  sealTableEnd(seq: number): string {
+    return createHmac('sha256', this.#sealing).update(`checkpoints ${seq}`).digest('base64');
+  }
+
   isSealed(place: Place, seal: string): boolean {
     return this.seal(place) === seal; // Whoever can time this can read the key.
   }

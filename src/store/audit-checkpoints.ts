@@ -1,11 +1,12 @@
 /**
  * Where checkpoints are kept: in the database, and in a file beside it that is only ever appended to (retention alone rewrites
- * it), so that a database that was cut, or put back to an older state, is found out. The file has all that the table has.
+ * it), so that a database that was cut, or put back to an older state, is found out. Both have the same ones: `verify` compares.
  */
 import {
   appendFileSync,
   closeSync,
   createReadStream,
+  existsSync,
   fstatSync,
   openSync,
   readSync,
@@ -18,10 +19,13 @@ import {
 } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Checkpoint } from './audit-chain.ts';
+import type { Checkpoint, SigningKey } from './audit-chain.ts';
 
+/** `checkpoints_end` proves which row of `checkpoints` is the last one, so that nobody without the key can delete it unnoticed. */
 export const CHECKPOINT_SCHEMA = `CREATE TABLE IF NOT EXISTS checkpoints (
-  seq INTEGER PRIMARY KEY, hash TEXT NOT NULL, at TEXT NOT NULL, signature TEXT NOT NULL) STRICT;`;
+  seq INTEGER PRIMARY KEY, hash TEXT NOT NULL, at TEXT NOT NULL, signature TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS checkpoints_end (
+  id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, seal TEXT NOT NULL) STRICT;`;
 
 /** Ours have about 230; a longer one is not ours, and would have to be held whole. */
 const LINE_CHARS_MAX = 1024;
@@ -39,20 +43,50 @@ export function parseCheckpoint(line: string): Checkpoint | undefined {
   }
 }
 
+interface TableEnd {
+  readonly database: DatabaseSync;
+  readonly key: SigningKey;
+  /** Seq of the last checkpoint in the file. */
+  readonly inFile: number;
+  /** The same of the table. */
+  readonly inTable: number;
+}
+
+/** What was done to the table of checkpoints since its last row was written, in words; undefined when it is as it was left. */
+export function problemOfTable({ database, key, inFile, inTable }: TableEnd): string | undefined {
+  if (inFile < inTable) return 'its file of checkpoints was cut';
+  const end = database.prepare('SELECT seq, seal FROM checkpoints_end').get() as
+    | { seq: number; seal: string }
+    | undefined;
+  // A log of a version that wrote no proof has the same end in both places.
+  const isProven = end ? key.sealTableEnd(inTable) === end.seal && end.seq === inTable : inFile === inTable;
+  return isProven ? undefined : 'rows of its table of checkpoints were deleted';
+}
+
 export class Checkpoints {
   readonly path: string;
+  /** What was done to the table since its last row was written, in words; undefined when it is as it was left. */
+  readonly problem: string | undefined;
   readonly #database: DatabaseSync;
+  readonly #key: SigningKey;
   readonly #insert: StatementSync;
+  readonly #setEnd: StatementSync;
   #last: Checkpoint | undefined;
+  #lastInTable: number;
 
-  /** Cuts off a last line that a full disk left unfinished. Throws the system's errors. */
-  constructor(database: DatabaseSync, path: string) {
+  /** Cuts off a last line that a full disk left unfinished. Throws the system's errors and those of SQLite. */
+  constructor(database: DatabaseSync, path: string, key: SigningKey) {
     this.path = path;
     this.#database = database;
+    this.#key = key;
     this.#insert = database.prepare(
       'INSERT OR REPLACE INTO checkpoints (seq, hash, at, signature) VALUES (?, ?, ?, ?)',
     );
+    this.#setEnd = database.prepare('INSERT OR REPLACE INTO checkpoints_end (id, seq, seal) VALUES (1, ?, ?)');
     this.#last = readLast(path);
+    const row = database.prepare('SELECT max(seq) AS last FROM checkpoints').get() as { last: number | null };
+    this.#lastInTable = row.last ?? 0;
+    this.problem = problemOfTable({ database, key, inFile: this.#last?.seq ?? 0, inTable: this.#lastInTable });
   }
 
   /** The last one in the file. */
@@ -60,10 +94,9 @@ export class Checkpoints {
     return this.#last;
   }
 
-  /** Seq of the last one in the table; 0 when there is none. */
+  /** Seq of the last row that was written, or found when the log was opened; nothing on disk changes this number. */
   get lastInTable(): number {
-    const row = this.#database.prepare('SELECT max(seq) AS last FROM checkpoints').get() as { last: number | null };
-    return row.last ?? 0;
+    return this.#lastInTable;
   }
 
   /** Bytes of the file. Throws when there is none. */
@@ -71,17 +104,33 @@ export class Checkpoints {
     return statSync(this.path).size;
   }
 
-  /** Stores it: the file first, so that an end between the two leaves it with more than the table, never with less. */
+  /** Stores it in both places, or in neither; only a kill at this moment leaves the file with one line more. Throws. */
   add(checkpoint: Checkpoint): void {
     const before = statSync(this.path, { throwIfNoEntry: false })?.size ?? 0;
+    this.#database.exec('BEGIN IMMEDIATE');
     try {
+      this.#insertRow(checkpoint);
       appendFileSync(this.path, lineOf(checkpoint), { mode: 0o600 });
+      this.#database.exec('COMMIT');
     } catch (error) {
-      if (before > 0) truncateSync(this.path, before);
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      if (existsSync(this.path)) truncateSync(this.path, before);
       throw error;
     }
     this.#last = checkpoint;
-    this.#insert.run(checkpoint.seq, checkpoint.hash, checkpoint.at, checkpoint.signature);
+    this.#lastInTable = checkpoint.seq;
+  }
+
+  /** Copies the last line of the file to the table, where the daemon was killed between the two. Throws what SQLite throws. */
+  complete(): void {
+    if (this.problem !== undefined || !this.#last || this.#last.seq === this.#lastInTable) return;
+    this.#insertRow(this.#last);
+    this.#lastInTable = this.#last.seq;
+  }
+
+  #insertRow({ seq, hash, at, signature }: Checkpoint): void {
+    this.#insert.run(seq, hash, at, signature);
+    this.#setEnd.run(seq, this.#key.sealTableEnd(seq));
   }
 
   /** Forgets those in the file before the one of `seq`. Appending meanwhile is allowed. */

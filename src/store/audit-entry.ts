@@ -6,7 +6,8 @@ import { hash as digest } from 'node:crypto';
 import type { Decision, Effect, Resources } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import { parseJson } from '../parse-json.ts';
-import { escapeJson, toBoundedJson, toVisible } from './audit-text.ts';
+import { escapeUnseenInLine } from '../shown-text.ts';
+import { toBoundedJson, toVisible } from './audit-text.ts';
 
 export const AUDIT_KINDS = ['session', 'intent', 'outcome', 'refusal', 'approval', 'policy'] as const;
 export type AuditKind = (typeof AUDIT_KINDS)[number];
@@ -161,7 +162,7 @@ export function fromRecord(record: AuditRecord): Row {
   for (const { field, isJson } of PREFIXES) {
     const value = given[field];
     if (value === undefined) row[field] = null;
-    else row[field] = isJson ? escapeJson(JSON.stringify(value)) : (value as string | number);
+    else row[field] = isJson ? escapeUnseenInLine(JSON.stringify(value)) : (value as string | number);
   }
   return row;
 }

@@ -1,7 +1,7 @@
 /** Lines of the log for other programs: our own entries, or OCSF (https://schema.ocsf.io) class API Activity. */
 import type { Effect } from '../call.ts';
+import { escapeUnseenInLine } from '../shown-text.ts';
 import { type AuditRecord, fromRecord, toLine } from './audit-entry.ts';
-import { escapeJson } from './audit-text.ts';
 
 export const EXPORT_FORMATS = ['jsonl', 'ocsf'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
@@ -10,7 +10,7 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 export const toExportLine = (format: ExportFormat, record: AuditRecord): string =>
   format === 'jsonl'
     ? toLine(fromRecord(record), record.outcome === 'unknown')
-    : escapeJson(JSON.stringify(toOcsf(record)));
+    : escapeUnseenInLine(JSON.stringify(toOcsf(record)));
 
 const OCSF_VERSION = '1.3.0';
 const API_ACTIVITY = 6003;

@@ -1,17 +1,19 @@
 /** The record of what was asked, what was decided and what came of it: in order, chained, signed. */
-import { existsSync, renameSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import { createKey, GENESIS, type Place, readKey, type SigningKey } from './audit-chain.ts';
+import { AuditBudget } from './audit-budget.ts';
+import { createKey, type Place, readKey, type SigningKey } from './audit-chain.ts';
 import { CHECKPOINT_SCHEMA, Checkpoints } from './audit-checkpoints.ts';
 import { AUDIT_SCHEMA, type AuditEntry, COLUMNS, hashOf, type Row, toRecord, toRow } from './audit-entry.ts';
 import { type ExportFormat, toExportLine } from './audit-export.ts';
+import { firstOf, lastOf, prepare, putAside } from './audit-file.ts';
 import { AuditMeter } from './audit-meter.ts';
 import { type AuditFilter, type AuditPage, type AuditPageRequest, AuditQueries, type Extent } from './audit-query.ts';
-import { type Cut, dropOldest, shareToDrop } from './audit-retention.ts';
+import { bytesOf, type Cut, dropOldest, shareToDrop } from './audit-retention.ts';
 import { type LogDetail, readEnd, type Verification, verifyLog } from './audit-verify.ts';
 import { openDatabase } from './database.ts';
 
@@ -20,6 +22,8 @@ export type { AuditEntry, AuditRecord } from './audit-entry.ts';
 export interface AuditOptions {
   /** Hides secrets in an input, the effects, a detail before they are stored. Without it, inputs are not stored. */
   readonly redact?: (value: unknown) => unknown;
+  /** Makes room on the disk; gives whether it could. */
+  readonly makeRoom?: () => boolean;
   /** Told the last number whenever entries were written. */
   readonly onWritten?: (seq: number) => void;
 }
@@ -41,6 +45,7 @@ export class AuditLog implements Disposable {
   readonly #limits: Limits;
   readonly #redact: AuditOptions['redact'];
   readonly #onWritten: AuditOptions['onWritten'];
+  readonly #makeRoom: AuditOptions['makeRoom'];
   readonly #keyPath: string;
   readonly #key: SigningKey;
   readonly #checkpoints: Checkpoints;
@@ -48,6 +53,7 @@ export class AuditLog implements Disposable {
   readonly #statements: Record<'begin' | 'insert' | 'setHead' | 'commit', StatementSync>;
   readonly #firstOfRun: number;
   readonly #meter: AuditMeter;
+  readonly #budget: AuditBudget;
   #head: Place;
   #first: number;
   #waiting: Row[] = [];
@@ -70,15 +76,17 @@ export class AuditLog implements Disposable {
     this.#limits = limits;
     this.#redact = options.redact;
     this.#onWritten = options.onWritten;
+    this.#makeRoom = options.makeRoom;
     this.#keyPath = beside('key');
     this.#database = openDatabase(path);
     this.#database.exec(AUDIT_SCHEMA + CHECKPOINT_SCHEMA + HEAD_SCHEMA);
     this.#statements = prepare(this.#database);
     const key = readKey(this.#keyPath);
     this.#key = key ?? createKey(this.#keyPath, powers);
-    this.#checkpoints = new Checkpoints(this.#database, beside('checkpoints'));
+    this.#checkpoints = new Checkpoints(this.#database, beside('checkpoints'), this.#key);
     this.#queries = new AuditQueries(this.#database, limits, powers);
-    this.#meter = new AuditMeter(limits, powers, (it) => this.#add(it));
+    this.#budget = new AuditBudget(limits, powers, () => bytesOf(this.#database));
+    this.#meter = new AuditMeter({ limits, powers, budget: this.#budget, append: (it) => this.#add(it) });
     this.#head = lastOf(this.#database);
     this.#first = firstOf(this.#database);
     this.#firstOfRun = this.#head.seq + 1;
@@ -106,20 +114,50 @@ export class AuditLog implements Disposable {
     return { entries: this.entries, writable: this.#writable, ...(this.#overSize && { overSize: true }) };
   }
 
-  /** Adds an entry, to be written with others within WRITE_EVERY_MS; `flush` writes it now. */
-  append(entry: AuditEntry): void {
+  /** Throws RATE_LIMITED where what a principal's call may change could not be recorded any more. */
+  assertRoom(principal: string): void {
+    this.#budget.assertRoom(principal);
+  }
+
+  /** Adds an entry, to be written with others within WRITE_EVERY_MS; `flush` writes it now. `isReading`: of a call that could change nothing. */
+  append(entry: AuditEntry, { isReading = false }: { readonly isReading?: boolean } = {}): void {
     const { kind, detail } = entry;
     // What the log says of itself, nobody else says.
     if (kind === 'policy' && detail && 'log' in detail) {
       const { log: _, ...others } = detail;
       return this.append({ ...entry, detail: others });
     }
-    if (this.#meter.admits(entry)) this.#add(entry);
+    if (this.#meter.admits(entry, isReading)) this.#add(entry);
   }
 
   /** Writes what waits, in order, in one transaction. Throws STORE_FAILED, and keeps it for the next time, up to the bound. */
   flush(): void {
     if (this.#waiting.length === 0) return;
+    try {
+      this.#writeWaiting();
+    } catch (cause) {
+      // A full disk is the one cause that something can be done about.
+      if (!this.#makeRoom?.()) this.#failed(cause);
+      try {
+        this.#writeWaiting();
+      } catch (again) {
+        this.#failed(again);
+      }
+    }
+    this.#waiting = [];
+    this.#lost = 0;
+    this.#writable = true;
+    this.#signSoon();
+    this.#onWritten?.(this.#head.seq);
+  }
+
+  #failed(cause: unknown): never {
+    this.#writable = false;
+    this.#writeAfter(RETRY_EVERY_MS);
+    throw new ToolError('STORE_FAILED', 'the audit log could not be written', { cause });
+  }
+
+  #writeWaiting(): void {
     const rows =
       this.#lost > 0
         ? [this.#toRow({ ...SELF, detail: { log: { lost: this.#lost } } }), ...this.#waiting]
@@ -138,16 +176,9 @@ export class AuditLog implements Disposable {
       commit.run();
     } catch (error) {
       if (this.#database.isOpen && this.#database.isTransaction) this.#database.exec('ROLLBACK');
-      this.#writable = false;
-      this.#writeAfter(RETRY_EVERY_MS);
-      throw new ToolError('STORE_FAILED', 'the audit log could not be written', { cause: error });
+      throw error;
     }
     this.#head = { seq, hash };
-    this.#waiting = [];
-    this.#lost = 0;
-    this.#writable = true;
-    this.#signSoon();
-    this.#onWritten?.(seq);
   }
 
   /** Entries that `request` asks for. Rejects with RpcError INVALID_PARAMS, ToolError SHUTTING_DOWN. */
@@ -174,6 +205,7 @@ export class AuditLog implements Disposable {
         keyPath: this.#keyPath,
         checkpointsPath: path,
         checkpointBytes: statSync(path, { throwIfNoEntry: false })?.size,
+        lastInTable: this.#checkpoints.lastInTable,
         head: this.#head,
         powers: this.#powers,
       });
@@ -192,6 +224,7 @@ export class AuditLog implements Disposable {
       });
       if (!this.#database.isOpen) return dropped;
       this.#first = firstOf(this.#database);
+      this.#budget.look();
       this.#overSize = shareToDrop({ database: this.#database, limits: this.#limits }) > 0;
       return dropped;
     });
@@ -224,7 +257,9 @@ export class AuditLog implements Disposable {
   }
 
   #add(entry: AuditEntry): void {
-    this.#waiting.push(this.#toRow(entry));
+    const row = this.#toRow(entry);
+    this.#waiting.push(row);
+    this.#budget.charge(entry.principal, row);
     const { auditBatchMax } = this.#limits;
     if (this.#waiting.length < auditBatchMax) return this.#writeAfter(WRITE_EVERY_MS);
     if (this.#writable) return this.#tryFlush();
@@ -292,6 +327,7 @@ export class AuditLog implements Disposable {
   #trySign(): void {
     if (!this.#database.isOpen) return;
     try {
+      this.#checkpoints.complete();
       this.#signHead();
     } catch (error) {
       this.#powers.log.error({ error }, 'a checkpoint of the audit log could not be written');
@@ -327,50 +363,11 @@ export class AuditLog implements Disposable {
     const { last } = this.#checkpoints;
     if (isNewKey && (seq > 0 || last)) return 'its signing key was missing';
     if (!last) return seq > 0 ? 'its file of checkpoints was missing, empty or damaged' : undefined;
-    if (last.seq < this.#checkpoints.lastInTable) return 'its file of checkpoints was cut';
+    if (this.#checkpoints.problem !== undefined) return this.#checkpoints.problem;
     if (last.seq > seq) return `it ended at entry ${seq} and was signed up to entry ${last.seq}`;
     const end = readEnd(this.#database);
     if (seq > 0 && (end?.seq !== seq || end.hash !== this.#head.hash || !this.#key.isSealed(this.#head, end.seal)))
       return 'the seal of its end was missing or not ours';
     return undefined;
   }
-}
-
-function prepare(database: DatabaseSync): Record<'begin' | 'insert' | 'setHead' | 'commit', StatementSync> {
-  const values = COLUMNS.map(() => '?').join(', ');
-  return {
-    begin: database.prepare('BEGIN IMMEDIATE'),
-    insert: database.prepare(`INSERT INTO audit (${COLUMNS.join(', ')}) VALUES (${values})`),
-    setHead: database.prepare('INSERT OR REPLACE INTO head (id, seq, hash, seal) VALUES (1, ?, ?, ?)'),
-    commit: database.prepare('COMMIT'),
-  };
-}
-
-const lastOf = (database: DatabaseSync): Place =>
-  (database.prepare('SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1').get() as Place | undefined) ?? {
-    seq: 0,
-    hash: GENESIS,
-  };
-
-const firstOf = (database: DatabaseSync): number =>
-  (database.prepare('SELECT min(seq) AS first FROM audit').get() as { first: number | null }).first ?? 1;
-
-/** A log from before the chain, moved to `audit-<date>.db`; undefined when there is none. */
-function putAside(path: string, powers: Powers): { file: string; entries: number } | undefined {
-  if (!existsSync(path)) return undefined;
-  const database = openDatabase(path);
-  let entries: number;
-  try {
-    const columns = database.prepare('SELECT name FROM pragma_table_info(?)').all('audit') as { name: string }[];
-    if (columns.length === 0 || columns.some(({ name }) => name === 'hash')) return undefined;
-    entries = (database.prepare('SELECT count(*) AS n FROM audit').get() as { n: number }).n;
-    // Into the one file that is moved.
-    database.exec('PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;');
-  } finally {
-    database.close();
-  }
-  const date = new Date(powers.now()).toISOString().replaceAll(/[:.]/g, '-');
-  const file = `${basename(path, '.db')}-${date}.db`;
-  renameSync(path, join(dirname(path), file));
-  return { file, entries };
 }

@@ -4,6 +4,7 @@
  */
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
+import type { AuditBudget, AuditLevel } from './audit-budget.ts';
 import type { AuditEntry, AuditKind } from './audit-entry.ts';
 
 /** Kinds that are made without an effect. */
@@ -25,27 +26,43 @@ interface Merged {
   n: number;
   /** Closed lists both, so that they stay small. */
   readonly codes: Map<string, number>;
+  readonly tools: Map<string, number>;
 }
+
+export interface AuditMeterParts {
+  readonly limits: Limits;
+  readonly powers: Powers;
+  readonly budget: AuditBudget;
+  /** Takes the entries that stand for several. */
+  append(entry: AuditEntry): void;
+}
+
+/** Names of tools told of merged calls; a name that is no tool's is the caller's to choose. */
+const TOOLS_MAX = 64;
 
 export class AuditMeter implements Disposable {
   readonly #limits: Limits;
   readonly #powers: Powers;
+  readonly #budget: AuditBudget;
   readonly #append: (entry: AuditEntry) => void;
   readonly #buckets = new Map<string, Bucket>();
   #merged = new Map<string, Merged>();
   #timer: Timer | undefined;
 
-  /** `append` takes the entries that stand for several. */
-  constructor(limits: Limits, powers: Powers, append: (entry: AuditEntry) => void) {
+  constructor({ limits, powers, budget, append }: AuditMeterParts) {
     this.#limits = limits;
     this.#powers = powers;
+    this.#budget = budget;
     this.#append = append;
   }
 
-  /** Whether `entry` may stand for itself; else it is counted. */
-  admits(entry: AuditEntry): boolean {
+  /** Whether `entry` may stand for itself; else it is counted. `isReading`: its call could change nothing. */
+  admits(entry: AuditEntry, isReading: boolean): boolean {
     const { kind, sessionId, principal } = entry;
+    const level = this.#budget.levelOf(principal);
+    if (isReading && level !== 'whole') return this.#count(entry, level);
     if (!METERED.has(kind)) return true;
+    if (level === 'full') return this.#count(entry, level);
     const { auditRefusalsPerMinute, auditRefusalsPerMinutePrincipal } = this.#limits;
     const ofPrincipal = this.#bucket(`${kind} ${principal}`, auditRefusalsPerMinutePrincipal);
     const ofSession = this.#bucket(`${kind} ${principal} ${sessionId}`, auditRefusalsPerMinute);
@@ -54,8 +71,7 @@ export class AuditMeter implements Disposable {
       ofSession.left -= 1;
       return true;
     }
-    this.#count(entry);
-    return false;
+    return this.#count(entry, level);
   }
 
   /** Gives out what was counted. */
@@ -64,9 +80,10 @@ export class AuditMeter implements Disposable {
     this.#timer = undefined;
     const all = this.#merged;
     this.#merged = new Map();
-    for (const { entry, n, codes } of all.values()) {
+    for (const { entry, n, codes, tools } of all.values()) {
       const [code] = [...codes].sort(([, a], [, b]) => b - a)[0] ?? [];
-      const detail = { merged: n, codes: Object.fromEntries(codes) };
+      const ofTools = entry.kind === 'outcome' ? { tools: Object.fromEntries(tools) } : {};
+      const detail = { merged: n, codes: Object.fromEntries(codes), ...ofTools };
       this.#append({ ...entry, ...(code !== undefined && { code }), detail });
     }
   }
@@ -75,16 +92,25 @@ export class AuditMeter implements Disposable {
     this.flush();
   }
 
-  #count({ kind, sessionId, principal, code }: AuditEntry): void {
+  #count({ kind, sessionId, principal, code, tool }: AuditEntry, level: AuditLevel): false {
     const own = `${kind} ${principal} ${sessionId}`;
-    const isKnown = this.#merged.has(own) || this.#merged.size < MERGED_MAX;
+    // A log that is full takes one entry of a principal at a time, whatever its sessions are.
+    const isKnown = level !== 'full' && (this.#merged.has(own) || this.#merged.size < MERGED_MAX);
     const key = isKnown ? own : `${kind} ${principal} `;
     const entry = { kind, sessionId: isKnown ? sessionId : '', principal };
-    const merged = this.#merged.get(key) ?? { entry, n: 0, codes: new Map<string, number>() };
+    const merged = this.#merged.get(key) ?? {
+      entry,
+      n: 0,
+      codes: new Map<string, number>(),
+      tools: new Map<string, number>(),
+    };
     this.#merged.set(key, merged);
     merged.n += 1;
     if (code !== undefined) merged.codes.set(code, (merged.codes.get(code) ?? 0) + 1);
+    if (tool !== undefined && (merged.tools.has(tool) || merged.tools.size < TOOLS_MAX))
+      merged.tools.set(tool, (merged.tools.get(tool) ?? 0) + 1);
     this.#timer ??= this.#powers.after(MERGE_EVERY_MS, () => this.flush());
+    return false;
   }
 
   #bucket(key: string, perMinute: number): Bucket {

@@ -13,6 +13,10 @@ export interface AuditFilter {
   readonly session?: string | undefined;
   readonly callId?: string | undefined;
   readonly kind?: AuditKind | undefined;
+  /** Only what tells of calls: intents, outcomes, refusals, and questions about them. */
+  readonly calls?: boolean | undefined;
+  /** Calls whose id begins or ends with it. */
+  readonly callIdPart?: string | undefined;
   /** True: outcomes without a code. False: outcomes and refusals with one. */
   readonly success?: boolean | undefined;
   /** First moment wanted: ISO 8601, or an age such as `30d`, `12h`, `90m`, `10s`. */
@@ -56,6 +60,8 @@ const SLICE = 4096;
 const ROWS = 64;
 
 const CONDITIONS = {
+  // First, since it names its value by number.
+  callIdPart: '(substr(callId, 1, length(?1)) = ?1 OR substr(callId, -length(?1)) = ?1)',
   tool: 'tool = ?',
   session: 'sessionId = ?',
   callId: 'callId = ?',
@@ -63,15 +69,25 @@ const CONDITIONS = {
   since: 'at >= ?',
   until: 'at < ?',
 } as const;
+const CALLS = "kind IN ('intent', 'outcome', 'refusal', 'approval') AND callId IS NOT NULL";
 const SUCCESS = "kind = 'outcome' AND code IS NULL";
 const FAILURE = "kind IN ('outcome', 'refusal') AND code IS NOT NULL";
 
+const AGE = /^(\d{1,9})([smhd])$/;
 const UNITS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `Date.parse` takes much more than that: to it `5` is a day in May 2001. */
+const ISO_8601 = /^\d{4}-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?)?$/;
+
+/** Whether `since` and `until` take it. */
+export const isInstant = (text: string): boolean =>
+  AGE.test(text) || (ISO_8601.test(text) && Date.parse(text) > -8.64e15);
 
 /** ISO 8601 in UTC, as entries have it. Throws RpcError INVALID_PARAMS. */
 function toInstant(text: string, nowMs: number): string {
-  const age = /^(\d{1,9})([smhd])$/.exec(text);
-  const ms = age ? nowMs - Number(age[1]) * (UNITS[age[2] as string] as number) : Date.parse(text);
+  const age = AGE.exec(text);
+  const since = age ? nowMs - Number(age[1]) * (UNITS[age[2] as string] as number) : Number.NaN;
+  const ms = ISO_8601.test(text) ? Date.parse(text) : since;
   if (!(Math.abs(ms) <= 8.64e15))
     throw new RpcError('INVALID_PARAMS', `${text.slice(0, 64)} is no date of ISO 8601, and no age such as 30d or 12h`);
   return new Date(ms).toISOString();
@@ -82,7 +98,7 @@ export class AuditQueries {
   readonly #limits: Limits;
   readonly #powers: Powers;
   readonly #answered: StatementSync;
-  /** One for each set of conditions and order: at most 384. */
+  /** One for each set of conditions and order: at most 1536. */
   readonly #prepared = new Map<string, StatementSync>();
 
   constructor(database: DatabaseSync, limits: Limits, powers: Powers) {
@@ -144,6 +160,7 @@ export class AuditQueries {
     if (filter.until !== undefined) given.until = toInstant(filter.until, nowMs);
     const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter((it) => given[it] !== undefined);
     const conditions: string[] = names.map((it) => CONDITIONS[it]);
+    if (filter.calls) conditions.push(CALLS);
     if (filter.success !== undefined) conditions.push(filter.success ? SUCCESS : FAILURE);
     conditions.push('seq BETWEEN ? AND ?');
     const sql = `SELECT * FROM audit WHERE ${conditions.join(' AND ')} ORDER BY seq ${isNewestFirst ? 'DESC' : 'ASC'} LIMIT ?`;

@@ -75,10 +75,15 @@ async function findCut(log: Retained): Promise<Cut | undefined> {
   return place && place.upTo > (old?.upTo ?? 0) ? { ...place, because: 'size' } : old;
 }
 
-/** How much of the entries must go for the database to fit; pages that are free already are used again. */
-export function shareToDrop({ database, limits }: Pick<Retained, 'database' | 'limits'>): number {
+/** What a database takes on disk; pages that are free are used again. */
+export function bytesOf(database: DatabaseSync): number {
   const pragma = (name: string) => Object.values(database.prepare(`PRAGMA ${name}`).get() as object)[0] as number;
-  const used = (pragma('page_count') - pragma('freelist_count')) * pragma('page_size');
+  return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size');
+}
+
+/** How much of the entries must go for the database to fit. */
+export function shareToDrop({ database, limits }: Pick<Retained, 'database' | 'limits'>): number {
+  const used = bytesOf(database);
   if (used <= limits.auditBytesMax) return 0;
   return Math.min(1, 1 - (limits.auditBytesMax / used) * (1 - SLACK));
 }

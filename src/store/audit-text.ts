@@ -1,26 +1,17 @@
 /** What callers sent, made fit for the log: bounded, and without a character that could drive a terminal or hide text. */
 
+import { escapeUnseenInLine } from '../shown-text.ts';
+
 export interface TextBounds {
   /** Characters of the JSON of one value, before escaping, which makes each at most six of them. */
   readonly charsMax: number;
   readonly depthMax: number;
 }
 
-const UNSAFE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
-const UNSAFE_ALL = new RegExp(UNSAFE, 'gu');
-const UNSAFE_OR_BACKSLASH_ALL = /[\\\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
-
-const escapeOf = (it: string) => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`;
-
-/** JSON text with the control characters in its strings as `\uXXXX`; still the same value. */
-export const escapeJson = (json: string): string => (UNSAFE.test(json) ? json.replace(UNSAFE_ALL, escapeOf) : json);
-
-/** A name or an id, cut at `charsMax`, its control characters as visible `\uXXXX`; different ones stay different. */
+/** A name or an id, cut at `charsMax`, characters that nobody sees as `\uXXXX`; different ones stay different. */
 export function toVisible(text: string, charsMax: number): string {
   const kept = text.length > charsMax ? cutText(text, charsMax) : text;
-  const plain = !UNSAFE.test(kept) && !kept.includes('\\');
-  const shown = plain ? kept : kept.replace(UNSAFE_OR_BACKSLASH_ALL, (it) => (it === '\\' ? '\\\\' : escapeOf(it)));
-  return shown.toWellFormed();
+  return escapeUnseenInLine(kept.toWellFormed().replaceAll('\\', '\\\\'));
 }
 
 /** `value` as JSON within `bounds`, a marker `[cut: …]` wherever something is missing; undefined for undefined. */
@@ -28,7 +19,9 @@ export function toBoundedJson(value: unknown, bounds: TextBounds): string | unde
   if (value === undefined) return undefined;
   const fits = measure(value, bounds.charsMax, bounds.depthMax) >= 0;
   const json = JSON.stringify(fits ? value : cut(value, { left: bounds.charsMax }, bounds.depthMax)) ?? 'null';
-  return escapeJson(json.includes('\\ud') ? json.replaceAll(ESCAPED, (it) => (it.length > 2 ? '\ufffd' : it)) : json);
+  return escapeUnseenInLine(
+    json.includes('\\ud') ? json.replaceAll(ESCAPED, (it) => (it.length > 2 ? '\ufffd' : it)) : json,
+  );
 }
 
 /** What JSON.stringify escapes; halves of characters among it, which no message can hold: whoever reads the entry has U+FFFD. */

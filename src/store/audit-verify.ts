@@ -26,6 +26,8 @@ export interface Walk {
   readonly checkpointsPath: string;
   /** Bytes of the checkpoint file to look at; undefined when it is gone. */
   readonly checkpointBytes: number | undefined;
+  /** Seq of the last checkpoint in the table, as its writer remembers it. */
+  readonly lastInTable: number;
   /** Where the log ends, as its writer remembers it: nothing on disk can change that. */
   readonly head: Place;
   readonly powers: Powers;
@@ -74,8 +76,8 @@ class Verifier {
   #droppedForSize = 0;
   /** Seq of the entry before the first one there is. */
   #began = 0;
-  /** Last seq in the table of checkpoints; later ones are made while we walk. */
-  #tableEnd = 0;
+  /** Seq of the last checkpoint of the file whose row is not in the table; retention deletes rows, the oldest first. */
+  #rowMissing: number | undefined;
 
   constructor(walk: Walk) {
     this.#walk = walk;
@@ -95,14 +97,12 @@ class Verifier {
   }
 
   async run(): Promise<void> {
-    const { database, keyPath, head, checkpointBytes } = this.#walk;
+    const { keyPath, head, checkpointBytes } = this.#walk;
     const key = readKey(keyPath);
     if (!key) throw new Broken(undefined, `the signing key is missing (${keyPath})`);
     if (checkpointBytes === undefined) throw new Broken(undefined, 'the file of checkpoints is missing');
     // All that is taken from what may grow meanwhile is taken before the first await.
     const end = this.#checkEnd(key);
-    const { last } = database.prepare('SELECT max(seq) AS last FROM checkpoints').get() as { last: number | null };
-    this.#tableEnd = last ?? 0;
     const checkpoints = this.#checkpoints(key);
     let checkpoint = await nextOf(checkpoints);
     if (!checkpoint) throw new Broken(undefined, 'the file of checkpoints is empty');
@@ -125,6 +125,9 @@ class Verifier {
     if (end) throw end;
     if (this.#began > this.#dropped)
       throw new Broken(1, `entries up to ${this.#began} are missing, and no retention says that it dropped them`);
+    // The entries are proven by the file, so that none of them is named.
+    if (this.#rowMissing !== undefined && this.#rowMissing >= this.#dropped)
+      throw new Broken(undefined, `the checkpoint of entry ${this.#rowMissing} is missing in the database`);
   }
 
   /** The first entry there is; those before it were dropped by retention, which an entry further on must say. */
@@ -205,10 +208,10 @@ class Verifier {
     }
   }
 
-  /** Those of the file, each signed by us and later than the one before it; all that the table has must be among them. */
+  /** Those of the file, each signed by us and later than the one before it; each must be in the table, and the table has no others. */
   async *#checkpoints(key: SigningKey): AsyncGenerator<Checkpoint> {
-    const { checkpointsPath, checkpointBytes, database } = this.#walk;
-    const table = tableOf(database, this.#tableEnd);
+    const { checkpointsPath, checkpointBytes, database, lastInTable } = this.#walk;
+    const table = tableOf(database, lastInTable);
     let inTable = table.next().value;
     let before = -1;
     for await (const { line } of linesOf(checkpointsPath, checkpointBytes ?? 0)) {
@@ -226,7 +229,7 @@ class Verifier {
         if (inTable.hash !== hash || inTable.at !== at || inTable.signature !== signature)
           throw new Broken(this.#signed + 1, `the checkpoint of entry ${checkpoint.seq} was changed in the database`);
         inTable = table.next().value;
-      }
+      } else this.#rowMissing = checkpoint.seq;
       before = checkpoint.seq;
       yield checkpoint;
       await this.#pacer.pause();

@@ -157,6 +157,18 @@ export class CallStore implements Disposable {
     return rows.reverse().flatMap((it) => toCall(it) ?? []);
   }
 
+  /** Calls whose id begins or ends with `part`, the newest first; without results. */
+  named(part: string, limit: number): StoredCall[] {
+    const rows = this.#database
+      .prepare(
+        `SELECT session_id, call_id, principal, tool, digest, detached, intended, created_ms, ended_ms, status, cut
+          FROM calls WHERE substr(call_id, 1, length(:part)) = :part OR substr(call_id, -length(:part)) = :part
+          ORDER BY created_ms DESC LIMIT :limit`,
+      )
+      .all({ part, limit }) as Row[];
+    return rows.flatMap((it) => toCall(it) ?? []);
+  }
+
   /** A session that may be come back to. Throws STORE_FAILED. */
   addSession(session: StoredSession, secret: string): void {
     const { id, resumeMs } = session;

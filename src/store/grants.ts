@@ -65,7 +65,7 @@ export class Grants {
   }
 
   endSession(sessionId: string): void {
-    this.#forget((it) => it.scope === 'session' && it.sessionId === sessionId);
+    this.#forget((it) => it.scope === 'session' && it.sessionName === undefined && it.sessionId === sessionId);
   }
 
   #forget(which: (grant: Grant) => boolean): void {
@@ -79,13 +79,14 @@ export class Grants {
 
 /**
  * Whether `grant` stands for a call of such facts. An approval reaches no further than what the person saw: no higher
- * impact, no unknown parts where there were none, no other policy, no rule beside those that asked then.
+ * impact, no unknown parts where there were none, no other policy, no rule beside those that asked then, no code in a command line.
  */
 export function covers(grant: Grant, facts: Facts): boolean {
   if (grant.principal !== facts.principal || grant.workspace !== facts.workspace) return false;
-  if (grant.scope === 'session' && grant.sessionId !== facts.sessionId) return false;
+  if (grant.scope === 'session' && memoryOf(grant) !== memoryOf(facts)) return false;
   if (!matches(grant, facts)) return false;
   if (grant.decision === 'deny') return true;
+  if (facts.hasInlineCode) return false;
   const within = IMPACTS.indexOf(facts.level) <= IMPACTS.indexOf(grant.level) && (grant.unknown || !facts.unknown);
   const sameRules = facts.askingRules.every((it) => grant.askingRules.includes(it));
   return (
@@ -95,6 +96,10 @@ export function covers(grant: Grant, facts: Facts): boolean {
     grant.policyVersion === facts.policyVersion
   );
 }
+
+/** Which session it is, as far as remembering goes: by its name where it has one, which no id looks like. */
+const memoryOf = ({ sessionId, sessionName }: Facts): string =>
+  sessionName === undefined ? sessionId : `name ${sessionName}`;
 
 /** A yes to commands is one to those programs, and to no more than they did; kinds that are not told are the furthest. */
 function reaches(grant: Grant, facts: Facts): boolean {
@@ -122,10 +127,10 @@ function matches(grant: Grant, facts: Facts): boolean {
 }
 
 function isForTheSame(a: Grant, b: Grant): boolean {
-  const keyOf = ({ scope, sessionId, principal, workspace, match, tool, subjectHash, rule }: Grant) =>
-    JSON.stringify([
-      ...[scope, scope === 'session' ? sessionId : '', principal, workspace, match],
-      { exact: subjectHash, tool, rule }[match],
-    ]);
+  const keyOf = (grant: Grant) => {
+    const { scope, principal, workspace, match, tool, subjectHash, rule } = grant;
+    const session = scope === 'session' ? memoryOf(grant) : '';
+    return JSON.stringify([scope, session, principal, workspace, match, { exact: subjectHash, tool, rule }[match]]);
+  };
   return keyOf(a) === keyOf(b);
 }

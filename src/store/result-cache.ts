@@ -59,6 +59,13 @@ export class ResultCache<Entry extends object> {
     };
   }
 
+  /** Forgets all; returns what that was. The counts of hits and misses go on. */
+  clear(): { entries: number; bytes: number } {
+    const { entries, bytes } = this.status;
+    this.#kept.clear();
+    return { entries, bytes };
+  }
+
   /** What is there and holds; what does not is dropped. */
   get(key: string, holds: (entry: Entry) => boolean): Entry | undefined {
     const kept = this.#kept.get(key);

@@ -2,19 +2,22 @@
  * The whole output of calls, without its secrets, in files of the state directory: so much of each, so much of all, so long.
  * The oldest go first. Nothing here waits on the loop, and nothing that goes wrong with a file ends a call.
  */
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CallState } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { CallLog, type CallLogOptions, type Cut, type LogOwner, type StreamName } from './call-log.ts';
+import type { DiskRoom } from './disk-room.ts';
 
 export interface ResultLogOptions {
   /** Absolute; made where it is not there. */
   readonly folder: string;
   readonly limits: Limits;
   readonly powers: Powers;
+  /** The room on the disk; without it, only the limits count. */
+  readonly room?: DiskRoom;
 }
 
 /** A chunk that was taken. */
@@ -55,6 +58,7 @@ export class ResultLog implements AsyncDisposable {
       options.powers.log.warn({ error }, 'the output of earlier calls could not be looked through'),
     );
     void this.#found.then(() => this.#sweepLater());
+    options.room?.register('results', () => this.#dropOldest({ atOnce: true }));
   }
 
   /** Adds output of a call; its secrets are out of it already. */
@@ -75,6 +79,13 @@ export class ResultLog implements AsyncDisposable {
     this.#dropOld();
     if (sessionId !== undefined) return this.#byCall.get(keyOf({ sessionId, callId }));
     return [...this.#logs.values()].findLast(({ owner }) => owner.callId === callId);
+  }
+
+  /** Whose output is kept, the newest first. */
+  async owners(): Promise<LogOwner[]> {
+    await this.#found;
+    this.#dropOld();
+    return [...this.#logs.values()].map(({ owner }) => owner).reverse();
   }
 
   async byRef(ref: string): Promise<CallLog | undefined> {
@@ -105,6 +116,7 @@ export class ResultLog implements AsyncDisposable {
       refusal: (bytes) => this.#refusal(bytes),
       onWritten: (bytes, lost) => {
         this.#waiting -= bytes;
+        this.#options.room?.wrote(bytes - lost);
         if (this.#logs.has(ref)) this.#bytes -= lost;
       },
     };
@@ -121,15 +133,17 @@ export class ResultLog implements AsyncDisposable {
     const { resultLogTotalBytesMax, resultLogWaitingBytesMax } = this.#options.limits;
     if (this.#waiting + bytes > resultLogWaitingBytesMax) return 'disk';
     while (this.#bytes + bytes > resultLogTotalBytesMax) if (!this.#dropOldest()) return 'size';
+    const { room } = this.#options;
+    while (room && !room.has(bytes, this.#waiting)) if (!this.#dropOldest()) return 'disk';
     this.#waiting += bytes;
     this.#bytes += bytes;
     return undefined;
   }
 
-  #dropOldest(): boolean {
+  #dropOldest(how: { readonly atOnce?: boolean } = {}): boolean {
     for (const log of this.#logs.values()) {
       if (log.endedAt === undefined) continue;
-      this.#drop(log);
+      this.#drop(log, how);
       return true;
     }
     return false;
@@ -141,12 +155,16 @@ export class ResultLog implements AsyncDisposable {
     for (const log of this.#logs.values()) if (log.endedAt !== undefined && log.endedAt <= since) this.#drop(log);
   }
 
-  #drop(log: CallLog): void {
+  /** `atOnce`: something else waits for the room. */
+  #drop(log: CallLog, { atOnce = false }: { readonly atOnce?: boolean } = {}): void {
     this.#logs.delete(log.ref);
     if (this.#byCall.get(keyOf(log.owner)) === log) this.#byCall.delete(keyOf(log.owner));
     this.#bytes -= log.fileBytes;
+    if (atOnce) rmSync(log.path, { force: true });
     // Its end may still be on its way to the file.
-    this.#track(log.flush().then(() => rm(log.path, { force: true })));
+    const gone = log.flush().then(() => rm(log.path, { force: true }));
+    if (!atOnce) this.#options.room?.leaves(log.fileBytes, gone);
+    this.#track(gone);
   }
 
   #sweepLater(): void {

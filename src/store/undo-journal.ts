@@ -10,6 +10,7 @@ import type { Limits } from '../limits.ts';
 import { inSpool } from '../paths.ts';
 import type { Powers } from '../powers.ts';
 import { openDatabase, storing } from './database.ts';
+import type { DiskRoom } from './disk-room.ts';
 
 const attempt = storing('what can be undone');
 
@@ -21,6 +22,9 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS calls_by_age ON calls (begun_ms);`;
 
 export type Undoable = 'full' | 'partial' | 'none';
+
+/** Column added since 0.1: the key of the call that this one took back. */
+const UNDOES = 'ALTER TABLE calls ADD COLUMN undoes TEXT; CREATE INDEX calls_by_undone ON calls (undoes)';
 
 /** A call whose changes are kept. */
 export interface JournalledCall {
@@ -55,6 +59,8 @@ export interface UndoJournalOptions {
   readonly stateDir: string;
   readonly limits: Limits;
   readonly powers: Powers;
+  /** The room on the disk; without it, only the limits count. */
+  readonly room?: DiskRoom;
 }
 
 export class UndoJournal implements Disposable {
@@ -73,6 +79,8 @@ export class UndoJournal implements Disposable {
     this.#options = options;
     this.#database = openDatabase(join(options.stateDir, 'undo.db'));
     this.#database.exec(SCHEMA);
+    const columns = this.#database.prepare('SELECT name FROM pragma_table_info(?)').all('calls');
+    if (!columns.some(({ name }) => name === 'undoes')) this.#database.exec(UNDOES);
     this.#statements = prepare(this.#database);
     const rows = this.#database.prepare('SELECT key, workspace, bytes, undo FROM calls').all();
     for (const { key, workspace, bytes, undo } of rows as { [name: string]: string }[]) {
@@ -81,7 +89,9 @@ export class UndoJournal implements Disposable {
       if (undo === null) this.cut(workspace as string, key as string);
     }
     this.#removeUnknown(new Set(rows.map((it) => it.key as string)));
+    this.#forgetLost(rows.filter((it) => it.undo !== null).map((it) => it.key as string));
     this.#prune();
+    options.room?.register('undo', () => this.#dropOldest());
   }
 
   get status(): { calls: number; bytes: number } {
@@ -123,6 +133,9 @@ export class UndoJournal implements Disposable {
     attempt(() => this.#statements.end.run(report.undo, paths, report.bytes, key));
     this.#bytes += report.bytes - row.bytes;
     this.#prune();
+    const { room } = this.#options;
+    // The very call may have to make room, the last of all.
+    if (room && !room.has(0) && room.makeRoom() && !this.#row(key)) return 'none';
     return report.undo;
   }
 
@@ -170,6 +183,30 @@ export class UndoJournal implements Disposable {
     return row && toRow(row);
   }
 
+  /**
+   * The newest call of a workspace that somebody may undo, undos and what is taken back already left out: asked again and again,
+   * it goes back step by step.
+   */
+  last({ principal, role, workspace }: Undoer): JournalledCall | undefined {
+    const row = attempt(() =>
+      this.#statements.last.get({ workspace, principal, anybody: role === 'operator' ? 1 : 0 }),
+    );
+    return row && toRow(row);
+  }
+
+  /** A call has taken back the one of `key`. Throws STORE_FAILED. */
+  undid(undo: Pick<Caller, 'sessionId' | 'callId'>, key: string): void {
+    attempt(() => this.#statements.undid.run(key, this.keyOf(undo)));
+  }
+
+  /** Calls whose id begins or ends with `part`, the newest first, at most `limit`. */
+  named(part: string, limit: number): { callId: string; sessionId: string; begunMs: number }[] {
+    const rows = attempt(() => this.#statements.named.all({ part, limit })) as Record<string, string | number>[];
+    return rows.map((it) => ({
+      ...{ callId: it.call_id as string, sessionId: it.session_id as string, begunMs: it.begun_ms as number },
+    }));
+  }
+
   [Symbol.dispose](): void {
     this.#database.close();
   }
@@ -191,8 +228,26 @@ export class UndoJournal implements Disposable {
     }
   }
 
+  /** Room is needed. */
+  #dropOldest(): boolean {
+    const oldest = attempt(() => this.#statements.oldest.get()) as { key: string } | undefined;
+    if (oldest) this.drop(oldest.key);
+    return oldest !== undefined;
+  }
+
+  /** Calls whose files made room before the daemon could open this database. */
+  #forgetLost(keys: readonly string[]): void {
+    for (const key of keys) {
+      const row = this.#row(key);
+      const spool = row && this.spoolOf(row.workspace);
+      if (spool !== undefined && !fs.existsSync(join(spool, inSpool(key).file))) this.drop(key);
+    }
+  }
+
   #makeSpool(workspace: string): string | undefined {
-    if (process.getuid?.() === 0 && fs.statSync(workspace).uid !== 0) return undefined;
+    // One that is gone has nothing to be undone, but files here to be removed.
+    const owner = fs.statSync(workspace, { throwIfNoEntry: false })?.uid ?? 0;
+    if (process.getuid?.() === 0 && owner !== 0) return undefined;
     const spool = join(this.#options.stateDir, 'journal', hash('sha256', workspace).slice(0, 32));
     fs.mkdirSync(spool, { recursive: true, mode: 0o700 });
     return spool;
@@ -264,11 +319,14 @@ interface Statements {
   readonly get: StatementSync;
   readonly byId: StatementSync;
   readonly oldest: StatementSync;
+  readonly last: StatementSync;
+  readonly undid: StatementSync;
+  readonly named: StatementSync;
 }
 
 function prepare(database: DatabaseSync): Statements {
   return {
-    begin: database.prepare("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?, ?, NULL, '[]', 0, ?)"),
+    begin: database.prepare("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?, ?, NULL, '[]', 0, ?, NULL)"),
     reopen: database.prepare('UPDATE calls SET undo = NULL WHERE key = ?'),
     end: database.prepare('UPDATE calls SET undo = ?, paths = ?, bytes = ? WHERE key = ?'),
     drop: database.prepare('DELETE FROM calls WHERE key = ?'),
@@ -277,5 +335,14 @@ function prepare(database: DatabaseSync): Statements {
       AND (:anybody = 1 OR principal = :principal)
       ORDER BY workspace = :workspace DESC, principal = :principal DESC, begun_ms DESC LIMIT 1`),
     oldest: database.prepare('SELECT key, begun_ms FROM calls WHERE undo IS NOT NULL ORDER BY begun_ms LIMIT 1'),
+    // An undo that was itself undone took nothing back.
+    last: database.prepare(`SELECT * FROM calls WHERE workspace = :workspace AND undo IS NOT NULL AND undoes IS NULL
+      AND (:anybody = 1 OR principal = :principal) AND NOT EXISTS (SELECT 1 FROM calls u WHERE u.undoes = calls.key
+        AND NOT EXISTS (SELECT 1 FROM calls again WHERE again.undoes = u.key))
+      ORDER BY begun_ms DESC, rowid DESC LIMIT 1`),
+    undid: database.prepare('UPDATE calls SET undoes = ? WHERE key = ?'),
+    named: database.prepare(`SELECT call_id, session_id, begun_ms FROM calls
+      WHERE substr(call_id, 1, length(:part)) = :part OR substr(call_id, -length(:part)) = :part
+      ORDER BY begun_ms DESC LIMIT :limit`),
   };
 }

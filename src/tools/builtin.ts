@@ -7,6 +7,7 @@ import fileEdit from './file/edit.ts';
 import fileGlob from './file/glob.ts';
 import fileGrep from './file/grep.ts';
 import fileList from './file/list.ts';
+import fileMakeDirectory from './file/make-directory.ts';
 import fileMultiEdit from './file/multi-edit.ts';
 import fileRead from './file/read.ts';
 import fileReadMany from './file/read-many.ts';
@@ -38,6 +39,7 @@ export const builtinTools = {
   file_glob: fileGlob,
   file_grep: fileGrep,
   file_list: fileList,
+  file_make_directory: fileMakeDirectory,
   file_multi_edit: fileMultiEdit,
   file_read: fileRead,
   file_read_many: fileReadMany,

@@ -3,30 +3,33 @@ import * as z from 'zod';
 import type { Decision, Tier } from '../call.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
 import type { Question } from '../policy/question.ts';
+import { docsUrl } from '../runtime.ts';
 import { builtinTools } from './builtin.ts';
+import type { Capability } from './capability.ts';
 import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toStrict } from './portable.ts';
-import { type Tool, tierOfCall } from './tool.ts';
+import { merged, respelled, toldOf } from './spellings.ts';
+import { type Alias, type Tool, tierOfCall } from './tool.ts';
 import { undoTool } from './undo.ts';
 
 /** All built-in tools by name and alias. */
 export function builtinToolset(): Toolset {
   const names = new Map<string, NamedTool>();
   for (const tool of Object.values(builtinTools) as unknown as Tool[]) {
-    names.set(tool.name, {
-      tool,
-      parse: (input) => tool.input.parse(withoutNulls(input, tool.input)),
-      parameters: Object.keys(tool.input.shape),
-    });
-    for (const alias of tool.aliases) {
-      names.set(alias.name, {
-        tool,
-        parse: (input) => alias.toInput(alias.input.parse(withoutNulls(input, alias.input))),
-        parameters: Object.keys(alias.input.shape),
-      });
-    }
+    names.set(tool.name, namedTool(tool, { input: tool.input, toInput: (it) => it }));
+    for (const alias of tool.aliases) names.set(alias.name, namedTool(tool, alias));
   }
   return names;
+}
+
+function namedTool(tool: Tool, { input, toInput, spellings: own }: Omit<Alias<unknown>, 'name'>): NamedTool {
+  const spellings = merged(tool.spellings, own);
+  return {
+    tool,
+    parse: (given) => toInput(input.parse(respelled(withoutNulls(given, input), input.shape, spellings))),
+    warnings: (given) => toldOf(given, spellings),
+    parameters: Object.keys(input.shape),
+  };
 }
 
 /** What `calls.undo` runs; in no toolset. */
@@ -63,8 +66,54 @@ export interface ToolInfo {
   outputSchema?: object;
   annotations: { readOnlyHint: boolean; destructiveHint: boolean; idempotentHint: boolean; openWorldHint: boolean };
   aliases: string[];
+  capabilities: readonly Capability[];
+  /** Tools that it usually follows. */
+  dependencies: readonly string[];
+  /** URL of its reference; absent for tools of plugins and providers. */
+  documentation?: string;
   decision: Decision;
 }
+
+/** A tool as `tools/list` of MCP gives it. */
+export interface McpTool {
+  name: string;
+  title: string;
+  description: string;
+  inputSchema: JsonSchema;
+  annotations: ToolInfo['annotations'];
+}
+
+/** A tool of OpenAI's Responses API. */
+export interface OpenAiTool {
+  type: 'function';
+  name: string;
+  description: string;
+  parameters: JsonSchema;
+  strict: boolean;
+}
+
+/** A tool of OpenAI's Chat Completions API. */
+export interface OpenAiChatTool {
+  type: 'function';
+  function: Omit<OpenAiTool, 'type'>;
+}
+
+/** A tool of Anthropic's Messages API. */
+export interface AnthropicTool {
+  name: string;
+  description: string;
+  input_schema: JsonSchema;
+}
+
+/** What `tools.list` gives in each of its formats. */
+export interface ToolFormats {
+  ringfence: ToolInfo;
+  mcp: McpTool;
+  openai: OpenAiTool;
+  'openai-chat': OpenAiChatTool;
+  anthropic: AnthropicTool;
+}
+export type ToolFormat = keyof ToolFormats;
 
 const inputSchemas = new WeakMap<Tool, object>();
 
@@ -91,7 +140,7 @@ function outputSchemaOf(tool: Tool): { outputSchema?: object } {
 }
 
 export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
-  const { name, title, summary, category, tier, version, aliases } = tool;
+  const { name, title, summary, category, tier, version, aliases, capabilities, dependencies = [] } = tool;
   const readOnly = tier === 'read_only';
   return {
     ...{ name, title, description: summary, category, tier, version },
@@ -104,22 +153,26 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
       openWorldHint: tier === 'execute' || tier === 'external_api',
     },
     aliases: aliases.map((it) => it.name),
+    ...{ capabilities, dependencies },
+    ...(Object.hasOwn(builtinTools, name) && { documentation: docsUrl(`tools.md#${name}`) }),
     decision,
   };
 }
 
 /** A tool as the API of a model provider, or MCP, takes it. */
-export function toFormat(info: ToolInfo, format: 'ringfence' | 'mcp' | 'openai' | 'anthropic'): object {
+export function toFormat(info: ToolInfo, format: ToolFormat): ToolFormats[ToolFormat] {
   const { name, title, description, inputSchema, annotations } = info;
   switch (format) {
     case 'ringfence':
       return info;
     case 'mcp':
-      return { name, title, description, inputSchema: toPortable(inputSchema), annotations };
+      return { name, title, description, inputSchema: toPortable(inputSchema) as JsonSchema, annotations };
     case 'openai':
       return { type: 'function', name, description, ...openAiParameters(inputSchema) };
+    case 'openai-chat':
+      return { type: 'function', function: { name, description, ...openAiParameters(inputSchema) } };
     case 'anthropic':
-      return { name, description, input_schema: toPortable(inputSchema) };
+      return { name, description, input_schema: toPortable(inputSchema) as JsonSchema };
     default:
       return format satisfies never;
   }

@@ -7,6 +7,10 @@ import type { Effect, Tier } from '../call.ts';
 import type { Code } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
+import type { Capability } from './capability.ts';
+import type { FileChanges } from './file-changes.ts';
+import type { Separable } from './separable.ts';
+import type { Spellings } from './spellings.ts';
 import type { Symbols } from './symbols.ts';
 import type { Terminals } from './terminals.ts';
 import type { Upstream } from './upstream.ts';
@@ -56,31 +60,6 @@ export interface CheckedTarget extends Disposable {
   ): { created: boolean };
 }
 
-/** New content of a file that is there. */
-export interface FileUpdate {
-  readonly path: string;
-  readonly content: Uint8Array;
-  /** Of what the content was made from. */
-  readonly ifHash: string;
-}
-
-/**
- * Changes of more than one file's content. Each happens as a whole or not at all, follows no links, and refuses what the
- * policy or Ringfence itself protects, by both names and anywhere in a tree.
- */
-export interface FileChanges {
-  /** What stands at a path, for `Preview.preImages`: null for nothing, else a text that changes with anything in it. */
-  state(path: string): Promise<string | null>;
-  /** Replaces the content of files found in `declared`. Throws CONFLICT where one changed meanwhile. */
-  replaceAll(files: readonly FileUpdate[], declared: string): Promise<void>;
-  /** Deletes a file, a link or an empty directory; with `recursive` a whole tree. Resolves with how many entries went. */
-  remove(path: string, options: { recursive: boolean }): Promise<number>;
-  /** Moves a file, a link or a directory. Only files are overwritten. Throws ALREADY_EXISTS. */
-  rename(from: string, to: string, options: { overwrite: boolean }): Promise<void>;
-  /** Copies the same. Resolves with how many entries were copied. */
-  copy(from: string, to: string, options: { overwrite: boolean }): Promise<number>;
-}
-
 /** A call to take back. */
 export interface UndoRequest {
   /** Names what its journal kept. */
@@ -94,9 +73,11 @@ export interface UndoRequest {
 export interface UndoOutcome {
   /** Paths that are as they were before the call. */
   readonly restored: string[];
+  /** Restored paths that are gone again, because the call had made them. */
+  readonly removed: string[];
   /** Paths that were changed since, or not kept; nothing is restored then, unless forced. */
   readonly conflicts: string[];
-  /** Of those restored: where what was changed since is still there, too. */
+  /** Restored files in which changes made since were kept. */
   readonly merged: string[];
 }
 
@@ -113,6 +94,8 @@ export interface SearchScope {
   readonly exclude?: readonly string[] | undefined;
   /** Ending of the name, without the dot. */
   readonly extension?: string | undefined;
+  /** Whether directories below are searched, too; they are when absent. */
+  readonly recursive?: boolean;
 }
 
 /** A search for lines by a regular expression of Rust's syntax, or by a plain text. */
@@ -285,6 +268,8 @@ export interface Alias<Input> {
   readonly name: string;
   /** The parameters that go with this name. */
   readonly input: z.ZodObject;
+  /** What else its parameters are called, before what the tool says of that. */
+  readonly spellings?: Spellings;
   /** Those parameters as the tool's own. */
   toInput(input: Record<string, unknown>): Input;
 }
@@ -310,6 +295,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly title: string;
   /** For the model: what it does and when to use it, then limits and defaults. */
   readonly summary: string;
+  /** What it can do, at least one thing: for people and programs that look for a tool. */
+  readonly capabilities: readonly Capability[];
   readonly version: string;
   readonly category: Category;
   /** The most that a call may need. */
@@ -323,6 +310,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly runsPrograms?: boolean;
   /** What the call would touch; the policy decides on this. */
   effects(input: z.output<I>): Effect[];
+  /** Present where each effect stands by itself, so that a call runs without those that the policy denies. */
+  readonly separable?: Separable<z.output<I>, z.output<O>>;
   /** Whether it may change or remove what was there before; a hint for clients. What a policy asks about is a `delete` effect. */
   readonly destructive?: boolean;
   readonly idempotent?: boolean;
@@ -361,6 +350,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
   readonly shown?: { readonly input: object; readonly output?: object };
   readonly examples: readonly Example<z.input<I>, z.output<O>>[];
   readonly aliases: readonly Alias<z.input<I>>[];
+  /** Other names of its parameters and values, which no model is shown. */
+  readonly spellings?: Spellings;
   run(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
 }
 
@@ -370,6 +361,8 @@ export interface Preview {
   diff?: string;
   /** Files that the call replaces or removes, as they are now; null where there is none. */
   preImages: { path: string; hash: string | null }[];
+  /** Whether undo will keep all of it, of calls that delete; absent where the tool can't tell. */
+  undo?: 'full' | 'none';
 }
 
 /** A tool whose shapes are not known here. */

@@ -18,6 +18,7 @@ export const undoTool = defineTool({
   title: 'Undo a call',
   summary: 'Takes back what a call did to files.',
   version: '1.0.0',
+  capabilities: [{ action: 'undo', description: 'Takes back what a call did to files.' }],
   category: 'filesystem',
   tier: 'write',
   destructive: true,
@@ -26,6 +27,7 @@ export const undoTool = defineTool({
   input,
   output: z.strictObject({
     restored: z.array(z.string()).describe('Paths that are as they were before the call.'),
+    removed: z.array(z.string()).describe('Of those restored: what is not there any more, since the call had made it.'),
     conflicts: z.array(z.string()).describe('Paths that were changed since, or not kept.'),
     merged: z.array(z.string()).describe('Of those restored: where what was changed since is still there, too.'),
   }),

@@ -1,7 +1,7 @@
 /** The default transport: a Unix socket (0600) in a folder of its owner's alone (0700). */
 import { chmodSync, lstatSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
-import { dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { peerCredentials } from './peer-credentials.ts';
 import type { Channel, ChannelEvents, Listener } from './transport.ts';
 
@@ -24,8 +24,12 @@ function assertUsable(path: string): void {
   const { mode, uid } = lstatSync(folder);
   if (uid !== process.getuid?.())
     throw new SocketError(`${folder} belongs to another user; give another path with --socket`);
-  if ((mode & 0o077) !== 0)
-    throw new SocketError(`${folder} is open to others (mode ${(mode & 0o777).toString(8)}); run: chmod 700 ${folder}`);
+  if ((mode & 0o077) === 0) return;
+  // Others may need this folder as it is, /tmp above all: a folder inside of it is advised, never a change of its mode.
+  const own = join(folder, `ringfence-${uid}`, basename(path));
+  throw new SocketError(
+    `${folder} is open to others (mode ${(mode & 0o7777).toString(8)}); put the socket into a folder of its own, which is made: --socket ${own}`,
+  );
 }
 
 /** Listens at `path` for peers of our own protocol. Throws SocketError. */

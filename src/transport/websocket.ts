@@ -3,8 +3,11 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from './loopback.ts';
 import type { Channel, ChannelEvents, Listener } from './transport.ts';
+import { WaitingRoom } from './waiting-room.ts';
 
 const PATH = '/v1';
 const PROTOCOLS = { 'ringfence.v1.msgpack': 'msgpack', 'ringfence.v1.json': 'json' } as const;
@@ -15,8 +18,8 @@ const WRONG_KIND = 1003;
 export interface WebSocketOptions {
   /** A loopback name or address; anything else is refused. */
   readonly host: string;
-  /** TCP connections at once, upgraded or not. */
-  readonly connectionsMax: number;
+  readonly limits: Limits;
+  readonly powers: Powers;
   /** 0 lets the system choose. */
   readonly port: number;
   readonly frameBytesMax: number;
@@ -33,8 +36,15 @@ export async function listenWebSocket(
 ): Promise<Listener> {
   const { host, port } = options;
   if (!isLoopback(host)) throw new Error(`--listen takes a loopback address (127.0.0.1, ::1, localhost), not ${host}`);
-  const server = createServer((_, response) => response.writeHead(426).end('This is a WebSocket.\n'));
-  server.maxConnections = options.connectionsMax;
+  const { helloTimeoutMs } = options.limits;
+  const server = createServer({ headersTimeout: helloTimeoutMs, requestTimeout: helloTimeoutMs }, (_, response) =>
+    response.writeHead(426, { connection: 'close' }).end('This is a WebSocket.\n'),
+  );
+  const room = new WaitingRoom(options.limits, options.powers);
+  server.on('connection', (socket) => {
+    if (!room.enter(socket)) socket.destroy();
+    socket.once('close', () => room.leave(socket));
+  });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, resolve);
@@ -45,6 +55,8 @@ export async function listenWebSocket(
     socket.on('error', () => socket.destroy());
     const refusal = refuse(request, bound.port, options);
     if (refusal) return decline(socket, refusal);
+    // From here on the gateway counts it: nobody's, until it says hello.
+    room.leave(socket);
     sockets.handleUpgrade(request, socket, head, (webSocket) => {
       accept(webSocketChannel(webSocket, bearerOf(request)));
     });

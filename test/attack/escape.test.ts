@@ -25,9 +25,14 @@ const PROGRAMS: readonly [string, Control][] = [
 
 eachIdentity({}, (arena) => {
   test.each(PROGRAMS)('%s gets nothing through, and without the sandbox it does', async (program, control) => {
-    const tried = attempts(await arena.told({ program }));
+    const told = await arena.told({ program });
+    const tried = attempts(told);
     expect(Object.values(tried).length).toBeGreaterThan(3);
-    expect(Object.entries(tried).filter(([, it]) => it === 'through')).toEqual([]);
+    // Files in memory are open where a control group counts them.
+    const isCounted = arena.daemon.confinement.cgroup !== 'none';
+    const open = isCounted ? ['memfd_create'] : [];
+    const passed = namesOf(told, 'through');
+    expect(passed.filter((it) => !open.includes(it))).toEqual([]);
     const through = namesOf(await arena.control({ program }), 'through');
     expect(through).toEqual(
       expect.arrayContaining([...((arena.identity.isRoot ? control.root : control.anybody) ?? [])]),

@@ -255,3 +255,20 @@ test('a switch that would change a file that the policy holds changes nothing', 
   expect(readFileSync(join(repository.folder, 'a.txt'), 'utf8')).toBe('one\n');
   expect(existsSync(join(repository.folder, '.envrc'))).toBe(false);
 });
+
+test('a history that replacements or grafts change is shown and compared as the hashes stand for', async () => {
+  const repository = repositoryAt('replaced');
+  repository.write('a.txt', 'harmless\n');
+  const first = repository.commit('first');
+  repository.write('a.txt', 'evil\n');
+  const second = repository.commit('second');
+  repository.write('a.txt', 'harmless\n');
+  const third = repository.commit('third');
+  repository.git('replace', second, first);
+  mkdirSync(join(repository.folder, '.git/info'), { recursive: true });
+  writeFileSync(join(repository.folder, '.git/info/grafts'), `${third} ${first}\n`);
+  const { commits } = await dataOf(call('git_log', { path: 'replaced' }));
+  expect((commits as { hash: string }[]).map((it) => it.hash)).toEqual([third, second, first]);
+  const { subject, diff } = await dataOf(call('git_show', { path: 'replaced', ref: second }));
+  expect({ subject, diff }).toEqual({ subject: 'second', diff: expect.stringContaining('+evil') });
+});

@@ -214,16 +214,31 @@ describe('with the tool layer taken away', () => {
     }
   }
 
+  /** Names in a folder that a host needs on the way to our own code, wherever that was cloned to, and to the workspace. */
+  const wayDown = (folder: string): string[] => {
+    const below = [...runtime.needed, workspace].filter((it) => it.startsWith(`${folder}/`));
+    return [...new Set(below.map((it) => it.slice(folder.length + 1).split('/')[0] as string))].sort();
+  };
+
   test.each(['read_only', 'write', 'execute'] as const)(
     'the %s host holds nothing of outside, not even by name',
     async (tier) => {
+      const files = [`${parent}/outside.txt`, `${workspace}/link`, `${parent}/ws-evil/x`, '/etc/shadow'];
+      const folders = ['/root', '/home', '/var'];
+      const absent = folders.filter((it) => wayDown(it).length === 0);
+      const open = folders.filter((it) => wayDown(it).length > 0);
       const said = await inHost(
         tier,
-        `cat ${parent}/outside.txt ${workspace}/link ${parent}/ws-evil/x; ls ${parent}; ls -d /root /home /var /etc/shadow`,
+        [
+          `cat ${files.join(' ')}; ls ${parent}`,
+          ...absent.map((it) => `ls -d ${it}`),
+          ...open.map((it) => `echo ${it}: $(ls -A ${it})`),
+        ].join('; '),
       );
       expect(said).not.toContain(SECRET);
       expect(said).toMatch(new RegExp(`^${basename(workspace)}$`, 'm'));
-      expect(said.match(/No such file/g)?.length).toBe(7);
+      expect(said.match(/No such file/g)?.length).toBe(files.length + absent.length);
+      for (const it of open) expect(said).toContain(`${it}: ${wayDown(it).join(' ')}\n`);
     },
   );
 

@@ -146,8 +146,8 @@ describe('through a daemon', () => {
   test('nothing of outside, of links or of secrets is found, whatever a project says', async () => {
     put('ws-evil/evil.ts', 'export const theSecret = 1;\n');
     put('evil.json', '{ "compilerOptions": { "paths": { "theSecret": ["."] } } }');
-    put('ws/src/my-secret.ts', 'export const theSecret = 2;\n');
-    put('ws/src/a.ts', "import * as evil from 'evil';\nimport { theSecret as it } from './my-secret';\nit; evil;\n");
+    put('ws/src/.env.ts', 'export const theSecret = 2;\n');
+    put('ws/src/a.ts', "import * as evil from 'evil';\nimport { theSecret as it } from './.env';\nit; evil;\n");
     put(
       'ws/tsconfig.json',
       JSON.stringify({
@@ -161,7 +161,7 @@ describe('through a daemon', () => {
     expect(await find('theSecret')).toMatchObject({ symbols: [], totalResults: 0 });
     const { references } = await dataOf(client.call('workspace_find_references', { symbol: 'it', file: 'src/a.ts' }));
     expect(references.map((it) => it.file)).toEqual(['src/a.ts', 'src/a.ts']);
-    for (const file of ['src/link.ts', '../ws-evil/evil.ts', 'up/evil.ts', 'src/my-secret.ts']) {
+    for (const file of ['src/link.ts', '../ws-evil/evil.ts', 'up/evil.ts', 'src/.env.ts']) {
       const result = await client.call('workspace_find_references', { symbol: 'theSecret', file });
       expect(['ACCESS_DENIED', 'SENSITIVE_FILE']).toContain(result.success ? '' : result.error.code);
     }

@@ -123,3 +123,16 @@ test('names and aliases are each used once', () => {
   expect(new Set(all).size).toBe(all.length);
   expect(all.length).toBe(toolset.size);
 });
+
+test('documentation of every tool is a heading of docs/tools.md, and its dependencies are tools', async () => {
+  const { homepage } = JSON.parse(readFileSync('package.json', 'utf8')) as { homepage: string };
+  const headings = [...readFileSync('docs/tools.md', 'utf8').matchAll(/^## (.+)$/gm)].map(([, it]) => it);
+  const listed = await client.tools();
+  expect(listed.length).toBe(tools.length);
+  for (const { documentation, dependencies } of listed) {
+    const url = new URL(documentation as string);
+    expect(`${url.origin}${url.pathname}`).toBe(`${homepage.split('#')[0]}/blob/main/docs/tools.md`);
+    expect(headings).toContain(url.hash.slice(1));
+    for (const it of dependencies) expect(toolset.has(it), it).toBe(true);
+  }
+});

@@ -1,8 +1,8 @@
 /** Who can write beside a call, and tries to slip something under a yes: between the question, the answer and the start. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, RunningCall } from '../../src/client.ts';
 import type { Approval } from '../../src/store/approval.ts';
 import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
@@ -130,6 +130,34 @@ test.each<[string, () => void, () => void, () => RunningCall<unknown>]>([
     () => writeFileSync(at('Makefile'), 'all:\n\ttouch evil\n'),
     () => run('make'),
   ],
+  ...['make -C sub', 'make --directory=sub', 'cd sub && make'].map(
+    (line): [string, () => void, () => void, () => RunningCall<unknown>] => [
+      `a Makefile in the directory that \`${line}\` names`,
+      () => {
+        mkdirSync(at('sub'), { recursive: true });
+        writeFileSync(at('sub/Makefile'), 'all:\n\ttrue\n');
+      },
+      () => writeFileSync(at('sub/Makefile'), 'all:\n\ttouch ../evil\n'),
+      () => run(line),
+    ],
+  ),
+  ...(
+    [
+      ['python3 -m pkg.mod', 'pkg/mod.py'],
+      ['cd lib && python3 -mpkg.mod', 'lib/pkg/__init__.py'],
+      ['python3 tool', 'tool/__main__.py'],
+      ['node app', 'app/index.js'],
+      ['node app2', 'app2/package.json'],
+    ] as const
+  ).map(([line, file]): [string, () => void, () => void, () => RunningCall<unknown>] => [
+    `the file ${file} that \`${line}\` runs`,
+    () => {
+      mkdirSync(dirname(at(file)), { recursive: true });
+      writeFileSync(at(file), '');
+    },
+    () => writeFileSync(at(file), 'evil'),
+    () => run(line),
+  ]),
 ])('%s makes a yes stale', async (_, before, between, call) => {
   before();
   const running = call();
@@ -139,6 +167,76 @@ test.each<[string, () => void, () => void, () => RunningCall<unknown>]>([
   await approve(approvalId);
   expect(await running).toMatchObject({ error: { code: 'APPROVAL_STALE' } });
   expect(existsSync(at('evil'))).toBe(false);
+});
+
+describe('a yes to code that the person was not shown', () => {
+  const script = () => {
+    writeFileSync(at('main.sh'), '. ./lib.sh\n');
+    writeFileSync(at('lib.sh'), 'true\n');
+    return run('bash main.sh');
+  };
+  const write = (path: string, content: string) => agent.call('file_write', { path, content });
+
+  test('is stale where its asker has written anything since the question was put, from another session too', async () => {
+    for (const who of [agent, await daemon.connect()]) {
+      const call = script();
+      const { approvalId, impact } = await asked(call);
+      expect(impact.description).toContain('not shown');
+      expect(await who.call('file_write', { path: 'lib.sh', content: 'touch evil\n' })).toMatchObject({
+        success: true,
+      });
+      await approve(approvalId);
+      expect(await call).toMatchObject({
+        error: { code: 'APPROVAL_STALE', message: expect.stringContaining('other calls of the same agent') },
+      });
+      expect(existsSync(at('evil'))).toBe(false);
+      if (who !== agent) await who[Symbol.asyncDispose]();
+    }
+  });
+
+  test('is stale where a command of its asker runs meanwhile, and holds where it only looks', async () => {
+    const looked = script();
+    const { approvalId } = await asked(looked);
+    expect(await run('cat lib.sh')).toMatchObject({ success: true });
+    expect(await agent.call('file_read', { path: 'lib.sh' })).toMatchObject({ success: true });
+    await approve(approvalId);
+    expect(await looked).toMatchObject({ success: true });
+
+    const first = run('touch made');
+    const firstAsked = await asked(first);
+    const call = script();
+    const second = await asked(call);
+    await approve(firstAsked.approvalId);
+    expect(await first).toMatchObject({ success: true });
+    await approve(second.approvalId);
+    expect(await call).toMatchObject({ error: { code: 'APPROVAL_STALE' } });
+  });
+
+  test('is none for the same call made again, when its asker wrote between the two', async () => {
+    const parked = script();
+    const { approvalId } = await asked(parked);
+    await agent.request('calls.cancel', { callId: parked.callId, park: true });
+    expect(await parked).toMatchObject({ error: { code: 'APPROVAL_REQUIRED' } });
+    await write('lib.sh', 'touch evil\n');
+    await approve(approvalId);
+    const again = run('bash main.sh');
+    const anew = await asked(again);
+    expect(anew.approvalId).not.toBe(approvalId);
+    await operator.request('approvals.resolve', { approvalId: anew.approvalId, decision: 'deny' });
+    await again;
+    expect(existsSync(at('evil'))).toBe(false);
+  });
+
+  test('is the same where a program of the workspace is run by its own name', async () => {
+    writeFileSync(at('cat'), '#!/bin/sh\n. ./lib.sh\n', { mode: 0o755 });
+    writeFileSync(at('lib.sh'), 'true\n');
+    const call = run('./cat x');
+    const { approvalId, impact } = await asked(call);
+    expect(impact.description).toContain('not shown');
+    await write('lib.sh', 'touch evil\n');
+    await approve(approvalId);
+    expect(await call).toMatchObject({ error: { code: 'APPROVAL_STALE' } });
+  });
 });
 
 test('a preview shows nothing of a file that a person would be asked about for reading', async () => {

@@ -1,6 +1,6 @@
 /** A person's yes and no, through a real daemon: what is asked, what an answer covers, what makes it stale. */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, RemoteError, RunningCall } from '../../src/client.ts';
@@ -93,6 +93,32 @@ describe('a call that the policy asks about', () => {
     await expect(answer(approval.approvalId, 'approve')).rejects.toThrow(/used|answered|waits/);
   });
 
+  test('shows on every face what nobody would see, in its event too', async () => {
+    await using watcher = await daemon.connect({ role: 'operator' });
+    const heard: Approval[] = [];
+    const end = new AbortController();
+    const listening = (async () => {
+      for await (const { params } of watcher.notifications(['approvals'], { signal: end.signal }))
+        if ((params as { approval?: Approval }).approval) heard.push((params as { approval: Approval }).approval);
+    })();
+    await until(async () => ((await operator.request('status', {})) as { approvers: number }).approvers === 1);
+    const hidden = 'a\u{e0061}\u{e0062}\u202e\u200bz';
+    const shownAs = 'a\\u{e0061}\\u{e0062}\\u{202e}\\u{200b}z';
+    const call = write(`notes/${hidden}.txt`, `${hidden}\n`);
+    const approval = await asked(call);
+    await until(() => heard.length > 0);
+    for (const it of [approval, heard[0] as Approval]) {
+      expect(it.input).toMatchObject({ path: `notes/${shownAs}.txt`, content: `${shownAs}\n` });
+      expect(it.effects).toEqual([{ kind: 'write', target: `notes/${shownAs}.txt` }]);
+      expect(it.diff).toContain(`+${shownAs}`);
+      expect(JSON.stringify(it)).not.toMatch(/[\p{Cf}\p{Zl}\p{Zp}]/u);
+    }
+    expect(cli('approvals')).toContain(`notes/${shownAs}.txt`);
+    await answer(approval.approvalId, 'deny');
+    end.abort();
+    await listening.catch(() => {});
+  });
+
   test('does not run after a no, and its agent hears why', async () => {
     const call = write('notes/b.txt', 'x');
     await answer((await asked(call)).approvalId, 'deny', { feedback: 'use the wiki' });
@@ -124,6 +150,31 @@ describe('a call that the policy asks about', () => {
       success: true,
       data: { preImages: [{ path: 'notes/p.txt', hash: null }], diff: expect.stringContaining('+p') },
     });
+  });
+});
+
+describe('a question about deleting', () => {
+  const warningsOf = async (call: RunningCall<unknown>) => {
+    const { approvalId, impact } = await asked(call);
+    await answer(approvalId, 'deny');
+    await call;
+    return [impact.description, ...impact.warnings].join('; ');
+  };
+
+  test('says that it can be undone where undo keeps it, and that it can not be where that is too much', async () => {
+    writeFileSync(at('small.txt'), 'x');
+    expect(await warningsOf(agent.call('file_delete', { path: 'small.txt' }))).toMatch(
+      /Can be undone \(ringfence undo\)/,
+    );
+    expect(await warningsOf(agent.call('file_rename', { oldPath: 'small.txt', newPath: 'n.txt' }))).not.toMatch(
+      /annot be/,
+    );
+    writeFileSync(at('large.bin'), '');
+    truncateSync(at('large.bin'), 65 * 1024 * 1024);
+    expect(await warningsOf(agent.call('file_delete', { path: 'large.bin' }))).toMatch(
+      /permanently; .*Cannot be undone/,
+    );
+    expect(await warningsOf(run('rm small.txt'))).toMatch(/Cannot be undone/);
   });
 });
 

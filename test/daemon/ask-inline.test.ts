@@ -1,6 +1,6 @@
 /** `ringfence call` on a terminal that asks its own person: a real PTY, made by script(1). */
 import { spawn, spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
@@ -78,6 +78,85 @@ describe.runIf(hasScript)('a call that asks on its own terminal', () => {
     type('\u0003');
     expect(await exitCode).toBe(130);
     expect(await operator.request('approvals.list', {})).toEqual({ approvals: [] });
+  });
+});
+
+describe('a call without a terminal, with nobody there to ask,', () => {
+  const { PATH = '' } = process.env;
+  const cli = (...words: string[]) => {
+    const { stateDir, socket, workspace } = daemon;
+    const places = ['--state', stateDir, '--socket', socket];
+    const where = words[0] === 'approvals' ? places : [...places, '--workspace', workspace];
+    const env = { PATH, HOME: stateDir };
+    return spawnSync(process.execPath, [ringfence, ...words, ...where], { encoding: 'utf8', env, timeout: 30_000 });
+  };
+
+  test('is one APPROVAL_REQUIRED with what to run; approved like that, the same call runs', async () => {
+    const { status, stdout, stderr } = cli('call', 'terminal_execute', 'command=touch ran', '--json');
+    expect([status, stderr]).toEqual([4, '']);
+    const { error } = JSON.parse(stdout) as { error: { code: string; suggestion: string; details: object } };
+    expect(error).toMatchObject({
+      ...{ code: 'APPROVAL_REQUIRED', category: 'PERMISSION', layer: 'approval', recoverable: true },
+      details: { approvalId: expect.stringMatching(/^a_/) },
+    });
+    const [, ...words] = /`ringfence ([^`]+)`/.exec(error.suggestion)?.[1]?.split(' ') ?? [];
+    expect(cli('approvals', ...words)).toMatchObject({ status: 0 });
+    const again = cli('call', 'terminal_execute', 'command=touch ran');
+    expect([again.status, existsSync(join(daemon.workspace, 'ran'))]).toEqual([0, true]);
+    for (const { approvalId } of await waiting())
+      await operator.request('approvals.resolve', { approvalId, decision: 'deny' });
+  });
+
+  test('says it to a person in one sentence, and nothing of a client that cancelled', async () => {
+    const { status, stderr } = cli('call', 'terminal_execute', 'command=touch told');
+    expect(status).toBe(4);
+    expect(stderr.match(/APPROVAL_REQUIRED/g)).toHaveLength(1);
+    expect(stderr).toMatch(/ringfence approvals approve a_\w+/);
+    expect(stderr).not.toMatch(/CANCELLED|cancelled/);
+    // A line of the list says what is asked, where, by whom and for how long.
+    const line = cli('approvals').stdout.trim();
+    expect(line).toMatch(/^a_\w+ .*\d+s .*terminal_execute: touch told/);
+    expect(line).toContain(`in ${daemon.workspace}`);
+    expect(line).toContain('by uid:');
+    for (const { approvalId } of await waiting())
+      await operator.request('approvals.resolve', { approvalId, decision: 'deny' });
+  });
+
+  test('only ends a call that waits for a person, whoever asks for that', async () => {
+    await using agent = await daemon.connect();
+    const reading = agent.call('file_list', { path: '.' });
+    expect(await agent.request('calls.cancel', { callId: reading.callId, park: true })).toEqual({ cancelled: false });
+    expect(await reading).toMatchObject({ success: true });
+  });
+});
+
+const waiting = async (): Promise<Approval[]> =>
+  ((await operator.request('approvals.list', {})) as { approvals: Approval[] }).approvals;
+
+describe('the time limit of a caller that passes while a person is awaited', () => {
+  test.each([
+    ['a call', async (agent: Client) => agent.call('terminal_execute', { command: 'touch late' }, { timeoutMs: 300 })],
+    [
+      'a batch',
+      async (agent: Client) => {
+        const calls = [{ id: 'a', tool: 'terminal_execute', input: { command: 'touch late' } }];
+        return (await agent.batch(calls, { timeoutMs: 300 })).results[0];
+      },
+    ],
+  ])('ends %s as APPROVAL_TIMEOUT with the id, and the question can still be answered', async (_, make) => {
+    await using agent = await daemon.connect();
+    const result = await make(agent);
+    const [approval] = await waiting();
+    const approvalId = approval?.approvalId;
+    expect(result).toMatchObject({
+      error: {
+        code: 'APPROVAL_TIMEOUT',
+        details: { approvalId, limit: 300 },
+        suggestion: expect.stringContaining(`${approvalId}`),
+      },
+    });
+    await operator.request('approvals.resolve', { approvalId, decision: 'approve' });
+    expect(await agent.call('terminal_execute', { command: 'touch late' })).toMatchObject({ success: true });
   });
 });
 

@@ -206,9 +206,10 @@ describe('ringfence batch', () => {
     const batch = JSON.stringify([asks, read('a', 'one.txt')]);
     const { stdout, stderr, code } = await cli(['-', '--state', daemon.stateDir], batch);
     expect(stderr).toContain('nobody is there');
-    expect(stdout).toMatch(/^w\tCANCELLED\t.*\na\tok\t/);
+    expect(stdout).toMatch(/^w\tAPPROVAL_REQUIRED\t.*\na\tok\t/);
     expect(code).toBe(4);
-    const lost = await cli(['-'], batch);
+    // With --socket alone the token would be found beside it.
+    const lost = await cli(['-', '--state', '/nonexistent/state'], batch);
     expect(lost).toMatchObject({ code: 3, stderr: expect.stringMatching(/no daemon has run with state directory/) });
     expect(lost.stderr).not.toContain('    at ');
   });

@@ -47,6 +47,11 @@ const BY_ALIAS: Record<string, [input: object, data: object]> = {
     { valid: false, errors: [{ line: 1, column: 1 }] },
   ],
   todo: [{ todos: [{ content: 'x', status: 'completed' }] }, { metrics: { total: 1, percent: 100 } }],
+  todowrite: [{ todos: [{ content: 'y', status: 'pending' }] }, { metrics: { total: 1, percent: 0 } }],
+  todoread: [{}, { todos: [{ content: 'y' }] }],
+  create_directory: [{ path: 'made' }, { path: 'made', created: true }],
+  find_refs: [{ symbol: 'nowhere' }, { code: 'NOT_FOUND' }],
+  search: [{ pattern: '*.txt' }, { files: [{ path: 'a.txt' }] }],
 };
 
 const call = (client: Client, tool: string, input: object) =>

@@ -68,7 +68,7 @@ test('under the default policy a person is asked before something is deleted or 
   const denied = { success: false, error: { code: expect.stringMatching(/^APPROVAL_/) } };
   expect(await agent.call('file_delete', { path: 'a' })).toMatchObject(denied);
   expect(await agent.call('file_rename', { oldPath: 'a', newPath: 'b' })).toMatchObject(denied);
-  const edited = await agent.call('edit', { filePath: 'a', oldString: 'one', newString: 'two' });
+  const edited = await agent.call('edit' as string, { filePath: 'a', oldString: 'one', newString: 'two' });
   expect(edited).toMatchObject({ success: true, tool: 'file_edit' });
   expect(await agent.call('file_copy', { sourcePath: 'a', destPath: 'c' })).toMatchObject({ success: true });
   expect(readdirSync(other.workspace).sort()).toEqual(['a', 'c', 'l']);

@@ -20,7 +20,7 @@ test('git shows a committed secret to no command that runs unasked', async () =>
   rmSync(join(daemon.workspace, '.env'));
   const commands = ['git log -p', 'git log -SGOLD', 'git diff HEAD', 'git diff -- .', 'git diff', 'git log --stat'];
   for (const command of commands) told.push(JSON.stringify(await agent.call('terminal_execute', { command })));
-  expect(told.slice(0, 5).join()).not.toContain('"success":true');
-  expect(told.at(-1)).toContain('.env');
+  expect(told.join()).not.toContain('"success":true');
+  expect(told.at(-1)).toContain('`git_log`');
   expect(told.join()).not.toContain('KEY=GOLD');
 });

@@ -13,7 +13,8 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
-function install(...args: string[]) {
+/** Without a terminal, and without a yes to anything. */
+function run(...args: string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [ringfence, 'install', ...args], {
     cwd: project,
     env: { PATH: bin, HOME: home, RINGFENCE_STATE: join(home, 'state') },
@@ -21,6 +22,7 @@ function install(...args: string[]) {
   });
   return { status, stdout, stderr };
 }
+const install = (...args: string[]) => run(...args, '--yes');
 
 test.each([
   ['claude', 'project', 'project/.mcp.json', ['mcpServers']],
@@ -102,6 +104,15 @@ test('where this program is on the path it is called by its name, and the state 
   const { stdout } = install('--client', 'gemini', '--state', join(home, 'other'), '--print');
   expect(stdout).toMatch(/"command": "ringfence",/);
   expect(stdout).toContain(`"${join(home, 'other')}"`);
+});
+
+test('without a terminal nothing is written unless --yes says so', () => {
+  expect(run('--client', 'zed', '--scope', 'project')).toMatchObject({
+    status: 2,
+    stdout: expect.stringContaining('+'),
+    stderr: expect.stringMatching(/nothing is changed.*--yes/),
+  });
+  expect(existsSync(join(project, '.zed'))).toBe(false);
 });
 
 test('claude changes its own file itself, where it is there', () => {

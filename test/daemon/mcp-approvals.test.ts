@@ -106,7 +106,13 @@ describe.each(ERAS)('a client of the %s era that can not ask', (era: Era) => {
     const first = await run(client, command);
     const [, approvalId = ''] = /ringfence approvals approve (a_[0-9a-f]{12})/.exec(textOf(first)) ?? [];
     expect(first).toMatchObject({
-      ...{ isError: true, structuredContent: { error: { code: 'APPROVAL_TIMEOUT', details: { approvalId } } } },
+      isError: true,
+      structuredContent: {
+        error: {
+          ...{ code: 'APPROVAL_TIMEOUT', details: { approvalId } },
+          message: expect.stringMatching(/about which rule `[\w.-]+` asks: \S/),
+        },
+      },
     });
     await operator.request('approvals.resolve', { approvalId, decision: 'approve' });
     expect(textOf(await run(client, command))).toContain(outputOf(command));

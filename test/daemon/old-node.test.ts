@@ -1,10 +1,10 @@
 /** On a machine whose own Node is too old, a checkout's takes over: two processes, of which people know the first. */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
-import { repository, temporaryDir, until } from '../support/daemon.ts';
+import { describe, expect, test } from 'vitest';
+import { processesWith, repository, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 /** Makes a Node say that it is an old one. */
 const OLD =
@@ -43,3 +43,57 @@ test.each([
   },
   60_000,
 );
+
+describe('kill -9 of the first process', () => {
+  test('of `ringfence call` ends the call that waits for a yes: a later yes changes nothing', async () => {
+    await using daemon = await startDaemon();
+    const { socket, stateDir, workspace } = daemon;
+    const file = join(workspace, 'precious');
+    writeFileSync(file, 'still here');
+    await using operator = await daemon.connect({ role: 'operator' });
+    // Somebody who answers, so that the call waits.
+    const watching = operator.notifications(['approvals']);
+    const asked = watching.next();
+    const child = spawn(
+      process.execPath,
+      [
+        ...['--import', OLD, join(repository, 'bin/ringfence.js'), 'call', 'file_delete', 'path=precious'],
+        ...['--socket', socket, '--state', stateDir],
+      ],
+      { cwd: workspace, stdio: 'ignore' },
+    );
+    const { approvalId } = ((await asked).value as { params: { approval: { approvalId: string } } }).params.approval;
+    child.kill('SIGKILL');
+    await until(() => processesWith('path=precious').length === 0);
+    await until(async () => !JSON.stringify(await operator.request('approvals.list', {})).includes(approvalId));
+    await expect(operator.request('approvals.resolve', { approvalId, decision: 'approve' })).rejects.toThrow(
+      new RegExp(approvalId),
+    );
+    expect(readFileSync(file, 'utf8')).toBe('still here');
+    await watching.return(undefined);
+  }, 60_000);
+
+  test.each([
+    ['on an old Node', ['--import', OLD]],
+    ['on a new one', []],
+  ])(
+    'of `ringfence serve` ends the daemon, %s',
+    async (_, nodeFlags) => {
+      const home = temporaryDir('killed-serve');
+      const socket = join(home, 'd.sock');
+      mkdirSync(join(home, 'ws'));
+      const flags = ['--socket', socket, '--state', join(home, 'state'), '--workspace', join(home, 'ws')];
+      const child = spawn(process.execPath, [...nodeFlags, join(repository, 'bin/ringfence.js'), 'serve', ...flags], {
+        stdio: 'ignore',
+        env: { PATH: process.env.PATH ?? '', HOME: home },
+      });
+      await until(() => existsSync(socket), 20_000);
+      await until(() => connects(socket));
+      child.kill('SIGKILL');
+      await until(() => processesWith(socket).length === 0);
+      expect(await connects(socket)).toBe(false);
+      rmSync(home, { recursive: true, force: true });
+    },
+    60_000,
+  );
+});

@@ -1,9 +1,10 @@
-/** Its packages lie where an installer put them. */
+/** The package: what is in it, what it says of itself, and where its own packages may lie. */
 import { execFile } from 'node:child_process';
-import { cpSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join, normalize } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { NODE_MIN } from '../../src/cli/machine.ts';
 import { repository, temporaryDir } from '../support/daemon.ts';
 
 const run = promisify(execFile);
@@ -14,7 +15,7 @@ test('hosts start where node_modules is a link', async () => {
   const ringfence = (...args: string[]) =>
     run(process.execPath, [join(folder, 'bin/ringfence.js'), ...args, '--state', state]);
   try {
-    for (const it of ['bin', 'src', 'workers', 'policies', 'package.json'])
+    for (const it of ['bin', 'etc', 'src', 'workers', 'policies', 'package.json'])
       cpSync(join(repository, it), join(folder, it), { recursive: true });
     symlinkSync(join(repository, 'node_modules'), join(folder, 'node_modules'));
     writeFileSync(join(workspace, 'a.txt'), 'read\n');
@@ -24,4 +25,88 @@ test('hosts start where node_modules is a link', async () => {
     await ringfence('stop').catch(() => {}); // None came up.
     for (const it of [folder, workspace, state]) rmSync(it, { recursive: true, force: true });
   }
+});
+
+const manifest = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'));
+/** Makes a Node say that it is an old one. */
+const OLD =
+  'data:text/javascript,Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.0.0" } })';
+
+test('the package says what it is, where it comes from and where it runs', () => {
+  const {
+    os,
+    cpu,
+    repository: { url },
+    homepage,
+    bugs,
+    keywords,
+    engines,
+  } = manifest;
+  expect({ os, cpu, engines }).toEqual({ os: ['linux'], cpu: ['x64'], engines: { node: `>=${NODE_MIN}` } });
+  expect(url).toMatch(/^git\+https:/);
+  expect([homepage, bugs.url].every((it) => it.startsWith(url.slice('git+'.length, -'.git'.length)))).toBe(true);
+  expect(keywords).toEqual(expect.arrayContaining(['mcp', 'sandbox']));
+});
+
+test('an old Node is told in one sentence what is needed, before npm compiles anything, and where it imports the client', async () => {
+  const folder = temporaryDir('old');
+  try {
+    // As installed: without sources, which only a checkout has.
+    for (const it of ['bin', 'package.json']) cpSync(join(repository, it), join(folder, it), { recursive: true });
+    const [program, ...words] = manifest.scripts.preinstall.split(' ');
+    expect([program, words.length]).toEqual(['node', 1]);
+    const sentence = `needs Node.js ${NODE_MIN} or newer; this is v20.0.0 (${process.execPath}).`;
+    const old = (...args: string[]) => run(process.execPath, ['--import', OLD, ...args], { cwd: folder });
+    await expect(old(words[0])).rejects.toMatchObject({ code: 1, stdout: '', stderr: `ringfence ${sentence}\n` });
+    await expect(old('bin/ringfence.js', 'status')).rejects.toMatchObject({
+      ...{ code: 78, stdout: '', stderr: `ringfence ${sentence}\n` },
+    });
+    for (const code of [`import('ringfence/client')`, `require('ringfence/client')`])
+      await expect(old('-e', `${code}`)).rejects.toMatchObject({
+        stderr: expect.stringContaining(`Error: ringfence/client ${sentence}`),
+      });
+    expect((await run(process.execPath, [words[0] as string], { cwd: folder })).stderr).toBe('');
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('an old Node may install a checkout, which brings a newer one', async () => {
+  const [, script] = manifest.scripts.preinstall.split(' ');
+  expect((await run(process.execPath, ['--import', OLD, script], { cwd: repository })).stderr).toBe('');
+});
+
+test('`ringfence/client` has the same names by import, by require and in the sources', async () => {
+  const folder = temporaryDir('client');
+  try {
+    for (const it of ['bin', 'package.json']) cpSync(join(repository, it), join(folder, it), { recursive: true });
+    const names = Object.keys(await import('../../src/client.ts')).sort();
+    // Stands for the built form, which other tests import.
+    mkdirSync(join(folder, 'dist/src'), { recursive: true });
+    writeFileSync(join(folder, 'dist/src/client.js'), names.map((it) => `export const ${it} = 1;`).join('\n'));
+    const tell = `.then((it) => console.log(JSON.stringify(Object.keys(it).filter((name) => !/default|module/.test(name)).sort())))`;
+    for (const code of [`import('ringfence/client')`, `Promise.resolve(require('ringfence/client'))`]) {
+      const { stdout } = await run(process.execPath, ['-e', `${code}${tell}`], { cwd: folder });
+      expect(JSON.parse(stdout)).toEqual(names);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('what the README and the documents of the package point to is in the package', async () => {
+  const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    ...{ cwd: repository, maxBuffer: 64 * 1024 * 1024 },
+  });
+  const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
+  const packed = files.map((it) => it.path);
+  const texts = packed.filter((it) => it.endsWith('.md'));
+  expect(texts).toEqual(expect.arrayContaining(['README.md', 'docs/protocol.md', 'CHANGELOG.md']));
+  const missing = texts.flatMap((file) =>
+    [...readFileSync(join(repository, file), 'utf8').matchAll(/\]\(((?!https?:|#)[^)#\s]+)/g)]
+      .map(([, target]) => normalize(join(file, '..', target as string)))
+      .filter((target) => !packed.some((it) => it === target || it.startsWith(`${target}/`)))
+      .map((target) => `${file}: ${target}${existsSync(join(repository, target)) ? '' : ' (nowhere)'}`),
+  );
+  expect(missing).toEqual([]);
 });

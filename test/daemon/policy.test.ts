@@ -241,7 +241,7 @@ describe('the record', () => {
       { kind: 'intent' },
       { kind: 'outcome', resources: { cpuMs: expect.any(Number), verdict: 'ok' } },
     ]);
-    const denied = await agent.call('file_write', { path: 'more', content: 'x'.repeat(16_000), nothing: 1 });
+    const denied = await agent.call('file_write' as string, { path: 'more', content: 'x'.repeat(16_000), nothing: 1 });
     const [refusal, ...others] = await entriesOf({ callId: denied.callId });
     expect([refusal?.kind, others]).toEqual(['refusal', []]);
     expect(JSON.stringify(refusal?.input).length).toBeLessThan(1300);

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { defaultLimits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
 import { AuditLog, type AuditRecord } from '../../src/store/audit-log.ts';
-import { temporaryDir } from '../support/daemon.ts';
+import { startDaemon, temporaryDir } from '../support/daemon.ts';
 
 const source = (path: string) => JSON.stringify(fileURLToPath(new URL(`../../src/${path}`, import.meta.url)));
 
@@ -68,3 +68,21 @@ test.each([30, 400, 1000])(
     expect(await log.verify()).toMatchObject({ ok: true, entries: found.length + 1 });
   },
 );
+
+test('an agent that writes more than its share into the record is refused what changes something, and reads on', async () => {
+  await using daemon = await startDaemon({ limits: { auditBytesMax: 256 * 1024, auditOverflowBytesMax: 64 * 1024 } });
+  await using client = await daemon.connect();
+  let refused: unknown;
+  for (let i = 0; i < 500 && !refused; i++) {
+    const result = await client.call('file_write', { path: 'a', content: 'x'.repeat(4_000) });
+    if (!result.success) refused = result.error;
+  }
+  expect(refused).toMatchObject({
+    code: 'RATE_LIMITED',
+    rule: 'auditBytesMax',
+    details: { retryAfterMs: expect.any(Number) },
+  });
+  for (let i = 0; i < 300; i++) expect(await client.call('file_read', { path: 'a' })).toMatchObject({ success: true });
+  await using operator = await daemon.connect({ role: 'operator' });
+  expect(await operator.request('audit.verify', {})).toMatchObject({ ok: true });
+}, 60_000);

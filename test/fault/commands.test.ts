@@ -128,15 +128,25 @@ describe('what a command is given', () => {
         .split('\n')
         .filter((it) => !['_', 'PWD', 'SHLVL', 'OLDPWD'].includes(it)),
     ).toEqual([
+      'CI',
+      'CURL_HOME',
       'GIT_CONFIG_COUNT',
+      'GIT_CONFIG_GLOBAL',
       'GIT_CONFIG_KEY_0',
+      'GIT_CONFIG_KEY_1',
       'GIT_CONFIG_VALUE_0',
+      'GIT_CONFIG_VALUE_1',
       'GIT_OPTIONAL_LOCKS',
       'HOME',
       'LANG',
       'MINE',
+      'NO_UPDATE_NOTIFIER',
       'PATH',
       'TERM',
+      'WGETRC',
+      'XDG_CONFIG_HOME',
+      'npm_config_update_notifier',
+      'npm_config_userconfig',
     ]);
   });
 

@@ -28,7 +28,8 @@ afterEach(async () => {
 });
 
 /** A preview runs where readers do. */
-const preview = (input: object, more: object = {}) => client.call('file_multi_edit', input, { preview: true, ...more });
+const preview = (input: object, more: object = {}) =>
+  client.call('file_multi_edit' as string, input, { preview: true, ...more });
 /** Never ends on its line, and does not hear of an abort. */
 const spin = (more: object = {}) =>
   preview({ path: 'held', pattern: 'long.txt', find: '^(a+)+$', replace: 'b', regex: true }, more);

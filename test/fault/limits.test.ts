@@ -2,7 +2,7 @@
  * Commands that take more than they may: each ends at its limit with a verdict, and nobody beside it notices. Without
  * control groups: the watchdog and rlimits hold them. cgroup.test.ts has the others.
  */
-import { chownSync, statSync } from 'node:fs';
+import { chownSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -201,4 +201,21 @@ describe('what a result says', () => {
       error: { code: 'OUTPUT_LIMIT', details: { limit: 2000 } },
     });
   });
+});
+
+test('a copy of 127 MiB ends within a second of its time limit, and leaves nothing', async () => {
+  writeFileSync(join(daemon.workspace, 'large'), Buffer.alloc(127 * MiB, 'x'));
+  try {
+    for (const timeoutMs of [100, 150, 200]) {
+      const from = performance.now();
+      const result = await client.call('file_copy', { sourcePath: 'large', destPath: 'copy' }, { timeoutMs });
+      expect(performance.now() - from).toBeLessThan(timeoutMs + 1000);
+      if (!result.success) expect(result.error.code).toBe('TIMEOUT');
+      expect(readdirSync(daemon.workspace).includes('copy')).toBe(result.success);
+      rmSync(join(daemon.workspace, 'copy'), { force: true });
+      expect(readdirSync(daemon.workspace).filter((it) => it.startsWith('.ringfence-'))).toEqual([]);
+    }
+  } finally {
+    rmSync(join(daemon.workspace, 'large'));
+  }
 });

@@ -92,6 +92,7 @@ export function draft(part: Partial<Draft> = {}): Draft {
     ...{ callId: 'c1', sessionId: 's1', principal: 'uid:1', workspace: '/ws', tool: 'file_write' },
     ...{ input: { path: 'a' }, effects: [{ kind: 'write', target: 'a' }], rule: 'r1', reason: 'Because.' },
     impact: { level: 'medium', description: 'This operation will modify files', warnings: [] },
+    remember: { exact: 'this very call', tool: 'calls of this tool with at most this impact' },
     ...{ bindingHash: 'b1', subjectHash: 'j1', askingRules: ['r1'], unknown: false, policyVersion: 'p1' },
     ...{ timeoutMs: 300_000, rememberMaxMs: 28_800_000 },
     ...part,

@@ -46,11 +46,24 @@ export function toolPromises(tool: Tool, { client, prepare }: Place): void {
       }
     });
 
-    test('is told in all four formats as a strict object schema', () => {
+    test('is told in all five formats as a strict object schema', () => {
       const info = toToolInfo(tool, 'allow');
       expect(info.inputSchema).toMatchObject({ type: 'object', additionalProperties: false });
       for (const format of ['ringfence', 'mcp', 'openai', 'anthropic'] as const)
         expect(toFormat(info, format)).toMatchObject({ name });
+      expect(toFormat(info, 'openai-chat')).toMatchObject({ type: 'function', function: { name } });
+    });
+
+    test('says what it can do, each thing once, and what it usually follows', async () => {
+      const listed = (await client().tools()).find((it) => it.name === name);
+      expect(listed?.capabilities.length).toBeGreaterThan(0);
+      for (const { action, description } of listed?.capabilities ?? []) {
+        expect(action).toMatch(/^[a-z][\w-]*$/);
+        expect(description.length).toBeGreaterThan(2);
+      }
+      const actions = listed?.capabilities.map((it) => it.action);
+      expect(new Set(actions).size).toBe(actions?.length);
+      expect(listed?.dependencies).toEqual(tool.dependencies ?? []);
     });
 
     test('has annotations that say what its tier says', () => {

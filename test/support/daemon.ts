@@ -71,7 +71,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   const socket = join(stateDir, 'd.sock');
   const policy = join(stateDir, 'policy.yaml');
   const config = join(stateDir, 'config.yaml');
-  mkdirSync(stateDir, { recursive: true });
+  mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   writeFileSync(policy, options.policy ?? ALLOW_COMMANDS, { mode: 0o600 });
   writeFileSync(config, JSON.stringify({ limits: options.limits ?? {}, ...options.config }));
   const { owner } = options;

@@ -29,10 +29,10 @@ describe('what commands get of the environment of the person', () => {
     expect(toCommandEnvironment({ TZ: ':/etc/passwd' }, [])).toEqual({ PATH: REST });
   });
 
-  test('of PATH what a sandbox sees, in its order, behind the toolchains', () => {
+  test('of PATH what a sandbox sees, in its order, behind the toolchains that it does not name', () => {
     const path = `/usr/bin:${folder}/plain:/usr/local/bin:relative::/usr/bin/../../tmp:/usr/no-such:${folder}/link:/usr/bin`;
     expect(toCommandEnvironment({ PATH: path }, [join(folder, 'node'), join(folder, 'plain')]).PATH).toBe(
-      `${folder}/node/bin:${folder}/plain:/usr/bin:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/bin`,
+      `${folder}/node/bin:/usr/bin:${folder}/plain:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/bin`,
     );
   });
 });

@@ -16,6 +16,9 @@ export default defineTool({
     'Each tool call is judged and recorded as if it were made alone; calls that are not awaited end with the program.',
   ].join(' '),
   version: '1.0.0',
+  capabilities: [
+    { action: 'run', description: 'Runs a JavaScript or TypeScript program that calls tools, and returns its value.' },
+  ],
   category: 'development',
   tier: 'execute',
   isolated: true,

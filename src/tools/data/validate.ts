@@ -43,6 +43,10 @@ export default defineTool({
     'Returns problems with line and column (TOML: of syntax only). At most 1 MB and 100 problems.',
   isExtra: true,
   version: '1.0.0',
+  capabilities: [
+    { action: 'validate', description: 'Reports where a JSON, JSONC, YAML or TOML text is malformed.' },
+    { action: 'check_schema', description: 'Checks the text against a JSON Schema.' },
+  ],
   category: 'validation',
   tier: 'read_only',
   idempotent: true,

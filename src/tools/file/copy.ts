@@ -19,6 +19,7 @@ export default defineTool({
     'A tree that holds secrets or protected files is refused as a whole. At most 128 MB.',
   isExtra: true,
   version: '1.0.0',
+  capabilities: [{ action: 'copy', description: 'Copies a file or a directory.' }],
   category: 'filesystem',
   tier: 'write',
   destructive: true,

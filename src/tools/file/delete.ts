@@ -13,6 +13,12 @@ export default defineTool({
     'Delete a file, a symbolic link (not what it points to) or an empty directory; with recursive: true a directory with all that ' +
     'is in it, which is gone in one step. A tree that holds secrets or protected files (.git, .vscode …) is refused as a whole.',
   version: '1.0.0',
+  capabilities: [
+    {
+      action: 'delete',
+      description: 'Removes a file, a symbolic link or a directory; `ringfence undo` brings it back.',
+    },
+  ],
   category: 'filesystem',
   tier: 'write',
   destructive: true,
@@ -32,7 +38,7 @@ export default defineTool({
   aliases: [{ name: 'delete_file', input, toInput: (it) => input.parse(it) }],
 
   async preview({ path }, ctx) {
-    return { preImages: [{ path, hash: await ctx.changes.state(path) }] };
+    return { preImages: [{ path, hash: await ctx.changes.state(path) }], undo: await ctx.changes.undoOf(path) };
   },
 
   async run({ path, recursive }, ctx) {

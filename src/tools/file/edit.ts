@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { unifiedDiff } from '../diff.ts';
 import { Document, type EditOperation, SearchError } from '../document.ts';
+import { NO_BACKUP } from '../file-spellings.ts';
 import { nearestTo } from '../nearest.ts';
 import { bytesOf, textOf } from '../text.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
@@ -55,6 +56,15 @@ const asEdit = z.strictObject({
   newString: text('What stands there instead.'),
   replaceAll: z.boolean().default(false).describe('Whether every place is changed.'),
 });
+const replacement = z.strictObject({ oldText: asEdit.shape.oldString, newText: asEdit.shape.newString });
+/** One replacement, or several: MCP's file system server has `edits`. */
+const asEditFile = input.extend({
+  operations: input.shape.operations.optional(),
+  edits: z.array(replacement).min(1).max(OPERATIONS_MAX).optional().describe('Replacements, applied in order.'),
+  oldString: asEdit.shape.oldString.optional(),
+  newString: asEdit.shape.newString.optional(),
+  replaceAll: asEdit.shape.replaceAll,
+});
 type Input = z.output<typeof input>;
 
 export default defineTool({
@@ -66,6 +76,11 @@ export default defineTool({
     'newline and permissions are kept; in files with CRLF, text with plain newlines is found too. UTF-8 only, at most 10 MB.',
   dependencies: ['file_read'],
   version: '1.0.0',
+  capabilities: [
+    { action: 'replace', description: 'Replaces exact text in a file.' },
+    { action: 'insert', description: 'Inserts lines into a file.' },
+    { action: 'delete', description: 'Removes lines from a file.' },
+  ],
   category: 'filesystem',
   tier: 'write',
   destructive: true,
@@ -104,11 +119,16 @@ export default defineTool({
     { input: { path: 'notes.txt', operations: [{ type: 'replace', search: 'line', replace: '' }] }, error: 'CONFLICT' },
     { input: { path: 'docs', operations: [{ type: 'delete', startLine: 1, endLine: 1 }] }, error: 'UNSUPPORTED' },
   ],
+  spellings: {
+    names: { filePath: 'path', oldText: 'oldString', newText: 'newString' },
+    ignored: NO_BACKUP,
+  },
   aliases: [
-    { name: 'edit_file', input, toInput: (it) => input.parse(it) },
+    { name: 'edit_file', input: asEditFile, spellings: { names: { dryRun: 'preview' } }, toInput: fromEditFile },
     {
       name: 'edit',
       input: asEdit,
+      spellings: { names: { path: 'filePath', oldText: 'oldString', newText: 'newString' } },
       toInput: ({ filePath, oldString, newString, replaceAll }) =>
         input.parse({
           path: filePath,
@@ -141,6 +161,21 @@ export default defineTool({
     return { ...(diff !== undefined && { diff }), appliedOperations: operations.length, hash: ctx.hashOf(after) };
   },
 });
+
+/** Throws ZodError where not exactly one of the three forms is there. */
+function fromEditFile(given: Record<string, unknown>): z.input<typeof input> {
+  const { operations, edits = [], oldString, newString, replaceAll, ...rest } = given as z.output<typeof asEditFile>;
+  const replacements = [
+    ...edits.map(({ oldText, newText }) => ({ search: oldText, replace: newText, all: false })),
+    ...(oldString === undefined ? [] : [{ search: oldString, replace: newString, all: replaceAll }]),
+  ].map((it) => ({ type: 'replace', ...it }));
+  const forms = [operations, given.edits, oldString].filter((it) => it !== undefined).length;
+  if (forms > 1) {
+    const message = 'takes one of operations, edits, and oldString with newString';
+    throw new z.ZodError([{ code: 'custom', path: [], message, input: undefined }]);
+  }
+  return input.parse({ ...rest, operations: operations ?? (forms === 0 ? undefined : replacements) });
+}
 
 /** What is there and what would be. */
 async function edited({ path, operations }: Input, ctx: ToolContext): Promise<{ before: Buffer; after: Buffer }> {

@@ -27,6 +27,7 @@ export default defineTool({
     'Find workspace files whose path matches a glob such as **/*.ts or src/**/*.{js,json}. Leaves out what .gitignore does, .git, ' +
     'and hidden files unless a segment of the pattern begins with a dot. To find text in files use file_grep.',
   version: '1.0.0',
+  capabilities: [{ action: 'find', description: 'Lists files whose path matches a glob.' }],
   category: 'filesystem',
   tier: 'read_only',
   idempotent: true,

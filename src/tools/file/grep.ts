@@ -14,6 +14,7 @@ const input = z.strictObject({
   caseSensitive: z.boolean().default(false).describe('Whether upper and lower case differ.'),
   contextLines: z.int().min(0).max(50).default(0).describe('Lines shown before and after each match.'),
   literal: z.boolean().default(false).describe('Whether pattern is a plain text.'),
+  recursive: z.boolean().default(true).describe('Whether directories below are searched too.'),
   maxResults: z.int().min(1).max(5000).default(200).describe('Most lines returned.'),
 });
 
@@ -27,10 +28,6 @@ const searchCode = z.strictObject({
   contextLines: contextLines.unwrap().default(2).describe('Lines shown before and after, with includeContext.'),
 });
 
-const grep = input.extend({
-  recursive: z.literal(true).default(true).describe('Directories are always searched with what is in them.'),
-});
-
 export default defineTool({
   name: 'file_grep',
   title: 'Search file contents',
@@ -38,6 +35,7 @@ export default defineTool({
     'Find lines of workspace files that match a regular expression, with file, line and column. Leaves out what .gitignore does, ' +
     'hidden, binary and secret files and those over 10 MB. Not case-sensitive unless told. Lines are cut at 500 characters.',
   version: '1.0.0',
+  capabilities: [{ action: 'search', description: 'Finds lines that match a regular expression.' }],
   category: 'search',
   tier: 'read_only',
   idempotent: true,
@@ -72,7 +70,7 @@ export default defineTool({
     { input: { pattern: 'root', path: '/etc' }, error: 'ACCESS_DENIED' },
   ],
   aliases: [
-    { name: 'grep', input: grep, toInput: ({ recursive: _, ...rest }) => input.parse(rest) },
+    { name: 'grep', input, toInput: (it) => input.parse(it) },
     {
       name: 'search_code',
       input: searchCode,

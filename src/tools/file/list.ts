@@ -21,7 +21,13 @@ const input = z.strictObject({
     .enum(['name', 'size', 'modified'])
     .default('name')
     .describe('size and modified put the largest and newest first.'),
+  files: z.boolean().default(false).describe('Whether the paths of files are given as a list of their own, too.'),
   sizes: z.boolean().default(true).describe('Whether size, mode and time of each entry are looked up.'),
+});
+
+/** Agents that know the tool by its other names look for `files` in the answer. */
+const withFiles = input.extend({
+  files: input.shape.files.unwrap().default(true).describe('Whether files lists the paths of files.'),
 });
 
 const entry = z.strictObject({
@@ -40,6 +46,7 @@ export default defineTool({
     'List the entries of a workspace directory with type, size, mode and time; recursively and by glob where asked. ' +
     'Symbolic links are named, not followed. At most 5 000 entries; truncated says whether there were more.',
   version: '1.0.0',
+  capabilities: [{ action: 'list', description: 'Lists the entries of a directory, recursively where asked.' }],
   category: 'filesystem',
   tier: 'read_only',
   idempotent: true,
@@ -48,6 +55,7 @@ export default defineTool({
   input,
   output: z.strictObject({
     entries: z.array(entry),
+    files: z.array(z.string()).optional().describe('Paths of the entries that are files, where asked for.'),
     count: z.int().nonnegative().describe('Entries returned.'),
     totalSize: z.int().nonnegative().describe('Bytes of the files returned; 0 without sizes.'),
     truncated: z.boolean(),
@@ -58,16 +66,16 @@ export default defineTool({
     { input: { path: 'notes.txt' }, error: 'UNSUPPORTED' },
   ],
   aliases: [
-    { name: 'list_files', input, toInput: (it) => input.parse(it) },
-    { name: 'list_directory', input, toInput: (it) => input.parse(it) },
+    { name: 'list_files', input: withFiles, toInput: (it) => input.parse(it) },
+    { name: 'list_directory', input: withFiles, toInput: (it) => input.parse(it) },
     {
       name: 'list',
-      input: input.omit({ includeHidden: true }).extend({ showHidden: input.shape.includeHidden }),
+      input: withFiles.omit({ includeHidden: true }).extend({ showHidden: input.shape.includeHidden }),
       toInput: ({ showHidden, ...rest }) => input.parse({ includeHidden: showHidden, ...rest }),
     },
   ],
 
-  async run({ path, recursive, maxDepth, includeHidden, pattern, sortBy, sizes }, ctx) {
+  async run({ path, recursive, maxDepth, includeHidden, pattern, sortBy, sizes, files }, ctx) {
     if (sortBy !== 'name' && !sizes) {
       throw new ToolError('INPUT_INVALID', `sortBy ${sortBy} needs sizes: true, since it sorts by what sizes looks up`);
     }
@@ -83,7 +91,8 @@ export default defineTool({
     if (sortBy === 'size') entries.sort((a, b) => (b.size ?? 0) - (a.size ?? 0));
     if (sortBy === 'modified') entries.sort((a, b) => compare(b.modifiedAt ?? '', a.modifiedAt ?? ''));
     const totalSize = entries.reduce((sum, it) => sum + (it.type === 'file' ? (it.size ?? 0) : 0), 0);
-    return { entries, count: entries.length, totalSize, truncated };
+    const named = files ? { files: entries.filter((it) => it.type === 'file').map((it) => it.path) } : {};
+    return { entries, ...named, count: entries.length, totalSize, truncated };
   },
 });
 

@@ -2,10 +2,11 @@ import * as z from 'zod';
 import { type Code, ToolError } from '../../errors.ts';
 import { unifiedDiff } from '../diff.ts';
 import { Document } from '../document.ts';
+import type { FileUpdate } from '../file-changes.ts';
 import { compileReplacing } from '../replacing.ts';
 import { selectFiles } from '../selection.ts';
 import { bytesOf, textOf } from '../text.ts';
-import { defineTool, type FileUpdate, type ToolContext, workspacePath } from '../tool.ts';
+import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const FILES_MAX = 1000;
 const SKIPPED_TOLD = 100;
@@ -50,6 +51,7 @@ export default defineTool({
     'not be read are left alone and told in skipped.',
   isExtra: true,
   version: '1.0.0',
+  capabilities: [{ action: 'replace', description: 'Replaces text in all files that a glob selects, or in none.' }],
   category: 'filesystem',
   tier: 'write',
   destructive: true,

@@ -39,10 +39,11 @@ export default defineTool({
   name: 'file_read_many',
   title: 'Read several files',
   summary:
-    'Read up to 100 UTF-8 text files of the workspace in one call, by paths or by a glob. A file that can not be read is told ' +
+    'Read up to 100 UTF-8 text files of the workspace in one call, by paths or by a glob. A file that can not or may not be read is told ' +
     'in errors and does not fail the rest. At most 4 MB in all and 256 KB of each; file_read reads one file by lines.',
   isExtra: true,
   version: '1.0.0',
+  capabilities: [{ action: 'read', description: 'Reads several files in one call.' }],
   category: 'filesystem',
   tier: 'read_only',
   idempotent: true,
@@ -51,6 +52,12 @@ export default defineTool({
     ...(paths ?? []).map((target) => ({ kind: 'read', target }) as const),
     ...(pattern === undefined && paths ? [] : [{ kind: 'read', target: '.' } as const]),
   ],
+  separable: {
+    // Without `paths`, a call with a pattern would be another one.
+    without: ({ paths, pattern, ...rest }, denied) =>
+      paths && pattern === undefined ? { ...rest, paths: paths.filter((it) => !denied.has(it)) } : undefined,
+    withDenied: (output, denied) => ({ ...output, errors: [...output.errors, ...denied] }),
+  },
   input,
   output: z.strictObject({
     files: z.array(file),

@@ -1,10 +1,15 @@
+import { extname } from 'node:path';
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
+import { UTF8 } from '../file-spellings.ts';
 import { toText } from '../file-text.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 /** Loaded once a thread, by the first call: the gateway has no use for it, and a later call need not wait for a promise. */
 let mime: typeof import('mime/lite').default | undefined;
+
+/** The registry of types has a film format for these. */
+const CODE_TYPES = new Map(['.ts', '.mts', '.cts', '.tsx'].map((it) => [it, 'text/typescript']));
 
 const lineNumber = () => z.int().positive().max(Number.MAX_SAFE_INTEGER);
 
@@ -26,6 +31,7 @@ export default defineTool({
     'Read a text file of the workspace, whole or by line range. Returns the content with its total line count, size, ' +
     'MIME type and SHA-256 (pass it to file_write as ifHash). Files over 10 MB and secrets are refused; binary files need encoding base64.',
   version: '1.0.0',
+  capabilities: [{ action: 'read', description: 'Reads a file, whole or by line range.' }],
   category: 'filesystem',
   tier: 'read_only',
   idempotent: true,
@@ -48,10 +54,12 @@ export default defineTool({
     { input: { path: '.env' }, error: 'SENSITIVE_FILE' },
     { input: { path: 'missing.txt' }, error: 'NOT_FOUND' },
   ],
+  spellings: { names: { filePath: 'path' }, values: { encoding: UTF8 } },
   aliases: [
     { name: 'read_file', input, toInput: (it) => input.parse(it) },
     {
       name: 'read',
+      spellings: { names: { path: 'filePath' } },
       input: input.omit({ path: true }).extend({ filePath: input.shape.path }),
       toInput: ({ filePath, ...rest }) => input.parse({ path: filePath, ...rest }),
     },
@@ -66,7 +74,10 @@ export default defineTool({
     const about = {
       size: bytes.length,
       encoding,
-      mimeType: mime.getType(path) ?? (encoding === 'base64' ? 'application/octet-stream' : 'text/plain'),
+      mimeType:
+        CODE_TYPES.get(extname(path)) ??
+        mime.getType(path) ??
+        (encoding === 'base64' ? 'application/octet-stream' : 'text/plain'),
       modifiedAt: file.modifiedAt,
       hash: ctx.hashOf(bytes),
     };

@@ -17,6 +17,7 @@ export default defineTool({
     'Rename or move a file, a symbolic link (itself) or a directory within the workspace, in one step. What stands at newPath is ' +
     'kept unless overwrite: true, and then only files are replaced. Secrets and protected files are refused by both names, also inside a directory.',
   version: '1.0.0',
+  capabilities: [{ action: 'rename', description: 'Renames or moves a file or a directory.' }],
   category: 'filesystem',
   tier: 'write',
   destructive: true,
@@ -41,7 +42,9 @@ export default defineTool({
   aliases: [],
 
   async preview({ oldPath, newPath }, ctx) {
+    const undo = [await ctx.changes.undoOf(oldPath), await ctx.changes.undoOf(newPath)];
     return {
+      undo: undo.includes('none') ? 'none' : 'full',
       preImages: [
         { path: oldPath, hash: await ctx.changes.state(oldPath) },
         { path: newPath, hash: await ctx.changes.state(newPath) },

@@ -27,6 +27,7 @@ export default defineTool({
     'pattern, content and fileType. Leaves out what .gitignore does and hidden files. For lines or regular expressions use file_grep.',
   isExtra: true,
   version: '1.0.0',
+  capabilities: [{ action: 'search', description: 'Finds files by name, extension or a text in them.' }],
   category: 'search',
   tier: 'read_only',
   idempotent: true,
@@ -51,7 +52,7 @@ export default defineTool({
     { input: { pattern: 'docs/*' }, output: { files: [{ path: 'docs/guide.md', matches: 0 }], totalMatches: 1 } },
     { input: {}, error: 'INPUT_INVALID' },
   ],
-  aliases: [],
+  aliases: [{ name: 'search', input, toInput: (it) => input.parse(it) }],
 
   async run({ pattern: include, content, fileType, maxResults }, ctx) {
     if (include === undefined && content === undefined && fileType === undefined)

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { unifiedDiff } from '../diff.ts';
+import { NO_BACKUP, UTF8 } from '../file-spellings.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 /** base64 of the largest file that can be written, in characters. */
@@ -37,6 +38,10 @@ export default defineTool({
     'you have not seen is overwritten, overwrite: false to only create. At most 10 MB; secrets and files that other programs trust (.git/hooks, .envrc …) are refused.',
   dependencies: ['file_read'],
   version: '1.0.0',
+  capabilities: [
+    { action: 'create', description: 'Creates a file.' },
+    { action: 'replace', description: 'Replaces the whole content of a file.' },
+  ],
   category: 'filesystem',
   tier: 'write',
   destructive: true,
@@ -57,11 +62,17 @@ export default defineTool({
     { input: { path: 'notes.txt', content: '', overwrite: false }, error: 'ALREADY_EXISTS' },
     { input: { path: '../note.txt', content: '' }, error: 'ACCESS_DENIED' },
   ],
+  spellings: {
+    names: { createDirectories: 'createDirs', filePath: 'path' },
+    values: { encoding: UTF8 },
+    ignored: NO_BACKUP,
+  },
   aliases: [
     { name: 'write_file', input, toInput: (it) => input.parse(it) },
     {
       name: 'write',
       input: withFilePath,
+      spellings: { names: { path: 'filePath' } },
       toInput: ({ filePath, ...rest }) => input.parse({ path: filePath, ...rest }),
     },
   ],

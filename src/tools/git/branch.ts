@@ -22,6 +22,12 @@ export default defineTool({
     'List, create, switch to or delete local branches of a git repository. create begins at HEAD and does not switch; ' +
     'delete takes only what is merged; switch refuses to overwrite changes, and files that the policy protects.',
   version: '1.0.0',
+  capabilities: [
+    { action: 'list', description: 'Lists local branches.' },
+    { action: 'create', description: 'Creates a branch at HEAD.' },
+    { action: 'switch', description: 'Switches the work tree to a branch.' },
+    { action: 'delete', description: 'Deletes a merged branch.' },
+  ],
   category: 'development',
   tier: 'write',
   tierOf: ({ action }) => (action === 'list' ? 'read_only' : 'write'),
@@ -48,6 +54,7 @@ export default defineTool({
     { input: { action: 'create' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
+  spellings: { names: { projectPath: 'path' } },
 
   async run({ action, name, path }, ctx) {
     if (action !== 'list' && name === undefined)

@@ -20,11 +20,12 @@ export default defineTool({
     "By the repository's user.name and user.email, else by the person's. Hooks are not run, the commit is not signed; filters such as LFS are refused.",
   dependencies: ['file_write', 'file_edit', 'file_multi_edit', 'git_status', 'git_diff'],
   version: '1.0.0',
+  capabilities: [{ action: 'commit', description: 'Commits named files, or all changes of tracked files.' }],
   category: 'development',
   tier: 'write',
   runsPrograms: true,
   effects: ({ files }) => [
-    ...(files ?? ['.']).map((target) => ({ kind: 'read', target }) as const),
+    ...(namedIn(files) ?? ['.']).map((target) => ({ kind: 'read', target }) as const),
     { kind: 'write', target: '.git' },
   ],
   input: z.strictObject({
@@ -36,10 +37,10 @@ export default defineTool({
       .describe('Message of the commit.'),
     files: z
       .array(workspacePath('File or directory, relative to the workspace root.'))
-      .min(1)
       .max(FILES_MAX)
       .optional()
-      .describe('What is committed, and nothing else; all changed files that git knows when absent.'),
+      .describe('What is committed, and nothing else; all changed files that git knows when absent or empty.'),
+    path: workspacePath('Directory of the repository, relative to the workspace root.').default('.'),
   }),
   output: z.strictObject({
     commitHash: z.string(),
@@ -59,9 +60,12 @@ export default defineTool({
     { input: { message: 'x', files: ['.env'] }, error: 'SENSITIVE_FILE' },
   ],
   aliases: [],
+  spellings: { names: { projectPath: 'path' } },
 
-  async run({ message, files }, ctx) {
-    const repository = findRepository(ctx, files?.[0] ?? '.');
+  async run({ message, files: given, path }, ctx) {
+    const files = namedIn(given);
+    assertBelow(path, files ?? []);
+    const repository = findRepository(ctx, files?.[0] ?? path);
     const git = new Git(ctx, repository);
     const env = identityOf(await git.config(), ctx);
     if (repository.includes)
@@ -94,6 +98,25 @@ export default defineTool({
     return { ...(await numbersOf(git)), hidden: hidden.map((it) => pathOf(repository, it)), signed: false as const };
   },
 });
+
+/** An empty list means what no list means. */
+const namedIn = (files: readonly string[] | undefined): readonly string[] | undefined =>
+  files && files.length > 0 ? files : undefined;
+
+/** Throws INPUT_INVALID for a file named as if from `path`, which could be a file of another repository. */
+function assertBelow(path: string, files: readonly string[]): void {
+  const folder = normalize(path).replace(/\/$/, '');
+  const isBelow = (it: string) => folder === '.' || it === folder || it.startsWith(`${folder}/`);
+  const astray = files.find((it) => !isBelow(normalize(it).replace(/\/$/, '')));
+  if (astray === undefined) return;
+  throw new ToolError(
+    'INPUT_INVALID',
+    `\`${astray}\` is not in \`${path}\`; files are relative to the workspace root`,
+    {
+      suggestion: `Say \`${folder}/${astray}\` where that is meant.`,
+    },
+  );
+}
 
 async function statusOf(git: Git, paths: readonly string[]): Promise<ParsedStatus> {
   const options = ['--porcelain=v2', '-z', '--branch', '--no-renames', '--ignore-submodules=dirty'];

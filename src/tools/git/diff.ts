@@ -13,6 +13,7 @@ export default defineTool({
     'Show what differs in a git repository: the work tree against the index, with staged the index against HEAD, with from the work tree (or to) against that commit. ' +
     'Files that the policy keeps from being read are named in withheld, not shown. The diff is cut at 256 KiB; the numbers are of all of it.',
   version: '1.0.0',
+  capabilities: [{ action: 'diff', description: 'Shows what differs between work tree, index and commits.' }],
   category: 'development',
   tier: 'read_only',
   runsPrograms: true,
@@ -35,6 +36,7 @@ export default defineTool({
     { input: { to: 'HEAD' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
+  spellings: { names: { projectPath: 'path' } },
 
   async run({ path, staged, from, to }, ctx) {
     if (to !== undefined && (from === undefined || staged))

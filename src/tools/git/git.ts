@@ -21,6 +21,7 @@ const OPTIONS = Object.entries({
   'tag.gpgSign': 'false',
   'log.showSignature': 'false',
   'log.mailmap': 'false',
+  'core.checkStat': 'minimal',
   'diff.orderFile': '/dev/null',
   'submodule.recurse': 'false',
   'user.useConfigOnly': 'true',
@@ -39,6 +40,9 @@ const ENVIRONMENT = {
   // A config's own `protocol.<name>.allow` is stronger than `protocol.allow`, and weaker than this: of no protocol.
   GIT_ALLOW_PROTOCOL: 'none',
   GIT_NO_LAZY_FETCH: '1',
+  // Replacements and grafts show another history than the one that the hashes stand for; git hints at a grafts file that is there.
+  GIT_NO_REPLACE_OBJECTS: '1',
+  GIT_GRAFT_FILE: '/nonexistent',
   GIT_DIR: '.git',
   GIT_WORK_TREE: '.',
   LC_ALL: 'C.UTF-8',

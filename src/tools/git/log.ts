@@ -13,6 +13,7 @@ export default defineTool({
     'List commits of a git repository, the newest first: of a branch or other ref, of one path where asked. ' +
     'truncated says whether there are more.',
   version: '1.0.0',
+  capabilities: [{ action: 'list', description: 'Lists commits, the newest first.' }],
   category: 'development',
   tier: 'read_only',
   runsPrograms: true,
@@ -37,6 +38,7 @@ export default defineTool({
     { input: { ref: 'HEAD:.env' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
+  spellings: { names: { projectPath: 'path' } },
 
   async run({ path, maxCount, ref, since }, ctx) {
     const repository = findRepository(ctx, path);

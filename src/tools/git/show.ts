@@ -16,6 +16,7 @@ export default defineTool({
     'Show one commit of a git repository, its message and what it changed; a merge is compared with its first parent. ' +
     'Files that the policy keeps from being read are named in withheld, not shown. The diff is cut at 256 KiB.',
   version: '1.0.0',
+  capabilities: [{ action: 'show', description: 'Shows the message and the changes of one commit.' }],
   category: 'development',
   tier: 'read_only',
   runsPrograms: true,
@@ -37,6 +38,7 @@ export default defineTool({
     { input: { ref: 'HEAD:.env' }, error: 'INPUT_INVALID' },
   ],
   aliases: [],
+  spellings: { names: { projectPath: 'path' } },
 
   async run({ ref, path }, ctx) {
     const repository = findRepository(ctx, path);

@@ -15,6 +15,12 @@ export default defineTool({
     'Tell the branch and what is staged, changed, untracked or in conflict in the git repository that holds a path; names relative to the workspace. ' +
     'Changes inside of submodules are told by asking for the path of the submodule. At most 2 000 names of each kind.',
   version: '1.0.0',
+  capabilities: [
+    {
+      action: 'status',
+      description: 'Tells the branch and which files are staged, changed, untracked or in conflict.',
+    },
+  ],
   category: 'development',
   tier: 'read_only',
   runsPrograms: true,
@@ -47,6 +53,7 @@ export default defineTool({
     { input: { path: '.env' }, error: 'SENSITIVE_FILE' },
   ],
   aliases: [],
+  spellings: { names: { projectPath: 'path' } },
 
   async run({ path, includeUntracked }, ctx) {
     const repository = findRepository(ctx, path);

@@ -27,6 +27,7 @@ export default defineTool({
     'Make one HTTP request to a host that the policy lists (tiers.external_api.network) and give the answer, whatever its status is. ' +
     `Redirections are not followed: ask again for what the location header says. A body over ${httpBodyBytesMax / MIB} MiB is cut.`,
   version: '1.0.0',
+  capabilities: [{ action: 'request', description: 'Makes one HTTP request to a host that the policy lists.' }],
   category: 'api',
   tier: 'external_api',
   connects: true,

@@ -10,7 +10,7 @@ const input = z.strictObject({
     .min(1)
     .max(COMMAND_CHARS_MAX)
     .refine((it) => !it.includes('\0'), 'must not hold a NUL byte')
-    .describe('Command line for bash.'),
+    .describe('Command line for the shell.'),
   cwd: workspacePath('Directory to run in, relative to the workspace root.').default('.'),
   env: z
     .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), z.string().max(32 * 1024))
@@ -24,6 +24,7 @@ const input = z.strictObject({
     .max(3_600_000)
     .default(120_000)
     .describe('Time limit in milliseconds; the policy may allow less.'),
+  shell: z.enum(['bash', 'sh', 'zsh']).default('bash').describe('What runs it; sh is bash in its POSIX mode.'),
   stdin: z.string().max(STDIN_CHARS_MAX).optional().describe('Text given on standard input, which is empty otherwise.'),
 });
 
@@ -34,11 +35,15 @@ export default defineTool({
     'Run a bash command line in a sandbox of its own: the workspace is writable, nothing else of the machine is, and the network only as far as the policy lists hosts. ' +
     'Returns stdout, stderr and the exit code (a non-zero one is not an error). Output is cut to its start and end; everything started is gone afterwards.',
   version: '1.0.0',
+  capabilities: [{ action: 'execute', description: 'Runs a bash command line to its end.' }],
   category: 'development',
   tier: 'execute',
   destructive: true,
   effects: ({ command }) => [{ kind: 'exec', target: command }],
-  commandOf: ({ command, cwd, env }) => ({ command, cwd, env }),
+  commandOf: ({ command, cwd, env, shell }) => ({
+    ...{ command, cwd, env },
+    ...(shell === 'zsh' && { unknown: 'zsh reads it otherwise than bash, by whose grammar it is judged' }),
+  }),
   timeoutMs: ({ timeout }) => timeout,
   input,
   output: z.strictObject({
@@ -54,6 +59,7 @@ export default defineTool({
     { input: { command: 'true', cwd: '../..' }, error: 'ACCESS_DENIED' },
     { input: { command: 'sleep 60', timeout: 200 }, error: 'TIMEOUT' },
   ],
+  spellings: { values: { shell: { '/bin/bash': 'bash', '/bin/sh': 'sh', '/bin/zsh': 'zsh' } } },
   aliases: [
     {
       name: 'bash',
@@ -65,8 +71,14 @@ export default defineTool({
     { name: 'execute_command', input, toInput: (it) => input.parse(it) },
   ],
 
-  async run({ command, cwd, env, stdin }, ctx) {
-    const checked = ctx.command({ command, cwd, env, ...(stdin !== undefined && { stdin }) });
+  async run({ command, cwd, env, shell, stdin }, ctx) {
+    const checked = ctx.command({
+      command,
+      cwd,
+      env,
+      ...(shell !== 'bash' && { shell }),
+      ...(stdin !== undefined && { stdin }),
+    });
     return { ...(await ctx.run(checked)), timedOut: false as const };
   },
 });

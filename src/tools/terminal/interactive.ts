@@ -9,7 +9,10 @@ const DATA_CHARS_MAX = 16 * 1024;
 const WAIT_MS = 1000;
 
 const input = z.strictObject({
-  action: z.enum(ACTIONS).describe('What to do; all but open and list need sessionId.'),
+  action: z
+    .enum(ACTIONS)
+    .optional()
+    .describe('What to do; all but open and list need sessionId. When absent: read with sessionId, else open.'),
   sessionId: z.string().min(1).max(64).optional().describe('Id of the terminal, as open gave it.'),
   command: z
     .string()
@@ -45,8 +48,13 @@ const input = z.strictObject({
 });
 
 type Input = z.output<typeof input>;
+type Action = (typeof ACTIONS)[number];
 
-const NEEDS: Partial<Record<Input['action'], readonly (keyof Input)[]>> = {
+/** What is done where no action is said: a terminal that is named is looked at, never written to. */
+const actionOf = ({ action, sessionId }: Pick<Input, 'action' | 'sessionId'>): Action =>
+  action ?? (sessionId === undefined ? 'open' : 'read');
+
+const NEEDS: Partial<Record<Action, readonly (keyof Input)[]>> = {
   write: ['sessionId', 'data'],
   read: ['sessionId'],
   resize: ['sessionId', 'cols', 'rows'],
@@ -107,20 +115,30 @@ export default defineTool({
     'open starts one, write types (end lines with \\r) and waits until it needs input again, read gives what came since, signal, resize, close, list. ' +
     'Answers hold the output, the screen, and needsInput when its program waits. Terminals are ended when idle, when their session ends, and when the policy changes. For commands that just run, use terminal_execute.',
   version: '1.0.0',
+  capabilities: [
+    { action: 'open', description: 'Starts a program in a terminal.' },
+    { action: 'write', description: 'Types into the terminal.' },
+    { action: 'read', description: 'Returns the output since the last read.' },
+    { action: 'signal', description: 'Signals the program in the foreground.' },
+    { action: 'resize', description: 'Changes the size of the terminal.' },
+    { action: 'close', description: 'Ends the terminal and all that runs in it.' },
+    { action: 'list', description: 'Lists the terminals of the session.' },
+  ],
   category: 'development',
   tier: 'execute',
   destructive: true,
   keeps: true,
-  effects: (it) => (it.action === 'open' || it.action === 'write' ? [{ kind: 'exec', target: typedBy(it) }] : []),
+  effects: (it) => (isTyped(it) ? [{ kind: 'exec', target: typedBy(it) }] : []),
   commandOf: (it) => {
-    if (it.action === 'open')
+    const action = actionOf(it);
+    if (action === 'open')
       return {
         command: typedBy(it),
         cwd: it.cwd,
         env: {},
         unknown: 'what is typed into a terminal is not known when it opens',
       };
-    if (it.action !== 'write') return undefined;
+    if (action !== 'write') return undefined;
     return {
       command: typedBy(it),
       cwd: '.',
@@ -129,10 +147,11 @@ export default defineTool({
     };
   },
   // What it prints belongs to what was let in.
-  tierOf: ({ action }) => (action === 'open' || action === 'write' ? 'execute' : 'read_only'),
+  tierOf: (it) => (isTyped(it) ? 'execute' : 'read_only'),
   input: input.superRefine((it, problems) => {
-    for (const name of NEEDS[it.action] ?? [])
-      if (it[name] === undefined) problems.addIssue({ code: 'custom', path: [name], message: `${it.action} needs it` });
+    for (const name of NEEDS[actionOf(it)] ?? [])
+      if (it[name] === undefined)
+        problems.addIssue({ code: 'custom', path: [name], message: `${actionOf(it)} needs it` });
   }),
   output,
   examples: [
@@ -149,7 +168,8 @@ export default defineTool({
 
   async run(it, ctx) {
     const { terminals } = ctx;
-    const { action, sessionId = '', waitMs = action === 'read' ? 0 : WAIT_MS, afterSeq } = it;
+    const action = actionOf(it);
+    const { sessionId = '', waitMs = action === 'read' ? 0 : WAIT_MS, afterSeq } = it;
     if (action === 'list') return { terminals: terminals.list() };
     if (action === 'close') {
       await terminals.close(sessionId);
@@ -176,7 +196,10 @@ async function act({ action, sessionId = '', ...it }: Input, { terminals }: Tool
   return undefined;
 }
 
+/** Whether a call gives a program something to run. */
+const isTyped = (it: Input): boolean => ['open', 'write'].includes(actionOf(it));
+
 /** The text that a policy is asked about; Enter ends a line. */
-function typedBy({ action, command, data = '' }: Input): string {
-  return action === 'open' ? (command ?? 'bash --norc --noprofile -i') : data.replaceAll('\r', '\n');
+function typedBy({ command, data = '', ...it }: Input): string {
+  return actionOf(it) === 'open' ? (command ?? 'bash --norc --noprofile -i') : data.replaceAll('\r', '\n');
 }

@@ -35,6 +35,7 @@ export default defineTool({
     'Standard input is empty. Returns stdout, stderr and the exit code (a non-zero one is not an error).',
   isExtra: true,
   version: '1.0.0',
+  capabilities: [{ action: 'execute', description: 'Runs a script by bash, sh or zsh to its end.' }],
   category: 'development',
   tier: 'execute',
   destructive: true,

@@ -2,24 +2,27 @@ import * as z from 'zod';
 import { defineTool } from '../tool.ts';
 import { metricsOf, output, PRIORITIES, STATUSES, state, todosIn } from './list.ts';
 
+const input = z.strictObject({
+  status: z.enum(STATUSES).optional().describe('Only those that are this far.'),
+  priority: z.enum(PRIORITIES).optional().describe('Only those that matter this much.'),
+});
+
 export default defineTool({
   name: 'todo_read',
   title: 'Read the todo list',
   summary:
     'Read the todo list of this workspace, which outlives sessions: what is to be done, how far it is, and how much of it is done.',
   version: '1.0.0',
+  capabilities: [{ action: 'read', description: 'Reads the todo list of the workspace.' }],
   category: 'custom',
   tier: 'read_only',
   idempotent: true,
   effects: () => [],
   state,
-  input: z.strictObject({
-    status: z.enum(STATUSES).optional().describe('Only those that are this far.'),
-    priority: z.enum(PRIORITIES).optional().describe('Only those that matter this much.'),
-  }),
+  input,
   output,
   examples: [{ input: { status: 'pending' }, output: {} }],
-  aliases: [],
+  aliases: [{ name: 'todoread', input, toInput: (it) => input.parse(it) }],
 
   run({ status, priority }, ctx) {
     const all = todosIn(ctx.state);

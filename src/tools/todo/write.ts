@@ -12,6 +12,7 @@ export default defineTool({
     'Replace the todo list of this workspace by another one; give the whole list each time, with the ids that todo_read told. ' +
     'At most 500 entries of 2 000 characters.',
   version: '1.0.0',
+  capabilities: [{ action: 'replace', description: 'Replaces the todo list of the workspace.' }],
   category: 'custom',
   tier: 'write',
   idempotent: true,
@@ -34,7 +35,7 @@ export default defineTool({
       error: 'INPUT_INVALID',
     },
   ],
-  aliases: [{ name: 'todo', input, toInput: (it) => input.parse(it) }],
+  aliases: ['todo', 'todowrite'].map((name) => ({ name, input, toInput: (it) => input.parse(it) })),
 
   run({ todos: given }, ctx) {
     const todos = withIds(given, todosIn(ctx.state));

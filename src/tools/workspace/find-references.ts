@@ -23,6 +23,7 @@ export default defineTool({
     'Find all that refers to a symbol, its declarations included. TypeScript and JavaScript by their language server; Python, Rust ' +
     'and Go by name alone. Without file and line all symbols of that name are followed; definitions says which ones those are.',
   version: '1.0.0',
+  capabilities: [{ action: 'references', description: 'Finds the uses and declarations of a symbol.' }],
   category: 'code_analysis',
   tier: 'read_only',
   idempotent: true,
@@ -73,7 +74,7 @@ export default defineTool({
     { input: { symbol: 'TOKEN', file: '.env' }, error: 'SENSITIVE_FILE' },
     { input: { symbol: 'root', file: '/etc/passwd' }, error: 'ACCESS_DENIED' },
   ],
-  aliases: [{ name: 'find_references', input, toInput: (it) => input.parse(it) }],
+  aliases: ['find_references', 'find_refs'].map((name) => ({ name, input, toInput: (it) => input.parse(it) })),
 
   async run(query, ctx) {
     if (query.line !== undefined && query.file === undefined)

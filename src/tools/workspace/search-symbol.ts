@@ -17,6 +17,7 @@ export default defineTool({
     'Find where functions, classes, types and variables are declared, by name or a part of it. TypeScript and JavaScript by their ' +
     'language server; Python, Rust and Go by their syntax. Leaves out what .gitignore does. Not case-sensitive; exact names come first.',
   version: '1.0.0',
+  capabilities: [{ action: 'search', description: 'Finds where symbols are declared, by name.' }],
   category: 'code_analysis',
   tier: 'read_only',
   idempotent: true,

@@ -20,6 +20,7 @@ export default defineTool({
     'Show the directories and files of the workspace as a tree with counts, to get to know a project. Leaves out what .gitignore does, ' +
     'hidden files, symbolic links and directories without files. At most 1 000 lines; truncated says whether something was only counted.',
   version: '1.0.0',
+  capabilities: [{ action: 'tree', description: 'Shows directories and files as a tree with counts.' }],
   category: 'filesystem',
   tier: 'read_only',
   idempotent: true,

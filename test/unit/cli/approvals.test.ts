@@ -10,6 +10,7 @@ function approval(part: Partial<Approval> = {}): Approval {
     ...{ approvalId: 'a_1', callId: 'c1', sessionId: 's1', principal: 'uid:1', workspace: '/ws', tool: 'file_write' },
     ...{ input: { path: 'a.txt' }, effects: [{ kind: 'write', target: 'a.txt' }], rule: 'r1', reason: 'Writes.' },
     impact: { level: 'medium', description: 'This operation will modify files', warnings: ['Will modify: a.txt'] },
+    remember: { exact: 'this very call', tool: 'calls of this tool with at most this impact' },
     ...{ requestedAt: '2030-01-01T00:00:00.000Z', expiresAt: '2030-01-01T00:05:00.000Z' },
     ...part,
   };
@@ -308,7 +309,7 @@ describe('watching', () => {
 });
 
 describe('what is shown', () => {
-  const plain = (part: Partial<Approval> = {}) => showApproval(approval(part), { color: false, remembers: 'tool' });
+  const plain = (part: Partial<Approval> = {}) => showApproval(approval(part), { color: false });
 
   test('is the tool, why it is asked, parameters, effects, changes, impact, warnings, cost, expiry and the options', () => {
     const text = plain({ diff: '--- a\n+++ b\n-x\n+y', costUsd: 0.25 });
@@ -344,9 +345,23 @@ describe('what is shown', () => {
     expect(places).toEqual(places.toSorted((a, b) => a - b));
   });
 
+  test('offers no more to be remembered than the question says, and says what that would cover', () => {
+    const low = { level: 'low', description: 'Reads.', warnings: [] } as const;
+    const effects = [{ kind: 'exec', target: 'node a.js' }] as const;
+    const remember = { exact: 'this very command line', tool: 'any code in node\u202e' };
+    expect(plain({ remember, effects })).toContain(
+      'ya - Approve and remember for this session (this very command line)',
+    );
+    expect(plain({ remember, effects })).not.toContain('yt -');
+    expect(plain({ remember, effects, impact: low })).toMatch(
+      /yt - Approve and remember for this session \(any code in node\\u\{202e\}\)/,
+    );
+    expect(plain({ remember: {} })).not.toMatch(/ya -|yt -/);
+  });
+
   test('has colours only where they are wanted', () => {
     expect(plain()).not.toContain('\x1b');
-    expect(showApproval(approval(), { color: true, remembers: 'tool' })).toContain('\x1b[33mMEDIUM\x1b[0m');
+    expect(showApproval(approval(), { color: true })).toContain('\x1b[33mMEDIUM\x1b[0m');
   });
 
   test('has no control, direction or invisible characters of others, nor lines that look like ours', () => {

@@ -44,8 +44,8 @@ afterAll(() => {
 
 async function fetched(asked: Partial<HttpAsked> & { url: string }, allow?: string[]) {
   const layers = [(allow ?? [`127.0.0.1:${port}`]).map(parseNetworkEntry)];
-  const resolve = async (name: string) => (name === 'inwards.example' ? ['127.0.0.1'] : []);
-  const guard = new Guard({ layers, limits, powers: systemPowers(), resolve });
+  const names = { lookup: async (name: string) => (name === 'inwards.example' ? ['127.0.0.1'] : []) };
+  const guard = new Guard({ layers, limits, powers: systemPowers(), names });
   try {
     return await fetchOnce({ method: 'GET', headers: {}, ...asked }, guard, limits);
   } finally {

@@ -20,6 +20,9 @@ const resolve = async (name: string): Promise<string[]> => {
   return (all.length > 1 ? all.shift() : all[0]) as string[];
 };
 
+/** No name of these tests is in DNS, so that no answer is kept. */
+const ttlOf = async () => undefined;
+
 let server: Server;
 let seen: Pick<IncomingMessage, 'method' | 'url' | 'headers'>[];
 let port: number;
@@ -46,7 +49,7 @@ async function listening(it: { listen(port: number, host: string, then: () => vo
 
 /** A proxy that serves one command at a port of its own. */
 async function proxyFor(allow: NetworkEntry[], limits: Partial<Limits> = {}) {
-  const proxy = new EgressProxy({ limits: { ...defaultLimits, ...limits }, powers: systemPowers(), resolve });
+  const proxy = new EgressProxy({ limits: { ...defaultLimits, ...limits }, powers: systemPowers(), resolve, ttlOf });
   proxy.open(TOKEN, [allow.map(parseNetworkEntry)]);
   const carrier = createTcp();
   const at = await listening(carrier);
@@ -93,6 +96,34 @@ describe('what is allowed', () => {
     const { at } = await proxyFor(local());
     const request = `POST http://127.0.0.1:${port}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody`;
     expect(await say(at, request)).toContain('served / body');
+  });
+  test.each([
+    ...['GET', 'DELETE', 'OPTIONS', 'PATCH'].flatMap((method) => [
+      [method, 'a length', 'Content-Length: 38'],
+      [method, 'a length that Connection names', 'Content-Length: 38\r\nConnection: content-length'],
+      [method, 'chunks', 'Transfer-Encoding: chunked'],
+      [method, 'chunks that Connection names', 'Transfer-Encoding: chunked\r\nConnection: transfer-encoding'],
+    ]),
+  ] as [string, string, string][])(
+    'a body of %s with %s stays a body: one request reaches the server',
+    async (method, _, header) => {
+      const { at } = await proxyFor(local());
+      const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: evil\r\n\r\n';
+      const body = header.includes('chunked')
+        ? `${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`
+        : smuggled;
+      const answer = await say(
+        at,
+        `${method} http://127.0.0.1:${port}/ HTTP/1.1\r\nHost: x\r\n${header}\r\n\r\n${body}`,
+      );
+      expect(answer).toContain('served / GET /smuggled');
+      expect(seen.map((it) => `${it.method} ${it.url}`)).toEqual([`${method} /`]);
+    },
+  );
+  test('a HEAD is answered without a body, whatever the server says of its length', async () => {
+    const { at } = await proxyFor(local());
+    const answer = await say(at, `HEAD http://127.0.0.1:${port}/ HTTP/1.1\r\nHost: x\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1.1 200 OK[\s\S]*\r\n\r\n$/);
   });
   test('CONNECT makes a tunnel', async () => {
     const { at } = await proxyFor(local());
@@ -248,12 +279,41 @@ describe('what is bounded', () => {
       ...['host-0.test:80 1', 'host-1.test:80 1', 'host-2.test:80 1', 'others 3'],
     ]);
   });
+  test('names that are looked up at once: the others wait for their turn', async () => {
+    let [running, most] = [0, 0];
+    const [both, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const proxy = new EgressProxy({
+      limits: { ...defaultLimits, egressLookupsMax: 2 },
+      powers: systemPowers(),
+      ttlOf,
+      async resolve() {
+        most = Math.max(most, ++running);
+        if (running === 2) both.resolve();
+        await end.promise;
+        running -= 1;
+        return ['127.0.0.1'];
+      },
+    });
+    proxy.open(TOKEN, [[parseNetworkEntry({ host: '*.many.test', port, private: true })]]);
+    const carrier = createTcp();
+    const at = await listening(carrier);
+    proxy.listen(TOKEN, carrier);
+    const all = Array.from({ length: 12 }, (_, i) => say(at, get(`http://a${i}.many.test:${port}/`)));
+    await both.promise;
+    // The answer to a later request shows that the twelve were read.
+    expect(await say(at, get('http://unlisted.test/'))).toContain('403 Forbidden');
+    end.resolve();
+    expect((await Promise.all(all)).filter((it) => it.includes('200 OK'))).toHaveLength(12);
+    expect(most).toBe(2);
+    expect(proxy.close(TOKEN).denied).toMatchObject([{ target: 'unlisted.test:80' }]);
+  });
   test('lookups that do not end', async () => {
     answers.clear();
     const endless = new EgressProxy({
       limits: { ...defaultLimits, egressLookupsMax: 2, egressConnectMs: 100 },
       powers: systemPowers(),
       resolve: () => new Promise(() => {}),
+      ttlOf,
     });
     endless.open(TOKEN, [[parseNetworkEntry('*.slow.test')]]);
     const carrier = createTcp();

@@ -280,31 +280,45 @@ describe('what can not be held is refused, and says why', () => {
     );
   });
 
-  test('more mounts than one sandbox may have, with the rule that needs most of them', async () => {
+  test('not for more mounts than one sandbox may have: the directories that need most are hidden whole, and it is told', async () => {
     for (let at = 0; at < 30; at++) put(`k${at}/x.pem`);
+    for (let at = 0; at < 30; at++) put(`many/${at}/x.pem`);
     put('.env');
+    put('few/.env');
     const view = viewOf(rule({ read: '**/.env' }, 'deny', 'env'), rule({ read: '**/*.pem' }, 'deny', 'keys'));
-    await expect(open({ ...EAGER, masksMax: 50 }).masks(view)).rejects.toMatchObject({
-      ...SANDBOX_UNAVAILABLE,
-      message: expect.stringMatching(/61 mounts, more than 50; 30 paths are held by `keys`/),
-      extras: { rule: 'keys' },
+    const { coarse, ...masks } = await open({ ...EAGER, masksMax: 70 }).masks(view);
+    const hidden = inOrder(masks).hidden;
+    expect(coarse).toContainEqual({ path: 'many', why: 'too-many', rule: 'keys', count: 30 });
+    for (const path of ['.env', 'many']) expect(hidden).toContain(path);
+    for (let at = 0; at < 30; at++) expect(hidden.some((it) => `k${at}/x.pem`.startsWith(it))).toBe(true);
+  });
+
+  test('nor for more in the workspace itself: only some of its entries are shown then, and none that is hidden', async () => {
+    for (let at = 0; at < 60; at++) put(`${at}.env`);
+    for (const path of ['plain.txt', 'src/x', 'src/.env']) put(path);
+    const view = viewOf(rule({ read: '**/*.env' }, 'deny', 'env'));
+    expect(await open({ ...EAGER, masksMax: 50 }).masks(view)).toMatchObject({
+      hidden: [{ path: 'src/.env', type: 'file' }],
+      pinned: ['src'],
+      shown: ['src', 'plain.txt'],
+      coarse: [{ path: '', why: 'too-many', rule: 'env' }],
     });
   });
 
-  test('a denied name that is not UTF-8, and what lies in a directory of such a name', async () => {
+  test('nor for a denied name that is not UTF-8, or what lies in a directory of such a name: their bytes are masked', async () => {
     const odd = Buffer.concat([Buffer.from(`${workspace}/caf`), Buffer.from([0xe9])]);
     mkdirSync(odd);
     const index = open();
     const view = viewOf(rule({ read: '**/*.env' }));
     expect((await index.masks(view)).hidden).toEqual([]);
     writeFileSync(Buffer.concat([odd, Buffer.from('/x.env')]), '');
-    await expect(index.masks(view)).rejects.toMatchObject({
-      ...SANDBOX_UNAVAILABLE,
-      message: expect.stringMatching(/café\/x\.env.*not UTF-8/),
-    });
+    const bytes = Buffer.from('caf\xe9', 'latin1');
+    expect((await index.masks(view)).hidden).toEqual([{ path: 'café', type: 'directory', bytes }]);
     rmSync(Buffer.concat([odd, Buffer.from('/x.env')]));
     writeFileSync(Buffer.concat([odd, Buffer.from('.env')]), '');
-    await expect(index.masks(view)).rejects.toMatchObject(SANDBOX_UNAVAILABLE);
+    expect((await index.masks(view)).hidden).toEqual([
+      { path: 'café.env', type: 'file', bytes: Buffer.from('caf\xe9.env', 'latin1') },
+    ]);
   });
 
   test('not for a directory full of hidden files, or with one whose name no mount takes: that is hidden whole', async () => {

@@ -11,6 +11,7 @@ import { defineTool } from '../../../src/tools/tool.ts';
 import { Machine } from '../../support/approvals.ts';
 
 const tool = defineTool({
+  capabilities: [{ action: 'act', description: 'Acts.' }],
   ...{ name: 'terminal_execute', title: 't', summary: 's', version: '1', category: 'development', tier: 'execute' },
   ...{ input: z.object({ command: z.string() }), output: z.object({}), examples: [], aliases: [] },
   effects: () => [],
@@ -202,7 +203,10 @@ test('nobody answers in time: APPROVAL_TIMEOUT', async () => {
   const { error } = start({ settings: { timeoutMs: 5000 } });
   await asked();
   machine.advance(5000);
-  expect(await error()).toMatchObject({ code: 'APPROVAL_TIMEOUT', recoverable: true, layer: 'approval' });
+  expect(await error()).toMatchObject({
+    ...{ code: 'APPROVAL_TIMEOUT', recoverable: true, layer: 'approval' },
+    message: expect.stringMatching(/about which rule `[\w.-]+` asks: \S/),
+  });
 });
 
 test('the strictest of the policies that must agree sets the time', async () => {

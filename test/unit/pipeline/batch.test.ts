@@ -86,6 +86,7 @@ function harness(fails: ReadonlySet<string> = new Set()) {
     run: ({ id }, input, { onState, signal }) => {
       order.push(id);
       states.set(id, (status) => onState({ status } as never));
+      onState({ status: 'in-progress' } as never);
       return new Promise((resolve) => {
         const base = { callId: id, tool: 't', metadata };
         const fail = (error: ToolError) => resolve({ ...base, success: false, error: error.toWire() });
@@ -119,6 +120,28 @@ describe('a batch', () => {
     expect(order).toEqual(['slow', 'a', 'b', 'c']);
     for (const id of ['c', 'slow', 'd']) await finish(id);
     expect(await result).toMatchObject({ success: true, metadata: { successCount: 5, maxParallelism: 2 } });
+  });
+
+  test('says how many calls were in progress at once, and not how many could have been', async () => {
+    const { parts, finish, states } = harness();
+    const calls = [call('a'), call('b'), call('c'), call('d')];
+    const bounded = runBatch(calls, { options: { concurrency: 1 }, signal: endless() }, parts);
+    for (const { id } of calls) await finish(id);
+    expect((await bounded).metadata).toMatchObject({ levels: [['a', 'b', 'c', 'd']], maxParallelism: 1 });
+    const waits = runBatch(
+      [call('a'), call('b'), call('c')],
+      { options: {}, signal: endless() },
+      {
+        ...parts,
+        run: (it, input, control) => {
+          const result = parts.run(it, input, control);
+          states.get(it.id)?.('queued');
+          return result;
+        },
+      },
+    );
+    for (const id of ['a', 'b', 'c']) await finish(id);
+    expect((await waits).metadata).toMatchObject({ levels: [['a', 'b', 'c']], maxParallelism: 1 });
   });
 
   test('gives references what the calls before gave', async () => {

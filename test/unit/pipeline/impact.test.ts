@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Effect } from '../../../src/call.ts';
 import { impactOfCommand } from '../../../src/pipeline/command-impact.ts';
-import { type ImpactFacts, impactOf, warned } from '../../../src/pipeline/impact.ts';
+import { type ImpactFacts, impactOf, undoable, warned } from '../../../src/pipeline/impact.ts';
 import { cutText, shown } from '../../../src/pipeline/shown.ts';
 import type { ParsedCommand, SimpleCommand } from '../../../src/policy/question.ts';
 
@@ -46,6 +46,15 @@ describe('effects', () => {
       { kind: 'write', target: 'new' },
     ];
     expect(impactOf(facts({ effects })).warnings).toEqual(['Cannot be undone', 'Will delete: old', 'Will modify: new']);
+  });
+
+  test('that undo keeps are not told as if they could not be undone, and are as high as before', () => {
+    const effects: Effect[] = [{ kind: 'delete', target: 'old' }];
+    const impact = undoable(impactOf(facts({ effects })));
+    expect(impact).toMatchObject({ level: 'high', warnings: ['Can be undone (ringfence undo)', 'Will delete: old'] });
+    expect(impact.description).not.toContain('permanently');
+    const command = ofCommand('rm a');
+    expect(command.warnings).toContain('Cannot be undone');
   });
 
   test('are named in bounded number and length', () => {

@@ -8,13 +8,29 @@ test.each([
   ['file_reed', 'file_read'],
   ['fileread', 'file_read'],
   ['FILE_READ', 'file_read'],
-  ['read_file', undefined],
+  ['read_file', 'file_read'],
   ['file_wriet', 'file_write'],
   ['terminal_exec', 'terminal_execute'],
   ['web_search', undefined],
   ['zzz', undefined],
+  ['list_files', undefined],
 ])('of the tools, the nearest to %s is %s', (name, expected) => {
   expect(nearest(name, tools)).toBe(expected);
+});
+
+test.each([
+  ['task', ['bash']],
+  ['git_pull', ['git_push']],
+  ['file_move', ['file_read', 'file_copy']],
+])('%s means none of %s, however alike they look', (name, candidates) => {
+  expect(nearest(name, candidates)).toBeUndefined();
+});
+
+test.each([
+  ['bsah', 'bash'],
+  ['grpe', 'grep'],
+])('%s, with two characters that changed places, is %s', (name, expected) => {
+  expect(nearest(name, ['grep', 'bash'])).toBe(expected);
 });
 
 test('nothing is near when there are no candidates', () => {

@@ -64,9 +64,10 @@ const ROWS: [
   ['file_write {"path": "a", "content": ""}', 'allow', 'ask', 'allow', 'deny', 'ask'],
   ['file_write {"path": ".git/hooks/x", "content": ""}', 'deny', 'deny', 'deny', 'deny', 'deny'],
   ['file_write {"path": "bare/HEAD", "content": ""}', 'ask', 'ask', 'deny', 'deny', 'ask'],
-  ['git status', 'allow', 'ask', 'allow', 'deny', 'deny'],
-  ['git status | head -3 && ls', 'allow', 'ask', 'allow', 'deny', 'deny'],
-  ['git status > a', 'ask', 'ask', 'deny', 'deny', 'deny'],
+  ['git status', 'ask', 'ask', 'deny', 'deny', 'deny'],
+  ['grep -c x a | head -3 && ls', 'allow', 'ask', 'allow', 'deny', 'deny'],
+  ['sort a > b', 'ask', 'ask', 'deny', 'deny', 'deny'],
+  ['git status | head -3 && ls', 'ask', 'ask', 'deny', 'deny', 'deny'],
   ['npm test', 'ask', 'ask', 'deny', 'deny', 'deny'],
   ['rm -rf /', 'deny', 'deny', 'deny', 'deny', 'deny'],
 ];
@@ -111,6 +112,8 @@ test.each([
   ],
   ...['find a b -delete', 'find . -type f -okdir sh \\;', 'find . -name a -name b -name c -delete'],
   ...[
+    ...['git status', 'git log', 'git log --oneline -3', 'git diff --stat', 'git diff --name-only a b', 'git show'],
+    ...['git rev-parse HEAD', 'git ls-files', 'git --version'],
     'git log --output=x',
     'git diff --ext-diff',
     'git -c a.b=c log',

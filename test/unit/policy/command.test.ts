@@ -412,6 +412,56 @@ describe('.env is not named in', () => {
   });
 });
 
+describe('no file HEAD is named in', () => {
+  test.each([
+    ...[
+      'git diff HEAD',
+      'git rev-parse HEAD',
+      'git push origin HEAD',
+      'git push origin HEAD:main',
+      'git log main..HEAD',
+    ],
+    ...[
+      'git push origin +HEAD:refs/heads/x',
+      'git show HEAD:src/a.ts',
+      'git diff HEAD@{1} HEAD~2 HEAD^',
+      'git checkout HEAD -- a',
+    ],
+    ...[
+      'git rev-parse origin/HEAD',
+      'git symbolic-ref refs/remotes/origin/HEAD',
+      'git -C sub diff HEAD',
+      'git log ^HEAD x',
+    ],
+    ...[
+      'timeout 60 git diff HEAD',
+      'nohup git rev-parse HEAD',
+      'env A=1 git diff HEAD',
+      'cd a && git diff HEAD | head',
+    ],
+    'git reset --hard HEAD && git clean -n',
+  ])('%j', (text) => {
+    expect(parse(text).mentions.filter((it) => it.split('/').at(-1) === 'HEAD')).toEqual([]);
+  });
+});
+
+describe('a file HEAD is named in', () => {
+  test.each([
+    'cp x HEAD',
+    'tee HEAD',
+    'git mv x HEAD',
+    'nohup git mv x HEAD',
+    'git init a; cp x HEAD',
+    'git diff --output=HEAD',
+    'git log --format=x --output HEAD',
+  ])('%j', (text) => {
+    expect(parse(text).mentions).toContain('HEAD');
+  });
+  test('which a redirection writes, whatever writes it', () => {
+    expect(parse('git diff HEAD > bare/HEAD').redirects).toEqual([{ kind: 'write', target: 'bare/HEAD' }]);
+  });
+});
+
 describe('programs', () => {
   test('that are builtins have no path, unless something else runs them', () => {
     expect(parse('echo a').commands[0]).toMatchObject({ program: 'echo', programPath: undefined });
@@ -437,4 +487,12 @@ describe('programs', () => {
       ],
     ]);
   });
+});
+
+test('of a word with many marks each part is a path that it may name; of one with more than are looked at something is unknown', () => {
+  const marks = (count: number) => `${Array.from({ length: count }, (_, at) => `a${at}`).join(',')},.env`;
+  expect(parse(`cat ${marks(24)}`)).toMatchObject({ mentions: expect.arrayContaining(['.env']), unknown: [] });
+  const { mentions, unknown } = parse(`cat .env,${marks(60)}`);
+  expect(mentions).toContain('.env');
+  expect(unknown).toEqual(['one of its words may name more than 64 paths']);
 });

@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -308,6 +308,53 @@ describe('a file', () => {
     chownSync(file('p.yaml'), 4242, 4242);
     expect(said(join(folder, 'p.yaml'))).toMatch(/belongs to user 4242/);
   });
+  test.each(['777', '1777', '770'])('in a directory of mode %s, which others can write, is refused', (octal) => {
+    const mode = Number.parseInt(octal, 8);
+    mkdirSync(join(folder, 'shared'));
+    const path = file('shared/p.yaml', 'version: 1\n');
+    expect(said(path)).toBe('');
+    chmodSync(join(folder, 'shared'), mode);
+    // Root's own sticky directory is the exception; a test can't make one unless it is root.
+    if (mode === 0o1777 && process.getuid?.() === 0) expect(said(path)).toBe('');
+    else expect(said(path)).toMatch(new RegExp(`others may write the directory ${join(folder, 'shared')}`));
+    expect(said(path)).not.toMatch(/chmod/);
+  });
+  test('below a directory that others can write, or behind a link in one, is refused', () => {
+    const open = mkdtempSync('/tmp/ringfence-open-');
+    try {
+      chmodSync(open, 0o755);
+      mkdirSync(join(open, 'shared/own'), { recursive: true });
+      mkdirSync(join(open, 'elsewhere'));
+      const path = join(open, 'shared/own/p.yaml');
+      writeFileSync(path, 'version: 1\n', { mode: 0o600 });
+      writeFileSync(join(open, 'elsewhere/p.yaml'), 'version: 1\n', { mode: 0o600 });
+      symlinkSync('../elsewhere', join(open, 'shared/link'));
+      symlinkSync('shared/link', join(open, 'link'));
+      expect([said(path), said(join(open, 'link/p.yaml'))]).toEqual(['', '']);
+      chmodSync(join(open, 'shared'), 0o777);
+      const why = `others may write the directory ${join(open, 'shared')}`;
+      expect(said(path)).toContain(why);
+      expect(said(join(open, 'link/p.yaml'))).toContain(why);
+      expect(said(join(open, 'elsewhere/p.yaml'))).toBe('');
+      // Nobody else gets as far as the open directory.
+      chmodSync(open, 0o700);
+      expect(said(path)).toBe('');
+    } finally {
+      rmSync(open, { recursive: true });
+    }
+  });
+  test.skipIf(process.getuid?.() !== 0)(
+    "in a sticky directory of root is taken where it is the owner's (needs root)",
+    () => {
+      const sticky = join(folder, 'sticky');
+      mkdirSync(sticky);
+      const path = file('sticky/p.yaml', 'version: 1\n');
+      chmodSync(sticky, 0o1777);
+      expect(said(path)).toBe('');
+      chownSync(sticky, 4242, 4242);
+      expect(said(path)).toMatch(/belongs to user 4242/);
+    },
+  );
   test('that is a link, a folder or too large is refused', () => {
     symlinkSync(file('p.yaml'), join(folder, 'link.yaml'));
     expect(said(join(folder, 'link.yaml'))).toMatch(/is a symbolic link/);

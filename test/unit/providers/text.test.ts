@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
-import { toDefinition, toPlainText, without } from '../../../src/providers/text.ts';
+import { toDefinition, toHarmless, toPlainText, without } from '../../../src/providers/text.ts';
 
 const tool = (more: object) => toDefinition({ name: 'a', inputSchema: { type: 'object' }, ...more }, defaultLimits);
 const nested = (depth: number): object => (depth === 0 ? {} : { properties: nested(depth - 1) });
@@ -47,4 +47,17 @@ describe('what a server says of a tool', () => {
 
 test('a secret stands in no text', () => {
   expect(without(['abcdefgh'], 'x abcdefgh yabcdefgh')).toBe('x [secret] y[secret]');
+});
+
+test('a secret of several lines is found, however its lines end', () => {
+  expect(
+    toHarmless(['first line\r\nsecond line'], { a: 'x first line\r\nsecond line', b: 'first line\nsecond line' }),
+  ).toEqual({ a: 'x [secret]', b: '[secret]' });
+  expect(toHarmless(['\u200b\u200b'], 'text')).toBe('text');
+});
+
+test('what joins the parts of an emoji stays in an answer', () => {
+  expect(toHarmless([], '\u{1f469}\u200d\u{1f4bb} \u2764\ufe0f a\u200db')).toBe(
+    '\u{1f469}\u200d\u{1f4bb} \u2764\ufe0f ab',
+  );
 });

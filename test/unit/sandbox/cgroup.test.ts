@@ -215,7 +215,7 @@ describe('a command', () => {
       for (const it of [groups, workspace]) mkdirSync(it);
       writeFileSync(join(root, 'filter'), seccompFilter({ arch: 'x64', sockets: [] }));
       const shownId = process.getuid?.() === 0 ? { shownId: 1000 } : {};
-      const runtime = { needed: [], guarded: [] };
+      const runtime = { etc: '/etc', needed: [], guarded: [] };
       const real = new CommandGroups({ group: v2(groups), home: [] }, limits, powers);
       const spoilt = {
         enforcedBy: real.enforcedBy,
@@ -226,9 +226,16 @@ describe('a command', () => {
         },
       } as unknown as CommandGroups;
       const setup = {
-        ...{ bwrap: '/usr/bin/bwrap', guarded: [], filterFile: join(root, 'filter'), environment: {}, limits },
+        ...{
+          bwrap: '/usr/bin/bwrap',
+          guarded: [],
+          filterFile: join(root, 'filter'),
+          ownSocketsFilterFile: join(root, 'filter'),
+          environment: {},
+          limits,
+        },
         args: toBwrapArgs(commandProfile({ runtime, workspace, tmpBytes: 2 ** 20, ...shownId })),
-        ...{ rlimits: { addressFactor: 64 }, watchdog: new Watchdog(limits, powers), groups: spoilt },
+        ...{ rlimits: {}, watchdog: new Watchdog(limits, powers), groups: spoilt },
       };
       const request = {
         command: 'echo begun | tee begun',

@@ -23,16 +23,22 @@ beforeAll(async () => {
   writeFileSync(join(workspace, 'held/a'), 'old');
   const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
   const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, powers);
-  const { filter, ...parts } = sandbox.commandSandbox(workspace, { isDirect: true });
+  const {
+    filter,
+    ownSocketsFilter: _,
+    homesFolder: __,
+    ...parts
+  } = sandbox.commandSandbox(workspace, { isDirect: true });
   const environment = { PATH: '/usr/bin:/bin' };
   const watchdog = new Watchdog(limits, powers);
   writeFileSync(join(folder, 'filter'), filter);
   setup = {
     ...parts,
     filterFile: join(folder, 'filter'),
+    ownSocketsFilterFile: join(folder, 'filter'),
     environment,
     limits,
-    rlimits: { addressFactor: 16 },
+    rlimits: { addressMib: 16_384 },
     watchdog,
   };
 });

@@ -48,10 +48,16 @@ beforeAll(async () => {
   mkdirSync(workspace);
   const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
   const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, system);
-  const { filter, ...parts } = sandbox.commandSandbox(workspace, { isDirect: true });
+  const {
+    filter,
+    ownSocketsFilter: _,
+    homesFolder: __,
+    ...parts
+  } = sandbox.commandSandbox(workspace, { isDirect: true });
   writeFileSync(join(folder, 'filter'), filter);
-  const common = { filterFile: join(folder, 'filter'), environment: { PATH: '/usr/bin:/bin' }, limits };
-  base = { ...parts, ...common, rlimits: { addressFactor: 16 }, watchdog: new Watchdog(limits, system) };
+  const filterFile = join(folder, 'filter');
+  const common = { filterFile, ownSocketsFilterFile: filterFile, environment: { PATH: '/usr/bin:/bin' }, limits };
+  base = { ...parts, ...common, rlimits: { addressMib: 16_384 }, watchdog: new Watchdog(limits, system) };
   return () => rmSync(folder, { recursive: true });
 });
 beforeEach(() => {

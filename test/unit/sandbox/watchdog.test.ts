@@ -59,18 +59,18 @@ test('what a kernel does is told from its release', () => {
 
 describe('the arguments of bash', () => {
   const bounds = { cpuMs: 1500, memoryMb: 1, processes: 4, fileMb: 3, outputBytes: 1 };
-  const argsOf = (env: Record<string, string>, rlimits = { addressFactor: 16, threadsPerProcess: 8 }) =>
+  const argsOf = (env: Record<string, string>, rlimits = { addressMib: 16_384, threadsPerProcess: 8 }) =>
     toBashArgs({ command: '# all of it', env, bounds, rlimits });
 
   test('set every limit before the command, which stays an argument of its own', () => {
     expect(argsOf({})).toEqual([
       ...['--norc', '--noprofile', '-c'],
-      `{ ulimit -f 3072;ulimit -S -t 3;ulimit -H -t 4;ulimit -v ${2048 * 1024};ulimit -u 48; } 2>&-;eval "set --;$1"`,
+      `{ ulimit -f 3072;ulimit -S -n hard;ulimit -S -t 3;ulimit -H -t 4;ulimit -v ${16_384 * 1024};ulimit -u 48; } 2>&-;eval "set --;$1"`,
       ...['/bin/bash', '# all of it'],
     ]);
   });
   test('count no processes where the kernel would count those of others', () => {
-    const { threadsPerProcess: _, ...rlimits } = { addressFactor: 16, threadsPerProcess: 8 };
+    const { threadsPerProcess: _, ...rlimits } = { addressMib: 16_384, threadsPerProcess: 8 };
     expect(toBashArgs({ command: 'x', env: {}, bounds, rlimits })[3]).not.toContain('ulimit -u');
   });
   test('hold the variables that could run something before them, and none that bash computes with', () => {

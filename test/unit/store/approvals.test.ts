@@ -78,7 +78,7 @@ describe('a question', () => {
           'principal',
           'reason',
         ],
-        ...['requestedAt', 'rule', 'sessionId', 'tool', 'workspace'],
+        ...['remember', 'requestedAt', 'rule', 'sessionId', 'tool', 'workspace'],
       ].toSorted(),
     );
   });

@@ -86,7 +86,7 @@ describe('ringfence audit', () => {
     const { code, out } = await printed(() => auditQuery({ limit: 5 }, serving(log)));
     const lines = out.trimEnd().split('\n');
     expect([code, lines.length]).toEqual([0, 6]);
-    expect(lines[5]).toMatch(/^61 .*POLICY_DENIED \(no\).*exec \\x1b\[2J\\u202egnp x$/);
+    expect(lines[5]).toMatch(/^61 .*POLICY_DENIED \(no\).*exec \\u\{1b\}\[2J\\u\{202e\}gnp x$/);
     expect(out.replaceAll('\n', '')).not.toMatch(/[\p{Bidi_Control}\p{Cc}]/u);
     const json = await printed(() => auditQuery({ limit: 3, kind: 'intent', json: true }, serving(log)));
     expect(JSON.parse(json.out).map((it: AuditRecord) => it.seq)).toEqual([55, 57, 59]);

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseJson } from '../../../src/parse-json.ts';
-import { escapeJson, toBoundedJson, toVisible } from '../../../src/store/audit-text.ts';
+import { escapeUnseenInLine } from '../../../src/shown-text.ts';
+import { toBoundedJson, toVisible } from '../../../src/store/audit-text.ts';
 
 const bounds = { charsMax: 200, depthMax: 4 };
 const UNSAFE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
@@ -20,7 +21,7 @@ test('no control character or bidi override is left in what is stored, and JSON 
       const json = toBoundedJson(value, { charsMax: 10_000, depthMax: 4 }) as string;
       expect(json).not.toMatch(UNSAFE);
       expect(parseJson(json)).toEqual(wellFormed(value));
-      expect(escapeJson(json)).toBe(json);
+      expect(escapeUnseenInLine(json)).toBe(json);
     }),
   );
 });

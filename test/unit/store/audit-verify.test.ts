@@ -137,6 +137,15 @@ const ATTACKS: Record<string, (it: Tampered) => void> = {
     const column = ['hash', 'at', 'signature'][pick(3)];
     database.exec(`UPDATE checkpoints SET ${column} = ${column} || ' ' WHERE seq = (SELECT max(seq) FROM checkpoints)`);
   },
+  'deleting any rows of the table of checkpoints': ({ database, pick }) => {
+    const rows = database.prepare('SELECT seq FROM checkpoints ORDER BY seq').all() as { seq: number }[];
+    const from = pick(rows.length);
+    for (const { seq } of rows.slice(from, from + 1 + pick(rows.length - from)))
+      database.prepare('DELETE FROM checkpoints WHERE seq = ?').run(seq);
+  },
+  'deleting the table of checkpoints and the proof of its end': ({ database }) => {
+    database.exec('DELETE FROM checkpoints; DROP TABLE IF EXISTS checkpoints_end');
+  },
   'taking the key away': ({ folder }) => rmSync(folder.key),
 };
 
@@ -194,6 +203,51 @@ describe('verify', () => {
       firstBroken: 16,
       reason: 'the log was signed up to entry 18 and ends before',
     });
+  });
+
+  test('names a checkpoint whose row is gone, and trusts the entries that the file still proves', async () => {
+    using folder = new LogFolder();
+    const log = written(folder);
+    folder.edit((it) => it.exec('DELETE FROM checkpoints WHERE seq = 12'));
+    const found = await log.verify();
+    expect(found).toMatchObject({ ok: false, reason: 'the checkpoint of entry 12 is missing in the database' });
+    expect(found).not.toHaveProperty('firstBroken');
+  });
+
+  test('a daemon that was killed between the file and the table of checkpoints left nothing broken', async () => {
+    using folder = new LogFolder();
+    using killed = new LogFolder();
+    const log = written(folder);
+    const copyDatabase = () => {
+      for (const name of ['audit.db', 'audit.db-wal', 'audit.key'])
+        writeFileSync(`${killed.folder}/${name}`, readFileSync(`${folder.folder}/${name}`));
+    };
+    log.append({ kind: 'session', sessionId: 's', principal: 'p' });
+    folder.powers.fire(10);
+    copyDatabase();
+    // The line of the next checkpoint is in the file; its row is not in the copy.
+    expect(await log.verify()).toEqual({ ok: true, entries: 21 });
+    writeFileSync(killed.checkpoints, readFileSync(folder.checkpoints));
+    const after = killed.open(limits);
+    after.append({ kind: 'session', sessionId: 's', principal: 'p' });
+    expect(await after.verify()).toEqual({ ok: true, entries: 22 });
+    expect(await killed.open(limits).verify()).toEqual({ ok: true, entries: 22 });
+  });
+
+  test('a checkpoint that the database does not take is not in the file either, and is made later', async () => {
+    using folder = new LogFolder();
+    const log = written(folder);
+    const lines = () => readFileSync(folder.checkpoints, 'utf8').trim().split('\n').length;
+    const before = lines();
+    folder.edit((it) =>
+      it.exec("CREATE TRIGGER full BEFORE INSERT ON checkpoints BEGIN SELECT RAISE(ABORT, 'full'); END"),
+    );
+    log.append({ kind: 'session', sessionId: 's', principal: 'p' });
+    expect(await log.verify()).toMatchObject({ ok: true });
+    expect(lines()).toBe(before);
+    folder.edit((it) => it.exec('DROP TRIGGER full'));
+    expect(await log.verify()).toEqual({ ok: true, entries: 21 });
+    expect(lines()).toBe(before + 1);
   });
 
   test('finds a tail that was forged after an end without a last checkpoint', async () => {

@@ -102,3 +102,20 @@ test('one that works alone gives its answer to whoever comes meanwhile', async (
   expect(answers).toEqual([['1'], ['1']]);
   expect(await journal.alone(workspace, work)).toEqual(['2']);
 });
+
+test('a call whose file made room on a full disk is not to be undone any more, and a workspace that is gone stops no start', () => {
+  const first = open();
+  fs.rmSync(keep(first, caller('lost')));
+  keep(first, caller('kept'));
+  first[Symbol.dispose]();
+  {
+    using next = open();
+    expect(next.find('lost', undoer('s'))).toBeUndefined();
+    expect(next.find('kept', undoer('s'))).toBeDefined();
+    expect(next.status.calls).toBe(1);
+  }
+  fs.rmSync(workspace, { recursive: true });
+  using last = open({}, Date.now() + 2 * defaultLimits.journalKeptMs);
+  expect(last.status.calls).toBe(0);
+  fs.mkdirSync(workspace);
+});

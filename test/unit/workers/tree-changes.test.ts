@@ -375,3 +375,18 @@ test.skipIf(!mayMount)('moves from one mount to another are whole too', async ()
     execFileSync('umount', ['-l', at('m')]);
   }
 });
+
+test('the copy of one large file lets an abort in after every 8 MiB', async () => {
+  fs.writeFileSync(at('large'), Buffer.alloc(64 * 1024 * 1024, 'x'));
+  let turns = 0;
+  let next: NodeJS.Immediate;
+  const turn = () => {
+    turns += 1;
+    next = setImmediate(turn);
+  };
+  next = setImmediate(turn);
+  await ws.context().changes.copy('large', 'copy', { overwrite: false });
+  clearImmediate(next);
+  expect(turns).toBeGreaterThanOrEqual(8);
+  expect(fs.statSync(at('copy')).size).toBe(64 * 1024 * 1024);
+});

@@ -1,0 +1,159 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { ALLOW_ALL, startDaemon, type TestDaemon, temporaryDir } from '../../test/support/daemon.ts';
+import { RawPeer } from '../../test/support/raw-peer.ts';
+import { type Context, defineBench } from '../bench.ts';
+import { median, quantile } from '../measure.ts';
+
+/** A command line that is short and slow to judge: each of its words may name ten paths, and each path is held against every rule. */
+const SLOW_LINE = `cat ${Array.from({ length: 93 }, (_, at) => `a=b:c,d@${at}`).join(' ')}`.slice(0, 1024);
+const INPUT = { tool: 'terminal_execute', input: { command: SLOW_LINE } };
+/** Longest that others may wait while somebody floods the daemon. */
+const GOAL = { most: 250 };
+/** A probe that is not answered within this is counted as one of so long. */
+const PROBE_MS_MAX = 60_000;
+
+async function timed(run: () => Promise<unknown>): Promise<number> {
+  const from = performance.now();
+  await Promise.race([run(), wait(PROBE_MS_MAX, undefined, { ref: false })]);
+  return performance.now() - from;
+}
+
+/** Sends all that a flood consists of, at once. */
+type Flood = (peers: readonly RawPeer[], count: number) => void;
+
+const FLOODS: Record<string, Flood> = {
+  '8 sessions, 1000 policy.explain each': (peers, count) => {
+    for (const it of peers)
+      for (let id = 0; id < count; id++) it.send({ id: `f${id}`, method: 'policy.explain', params: INPUT });
+  },
+  '8 sessions, 1000 tools.call each': (peers, count) => {
+    for (const it of peers)
+      for (let id = 0; id < count; id++) it.send({ id: `f${id}`, method: 'tools.call', params: INPUT });
+  },
+  '8 sessions, 1000 tools.list each': (peers, count) => {
+    for (const it of peers)
+      for (let id = 0; id < count; id++) it.send({ id: `f${id}`, method: 'tools.list', params: {} });
+  },
+  '4 batches of 1000': (peers, count) => {
+    const calls = Array.from({ length: count }, (_, id) => ({ id: `c${id}`, ...INPUT }));
+    for (const it of peers.slice(0, 4)) it.send({ id: 'batch', method: 'tools.batch', params: { calls } });
+  },
+};
+
+/** What another session's requests take while `flood` is under way. */
+async function underFlood(bench: Context, name: string, flood: Flood): Promise<void> {
+  await using daemon = await startDaemon({ policy: 'extends: default\n' });
+  await using client = await daemon.connect();
+  await client.call('file_write', { path: 'small', content: 'x' });
+  const read = () => client.call('file_read', { path: 'small' }, { cache: false });
+  await read();
+  const peers = Array.from({ length: bench.size(2, 8) }, () => new RawPeer(daemon.socket));
+  await Promise.all(peers.map((it) => it.hello()));
+  flood(peers, bench.size(30, 1000));
+  const probes = {
+    'calls.list': () => client.request('calls.list', { limit: 1 }),
+    file_read: read,
+    'connect + hello': async () => {
+      const peer = new RawPeer(daemon.socket);
+      await peer.hello();
+      peer.socket.destroy();
+    },
+  };
+  const taken: Record<string, number[]> = { 'calls.list': [], file_read: [], 'connect + hello': [] };
+  const until = performance.now() + bench.size(300, 12_000);
+  do {
+    for (const [what, probe] of Object.entries(probes)) taken[what]?.push(await timed(probe));
+  } while (performance.now() < until);
+  for (const [what, all] of Object.entries(taken)) {
+    bench.value(`${name}: ${what} of another, median`, median(all), 'ms');
+    bench.value(`${name}: ${what} of another, p99`, quantile(all, 0.99), 'ms', GOAL);
+  }
+  for (const it of peers) it.socket.destroy();
+}
+
+/** Answers to `attempts` hellos of one after the other, and what those that were answered took. */
+async function helloes(
+  daemon: TestDaemon,
+  attempts: number,
+  params: object,
+): Promise<{ served: number; taken: number[] }> {
+  const taken: number[] = [];
+  for (let i = 0; i < attempts; i++) {
+    const peer = new RawPeer(daemon.socket);
+    const from = performance.now();
+    const answer = await peer.hello(params).catch(() => undefined);
+    if (answer?.result) taken.push(performance.now() - from);
+    peer.socket.destroy();
+  }
+  return { served: taken.length, taken };
+}
+
+/** Who still finds a place when one principal has opened as many connections as it can. */
+async function crowded(bench: Context, name: string, speak: boolean): Promise<void> {
+  await using daemon = await startDaemon({ limits: { helloTimeoutMs: 600_000 } });
+  const peers = Array.from({ length: 300 }, () => new RawPeer(daemon.socket));
+  if (speak) await Promise.allSettled(peers.map((it) => it.hello()));
+  else await wait(1_000);
+  const attempts = bench.size(5, 200);
+  const operator = { role: 'operator', token: daemon.token('operator') };
+  // Another principal on the same socket is one with a token of its own.
+  const agent = { token: daemon.token('agent') };
+  for (const [who, params] of Object.entries({ 'another principal': agent, 'an operator': operator })) {
+    const { served, taken } = await helloes(daemon, attempts, params);
+    bench.value(`${name}: share of ${who}’s hellos that are served`, served / attempts, '', { least: 1 });
+    if (taken.length > 0) bench.value(`${name}: connect + hello of ${who}, p99`, quantile(taken, 0.99), 'ms', GOAL);
+  }
+  for (const it of peers) it.socket.destroy();
+}
+
+const MiB = 1024 * 1024;
+
+/** What is refused to others when commands print more than a small disk of the state directory holds. Takes root, for the mount. */
+async function fullDisk(bench: Context): Promise<void> {
+  const name = 'two commands with 27 MB each, a state directory of 48 MiB';
+  if (process.getuid?.() !== 0) return bench.skip(name, 'a disk of that size takes root');
+  const disk = temporaryDir('disk');
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=48m,mode=700', 'tmpfs', disk]);
+  try {
+    const stateDir = join(disk, 'state');
+    mkdirSync(stateDir, { mode: 0o700 });
+    const command = `head -c ${27 * MiB} /dev/zero | tr '\\\\0' 'x'`;
+    const attempts = bench.size(5, 100);
+    let served = 0;
+    {
+      await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
+      await using client = await daemon.connect();
+      for (let i = 0; i < 2; i++) await client.call('terminal_execute', { command });
+      for (let i = 0; i < attempts; i++)
+        if ((await client.call('file_write', { path: 'small', content: `${i}` })).success) served += 1;
+    }
+    bench.value(`${name}: share of writes of a file that are done behind them`, served / attempts, '', { least: 1 });
+    // The rest of the disk, as by a daemon that kept no reserve.
+    const left = join(stateDir, 'results', '00000000-0000-7000-8000-000000000000.log');
+    try {
+      writeFileSync(left, Buffer.alloc(48 * MiB));
+    } catch {} // ENOSPC: as is wanted.
+    const starts = await startDaemon({ stateDir, policy: ALLOW_ALL }).then(
+      (it) => it[Symbol.asyncDispose]().then(() => 1),
+      () => 0,
+    );
+    bench.value('the same disk, full to the last byte: share of starts that succeed', starts, '', { least: 1 });
+  } finally {
+    execFileSync('umount', [disk]);
+    rmSync(disk, { recursive: true });
+  }
+}
+
+export default defineBench({
+  title: 'Floods',
+  question: 'How long does everybody else wait while one client asks for as much as it can?',
+  async run(bench) {
+    for (const [name, flood] of Object.entries(FLOODS)) await underFlood(bench, name, flood);
+    await crowded(bench, '300 connections that say nothing', false);
+    await crowded(bench, '300 connections that say hello', true);
+    await fullDisk(bench);
+  },
+});

@@ -1,0 +1,85 @@
+// Writes the tables of docs/configuration.md from the schema of config.yaml and the comments of src/limits. `npm run gen` runs it.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import * as z from 'zod';
+import { configSchema } from '../src/config.ts';
+import { defaultLimits } from '../src/limits.ts';
+
+const root = new URL('../', import.meta.url);
+const page = new URL('docs/configuration.md', root);
+
+/** What a reader has to write, of a schema. */
+function typeOf(schema: z.core.JSONSchema.JSONSchema | boolean): string {
+  if (typeof schema === 'boolean') return 'any';
+  if (schema.enum) return schema.enum.map((it) => `\`${it}\``).join(', ');
+  if (schema.type === 'array') return 'list of texts';
+  if (schema.type === 'object') return 'map';
+  return schema.type === 'string' ? 'text' : String(schema.type);
+}
+
+function keyRows(): string[] {
+  const { properties = {} } = z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' });
+  return Object.entries(properties).flatMap(([key, schema]) => {
+    if (typeof schema === 'boolean') return [];
+    const below =
+      key === 'cache' && typeof schema.properties?.strategy === 'object'
+        ? [['cache.strategy', schema.properties.strategy] as const]
+        : [];
+    return [[key, schema] as const, ...below].map(
+      ([name, it]) => `| \`${name}\` | ${typeOf(it)} | ${it.description ?? ''} |`,
+    );
+  });
+}
+
+/** The comment of each limit, whose first words say what it is and whose rest says what it is against. */
+function limitComments(): Map<string, string> {
+  const folder = new URL('src/limits/', root);
+  const files = [new URL('src/limits.ts', root), ...readdirSync(folder).map((it) => new URL(it, folder))];
+  const texts = files.map((it) => readFileSync(it, 'utf8'));
+  const found = texts.flatMap((text) => [...text.matchAll(/\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\s*(\w+):/g)]);
+  return new Map(found.map(([, comment = '', name = '']) => [name, comment.replaceAll(/\s*\n\s*\*?\s*/g, ' ').trim()]));
+}
+
+const UNITS = [
+  [/Ms(Max)?$/, 'ms'],
+  [/Mb(Max)?$/, 'MiB'],
+  [/Usd/, 'USD'],
+  [/Chars/, 'characters'],
+  [/[bB]ytes/, 'bytes'],
+] as const;
+const unitOf = (name: string): string => UNITS.find(([pattern]) => pattern.test(name))?.[1] ?? '';
+
+const KiB = 1024;
+/** A number as people write it. */
+function shown(value: number, unit: string): string {
+  if (unit === 'bytes' && value % KiB ** 2 === 0) return `${value / KiB ** 2} MiB`;
+  if (unit === 'bytes' && value % KiB === 0) return `${value / KiB} KiB`;
+  if (unit === 'ms' && value >= 86_400_000 && value % 86_400_000 === 0) return `${value / 86_400_000} d`;
+  if (unit === 'ms' && value >= 1000) return `${value / 1000} s`;
+  return [value.toLocaleString('en').replaceAll(',', ' '), unit].filter(Boolean).join(' ');
+}
+
+function limitRows(): string[] {
+  const comments = limitComments();
+  const row = (name: string, value: unknown, comment: string): string[] => {
+    if (typeof value === 'object' && value !== null)
+      return Object.entries(value).flatMap(([key, it]) => row(`${name}.${key}`, it, comments.get(key) ?? comment));
+    const unit = name.startsWith('callTimeoutMs.') ? 'ms' : unitOf(name);
+    return [`| \`${name}\` | ${shown(value as number, unit)} | ${comment.replaceAll('|', '\\|')} |`];
+  };
+  return Object.entries(defaultLimits).flatMap(([name, value]) => row(name, value, comments.get(name) ?? ''));
+}
+
+const tables = {
+  keys: ['| key | value | what |', '|---|---|---|', ...keyRows()],
+  limits: ['| `limits.` | default | what, and against what |', '|---|---|---|', ...limitRows()],
+};
+
+let text = readFileSync(page, 'utf8');
+for (const [name, lines] of Object.entries(tables)) {
+  const [begin, end] = [`<!-- ${name}: written by \`npm run gen\` -->\n`, `<!-- end of ${name} -->`];
+  const [from, to] = [text.indexOf(begin) + begin.length, text.indexOf(end)];
+  if (to < from) throw new Error(`docs/configuration.md has no place for the ${name}`);
+  text = `${text.slice(0, from)}${lines.join('\n')}\n${text.slice(to)}`;
+}
+if (process.argv.includes('--print')) process.stdout.write(text);
+else writeFileSync(page, text);

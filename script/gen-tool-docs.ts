@@ -1,0 +1,75 @@
+// Writes docs/tools.md: the reference of the built-in tools, from their definitions. `npm run gen` runs it.
+import { writeFileSync } from 'node:fs';
+import { builtinToolset, type ToolInfo, toolsOf, toToolInfo } from '../src/tools/registry.ts';
+import type { Tool } from '../src/tools/tool.ts';
+
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly description?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly default?: unknown;
+  readonly items?: Schema;
+  readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+}
+
+function typeOf({ type, items, anyOf, oneOf, ...it }: Schema): string {
+  if (it.enum) return it.enum.map((value) => `\`${JSON.stringify(value)}\``).join(', ');
+  if (it.const !== undefined) return `\`${JSON.stringify(it.const)}\``;
+  const choices = anyOf ?? oneOf;
+  if (choices) return [...new Set(choices.map(typeOf))].join(' or ');
+  if (type === 'array') return items ? `array of ${typeOf(items)}` : 'array';
+  return [type ?? 'any'].flat().join(' or ');
+}
+
+const inCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll(/\s*\n\s*/g, ' ');
+
+function parameterRows({ properties = {}, required = [] }: Schema): string[] {
+  const rows = Object.entries(properties).map(([name, it]) => {
+    const byDefault = it.default === undefined ? '' : `\`${JSON.stringify(it.default)}\``;
+    const whether = required.includes(name) ? 'required' : byDefault;
+    return `| \`${name}\` | ${inCell(typeOf(it))} | ${inCell(whether)} | ${inCell(it.description ?? '')} |`;
+  });
+  return ['| parameter | type | default | |', '|---|---|---|---|', ...rows];
+}
+
+function resultRows({ properties = {} }: Schema): string[] {
+  const rows = Object.entries(properties).map(
+    ([name, it]) => `| \`${name}\` | ${inCell(typeOf(it))} | ${inCell(it.description ?? '')} |`,
+  );
+  return ['| result | type | |', '|---|---|---|', ...rows];
+}
+
+function section(tool: Tool): string {
+  const info: ToolInfo = toToolInfo(tool, 'ask');
+  const { name, title, description, tier, category, aliases, capabilities, dependencies } = info;
+  const [example] = tool.examples;
+  const listed = (label: string, names: readonly string[]) =>
+    names.length > 0 ? [`${label}: ${names.map((it) => `\`${it}\``).join(', ')}`] : [];
+  const facts = [`Tier: \`${tier}\``, `category: \`${category}\``]
+    .concat(listed('aliases', aliases), listed('usually after', dependencies))
+    .join(' · ');
+  const parts = [
+    `## ${name}`,
+    `${title}. ${description}`,
+    facts,
+    capabilities.map((it) => `- \`${it.action}\`: ${it.description}`).join('\n'),
+    parameterRows(info.inputSchema).join('\n'),
+    resultRows(info.outputSchema ?? {}).join('\n'),
+    ...(example ? [`Example: \`${JSON.stringify(example.input)}\``] : []),
+  ];
+  return parts.join('\n\n');
+}
+
+const text = `# Built-in tools
+
+Written by \`npm run gen\` from the tools in \`src/tools/\`. \`ringfence tools NAME\` says the same of one tool, with what the
+policy in force decides about it. Paths are relative to the workspace root.
+
+${toolsOf(builtinToolset()).map(section).join('\n\n')}
+`;
+if (process.argv.includes('--print')) process.stdout.write(text);
+else writeFileSync(new URL('../docs/tools.md', import.meta.url), text);

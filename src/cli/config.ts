@@ -1,0 +1,100 @@
+/** `ringfence config`: where the configuration lies, whether it would be taken, and what is in force. */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { type Config, readConfigFile, settingsOf, toConfig } from '../config.ts';
+import { defaultLimits } from '../limits.ts';
+import { findPlaces } from '../places.ts';
+import { readPolicy } from '../policy/load.ts';
+import { effectsOfBuiltin } from '../tools/registry.ts';
+import { readAdded } from '../workspaces.ts';
+import type { Caller } from './connect.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+
+/** Prints the path of the file. Gives the exit code. */
+export function configPath({ json }: { readonly json?: boolean }, { flags, env }: Caller): number {
+  const { configFile } = findPlaces(flags, env);
+  if (json) printJson({ path: configFile, exists: existsSync(configFile) });
+  else print(harmless(configFile));
+  if (!existsSync(configFile)) say('there is no such file; the defaults are in force');
+  return EXIT.OK;
+}
+
+/**
+ * Looks at a file as `serve` would, and makes nothing: keys, values, folders, the policy and those of principals. Gives the
+ * exit code. Throws ConfigError, PolicyError.
+ */
+export function configCheck(
+  file: string | undefined,
+  { json }: { readonly json?: boolean },
+  { flags, env, cwd }: Caller,
+): number {
+  const found = findPlaces(flags, env);
+  const places = file === undefined ? found : { ...found, configFile: resolve(cwd, file) };
+  if (file !== undefined && !existsSync(places.configFile))
+    throw new CliError(EXIT.USAGE, `there is no file ${harmless(places.configFile)}`);
+  const { policy, principals, limits } = load(readConfigFile(places.configFile), { places, env, cwd });
+  for (const it of [policy, ...principals.map((it) => it.policy)])
+    if (it !== undefined) readPolicy(it, { limits, effectsOf: effectsOfBuiltin });
+  if (json) printJson({ ok: true, path: places.configFile, exists: existsSync(places.configFile) });
+  else
+    print(
+      `${harmless(places.configFile)}: ${existsSync(places.configFile) ? 'ok' : 'there is none; the defaults are'}`,
+    );
+  return EXIT.OK;
+}
+
+/** A file that names no workspaces is as good in any folder, so that this one is no matter. */
+function load(
+  file: ReturnType<typeof readConfigFile>,
+  { places, env, cwd }: Pick<Caller, 'env' | 'cwd'> & { places: Config['places'] },
+): Config {
+  return toConfig({ ...file, workspaces: file.workspaces ?? [] }, { flags: {}, env, cwd, places });
+}
+
+interface Setting {
+  readonly key: string;
+  readonly value: unknown;
+  /** `flag`, `environment`, `file`, `default`, or the verb that it was said with. */
+  readonly from: string;
+}
+
+/** Shows what a daemon that is started here would go by, and where each value comes from. Gives the exit code. */
+export function configShow({ json }: { readonly json?: boolean }, { flags, env, cwd }: Caller): number {
+  const places = findPlaces(flags, env);
+  const file = readConfigFile(places.configFile);
+  const config = load(file, { places, env, cwd });
+  const settings = settingsOf(file, { flags: {}, env });
+  const inFile = (key: keyof typeof file) => (file[key] === undefined ? 'default' : 'file');
+  const said = (flag: unknown, variable: string) =>
+    flag !== undefined ? 'flag' : env[variable] !== undefined ? 'environment' : 'default';
+  const shown: Setting[] = [
+    { key: 'file', value: places.configFile, from: env.RINGFENCE_CONFIG === undefined ? 'default' : 'environment' },
+    { key: 'state', value: places.stateDir, from: said(flags.state, 'RINGFENCE_STATE') },
+    { key: 'socket', value: places.socket, from: said(flags.socket, 'RINGFENCE_SOCKET') },
+    { key: 'workspaces', value: file.workspaces ? config.workspaces : [cwd], from: inFile('workspaces') },
+    { key: 'workspaces added', value: readAdded(places), from: 'ringfence workspace add' },
+    { key: 'policy', value: config.policy, from: settings.policy.from },
+    { key: 'listen', value: settings.listen.value ?? null, from: settings.listen.from },
+    { key: 'listenHttp', value: settings.listenHttp.value ?? null, from: settings.listenHttp.from },
+    { key: 'toolchains', value: config.toolchains, from: inFile('toolchains') },
+    { key: 'cgroup', value: config.cgroup ?? 'the best one that works', from: inFile('cgroup') },
+    { key: 'cache.strategy', value: config.cacheStrategy, from: inFile('cache') },
+    { key: 'principals', value: config.principals, from: inFile('principals') },
+    // Their commands, addresses and variables may hold secrets.
+    { key: 'providers', value: config.providers.map((it) => it.name), from: inFile('providers') },
+    ...Object.entries(config.limits)
+      .map(([key, value]) => ({ key, value, from: isDefault(key, value) ? 'default' : 'file' }))
+      .filter((it) => json || it.from === 'file')
+      .map(({ key, ...it }) => ({ key: `limits.${key}`, ...it })),
+  ];
+  if (json) printJson(shown);
+  else for (const { key, value, from } of shown) print(harmless(`${key.padEnd(18)} ${toText(value)}   (${from})`));
+  if (!json) say(`${Object.keys(defaultLimits).length} limits in all: --json, or docs/configuration.md`);
+  return EXIT.OK;
+}
+
+const isDefault = (limit: string, value: unknown): boolean =>
+  isDeepStrictEqual((defaultLimits as Record<string, unknown>)[limit], value);
+
+const toText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));

@@ -1,0 +1,37 @@
+/** Ids as people type them: any beginning or end of one will do, where it means one thing only. */
+import type { Client } from '../client.ts';
+import { CliError, EXIT, harmless } from './output.ts';
+
+const WHOLE = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The end of an id, for tables: ids begin with the time, so that those of one minute begin alike. */
+export const shortId = (id: string): string => (WHOLE.test(id) ? id.slice(-8) : id);
+
+/** The call that `text` means; `text` itself where no call is known by it. Throws CliError USAGE where it may mean several. */
+export async function callIdOf(text: string, client: Pick<Client, 'request'>): Promise<string> {
+  if (WHOLE.test(text)) return text;
+  const { calls } = (await client.request('calls.find', { id: text })) as { calls: { callId: string }[] };
+  return theOne(
+    text,
+    calls.map(({ callId }) => callId),
+  );
+}
+
+/** The one of `ids` that `text` means; `text` itself where it means none. Throws CliError USAGE where it may mean several. */
+export function idOf(text: string, ids: readonly string[]): string {
+  if (ids.includes(text)) return text;
+  return theOne(
+    text,
+    ids.filter((it) => it.startsWith(text) || it.endsWith(text)),
+  );
+}
+
+function theOne(text: string, found: readonly string[]): string {
+  const ids = [...new Set(found)];
+  if (ids.length > 1)
+    throw new CliError(
+      EXIT.USAGE,
+      `${harmless(text)} may be each of these; give more of it:\n  ${ids.map(harmless).join('\n  ')}`,
+    );
+  return ids[0] ?? text;
+}

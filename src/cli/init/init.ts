@@ -1,0 +1,127 @@
+/**
+ * `ringfence init`: looks at the folder that it is started in and proposes what an agent's everyday work in it needs: the
+ * workspace, the project's own commands, the hosts of its package managers, the person's toolchains. Writes after a yes.
+ */
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { parse } from 'yaml';
+import * as z from 'zod';
+import { checkWorkspace, configSchema, readConfigFile } from '../../config.ts';
+import { findPlaces, makeStateDir, type Places } from '../../places.ts';
+import { parsePolicy } from '../../policy/load.ts';
+import { PolicyError } from '../../policy/policy-error.ts';
+import { effectsOfBuiltin } from '../../tools/registry.ts';
+import { readAdded, writeAdded } from '../../workspaces.ts';
+import type { Caller } from '../connect.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+import { mayChange, showChange, writeWhole } from '../own-files.ts';
+import { lookAt } from './project.ts';
+import { type Proposal, withProject, withSettings } from './proposal.ts';
+import { findToolchains } from './toolchains.ts';
+
+export interface InitFlags {
+  /** Show what would be written, and write nothing. */
+  readonly print?: boolean;
+  /** Do not ask. */
+  readonly yes?: boolean;
+  readonly json?: boolean;
+}
+
+interface Change {
+  readonly path: string;
+  readonly before: string | undefined;
+  readonly after: string;
+}
+
+/** Gives the exit code. Throws CliError, ConfigError for a folder that is never a workspace. */
+export async function init(flags: InitFlags, { flags: places_, env, cwd }: Caller): Promise<number> {
+  const places = findPlaces(places_, env);
+  const folder = checkWorkspace(cwd, { places });
+  const added = existsSync(places.stateDir) ? readAdded(places) : [];
+  const isNew = !added.includes(folder);
+  const home = existsSync(places.home) ? realpathSync(places.home) : places.home;
+  const closed = [folder, ...added, places.stateDir, dirname(places.socket)];
+  const proposal = { tools: lookAt(folder), toolchains: findToolchains({ path: env.PATH ?? '', home, closed }) };
+  const changes = changesFor(proposal, places).filter((it) => it.after !== it.before);
+  const isDone = !isNew && changes.length === 0;
+  if (!flags.json) await show(proposal, { folder, changes, isDone });
+  const isWritten = !isDone && !flags.print && (await mayChange(toTargets(changes, isNew, folder), flags));
+  if (isWritten) {
+    makeStateDir(places.stateDir);
+    for (const { path, after } of changes) writeWhole(path, after);
+    if (isNew) writeAdded(places, [...added, folder]);
+    say(
+      'written; a daemon that runs already takes the policy at once, toolchains and a new policy file when it is started again',
+    );
+  }
+  if (flags.json)
+    printJson({
+      workspace: folder,
+      ...proposal,
+      files: changes.map(({ path, after }) => ({ path, after })),
+      isWritten,
+    });
+  return isWritten || isDone || flags.print ? EXIT.OK : EXIT.FAILED;
+}
+
+const toTargets = (changes: readonly Change[], isNew: boolean, folder: string): string =>
+  [...changes.map((it) => it.path), ...(isNew ? [`the workspaces: ${folder}`] : [])].join(', ');
+
+async function show(
+  proposal: Proposal,
+  { folder, changes, isDone }: { folder: string; changes: readonly Change[]; isDone: boolean },
+): Promise<void> {
+  for (const it of describe(proposal, folder)) print(harmless(it));
+  for (const { path, before, after } of changes) await showChange(path, before, after);
+  if (isDone) print('all of this is set up already; nothing is changed');
+}
+
+function* describe({ tools, toolchains }: Proposal, folder: string): Generator<string> {
+  yield `workspace   ${folder}`;
+  for (const { name, evidence, commands, hosts } of tools)
+    yield `${name.padEnd(11)} ${evidence}: ${commands.length > 0 ? 'its own checks and builds run unasked' : 'no commands'}${hosts.length > 0 ? `; packages from ${hosts.join(', ')}` : ''}`;
+  for (const { path, manager } of toolchains) yield `toolchain   ${path} (${manager})`;
+  if (tools.length === 0)
+    yield 'no package.json, pyproject.toml, Cargo.toml, go.mod or Makefile: commands ask, as by default';
+}
+
+/** Throws CliError where the files that there are, or would be, are not taken. */
+function changesFor(proposal: Proposal, places: Places): Change[] {
+  const { configFile } = places;
+  const settings = readConfigFile(configFile);
+  const own = join(dirname(configFile), 'policy.yaml');
+  const named = settings.policy;
+  if (named !== undefined && /^[a-z-]+$/.test(named))
+    throw new CliError(
+      EXIT.FAILED,
+      `${configFile} names the built-in policy ${named}; write a file that extends it, name that there, and run this again`,
+    );
+  const policyFile = named === undefined ? own : policyPath(named, places);
+  const before = existsSync(policyFile) ? readFileSync(policyFile, 'utf8') : undefined;
+  const after = withProject(before, proposal);
+  const config = existsSync(configFile) ? readFileSync(configFile, 'utf8') : undefined;
+  const configAfter = withSettings(config, proposal, 'policy.yaml');
+  checkTaken({ policyFile, after, configFile, configAfter });
+  return [
+    { path: configFile, before: config, after: configAfter },
+    { path: policyFile, before, after },
+  ];
+}
+
+function policyPath(named: string, { home, configFile }: Places): string {
+  if (named.startsWith('~/')) return join(home, named.slice(2));
+  return isAbsolute(named) ? named : resolve(dirname(configFile), named);
+}
+
+/** A proposal that the daemon would refuse must not be written. Throws CliError. */
+function checkTaken(it: { policyFile: string; after: string; configFile: string; configAfter: string }): void {
+  try {
+    parsePolicy(it.after, it.policyFile, { effectsOf: effectsOfBuiltin });
+  } catch (error) {
+    if (!(error instanceof PolicyError)) throw error;
+    throw new CliError(EXIT.FAILED, `what would be added to ${it.policyFile} is not taken:\n${error.message}`);
+  }
+  const config = configSchema.safeParse(parse(it.configAfter), { jitless: true });
+  if (!config.success)
+    throw new CliError(EXIT.FAILED, `${it.configFile} would not be taken: ${z.prettifyError(config.error)}`);
+}

@@ -1,0 +1,47 @@
+/** `ringfence ps` and `ringfence cancel`: calls under way, whoever made them. */
+import type { CallState, Effect } from '../call.ts';
+import type { Client } from '../client.ts';
+import { systemPowers } from '../powers.ts';
+import { showLine } from '../shown-text.ts';
+import { callIdOf, shortId } from './ids.ts';
+import { EXIT, harmless, print, printJson, say } from './output.ts';
+
+interface Running {
+  readonly callId: string;
+  readonly tool: string;
+  readonly createdAt: string;
+  readonly state: CallState;
+  readonly workspace: string;
+  readonly client: string;
+  readonly effects: readonly Effect[];
+}
+
+/** Lists them, the oldest first. Gives the exit code. */
+export async function ps({ json }: { json?: boolean }, client: Pick<Client, 'request'>): Promise<number> {
+  const { calls } = (await client.request('calls.list', { everywhere: true })) as { calls: Running[] };
+  if (json) printJson(calls);
+  else if (calls.length === 0) say('no call is under way');
+  else for (const it of calls) print(showLine(lineOf(it, systemPowers().now())));
+  return EXIT.OK;
+}
+
+function lineOf({ callId, tool, createdAt, state, workspace, client, effects }: Running, nowMs: number): string {
+  const seconds = Math.max(0, Math.round((nowMs - Date.parse(createdAt)) / 1000));
+  const what = effects.map(({ target }) => target).join(', ');
+  const state16 = state.status.padEnd(15);
+  return `${shortId(callId)}  ${state16}  ${`${seconds} s`.padStart(6)}  ${tool.padEnd(18)} ${what}   (${client}, ${workspace})`;
+}
+
+/** Ends one. Gives the exit code: 1 where there is none under way. */
+export async function cancel(
+  id: string,
+  { session, json }: { session?: string; json?: boolean },
+  client: Pick<Client, 'request'>,
+): Promise<number> {
+  const callId = await callIdOf(id, client);
+  const params = { callId, ...(session !== undefined && { session }) };
+  const { cancelled } = (await client.request('calls.cancel', params)) as { cancelled: boolean };
+  if (json) printJson({ callId, cancelled });
+  else say(harmless(cancelled ? `cancelled ${callId}` : `no call ${callId} is under way`));
+  return cancelled ? EXIT.OK : EXIT.FAILED;
+}

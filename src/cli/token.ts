@@ -1,0 +1,54 @@
+/** `ringfence token`: what WebSocket and HTTP clients, and operators, sign in with. */
+import { existsSync } from 'node:fs';
+import { lockFile } from '../places.ts';
+import { systemPowers } from '../powers.ts';
+import { acquireLock } from '../store/database.ts';
+import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
+import { type Caller, connect, placesOf } from './connect.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
+
+interface Rotated {
+  readonly rotated: readonly string[];
+  readonly sessionsEnded: number;
+}
+
+/** Makes new tokens, of all where no name is given: by the daemon that runs, else in its state directory. Gives the exit code. */
+export async function tokenRotate(
+  names: readonly string[],
+  { json }: { readonly json?: boolean },
+  caller: Caller,
+): Promise<number> {
+  const { stateDir } = placesOf(caller.flags, caller.env);
+  const { rotated, sessionsEnded } = (await byDaemon(names, caller)) ?? offline(names, stateDir);
+  const files = rotated.map((name) => ({ name, path: tokenPath(stateDir, name) }));
+  if (json) printJson({ rotated: files, sessionsEnded });
+  else for (const { name, path } of files) print(harmless(`${name}  ${path}`));
+  say(`${sessionsEnded} sessions that the old tokens had opened were ended`);
+  return EXIT.OK;
+}
+
+/** Undefined where no daemon runs. */
+async function byDaemon(names: readonly string[], caller: Caller): Promise<Rotated | undefined> {
+  try {
+    await using client = await connect({ ...caller, role: 'operator', flags: { ...caller.flags, autostart: false } });
+    return (await client.request('tokens.rotate', { names })) as Rotated;
+  } catch (error) {
+    if (error instanceof CliError && error.exitCode === EXIT.UNREACHABLE) return undefined;
+    throw error;
+  }
+}
+
+/** No daemon may start meanwhile: it would have read the old ones. Throws CliError. */
+function offline(names: readonly string[], stateDir: string): Rotated {
+  if (!existsSync(stateDir)) throw new CliError(EXIT.UNREACHABLE, `no daemon has run with state directory ${stateDir}`);
+  using lock = acquireLock(lockFile(stateDir));
+  if (!lock) throw new CliError(EXIT.UNREACHABLE, `a daemon uses ${stateDir}, but does not answer at its socket`);
+  const known = knownTokens(stateDir);
+  const unknown = names.find((it) => !known.includes(it));
+  if (unknown !== undefined)
+    throw new CliError(EXIT.FAILED, `${harmless(unknown)} has no token; there are: ${known.join(', ') || 'none'}`);
+  const rotated = names.length === 0 ? known : [...names];
+  const powers = systemPowers();
+  for (const it of rotated) replaceToken(stateDir, it, powers.secret());
+  return { rotated, sessionsEnded: 0 };
+}

@@ -1,0 +1,33 @@
+/** `ringfence version`: of this program and of the daemon, where one runs. */
+import { version } from '../runtime.ts';
+import { type Caller, connect } from './connect.ts';
+import { CliError, EXIT, print, printJson, say } from './output.ts';
+
+interface Running {
+  readonly version: string;
+  readonly pid: number;
+}
+
+/** Starts no daemon. Gives the exit code. */
+export async function tellVersion({ json }: { json?: boolean }, caller: Caller): Promise<number> {
+  const daemon = await versionOfDaemon(caller);
+  if (json) printJson({ version, node: process.versions.node, ...(daemon && { daemon }) });
+  else {
+    print(`ringfence ${version}, Node ${process.versions.node}`);
+    print(daemon ? `daemon ${daemon.version}, pid ${daemon.pid}` : 'no daemon runs');
+  }
+  if (daemon && daemon.version !== version)
+    say(`the daemon is of another version; \`ringfence stop\`, and the next call starts one of ${version}`);
+  return EXIT.OK;
+}
+
+async function versionOfDaemon(caller: Caller): Promise<Running | undefined> {
+  try {
+    await using client = await connect({ ...caller, role: 'operator' });
+    const { version: its, pid } = (await client.request('status', {})) as Running;
+    return { version: its, pid };
+  } catch (error) {
+    if (error instanceof CliError && error.exitCode === EXIT.UNREACHABLE) return undefined;
+    throw error;
+  }
+}

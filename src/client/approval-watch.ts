@@ -1,0 +1,123 @@
+/** Approvals for a program that answers them: each question once, its answer sent, until somebody stops it. */
+import { RemoteError } from '../protocol/peer.ts';
+import type { Approval, Resolution } from '../store/approval.ts';
+
+/** What `approvals.resolve` takes beside the id. */
+export type ApprovalAnswer = Omit<Resolution, 'by'>;
+
+/**
+ * Answers one question, or leaves it to others by giving undefined. `over` is aborted when somebody else has answered, the
+ * call has ended, or nobody answered in time: a dialog can be closed then.
+ */
+export type ApprovalHandler = (
+  approval: Approval,
+  over: AbortSignal,
+) => ApprovalAnswer | undefined | Promise<ApprovalAnswer | undefined>;
+
+/** A handler that is being asked. Disposing it ends that; questions that it has not answered stay open. */
+export interface ApprovalWatch extends Disposable {
+  /** Resolves when it was disposed or the connection has ended; rejects with what the handler threw, or why an answer was refused. */
+  readonly ended: Promise<void>;
+}
+
+/** The part of a client that this needs. */
+interface AskedClient {
+  request(method: string, params: unknown): Promise<unknown>;
+  notifications(topics: readonly string[], settings: { signal: AbortSignal }): AsyncIterable<Told>;
+}
+
+interface Told {
+  readonly method: string;
+  readonly params: Record<string, unknown>;
+}
+
+/** Asks the handler about what waits now and about all that comes. Rejects with RemoteError where this session may not answer. */
+export async function watchApprovals(client: AskedClient, handler: ApprovalHandler): Promise<ApprovalWatch> {
+  const watch = new Watch(client, handler);
+  await watch.begin();
+  return watch;
+}
+
+class Watch implements ApprovalWatch {
+  readonly #client: AskedClient;
+  readonly #handler: ApprovalHandler;
+  readonly #ended = Promise.withResolvers<void>();
+  readonly #stop = new AbortController();
+  /** Keyed by approval id, while the approval is open. */
+  readonly #asked = new Map<string, AbortController>();
+
+  constructor(client: AskedClient, handler: ApprovalHandler) {
+    this.#client = client;
+    this.#handler = handler;
+  }
+
+  get ended(): Promise<void> {
+    return this.#ended.promise;
+  }
+
+  [Symbol.dispose](): void {
+    this.#ended.resolve();
+    this.#stop.abort();
+    for (const it of this.#asked.values()) it.abort();
+    this.#asked.clear();
+  }
+
+  async begin(): Promise<void> {
+    // Before the list, so that no question comes between the two.
+    const hearing = this.#hear();
+    hearing.catch(() => {}); // Told below, or by `ended`.
+    try {
+      for (const it of await this.#listed()) this.#ask(it);
+    } catch (error) {
+      this[Symbol.dispose]();
+      throw error;
+    }
+    hearing.then(
+      () => this[Symbol.dispose](),
+      (error: unknown) => this.#fail(error),
+    );
+  }
+
+  async #hear(): Promise<void> {
+    for await (const { method, params } of this.#client.notifications(['approvals'], { signal: this.#stop.signal })) {
+      if (method === 'approval.requested') this.#ask(params.approval as Approval);
+      if (method !== 'approval.resolved') continue;
+      const approvalId = params.approvalId as string;
+      this.#asked.get(approvalId)?.abort();
+      this.#asked.delete(approvalId);
+    }
+  }
+
+  #ask(approval: Approval): void {
+    const { approvalId } = approval;
+    if (this.#asked.has(approvalId) || this.#stop.signal.aborted) return;
+    const over = new AbortController();
+    this.#asked.set(approvalId, over);
+    this.#answer(approval, over.signal).catch((error: unknown) => {
+      // Nobody needs that answer any more, and a handler that was waiting for a person throws when it is told so.
+      if (!over.signal.aborted) this.#fail(error);
+    });
+  }
+
+  async #answer(approval: Approval, over: AbortSignal): Promise<void> {
+    const { approvalId } = approval;
+    const answer = await this.#handler(approval, over);
+    if (answer === undefined || over.aborted) return;
+    try {
+      await this.#client.request('approvals.resolve', { approvalId, ...answer });
+    } catch (error) {
+      if (!(error instanceof RemoteError)) throw error;
+      // Somebody else was quicker.
+      if ((await this.#listed()).some((it) => it.approvalId === approvalId)) throw error;
+    }
+  }
+
+  async #listed(): Promise<Approval[]> {
+    return ((await this.#client.request('approvals.list', {})) as { approvals: Approval[] }).approvals;
+  }
+
+  #fail(error: unknown): void {
+    this.#ended.reject(error);
+    this[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * Names that commands connect to, looked up once for all of them: callers who ask for a name while its lookup runs share
+ * that lookup, and its addresses are kept for the name's TTL. `npm install` opens dozens of connections to one registry.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+
+/** The addresses of a name, in the order in which they are to be tried. Rejects where it has none. */
+export type Resolve = (name: string) => Promise<readonly string[]>;
+/** Milliseconds for which the name's addresses may be kept; undefined where DNS does not know the name (`/etc/hosts`). */
+export type TtlOf = (name: string) => Promise<number | undefined>;
+
+export interface NamesOptions {
+  readonly resolve: Resolve;
+  readonly ttlOf: TtlOf;
+  readonly limits: Pick<Limits, 'egressNamesKeptMax' | 'egressNameKeptMs'>;
+  readonly powers: Pick<Powers, 'monotonicMs'>;
+}
+
+export class Names {
+  readonly #options: NamesOptions;
+  readonly #running = new Map<string, Promise<readonly string[]>>();
+  readonly #known: LRUCache<string, readonly string[]>;
+
+  constructor(options: NamesOptions) {
+    this.#options = options;
+    const { limits, powers } = options;
+    this.#known = new LRUCache({
+      max: limits.egressNamesKeptMax,
+      ttl: limits.egressNameKeptMs,
+      ttlResolution: 0,
+      perf: { now: () => powers.monotonicMs() },
+    });
+  }
+
+  /** The name's addresses. Rejects where it has none; a failure is not kept. */
+  async lookup(name: string): Promise<readonly string[]> {
+    return this.#known.get(name) ?? this.#running.get(name) ?? this.#start(name);
+  }
+
+  #start(name: string): Promise<readonly string[]> {
+    const lookup = this.#options.resolve(name).finally(() => this.#running.delete(name));
+    this.#running.set(name, lookup);
+    // Unhandled here only: the caller gets the same rejection from `lookup`.
+    this.#keep(name, lookup).catch(() => {});
+    return lookup;
+  }
+
+  /** getaddrinfo tells no TTL, so DNS is asked for it beside the lookup; nobody waits for that answer. */
+  async #keep(name: string, lookup: Promise<readonly string[]>): Promise<void> {
+    const [addresses, ttlMs] = await Promise.all([lookup, this.#options.ttlOf(name)]);
+    const ttl = Math.min(ttlMs ?? 0, this.#options.limits.egressNameKeptMs);
+    if (ttl > 0 && addresses.length > 0) this.#known.set(name, addresses, { ttl });
+  }
+}

@@ -1,0 +1,167 @@
+/**
+ * What is masked of one directory and below it, kept within what one sandbox can have. A mask more than that must not keep
+ * commands from running, or whoever makes files could stop them for everybody: the directory that brings most masks is
+ * hidden whole instead, and people are told.
+ */
+import type { Coarse, CoarseReason } from '../sandbox/coarse-masks.ts';
+import type { Hidden, Masks } from '../sandbox/masks.ts';
+
+/** The rule by which a path is masked; undefined where no rule names it. */
+export type Holder = { readonly id: string } | undefined;
+
+/** Bytes of paths that one mount stands for; a mount names its path twice, and all arguments of a program take 2 MiB at most. */
+const MOUNT_BYTES = 500;
+
+/** The heaviest last; of equal ones that with fewer names, since what is made to be in the way holds nothing else. */
+const byWeight = (a: Branch, b: Branch): number => a.weight - b.weight || b.names - a.names;
+
+const weightOf = (path: string): number => 1 + Math.floor(Buffer.byteLength(path) / MOUNT_BYTES);
+
+/** What is known of a directory that is hidden whole without what is in it having been taken in. */
+interface WholeFacts {
+  readonly by?: Holder;
+  readonly count?: number | undefined;
+  /** Its path where that is not UTF-8. */
+  readonly bytes?: Uint8Array | undefined;
+}
+
+export class Branch {
+  readonly path: string;
+  #isPinned: boolean;
+  readonly #own: number;
+  readonly #held = { hidden: [] as Hidden[], readOnly: [] as string[], pinned: [] as string[] };
+  readonly #branches: Branch[] = [];
+  /** Masks by the rule that holds them; '' for those that are nobody's choice. */
+  readonly #rules = new Map<string, number>();
+  #weight = 0;
+  /** The least that its masks could weigh, each directory in it hidden whole. */
+  #floor = 0;
+  /** Names in it and below. */
+  #names: number;
+  #coarse: Coarse | undefined;
+
+  /** `path` is relative to the workspace, '' for itself. `isPinned`: the directory must be pinned when anything in it is masked. */
+  constructor(path: string, { isPinned, names }: { isPinned: boolean; names: number }) {
+    this.path = path;
+    this.#isPinned = isPinned && path !== '';
+    this.#own = weightOf(path);
+    this.#names = names;
+  }
+
+  /** Mounts that it takes, long paths counted as several. */
+  get weight(): number {
+    return this.#weight === 0 ? 0 : this.#weight + (this.#isPinned ? this.#own : 0);
+  }
+
+  get names(): number {
+    return this.#names;
+  }
+
+  hide(hidden: Hidden, by: Holder): void {
+    this.#held.hidden.push(hidden);
+    this.#count(hidden.path, by);
+  }
+
+  hold(how: 'readOnly' | 'pinned', path: string, by: Holder): void {
+    this.#held[how].push(path);
+    this.#count(path, by);
+  }
+
+  /** Takes what was found in a directory of this one, and keeps to `max` where hiding some of those whole is enough. */
+  take(branch: Branch, max: number): void {
+    if (branch.weight === 0) return;
+    this.#branches.push(branch);
+    this.#weight += branch.weight;
+    this.#floor += branch.#own;
+    this.#names += branch.#names;
+    for (const [rule, count] of branch.#rules) this.#add(rule, count);
+    // With room, so that the heaviest of many are known, and not those that came last.
+    if (this.#weight > 2 * max) this.shrink(max);
+  }
+
+  /**
+   * Where it takes more than `max` mounts, hides the heaviest directories in it whole until a quarter of that is left, since
+   * mounts cost each command time; false where that can't bring it down to `max`.
+   */
+  shrink(max: number): boolean {
+    if (this.weight <= max) return true;
+    if (this.#floor > max) return false;
+    const enough = max / 4;
+    const heaviest = this.#branches.filter((it) => it.weight > it.#own).sort(byWeight);
+    while (this.weight > enough) {
+      const branch = heaviest.pop();
+      if (!branch) return this.weight <= max;
+      this.#weight -= branch.weight;
+      branch.hideWhole('too-many');
+      this.#weight += branch.weight;
+    }
+    return true;
+  }
+
+  /** Has the directory be hidden, instead of anything in it. `bytes` where its name is not UTF-8. */
+  hideWhole(why: CoarseReason, { by, count: known, bytes }: WholeFacts = {}): void {
+    const [rule = by?.id ?? '', count = known] = [...this.#rules].sort((a, b) => b[1] - a[1])[0] ?? [];
+    this.#coarse = { path: this.path, why, ...(rule !== '' && { rule }), ...(count !== undefined && { count }) };
+    this.#held.hidden = [{ path: this.path, type: 'directory', ...(bytes && { bytes }) }];
+    this.#held.readOnly = [];
+    this.#held.pinned = [];
+    this.#branches.length = 0;
+    this.#isPinned = false;
+    this.#weight = this.#own;
+    this.#floor = this.#own;
+  }
+
+  /**
+   * Of the workspace, which can't be hidden whole: the entries that it shows, of all that may be read. What is masked of its own
+   * files, and the directories that take most mounts, are hidden by not being among them.
+   */
+  showOnly(entries: readonly string[], max: number): Pick<Masks, 'shown'> {
+    const { hidden, readOnly, pinned } = this.#held;
+    const [rule = '', count = 0] = [...this.#rules].sort((a, b) => b[1] - a[1])[0] ?? [];
+    const gone = new Set([...hidden.map((it) => it.path), ...readOnly, ...pinned]);
+    const shown = this.#branches.filter((it) => !it.#isHidden).sort(byWeight);
+    for (const it of this.#branches) if (it.#isHidden) gone.add(it.path);
+    let weight = shown.reduce((sum, it) => sum + it.weight, 0);
+    for (let last = shown.at(-1); last && weight > max / 4; last = shown.at(-1)) {
+      shown.pop();
+      weight -= last.weight;
+      gone.add(last.path);
+    }
+    this.#held.hidden = [];
+    this.#held.readOnly = readOnly.filter((path) => path === '');
+    this.#held.pinned = [];
+    this.#branches.splice(0, Infinity, ...shown);
+    this.#weight = weight;
+    this.#coarse = { path: '', why: 'too-many', ...(rule !== '' && { rule }), count };
+    return { shown: entries.filter((it) => !gone.has(it)).slice(0, max / 4) };
+  }
+
+  masks(): Required<Pick<Masks, 'hidden' | 'readOnly' | 'pinned'>> & Pick<Masks, 'coarse'> {
+    const all = { hidden: [] as Hidden[], readOnly: [] as string[], pinned: [] as string[] };
+    const coarse: Coarse[] = [];
+    const left: Branch[] = [this];
+    for (let it = left.pop(); it; it = left.pop()) {
+      if (it.#coarse) coarse.push(it.#coarse);
+      if (it.#isPinned && it.#weight > 0) all.pinned.push(it.path);
+      for (const hidden of it.#held.hidden) all.hidden.push(hidden);
+      for (const path of it.#held.readOnly) all.readOnly.push(path);
+      for (const path of it.#held.pinned) all.pinned.push(path);
+      left.push(...it.#branches.toReversed());
+    }
+    return { ...all, pinned: [...new Set(all.pinned)], ...(coarse.length > 0 && { coarse }) };
+  }
+
+  get #isHidden(): boolean {
+    return this.#held.hidden[0]?.path === this.path;
+  }
+
+  #count(path: string, by: Holder): void {
+    this.#weight += weightOf(path);
+    this.#floor += weightOf(path);
+    this.#add(by?.id ?? '', 1);
+  }
+
+  #add(rule: string, count: number): void {
+    this.#rules.set(rule, (this.#rules.get(rule) ?? 0) + count);
+  }
+}

@@ -1,0 +1,40 @@
+/** The error of a call that the policy denies: which part of it, by which rule, and what to ask for. */
+import { ToolError } from '../errors.ts';
+import { type Decided, decide } from '../policy/decide.ts';
+import { suggest } from '../policy/explain.ts';
+import type { Question } from '../policy/question.ts';
+import type { Policy } from '../policy/schema.ts';
+
+/** What a call ends with that the policy denies; `decided` is what it said of `question`. */
+export function refusalOf(policy: Policy, decided: Decided, question: Question): ToolError {
+  const { by, unknown } = decided;
+  const { code = 'POLICY_DENIED', id, reason, source } = by;
+  const target = refusedOf(policy, decided, question) ?? question.tool;
+  const what = code === 'SENSITIVE_FILE' ? 'is refused: it may hold secrets' : `is denied by rule \`${id}\``;
+  const message = `\`${question.tool}\` on \`${short(target)}\` ${what} (policy \`${policy.name}\`): ${reason}`;
+  const suggestion =
+    code === 'SENSITIVE_FILE' ? 'Ask the person for what you need from it.' : suggest(decided, policy, question);
+  return new ToolError(code, message, {
+    rule: id,
+    ...(suggestion !== undefined && { suggestion }),
+    details: { decision: 'deny', source, ...(unknown.length > 0 && { unknown: unknown.slice(0, 8) }) },
+  });
+}
+
+/** What of the call that rule is about: of several files or commands one, and not the first that there is. */
+function refusedOf(policy: Policy, { by }: Decided, question: Question): string | undefined {
+  const { effects, command } = question;
+  if (!command && effects.length === 1) return effects[0]?.target;
+  const isRefused = (part: Partial<Question>): boolean => {
+    const alone = decide(policy, { ...question, ...part }).by;
+    return alone.id === by.id && alone.source === by.source;
+  };
+  if (!command) return (effects.find((it) => isRefused({ effects: [it] })) ?? effects[0])?.target;
+  if (effects[0]) return effects[0].target;
+  const { commands } = command;
+  const none = { redirects: [], unknown: [] };
+  return (commands.find((it) => isRefused({ command: { ...command, ...none, commands: [it] } })) ?? commands[0])?.text;
+}
+
+const SHOWN_CHARS = 120;
+const short = (text: string): string => (text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text);

@@ -1,0 +1,94 @@
+/**
+ * Calls of tools whose effects are separable (`file_read_many`): what the policy denies is taken out of the input before any
+ * other stage sees the call, so that no host opens it, and cache and approval know only what runs. The result tells each
+ * denied target afterwards as an error of its own, from the policy's words alone: nothing is looked up, so that the answer
+ * does not depend on whether the target exists.
+ */
+import type { Denial } from '../call.ts';
+import type { ToolError } from '../errors.ts';
+import { heldBytes } from '../held-bytes.ts';
+import { type Decided, decide } from '../policy/decide.ts';
+import type { Question } from '../policy/question.ts';
+import type { Policy } from '../policy/schema.ts';
+import type { Tool } from '../tools/tool.ts';
+import { DENIALS_MAX } from './denials.ts';
+import { refusalOf } from './refusal.ts';
+import { type Call, checkedOf, type Handler } from './stage.ts';
+
+/** A call as the policy judged it. */
+export interface Judged {
+  readonly input: unknown;
+  readonly question: Question;
+  readonly decided: Decided;
+}
+
+interface DeniedEffect {
+  /** The input as the caller wrote it. */
+  readonly path: string;
+  readonly error: ToolError;
+  readonly denial: Denial;
+}
+
+export interface Separated {
+  /** What is left to run; the policy allows all of it, or asks about some. */
+  readonly rest: Judged;
+  /** Each path once. */
+  readonly denied: readonly DeniedEffect[];
+}
+
+/** Undefined where the call is to be judged whole: nothing of it is denied, or everything, or its tool can't be separated. */
+export function separate(policy: Policy, tool: Tool, { input, question, decided }: Judged): Separated | undefined {
+  if (decided.decision !== 'deny' || !tool.separable || question.command) return undefined;
+  // A question without a command line has the tool's effects one to one.
+  const declared = tool.effects(input as never);
+  const denied = new Map<string, DeniedEffect>();
+  const effects = question.effects.filter((effect, at) => {
+    const alone = { ...question, effects: [effect] };
+    const said = decide(policy, alone);
+    const path = declared[at]?.target;
+    if (said.decision !== 'deny' || path === undefined) return true;
+    const error = refusalOf(policy, said, alone);
+    denied.set(path, { path, error, denial: denialOf(effect, said, error) });
+    return false;
+  });
+  if (effects.length === 0) return undefined;
+  const left = tool.separable.without(input as never, new Set(denied.keys()));
+  if (left === undefined) return undefined;
+  const rest = { ...question, effects };
+  const decidedRest = decide(policy, rest);
+  if (decidedRest.decision === 'deny') return undefined;
+  return { rest: { input: left, question: rest, decided: decidedRest }, denied: [...denied.values()] };
+}
+
+/** Runs the rest of a call, whose input has no denied target any more, and adds these to its result and its record. */
+export async function withoutDenied(
+  call: Call,
+  denied: readonly DeniedEffect[],
+  { next, redact }: { next: Handler; redact<T>(value: T): T },
+): Promise<unknown> {
+  const { tool } = checkedOf(call);
+  try {
+    const data = await next(call);
+    if (call.options.preview || !tool.separable) return data;
+    // The sanitizer stands further in, and has not seen these.
+    const errors = redact(denied.map(({ path, error: { code, message } }) => ({ path, code, message })));
+    call.heldBytes = (call.heldBytes ?? 0) + heldBytes(errors);
+    return tool.separable.withDenied(data as never, errors);
+  } finally {
+    // Set last: what a host was kept from is set anew by each attempt.
+    call.denied = [...denied.map((it) => it.denial), ...(call.denied ?? [])].slice(0, DENIALS_MAX);
+  }
+}
+
+function denialOf({ kind, target }: Question['effects'][number], { by }: Decided, { extras }: ToolError): Denial {
+  return {
+    kind: kind === 'write' || kind === 'delete' ? 'write' : 'read',
+    target: target.slice(0, TARGET_CHARS_MAX),
+    ...{ rule: by.id, layer: 'policy', reason: by.reason.slice(0, WORDS_CHARS_MAX) },
+    ...(extras.suggestion !== undefined && { suggestion: extras.suggestion.slice(0, WORDS_CHARS_MAX) }),
+  };
+}
+
+/** What the schema of `Denial` takes. */
+const TARGET_CHARS_MAX = 4096;
+const WORDS_CHARS_MAX = 1024;

@@ -1,0 +1,24 @@
+/** What the sandbox of a failed command kept from it, as its result tells it: it may be why the command failed. */
+import { type Withheld, withheldPaths } from '../call.ts';
+import type { Ran } from '../hosts/runs.ts';
+import { covers, type NetworkLayer, type NetworkRule, showNetworkRule } from '../policy/network.ts';
+
+/** Hosts that are listed; a model pays for every one. */
+const HOSTS_LISTED_MAX = 20;
+
+/** Undefined where no command failed. The host's list of paths is believed only as far as its shape goes. */
+export function withheldOf(
+  { result, unixSockets = 'none' }: Ran,
+  network: readonly NetworkLayer[] | undefined,
+): Withheld | undefined {
+  const paths = withheldPaths.safeParse(result.usage.withheld).data;
+  if (!paths) return undefined;
+  return { ...paths, network: network ? openHosts(network) : 'none', unixSockets };
+}
+
+/** The hosts that every layer of the policy allows. */
+function openHosts(layers: readonly NetworkLayer[]): string[] {
+  const isAllowed = (rule: NetworkRule) => layers.every((layer) => layer.some((it) => covers(it, rule)));
+  const hosts = new Set(layers.flat().filter(isAllowed).map(showNetworkRule));
+  return [...hosts].slice(0, HOSTS_LISTED_MAX);
+}

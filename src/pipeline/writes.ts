@@ -1,0 +1,73 @@
+/**
+ * Which calls of a principal may have written since a question was put. A yes to code that the person was not shown holds only
+ * while nobody who may have asked for it could change that code: what `bash main.sh` sources is named nowhere.
+ */
+import { isInside } from '../paths.ts';
+import { hostTierOf } from '../tools/tool.ts';
+import { reachOf, runsUnseen } from './impact.ts';
+import { type Call, checkedOf } from './stage.ts';
+
+/** What was begun in one workspace by one principal. There is one for each such pair, so that their number is that of the config. */
+interface Place {
+  readonly principal: string;
+  readonly root: string;
+  /** Grows with each begin and each end. */
+  turns: number;
+  running: number;
+}
+
+export class Writes {
+  /** Tells one run of the daemon from another: what was written before this one is not known. */
+  readonly #run: string;
+  readonly #places = new Map<string, Place>();
+  readonly #begun = new Map<Call, Place>();
+  #looks = 0;
+
+  constructor(run: string) {
+    this.#run = run;
+  }
+
+  /** A call starts. Only what may write counts; the same call again, on another attempt, counts once. */
+  begin(call: Call): void {
+    if (this.#begun.has(call) || !mayWrite(call)) return;
+    const { principal, root } = call;
+    const key = JSON.stringify([principal, root]);
+    const place = this.#places.get(key) ?? { principal, root, turns: 0, running: 0 };
+    this.#places.set(key, place);
+    this.#begun.set(call, place);
+    place.turns += 1;
+    place.running += 1;
+  }
+
+  /** It is over. */
+  end(call: Call): void {
+    const place = this.#begun.get(call);
+    if (!place) return;
+    this.#begun.delete(call);
+    place.turns += 1;
+    place.running -= 1;
+  }
+
+  /** Equal texts mean that nothing may have been written between; undefined for a call that only runs what it shows. */
+  stateFor({ principal, root, question, checked }: Call): string | undefined {
+    const command = question?.command;
+    const isShown = command ? !runsUnseen(command) : !checked?.effects.some((it) => it.kind === 'exec');
+    if (isShown) return undefined;
+    const places = [...this.#places.values()].filter(
+      (it) => it.principal === principal && (isInside(it.root, root) || isInside(root, it.root)),
+    );
+    const turns = places.reduce((sum, it) => sum + it.turns, 0);
+    // What runs may write at any moment, so that no two looks are equal.
+    const isRunning = places.some((it) => it.running > 0);
+    return `${this.#run}:${turns}${isRunning ? `:${++this.#looks}` : ''}`;
+  }
+}
+
+function mayWrite(call: Call): boolean {
+  const { tool, tier, effects } = checkedOf(call);
+  if (tier === 'read_only') return false;
+  const command = call.question?.command;
+  if (command) return reachOf(command) !== 'reads';
+  const changes = effects.some((it) => it.kind === 'write' || it.kind === 'delete');
+  return changes || tool.upstream !== undefined || hostTierOf(tool, tier) === 'execute';
+}

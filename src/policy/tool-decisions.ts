@@ -1,0 +1,50 @@
+/** What `tools: {NAME: {decision: allow}}` means beside other rules about the same tool. Pure. */
+import { compileText } from '../glob.ts';
+import type { Composing, PlacedRule } from './compose.ts';
+import type { MatchSpec, Rule } from './schema.ts';
+
+/** Keys that say nothing of what a call does, only of which tool it is. */
+const TOOL_KEYS: ReadonlySet<string> = new Set(['tool', 'tier', 'category']);
+
+/** Whether a rule may hold for every call of the tool, whatever it does: `{ tool: git_commit }`, `{ tier: execute }`. */
+export function isAboutTool(match: MatchSpec, name: string): boolean {
+  const { tool } = match;
+  const mayBe = tool === undefined || [tool].flat().some((it) => compileText(it).test(name));
+  return mayBe && Object.keys(match).every((it) => TOOL_KEYS.has(it));
+}
+
+/** The tool that `tools.NAME.decision` allows; undefined for any other rule. */
+const allowedTool = ({ rule, path }: PlacedRule): string | undefined =>
+  path[0] === 'tools' && path[2] === 'decision' && rule.decision === 'allow' ? String(path[1]) : undefined;
+
+/**
+ * The parent's rules for a file that allows tools by name: no rule that asks or denies because of which tool it is holds for
+ * those any more. Rules about what a call does (paths, commands, hosts) go on. Notes what would leave the allowance without effect.
+ */
+export function withoutAllowedTools({ parent, said, widens, complain }: Composing, rules: readonly Rule[]): Rule[] {
+  let kept = [...rules];
+  for (const own of said.rules) {
+    const name = allowedTool(own);
+    if (name === undefined) continue;
+    const { path } = own;
+    const isObstacle = ({ decision, match }: Rule) => decision !== 'allow' && isAboutTool(match, name);
+    const beside = said.rules.map(({ rule }) => rule).find(isObstacle);
+    const disabled = parent.rules.find((it) => it.code === 'TOOL_DISABLED' && isObstacle(it));
+    const obstacle = beside ?? disabled;
+    if (obstacle) {
+      const why = `rule \`${obstacle.id}\` (${obstacle.source}) says ${obstacle.decision} for all of its calls`;
+      complain(said.where.at(path), `${path.join('.')}: allow has no effect, since ${why}; take one of them out`);
+      continue;
+    }
+    // Where the parent has not allowed it yet, that is noted as widening in any case.
+    const isNoted = !parent.rules.some(({ id, decision }) => id === own.rule.id && decision === 'allow');
+    kept = kept.flatMap((rule) => {
+      if (!isObstacle(rule)) return rule;
+      const how = `allow is less strict than ${rule.decision} (rule \`${rule.id}\`, ${rule.source})`;
+      if (!isNoted) widens(path, how, `rules.${rule.id}`);
+      const isOnlyThis = [rule.match.tool].flat().every((it) => it === name);
+      return isOnlyThis ? [] : { ...rule, match: { all: [rule.match, { not: { tool: name } }] } };
+    });
+  }
+  return kept;
+}

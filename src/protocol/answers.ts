@@ -1,0 +1,110 @@
+/** What each method answers and what each notification tells, as zod schemas; see shapes.ts for how they are used. */
+import * as z from 'zod';
+import type { Method } from './messages.ts';
+import * as shapes from './shapes.ts';
+
+const count = () => z.int().nonnegative();
+const texts = () => z.array(z.string());
+const bytes = () => z.instanceof(Uint8Array).describe('MessagePack: bin. In the JSON subprotocol: base64.');
+/** Grows from version to version: readers leave out what they do not know. */
+const open = z.looseObject;
+
+const cut = z.enum(['size', 'disk', 'crash']).optional().describe('Why the kept output ends before the call did.');
+const stream = z.enum(['stdout', 'stderr']);
+
+export const answers = {
+  hello: z.strictObject({
+    protocol: z.literal(1),
+    server: z.strictObject({ name: z.string(), version: z.string() }),
+    session: z.strictObject({
+      ...{ id: z.string(), secret: z.string(), role: z.enum(['agent', 'operator']) },
+      ...{ workspace: z.string(), policy: z.string(), toolset: texts(), resumeMs: count() },
+      resumed: z.strictObject({ notices: count(), dropped: count() }).optional(),
+    }),
+    confinement: z.strictObject({
+      ...{ level: z.enum(['A', 'B', 'C']), backend: z.string(), cgroup: z.string(), missing: texts() },
+      unixSockets: z.enum(['own', 'none']),
+    }),
+    limits: z.record(z.string(), z.unknown()),
+  }),
+  'tools.list': z.strictObject({ tools: z.array(open({ name: z.string().optional() })) }),
+  'tools.stats': z.strictObject({
+    ...{ totalTools: count(), requireApproval: count(), cacheable: count() },
+    ...{ byCategory: z.record(z.string(), count()), byTier: z.record(z.string(), count()) },
+  }),
+  'tools.call': shapes.toolResult,
+  'tools.batch': z.union([shapes.batchResult, shapes.batchEstimate]),
+  'calls.cancel': z.strictObject({ cancelled: z.boolean() }),
+  'calls.find': z.strictObject({ calls: z.array(shapes.foundCall) }),
+  'calls.undo': shapes.undoResult,
+  'calls.get': shapes.callRecord,
+  'calls.list': z.union([
+    z.strictObject({ calls: z.array(shapes.callRecord), cursor: z.string().optional() }),
+    z.strictObject({ calls: z.array(shapes.runningCall) }),
+  ]),
+  'results.read': z.union([
+    z.strictObject({
+      ...{ ref: z.string(), offset: count(), data: bytes(), bytesTotal: count(), eof: z.boolean(), cut },
+    }),
+    z.strictObject({
+      callId: z.string(),
+      entries: z.array(z.strictObject({ seq: count(), stream, data: bytes() })),
+      ...{ seq: count(), state: shapes.callState.optional(), eof: z.boolean(), cut },
+    }),
+  ]),
+  'events.subscribe': z.strictObject({ subscription: count(), seq: count() }),
+  'approvals.list': z.strictObject({ approvals: z.array(shapes.approval) }),
+  'approvals.resolve': z.strictObject({
+    ...{ call: shapes.callRecord, alsoSettled: texts() },
+    ...{ grant: shapes.grant.optional(), proposedRule: z.string().optional() },
+  }),
+  'approvals.grants': z.strictObject({ grants: z.array(shapes.grant) }),
+  'approvals.revoke': z.strictObject({ grant: shapes.grant }),
+  'audit.query': z.strictObject({ entries: z.array(shapes.auditEntry), cursor: z.string().optional() }),
+  'audit.verify': z.strictObject({
+    ...{ ok: z.boolean(), entries: count() },
+    ...{ firstBroken: count().optional(), reason: z.string().optional() },
+    ...{ droppedBefore: count().optional(), droppedForSize: count().optional() },
+  }),
+  'policy.get': open({ name: z.string(), version: z.string() }),
+  'policy.explain': shapes.explanation,
+  'policy.reload': z.strictObject({ ok: z.boolean(), problems: texts() }),
+  'providers.list': z.strictObject({ providers: z.array(shapes.provider) }),
+  'providers.accept': shapes.provider,
+  'tokens.rotate': z.strictObject({ rotated: texts(), sessionsEnded: count() }),
+  'cache.clear': z.strictObject({ entries: count(), bytes: count() }),
+  status: open({
+    ...{ uptimeMs: count(), version: z.string(), pid: z.int(), rssBytes: count(), sessions: count() },
+    calls: open({ queued: count(), running: count(), blocked: count() }),
+    approvers: count(),
+    hosts: z.array(open({ tier: z.string(), workspace: z.string(), pid: z.int() })),
+    ...{ plugins: z.array(open({ name: z.string(), state: z.string() })), cache: open({}) },
+    undo: open({ calls: count(), bytes: count() }),
+    audit: open({ entries: count(), writable: z.boolean() }),
+    listeners: texts(),
+    confinement: open({ level: z.enum(['A', 'B', 'C']) }),
+  }),
+  shutdown: z.strictObject({}),
+} as const satisfies Record<Method, z.ZodType>;
+
+/** Number of an event, counted over all events of a daemon. */
+const eventSeq = count().describe('Counts the events of all sessions, from the start of the daemon.');
+/** Beside an event's own: absent where a caller without a subscription is told. */
+const seq = eventSeq.optional();
+
+export const notifications = {
+  'call.update': z.strictObject({ callId: z.string(), state: shapes.callState, seq: eventSeq }),
+  'call.output': z.strictObject({
+    ...{ callId: z.string(), stream, data: bytes() },
+    seq: count().describe('Counts the pieces of output of this call, from 1.'),
+  }),
+  'batch.update': z.strictObject({ batchId: z.string(), id: z.string(), result: shapes.toolResult }),
+  'approval.requested': z.strictObject({ approval: shapes.approval, seq }),
+  'approval.resolved': z.strictObject({
+    ...{ approvalId: z.string(), callId: z.string(), by: z.string(), seq },
+    decision: z.enum(['approve', 'deny', 'expired', 'withdrawn']),
+  }),
+  'audit.appended': z.strictObject({ entry: count().describe('`seq` of the newest entry of the record.'), seq }),
+  'policy.changed': z.strictObject({ policy: z.string(), version: z.string(), seq }),
+  'session.closing': z.strictObject({ reason: z.string() }),
+} as const;

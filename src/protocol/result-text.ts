@@ -1,0 +1,31 @@
+/** Results as texts for a model: the same words for MCP clients and for the tool messages of model APIs. */
+import type { WireError } from '../errors.ts';
+import { toJson } from './json.ts';
+
+/** A longer string, or one of several lines, is told as it is: as JSON its line ends would be escapes, which cost tokens and mislead. */
+const RAW_CHARS = 200;
+export const isRaw = (value: unknown): value is string =>
+  typeof value === 'string' && (value.includes('\n') || value.length > RAW_CHARS);
+
+/** The data of a call: its long texts as they are, and the rest as JSON behind them. */
+export function textsOf(data: unknown): string[] {
+  if (typeof data === 'string') return [data];
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return [toJson(data ?? null)];
+  const raw: [name: string, text: string][] = [];
+  const rest: [name: string, value: unknown][] = [];
+  for (const [name, value] of Object.entries(data)) {
+    if (isRaw(value)) raw.push([name, value]);
+    else rest.push([name, value]);
+  }
+  const texts = raw.map(([name, text]) => (raw.length > 1 ? `${name}:\n${text}` : text));
+  if (rest.length > 0) texts.push(toJson(Object.fromEntries(rest)));
+  return texts;
+}
+
+/** An error in words: what happened, what to do about it, and the facts. */
+export function errorText({ code, message, suggestion, details }: WireError): string {
+  // The message says the issues already.
+  const { issues: _, ...more } = details ?? {};
+  const facts = Object.keys(more).length > 0 ? textsOf(more) : [];
+  return [`${code}: ${message}`, ...(suggestion === undefined ? [] : [suggestion]), ...facts].join('\n');
+}

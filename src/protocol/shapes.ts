@@ -1,0 +1,219 @@
+/**
+ * The shapes of docs/protocol.md that answers and notifications are made of, as zod schemas. The daemon does not check its own
+ * answers by them: docs/protocol.schema.json is written from them, and tests hold what a real daemon says to them.
+ */
+import * as z from 'zod';
+import { denial, TIERS, withheldPaths } from '../call.ts';
+import { CATEGORIES, CODES, LAYERS } from '../errors.ts';
+
+/** ISO 8601. */
+const moment = () => z.iso.datetime();
+const count = () => z.int().nonnegative();
+const texts = () => z.array(z.string());
+
+export const tier = z.enum(TIERS);
+export const decision = z.enum(['allow', 'ask', 'deny']);
+export const effect = z.strictObject({
+  kind: z.enum(['read', 'write', 'delete', 'exec', 'connect']),
+  target: z.string().describe('A path relative to the workspace, a command line, or host:port.'),
+});
+
+export const wireError = z.strictObject({
+  code: z.enum(Object.keys(CODES) as [keyof typeof CODES, ...(keyof typeof CODES)[]]),
+  category: z.enum(CATEGORIES),
+  message: z.string(),
+  recoverable: z.boolean(),
+  layer: z.enum(LAYERS),
+  suggestion: z.string().optional(),
+  rule: z.string().optional(),
+  details: z.record(z.string(), z.unknown()).optional(),
+});
+
+const resources = z.strictObject({
+  cpuMs: z.number(),
+  peakBytes: z.number().optional(),
+  outputBytes: z.number(),
+  processes: z.number().optional(),
+  verdict: z.enum([
+    ...(['ok', 'timeout', 'cpu', 'memory', 'processes', 'output', 'file', 'cancelled', 'denied', 'crashed'] as const),
+  ]),
+  enforcedBy: z.string(),
+});
+
+const fileChange = z.strictObject({
+  path: z.string(),
+  kind: z.enum(['create', 'modify', 'delete', 'rename']),
+  from: z.string().optional().describe('What it was called before, of a rename.'),
+});
+
+const undo = z.enum(['full', 'partial', 'none']);
+
+export const resultMetadata = z.strictObject({
+  durationMs: z.number(),
+  queuedMs: z.number(),
+  cached: z.boolean(),
+  retriesAttempted: count(),
+  approvalGranted: z.boolean().optional().describe('Whether a person said yes; absent where nobody was asked.'),
+  timestamp: moment().describe('When the call arrived.'),
+  tier: tier.optional(),
+  hostPid: z.int().optional(),
+  truncated: z.strictObject({ bytesTotal: z.number(), ref: z.string().optional() }).optional(),
+  filesChanged: z.array(fileChange).optional(),
+  filesChangedTotal: count().optional(),
+  denied: z.array(denial).optional(),
+  withheld: withheldPaths
+    .extend({ network: z.union([z.literal('none'), texts()]), unixSockets: z.enum(['own', 'none']) })
+    .optional(),
+  undo,
+  resources,
+  costUsd: z.number().optional(),
+  warnings: texts().optional(),
+});
+
+const ofCall = { callId: z.string(), tool: z.string(), metadata: resultMetadata };
+export const toolResult = z.discriminatedUnion('success', [
+  z.strictObject({ ...ofCall, success: z.literal(true), data: z.unknown() }),
+  z.strictObject({ ...ofCall, success: z.literal(false), error: wireError }),
+]);
+
+export const callState = z.discriminatedUnion('status', [
+  z.strictObject({ status: z.literal('queued'), position: count() }),
+  z.strictObject({ status: z.literal('blocked-on-user'), approvalId: z.string() }),
+  z.strictObject({ status: z.literal('in-progress'), startedAt: moment(), progress: z.unknown().optional() }),
+  ...(['done', 'error', 'cancelled', 'rejected-by-user'] as const).map((it) =>
+    z.strictObject({ status: z.literal(it) }),
+  ),
+]);
+
+export const callRecord = z.strictObject({
+  callId: z.string(),
+  tool: z.string(),
+  sessionId: z.string(),
+  createdAt: moment(),
+  state: callState,
+  result: toolResult.optional(),
+});
+
+/** Of a call that is found by its output or its undo alone, only whose it was is known. */
+export const foundCall = callRecord.omit({ result: true }).partial({ tool: true, createdAt: true, state: true });
+
+/** A call under way, as an operator is told of those of all sessions. */
+export const runningCall = callRecord.omit({ result: true }).extend({
+  ...{ workspace: z.string(), principal: z.string(), client: z.string() },
+  effects: z.array(effect),
+});
+
+export const batchResult = z.strictObject({
+  success: z.boolean(),
+  results: z.array(toolResult).describe('In the order of the calls.'),
+  metadata: z.strictObject({
+    ...{ totalCalls: count(), successCount: count(), failureCount: count(), skippedCount: count() },
+    ...{ durationMs: z.number(), cacheHits: count(), levels: z.array(texts()), maxParallelism: count() },
+  }),
+  error: wireError.optional().describe('Why nothing ran.'),
+});
+
+export const batchEstimate = z.strictObject({
+  ...{ levels: z.array(texts()), maxParallelism: count(), criticalPath: texts() },
+  ...{ estimatedMs: z.number().optional(), sequentialMs: z.number().optional() },
+  calls: z.array(
+    z.strictObject({
+      ...{ id: z.string(), tool: z.string(), level: count(), dependsOn: texts() },
+      estimatedMs: z.number().optional(),
+    }),
+  ),
+});
+
+export const undoResult = z.strictObject({
+  callId: z.string().optional().describe('Of the undo itself; absent where nothing was tried.'),
+  undone: z.string().optional().describe('The call that was taken back.'),
+  ...{ restored: texts(), removed: texts(), conflicts: texts(), merged: texts() },
+  undo,
+  error: wireError.optional(),
+});
+
+const level = z.enum(['low', 'medium', 'high']);
+
+export const approval = z.strictObject({
+  ...{ approvalId: z.string(), callId: z.string(), sessionId: z.string(), principal: z.string() },
+  ...{ workspace: z.string(), tool: z.string() },
+  input: z.unknown().describe('Without secrets; long texts are cut.'),
+  effects: z.array(effect),
+  impact: z.strictObject({ level, description: z.string(), warnings: texts() }),
+  costUsd: z.number().optional(),
+  diff: z.string().optional(),
+  ...{ rule: z.string(), reason: z.string(), requestedAt: moment(), expiresAt: moment() },
+  remember: z
+    .strictObject({ exact: z.string().optional(), tool: z.string().optional() })
+    .optional()
+    .describe('What a remembered yes would cover, in words.'),
+});
+
+export const grant = z.strictObject({
+  ...{ grantId: z.string(), decision: z.enum(['approve', 'deny']) },
+  ...{ scope: z.enum(['session', 'always']), match: z.enum(['exact', 'tool', 'rule']) },
+  feedback: z.string().optional(),
+  ...{ approvalId: z.string(), by: z.string(), grantedAtMs: count(), expiresAtMs: count() },
+  ...{ sessionId: z.string(), principal: z.string(), workspace: z.string(), tool: z.string() },
+  ...{ subjectHash: z.string(), rule: z.string(), askingRules: texts(), level, unknown: z.boolean() },
+  reach: z.enum(['reads', 'modifies', 'runs', 'remote']).optional(),
+  programs: texts().optional(),
+  policyVersion: z.string(),
+});
+
+export const explanation = z.strictObject({
+  decision,
+  effects: z.array(effect),
+  rules: z
+    .array(z.strictObject({ id: z.string(), decision, reason: z.string(), source: z.string() }))
+    .describe('Strictest first.'),
+  suggestion: z.string().optional(),
+  denied: z
+    .array(denial)
+    .optional()
+    .describe('Of a call that would run without them, the first 64 targets that the policy denies.'),
+});
+
+export const auditEntry = z.strictObject({
+  seq: count().describe('Of the record: from 1, without gaps, over all sessions and restarts.'),
+  at: moment(),
+  kind: z.enum(['session', 'intent', 'outcome', 'refusal', 'approval', 'policy']),
+  ...{ sessionId: z.string(), principal: z.string() },
+  ...{ callId: z.string().optional(), tool: z.string().optional(), input: z.unknown().optional() },
+  ...{ effects: z.array(effect).optional(), decision: decision.optional(), rule: z.string().optional() },
+  ...{ code: z.string().optional(), durationMs: z.number().optional(), resources: resources.optional() },
+  detail: z.record(z.string(), z.unknown()).optional(),
+  ...{ previousHash: z.string(), hash: z.string() },
+  outcome: z.literal('unknown').optional().describe('Of an intent whose daemon ended before its outcome.'),
+});
+
+const jsonSchema = z.record(z.string(), z.unknown());
+const annotations = z.strictObject({
+  ...{
+    readOnlyHint: z.boolean(),
+    destructiveHint: z.boolean(),
+    idempotentHint: z.boolean(),
+    openWorldHint: z.boolean(),
+  },
+});
+
+/** More may be told of a tool later. */
+export const toolInfo = z.looseObject({
+  ...{ name: z.string(), title: z.string(), description: z.string(), category: z.string(), tier, version: z.string() },
+  ...{ inputSchema: jsonSchema, outputSchema: jsonSchema.optional(), annotations, aliases: texts(), decision },
+  capabilities: z.array(z.strictObject({ action: z.string(), description: z.string() })),
+  dependencies: texts().describe('Tools that it usually follows.'),
+  documentation: z.string().optional().describe('URL of its reference; for built-in tools.'),
+});
+
+export const provider = z.looseObject({
+  ...{ name: z.string(), kind: z.enum(['stdio', 'http']), tier },
+  state: z.enum(['starting', 'ready', 'idle', 'waiting', 'stopped']),
+  ...{ pending: count(), restarts: count() },
+  tools: z.array(
+    z.looseObject({
+      ...{ name: z.string().optional(), tool: z.string() },
+      state: z.enum(['accepted', 'changed', 'new', 'gone', 'denied', 'refused']),
+    }),
+  ),
+});

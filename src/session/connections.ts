@@ -1,0 +1,67 @@
+/** The connections of the gateway, each transport's apart: those that have not said hello yet, and the places of those that have. */
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import type { Peer } from '../protocol/peer.ts';
+import type { Channel } from '../transport/transport.ts';
+import { WaitingRoom } from '../transport/waiting-room.ts';
+import { ConnectionShares } from './connection-shares.ts';
+import type { Identity } from './identity.ts';
+import type { Connection } from './link.ts';
+
+/** A peer of the daemon. */
+export interface PeerConnection extends Connection {
+  readonly channel: Channel;
+  readonly peer: Peer;
+  /** Whether it has asked something that was not looked at yet, for the first time. */
+  readonly isUnheard: boolean;
+  /** Whether its first request was looked at. */
+  isHeard: boolean;
+  /** Since its hello. */
+  place?: Disposable;
+}
+
+interface Door {
+  /** Those with a token that was looked at wait apart: no flood of those without takes their places. */
+  readonly rooms: { readonly known: WaitingRoom; readonly unknown: WaitingRoom };
+  readonly shares: ConnectionShares;
+}
+
+export class Connections {
+  readonly #all = new Set<PeerConnection>();
+  readonly #doors: Readonly<Record<Channel['kind'], Door>>;
+
+  constructor(limits: Limits, powers: Powers) {
+    const doorOf = (max: number): Door => ({
+      rooms: { known: new WaitingRoom(limits, powers), unknown: new WaitingRoom(limits, powers) },
+      shares: new ConnectionShares(max, limits),
+    });
+    this.#doors = { unix: doorOf(limits.connectionsMax), websocket: doorOf(limits.webSocketConnectionsMax) };
+  }
+
+  get all(): Iterable<PeerConnection> {
+    return this.#all;
+  }
+
+  /** Takes one in that has not said hello; false where so many came at one moment that it is to be ended. */
+  enter(connection: PeerConnection): boolean {
+    const isTaken = this.#roomOf(connection).enter(connection);
+    if (isTaken) this.#all.add(connection);
+    return isTaken;
+  }
+
+  /** It is known whose it is. Throws OVERLOADED. */
+  admit(connection: PeerConnection, identity: Identity): void {
+    connection.place ??= this.#doors[connection.channel.kind].shares.take(identity);
+    this.#roomOf(connection).leave(connection);
+  }
+
+  leave(connection: PeerConnection): void {
+    this.#roomOf(connection).leave(connection);
+    connection.place?.[Symbol.dispose]();
+    this.#all.delete(connection);
+  }
+
+  #roomOf({ channel: { kind, authenticated } }: PeerConnection): WaitingRoom {
+    return this.#doors[kind].rooms[authenticated ? 'known' : 'unknown'];
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * Room for the daemon's own record on the disk of its state directory. What is kept for convenience makes room for it, the oldest
+ * first: outputs of calls, then what can be undone.
+ */
+import { readdirSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Disk, diskOf, reserveOf } from '../disk.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers, Timer } from '../powers.ts';
+
+/** Drops the oldest of what it keeps, at once; false where nothing is left to be dropped. */
+export type DropOldest = () => boolean;
+
+export interface DiskRoomOptions {
+  readonly stateDir: string;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Tells how much there is; the disk of `stateDir` by default. */
+  readonly look?: () => Disk;
+}
+
+/** What is known of the disk is older than this at most while something is kept. */
+const LOOK_MS = 100;
+/** Between looks when nothing is kept: others fill disks, too. */
+const WATCH_MS = 5_000;
+/** Kinds of what makes room, in the order in which they do. */
+const ORDER = ['results', 'undo'] as const;
+
+export class DiskRoom implements Disposable {
+  readonly #options: DiskRoomOptions;
+  readonly #tenants = new Map<(typeof ORDER)[number], DropOldest>();
+  #disk: Disk;
+  #lookedAtMs: number;
+  /** Since that look. */
+  #writtenBytes = 0;
+  /** Files of so many bytes are being removed. */
+  #leavingBytes = 0;
+  #watch: Timer | undefined;
+  #isLow = false;
+
+  constructor(options: DiskRoomOptions) {
+    this.#options = options;
+    this.#disk = this.#look();
+    this.#lookedAtMs = options.powers.monotonicMs();
+    this.#watchLater();
+  }
+
+  /** What `status` tells. */
+  get status(): { freeBytes: number; reserveBytes: number; advice?: string } {
+    const { freeBytes } = this.#now();
+    const reserveBytes = reserveOf(this.#disk, this.#options.limits);
+    const { stateDir } = this.#options;
+    return { freeBytes, reserveBytes, ...(freeBytes < reserveBytes && { advice: adviceFor(stateDir) }) };
+  }
+
+  /** What drops the oldest of a kind. */
+  register(kind: (typeof ORDER)[number], drop: DropOldest): void {
+    this.#tenants.set(kind, drop);
+  }
+
+  /** Whether so many bytes more may be kept, beside those on their way to the disk. */
+  has(bytes: number, waitingBytes = 0): boolean {
+    const { powers, limits } = this.#options;
+    if (powers.monotonicMs() - this.#lookedAtMs > LOOK_MS) this.#now();
+    const free = this.#disk.freeBytes - this.#writtenBytes - waitingBytes + this.#leavingBytes;
+    return free - bytes >= reserveOf(this.#disk, limits);
+  }
+
+  /** So many bytes are on the disk now. */
+  wrote(bytes: number): void {
+    this.#writtenBytes += bytes;
+  }
+
+  /** A file of so many bytes is gone when `done` settles. */
+  leaves(bytes: number, done: Promise<unknown>): void {
+    this.#leavingBytes += bytes;
+    const gone = () => {
+      this.#leavingBytes -= bytes;
+      this.#lookedAtMs = Number.NEGATIVE_INFINITY;
+    };
+    done.then(gone, gone);
+  }
+
+  /** Has what is kept make room, until the reserve is there. Gives whether anything was dropped. */
+  makeRoom(): boolean {
+    let hasDropped = false;
+    this.#now();
+    while (!this.has(0)) {
+      if (!ORDER.some((kind) => this.#tenants.get(kind)?.())) break;
+      hasDropped = true;
+      this.#now();
+    }
+    this.#tellWhenLow();
+    return hasDropped;
+  }
+
+  [Symbol.dispose](): void {
+    this.#watch?.cancel();
+  }
+
+  #look(): Disk {
+    const { look, stateDir } = this.#options;
+    return look ? look() : diskOf(stateDir);
+  }
+
+  #now(): Disk {
+    this.#disk = this.#look();
+    this.#lookedAtMs = this.#options.powers.monotonicMs();
+    this.#writtenBytes = 0;
+    return this.#disk;
+  }
+
+  #watchLater(): void {
+    this.#watch = this.#options.powers.after(WATCH_MS, () => {
+      this.#now();
+      if (this.has(0)) this.#isLow = false;
+      else this.makeRoom();
+      this.#watchLater();
+    });
+  }
+
+  #tellWhenLow(): void {
+    const wasLow = this.#isLow;
+    this.#isLow = !this.has(0);
+    const { powers, stateDir } = this.#options;
+    if (this.#isLow && !wasLow)
+      powers.log.warn({ ...this.status }, `there is little room for the daemon's record: ${adviceFor(stateDir)}`);
+  }
+}
+
+/**
+ * Makes room before any database is opened, which a full disk would not let: a daemon before this one may have filled it. Gives
+ * what a person is to do where there is none to be made.
+ */
+export function makeRoomAtStart(stateDir: string, limits: Limits, { log }: Pick<Powers, 'log'>): string | undefined {
+  const isLow = () => {
+    const disk = diskOf(stateDir);
+    return disk.freeBytes < reserveOf(disk, limits);
+  };
+  if (!isLow()) return undefined;
+  let dropped = 0;
+  for (const path of [...oldestFirst(join(stateDir, 'results')), ...oldestFirst(join(stateDir, 'journal'))]) {
+    if (!isLow()) break;
+    rmSync(path, { force: true });
+    dropped += 1;
+  }
+  if (dropped > 0) log.warn({ dropped }, 'the disk was full: kept outputs, and what could be undone, made room');
+  return diskOf(stateDir).freeBytes < START_BYTES ? adviceFor(stateDir) : undefined;
+}
+
+/** What the databases take before the first call. */
+const START_BYTES = 2 * 1024 * 1024;
+
+interface Found {
+  readonly path: string;
+  readonly bytes: number;
+  readonly mtimeMs: number;
+}
+
+/** All files below a folder, links not followed; none where it is not there. */
+function filesIn(folder: string): Found[] {
+  let entries: ReturnType<typeof readDirectory>;
+  try {
+    entries = readDirectory(folder);
+  } catch {
+    return []; // ENOENT: nothing was kept yet.
+  }
+  return entries.flatMap((it): Found[] => {
+    const path = join(folder, it.name);
+    if (it.isDirectory()) return filesIn(path);
+    const stat = it.isFile() ? statSync(path, { throwIfNoEntry: false }) : undefined;
+    return stat ? [{ path, bytes: stat.size, mtimeMs: stat.mtimeMs }] : [];
+  });
+}
+
+const readDirectory = (folder: string) => readdirSync(folder, { withFileTypes: true });
+
+const oldestFirst = (folder: string): string[] =>
+  filesIn(folder)
+    .sort((a, b) => a.mtimeMs - b.mtimeMs)
+    .map((it) => it.path);
+
+/** The record itself, and what the daemon can't be without. */
+const RECORD =
+  /^(audit|approvals|costs|calls|tools|providers|undo)\.(db|db-wal|db-shm|key|checkpoints)$|\.token$|^daemon\.lock/;
+const TOLD_MAX = 3;
+
+/** What to delete, in words: the largest files in the state directory that no record is in. */
+function adviceFor(stateDir: string): string {
+  const largest = filesIn(stateDir)
+    .filter(({ path }) => !RECORD.test(path.slice(stateDir.length + 1)))
+    .sort((a, b) => b.bytes - a.bytes)
+    .slice(0, TOLD_MAX)
+    .map(({ path, bytes }) => `${path} (${Math.ceil(bytes / 1024)} KiB)`);
+  const own = largest.length > 0 ? `delete ${largest.join(', ')}, or ` : '';
+  return `${own}make room on the disk of ${stateDir}, or name another one with --state`;
+}

@@ -1,0 +1,46 @@
+/**
+ * Names that one command swaps while the sandbox of another is built. bubblewrap follows links in what it binds, so that a
+ * folder that is bound on itself, to keep it from being moved, could bring what is hidden elsewhere under its own name.
+ */
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { ALLOW_ALL, startDaemon, until } from '../support/daemon.ts';
+
+const SECRET = 'hunter2-behind-a-swapped-folder';
+const program = fileURLToPath(new URL('../fixtures/programs/swap-pinned.pl', import.meta.url));
+const ATTACK_MS = 5_000;
+
+test('a command that swaps folders for links shows no command beside it what is hidden', async () => {
+  await using daemon = await startDaemon({ policy: ALLOW_ALL, limits: { indexSweepMs: 50 } });
+  const { workspace } = daemon;
+  mkdirSync(join(workspace, 'conf'));
+  writeFileSync(join(workspace, 'conf/.env'), SECRET);
+  cpSync(program, join(workspace, 'swap-pinned.pl'));
+  await using attacker = await daemon.connect();
+  await using reader = await daemon.connect();
+  const swapping = attacker.call('terminal_execute', {
+    command: 'perl swap-pinned.pl decoy conf . /',
+    timeout: 30_000,
+  });
+  await until(() => execFileSync('ls', [workspace], { encoding: 'utf8' }).includes('decoy'));
+  const deadline = Date.now() + ATTACK_MS;
+  const seen = new Map<string, number>();
+  const read = `x=env; cat conf/.$x decoy/.$x decoy/conf/.$x decoy${workspace}/conf/.$x 2>/dev/null; ls -A decoy; true`;
+  while (Date.now() < deadline) {
+    const result = await reader.call('terminal_execute', { command: read });
+    const got = result.success
+      ? (result.data as { stdout: string }).stdout
+      : `${result.error.code} ${result.error.message}`;
+    seen.set(got, (seen.get(got) ?? 0) + 1);
+  }
+  writeFileSync(join(workspace, 'stop'), '');
+  expect(await swapping).toMatchObject({ success: true, data: { stdout: expect.stringMatching(/swapped \d{3}/) } });
+  expect([...seen.keys()].filter((it) => it.includes(SECRET))).toEqual([]);
+  // The attack was met, and did not keep everybody else from working.
+  const all = [...seen.keys()];
+  expect(all.some((it) => it.includes('while the sandbox was built'))).toBe(true);
+  expect(all.some((it) => !it.startsWith('SANDBOX_UNAVAILABLE'))).toBe(true);
+}, 60_000);

@@ -1,0 +1,307 @@
+/**
+ * Repositories whose configuration names a program, under the policies that nobody has widened. git reads that configuration
+ * whenever it runs, also for commands that only look; so no git command runs unasked, and the git tools run no such program.
+ */
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, chmodSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ToolResult } from '../../src/call.ts';
+import type { Client } from '../../src/client.ts';
+import { startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { createRepository, type TestRepository } from '../support/repository.ts';
+
+/** One way to have git run a program. */
+interface Trap {
+  readonly name: string;
+  /** Where git is called, relative to the repository. */
+  readonly cwd?: string;
+  /** A command line that runs the program outside of Ringfence, which shows that the trap works; absent where none of them does. */
+  readonly springs?: string;
+  /** Makes the repository name the program; `program` is a word of a shell. */
+  arm(repository: TestRepository, program: string): void;
+}
+
+/** A key with a program as its value, in the repository's own config. */
+const key = (name: string, springs?: string, more: Record<string, string> = {}): Trap => ({
+  name,
+  ...(springs !== undefined && { springs }),
+  arm({ git }, program) {
+    git('config', name, name.startsWith('alias.') ? `!${program}` : program);
+    for (const [other, value] of Object.entries(more)) git('config', other, value);
+  },
+});
+
+/** A signature that only a program can judge. */
+const signed = ({ git, folder }: TestRepository): void => {
+  const commit = git('cat-file', 'commit', 'HEAD').replace(
+    '\n\n',
+    '\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n',
+  );
+  const id = execFileSync('git', ['hash-object', '-t', 'commit', '-w', '--stdin'], { cwd: folder, input: commit });
+  git('update-ref', 'HEAD', id.toString().trim());
+};
+
+const FSMONITOR = (program: string) => `[core]\n\tfsmonitor = ${program}\n`;
+
+const TRAPS: readonly Trap[] = [
+  key('core.fsmonitor', 'git status'),
+  key('filter.x.clean', 'git diff --stat'),
+  key('filter.x.process', 'git diff --shortstat'),
+  key('filter.x.smudge'),
+  key('diff.external', 'git diff'),
+  key('diff.x.textconv', 'git log -p'),
+  key('diff.x.command', 'git diff'),
+  {
+    ...key('gpg.program', 'git log --format=%G?'),
+    arm(it, program) {
+      it.git('config', 'gpg.program', program);
+      signed(it);
+    },
+  },
+  {
+    ...key('log.showSignature', 'git log'),
+    arm(it, program) {
+      it.git('config', 'gpg.program', program);
+      it.git('config', 'log.showSignature', 'true');
+      signed(it);
+    },
+  },
+  key('alias.st', 'git st'),
+  ...[
+    'core.pager',
+    'pager.log',
+    'core.editor',
+    'sequence.editor',
+    'core.sshCommand',
+    'core.askPass',
+    'core.gitProxy',
+  ].map((it) => key(it)),
+  ...['credential.helper', 'interactive.diffFilter', 'merge.x.driver', 'core.alternateRefsCommand'].map((it) =>
+    key(it),
+  ),
+  key('uploadpack.packObjectsHook'),
+  key('remote.origin.uploadpack', 'git fetch', { 'remote.origin.url': '.' }),
+  key('remote.origin.vcs', undefined, { 'remote.origin.url': '.' }),
+  {
+    name: 'a remote that is a program',
+    springs: 'git fetch',
+    arm({ git }, program) {
+      git('config', 'remote.origin.url', `ext::${program}`);
+      git('config', 'protocol.ext.allow', 'always');
+    },
+  },
+  {
+    name: 'core.hooksPath',
+    springs: 'git checkout -q -b other',
+    arm({ git, write, folder }, program) {
+      write('own/post-checkout', `#!/bin/sh\n${program}\n`);
+      chmodSync(join(folder, 'own/post-checkout'), 0o755);
+      git('config', 'core.hooksPath', 'own');
+    },
+  },
+  {
+    name: 'core.attributesFile',
+    springs: 'git diff --stat',
+    arm({ git, write, folder }, program) {
+      rmSync(join(folder, '.gitattributes'));
+      write('attributes', '*.txt filter=x\n');
+      git('config', 'core.attributesFile', 'attributes');
+      git('config', 'filter.x.clean', program);
+    },
+  },
+  {
+    name: 'core.worktree',
+    springs: 'git status',
+    arm({ git }, program) {
+      git('config', 'core.worktree', '/etc');
+      git('config', 'core.fsmonitor', program);
+    },
+  },
+  {
+    name: 'include.path',
+    springs: 'git status',
+    arm({ git, write }, program) {
+      write('included', FSMONITOR(program));
+      git('config', 'include.path', '../included');
+    },
+  },
+  {
+    name: 'includeIf',
+    springs: 'git status',
+    arm({ git, write }, program) {
+      write('included', FSMONITOR(program));
+      git('config', 'includeIf.onbranch:main.path', '../included');
+    },
+  },
+  {
+    name: "a worktree's own config",
+    springs: 'git status',
+    arm({ git }, program) {
+      git('config', 'extensions.worktreeConfig', 'true');
+      git('config', '--worktree', 'core.fsmonitor', program);
+    },
+  },
+  {
+    name: 'a linked worktree',
+    cwd: 'linked',
+    springs: 'git status',
+    arm({ git }, program) {
+      git('config', 'core.fsmonitor', program);
+      git('worktree', 'add', '-q', 'linked');
+    },
+  },
+  {
+    name: "a submodule's config, from outside of it",
+    springs: 'git diff --stat',
+    arm: (repository, program) => withSubmodule(repository, program),
+  },
+  {
+    name: "a submodule's config",
+    cwd: 'sub',
+    springs: 'git status',
+    arm: (repository, program) => withSubmodule(repository, program),
+  },
+  {
+    name: 'a bare repository in plain files',
+    cwd: 'inner',
+    springs: 'git status',
+    arm({ write }, program) {
+      for (const it of ['objects/none', 'refs/none']) write(`inner/${it}`, '');
+      write('inner/HEAD', 'ref: refs/heads/main\n');
+      write(
+        'inner/config',
+        `[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = ${program}\n`,
+      );
+    },
+  },
+  {
+    name: 'a repository that a .git file points to',
+    cwd: 'pointed',
+    springs: 'git status',
+    arm({ git, write, folder }, program) {
+      git('config', 'core.fsmonitor', program);
+      cpSync(join(folder, '.git'), join(folder, 'plain'), { recursive: true });
+      write('pointed/.git', 'gitdir: ../plain\n');
+    },
+  },
+];
+
+/** A submodule named `sub` whose own config names the program. */
+function withSubmodule(repository: TestRepository, program: string): void {
+  const { git, folder } = repository;
+  const inner = createRepository(join(folder, '../inner-of-submodule'));
+  inner.write('b.txt', 'b\n');
+  inner.commit('b');
+  git('-c', 'protocol.file.allow=always', 'submodule', 'add', '-q', inner.folder, 'sub');
+  rmSync(inner.folder, { recursive: true });
+  appendFileSync(join(folder, '.git/modules/sub/config'), FSMONITOR(program));
+  git('commit', '-qm', 'with a submodule');
+}
+
+const COMMANDS = [
+  ...['git status', 'git status --short', 'git status -uno', 'git diff', 'git diff --stat', 'git diff --name-only'],
+  ...[
+    'git diff --shortstat',
+    'git diff --numstat main',
+    'git log',
+    'git log --oneline -3',
+    'git log --stat',
+    'git log -p',
+  ],
+  ...[
+    'git log --format=%G?',
+    'git log --pretty=%GG',
+    'git show',
+    'git branch',
+    'git fetch',
+    'git checkout -q -b other',
+  ],
+  ...[
+    'git st',
+    'git rev-parse --show-toplevel',
+    'git ls-files',
+    'git blame a.txt',
+    'ls && git status',
+    'git diff --stat | wc -l',
+  ],
+];
+
+const POLICIES = { default: 'extends: default\napprovals: { headless: deny }\n', unattended: 'extends: unattended\n' };
+
+describe.each(Object.entries(POLICIES))('under `%s`', (_, policy) => {
+  let daemon: TestDaemon;
+  let agent: Client;
+  beforeAll(async () => {
+    daemon = await startDaemon({ policy: `version: 1\n${policy}` });
+    agent = await daemon.connect();
+  });
+  afterAll(async () => {
+    await agent[Symbol.asyncDispose]();
+    await daemon[Symbol.asyncDispose]();
+  });
+  const call = (tool: string, input: object) =>
+    agent.call(tool, input) as PromiseLike<ToolResult<Record<string, unknown>>>;
+
+  test.each(TRAPS)(
+    '$name: no command runs unasked, and no tool runs the program',
+    async ({ arm, springs, cwd, name }) => {
+      const path = `trap-${TRAPS.findIndex((it) => it.name === name)}`;
+      const repository = createRepository(join(daemon.workspace, path));
+      const { folder } = repository;
+      const mark = join(daemon.workspace, `${path}.ran`);
+      // What a filter, a text conversion or a signature check reads must not break it.
+      writeFileSync(join(folder, 'trip.sh'), `#!/bin/sh\ntouch '${mark}'\ncat 2>/dev/null </dev/null\n`);
+      chmodSync(join(folder, 'trip.sh'), 0o755);
+      repository.write('a.txt', 'one\n');
+      repository.write('.gitattributes', '*.txt filter=x diff=x merge=x\n');
+      repository.commit('first');
+      arm(repository, join(folder, 'trip.sh'));
+      repository.write('a.txt', 'other\n');
+      if (springs !== undefined) {
+        execFileSync('sh', ['-c', `${springs} >/dev/null 2>&1 </dev/null; true`], {
+          cwd: join(folder, cwd ?? '.'),
+          env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
+        });
+        expect(existsSync(mark), 'the trap works outside').toBe(true);
+        rmSync(mark);
+      }
+      const where = join(path, cwd ?? '.');
+      for (const command of COMMANDS) {
+        const result = await call('terminal_execute', { command, cwd: where });
+        expect(result.success, command).toBe(false);
+        expect(['APPROVAL_DENIED', 'POLICY_DENIED'], command).toContain(result.success ? '' : result.error.code);
+      }
+      expect(await call('terminal_script', { script: 'git status\n', cwd: where })).toMatchObject({ success: false });
+      for (const [tool, input] of [
+        ['git_status', {}],
+        ['git_diff', {}],
+        ['git_log', {}],
+        ['git_show', {}],
+        ['git_branch', {}],
+      ] as const)
+        await call(tool, { path: where, ...input });
+      expect(existsSync(mark)).toBe(false);
+    },
+  );
+
+  test('an agent that writes the program which an honest repository names does not get it run', async () => {
+    const repository = createRepository(join(daemon.workspace, 'honest'));
+    repository.write('a.txt', 'one\n');
+    repository.commit('first');
+    repository.git('config', 'filter.x.clean', 'sh tools/strip.sh');
+    mkdirSync(join(repository.folder, 'tools'));
+    const script = 'touch ran; cat';
+    expect(await call('file_write', { path: 'honest/tools/strip.sh', content: script })).toMatchObject({
+      success: true,
+    });
+    expect(await call('file_write', { path: 'honest/.gitattributes', content: '*.txt filter=x\n' })).toMatchObject({
+      success: true,
+    });
+    repository.write('a.txt', 'other\n');
+    for (const command of ['sh tools/strip.sh', 'git diff --stat', 'git status'])
+      expect(await call('terminal_execute', { command, cwd: 'honest' }), command).toMatchObject({ success: false });
+    expect(await call('git_diff', { path: 'honest' })).toMatchObject({ success: true, data: { files: 1 } });
+    expect(existsSync(join(repository.folder, 'ran'))).toBe(false);
+  });
+});

@@ -1,0 +1,98 @@
+/** The home that is kept between commands: what may not get out of it, and what may not pile up in it. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { dataOf, startDaemon, temporaryDir, until } from '../support/daemon.ts';
+
+const MiB = 1024 * 1024;
+
+const run = (client: Client, command: string): Promise<{ stdout: string; exitCode: number }> =>
+  dataOf(client.call('terminal_execute', { command, timeout: 60_000 }) as never);
+
+test('a command that fills its home without end is ended, with FILE_LIMIT, and the disk has its room back', async () => {
+  await using daemon = await startDaemon({ limits: { homeBytesMax: 64 * MiB } });
+  await using client = await daemon.connect();
+  const result = await client.call('terminal_execute', {
+    command: 'while :; do head -c 8M /dev/urandom > ~/$RANDOM$RANDOM; sleep 0.05; done',
+    timeout: 60_000,
+  });
+  expect(result).toMatchObject({
+    success: false,
+    error: { code: 'FILE_LIMIT' },
+    metadata: { resources: { verdict: 'file' } },
+  });
+  const homes = join(daemon.stateDir, 'homes');
+  await until(() => Number(execFileSync('/usr/bin/du', ['-sm', homes], { encoding: 'utf8' }).split('\t')[0]) < 64);
+  expect((await run(client, 'echo works')).stdout).toBe('works\n');
+});
+
+test('a million empty files fill no table of the disk', async () => {
+  await using daemon = await startDaemon({ limits: { homeEntriesMax: 2_000 } });
+  await using client = await daemon.connect();
+  const result = await client.call('terminal_execute', {
+    command: 'i=0; while :; do mkdir -p ~/d$i; touch ~/d$i/{1..500}; i=$((i+1)); done',
+    timeout: 60_000,
+  });
+  expect(result).toMatchObject({ success: false, error: { code: 'FILE_LIMIT' } });
+});
+
+test('settings that a command leaves in its home name no program to a later one', async () => {
+  await using daemon = await startDaemon();
+  await using client = await daemon.connect();
+  await run(
+    client,
+    `git init -q . && printf '#!/bin/sh\\ntouch ran\\n' > ~/evil && chmod +x ~/evil &&
+     printf '[core]\\nfsmonitor = ~/evil\\n' > .planted && for it in .gitconfig .config/git/config; do mkdir -p $(dirname ~/$it); cp .planted ~/$it; done;
+     npm config set script-shell ~/evil; cat ~/ev* > /dev/null; for it in rc; do echo "script-shell=$HOME/evil" > ~/.npm$it; done`,
+  );
+  await run(client, `echo '{"scripts":{"hello":"echo hello"}}' > package.json; git status; npm run hello`);
+  expect(existsSync(join(daemon.workspace, 'ran'))).toBe(false);
+  // What is left there would do it.
+  await run(client, 'unset GIT_CONFIG_GLOBAL XDG_CONFIG_HOME npm_config_userconfig; git status; npm run hello');
+  expect(existsSync(join(daemon.workspace, 'ran'))).toBe(true);
+});
+
+test('links in a home lead to nothing outside of the sandbox, when it is measured and when it is emptied', async () => {
+  const outside = temporaryDir('outside');
+  writeFileSync(join(outside, 'victim'), 'x'.repeat(1024));
+  await using daemon = await startDaemon({ limits: { homeBytesMax: 32 * MiB } });
+  await using client = await daemon.connect();
+  await run(
+    client,
+    `mkdir -p ~/.cache/a && ln -s ${outside} ~/.cache/a/out && ln -s / ~/root && head -c 20M /dev/urandom > ~/.cache/a/it`,
+  );
+  await until(async () => (await run(client, 'ls ~/.cache')).stdout === '');
+  expect(readdirSync(outside)).toEqual(['victim']);
+});
+
+test('a home that is made a link by hand is not followed', { timeout: 60_000 }, async () => {
+  const outside = temporaryDir('outside');
+  const stateDir = temporaryDir('state');
+  const workspace = temporaryDir('ws');
+  {
+    await using daemon = await startDaemon({ stateDir, workspace });
+    await using client = await daemon.connect();
+    await run(client, 'true');
+  }
+  mkdirSync(join(stateDir, 'homes'), { recursive: true });
+  for (const name of readdirSync(join(stateDir, 'homes'))) {
+    execFileSync('rm', ['-r', join(stateDir, 'homes', name)]);
+    symlinkSync(outside, join(stateDir, 'homes', name));
+  }
+  await using daemon = await startDaemon({ stateDir, workspace });
+  await using client = await daemon.connect();
+  await client.call('terminal_execute', { command: 'touch ~/planted' });
+  expect(readdirSync(outside)).toEqual([]);
+});
+
+test('a folder that a command closed counts all the same', async () => {
+  await using daemon = await startDaemon({ limits: { homeBytesMax: 64 * MiB } });
+  await using client = await daemon.connect();
+  const result = await client.call('terminal_execute', {
+    command: 'mkdir ~/closed && head -c 100M /dev/urandom > ~/closed/it && chmod 000 ~/closed; sleep 50',
+    timeout: 60_000,
+  });
+  expect(result).toMatchObject({ success: false, error: { code: 'FILE_LIMIT' } });
+});

@@ -1,0 +1,39 @@
+/** docs/operations.md: its commands for backup and restore, done; and the limits that it names. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { defaultLimits } from '../../src/limits.ts';
+import { repository, ringfence, temporaryDir } from '../support/daemon.ts';
+
+const text = readFileSync(join(repository, 'docs/operations.md'), 'utf8');
+const home = temporaryDir('operations');
+const project = join(home, 'project');
+const PATH = `${join(home, 'bin')}:${join(repository, 'node_modules/.bin')}:/usr/bin:/bin`;
+const bash = (script: string) =>
+  spawnSync('bash', ['-ec', script], { cwd: project, env: { PATH, HOME: home }, encoding: 'utf8' });
+afterAll(() => {
+  bash('ringfence stop');
+  rmSync(home, { recursive: true, force: true });
+});
+const blockOf = (title: string): string =>
+  /```sh\n([\s\S]*?)```/.exec(text.slice(text.indexOf(`\n## ${title}\n`)))?.[1] as string;
+
+test('a state that was saved comes back: the record verifies, and what was done before can be undone', () => {
+  for (const it of [project, join(home, 'bin'), join(home, '.config/ringfence')]) mkdirSync(it, { recursive: true });
+  symlinkSync(ringfence, join(home, 'bin/ringfence'));
+  const called = bash('ringfence call file_write path=a.txt content=before --json');
+  const { callId } = JSON.parse(called.stdout);
+  expect(bash(blockOf('Back up'))).toMatchObject({ status: 0 });
+  // The state is lost, and another daemon has made one of its own.
+  expect(bash('rm -r ~/.local/state/ringfence && ringfence call file_list')).toMatchObject({ status: 0 });
+  const restored = bash(blockOf('Restore'));
+  expect(restored).toMatchObject({ status: 0, stdout: expect.stringMatching(/\d+ entries/) });
+  expect(bash(`ringfence undo ${callId}`)).toMatchObject({ status: 0, stdout: expect.stringContaining('a.txt') });
+}, 120_000);
+
+test('the limits that it names exist', () => {
+  const named = [...text.matchAll(/`(\w+(?:Max|Ms|Kept|Bytes))`/g)].map((it) => it[1] as string);
+  expect(named.length).toBeGreaterThan(10);
+  expect(named.filter((it) => !Object.hasOwn(defaultLimits, it))).toEqual([]);
+});

@@ -1,0 +1,65 @@
+/** What operators ask of tools and of the cache, and what a policy says of types of files. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ALLOW_ALL, startDaemon } from '../support/daemon.ts';
+
+test('tools.stats counts the tools that a session sees', async () => {
+  await using daemon = await startDaemon();
+  await using operator = await daemon.connect({ role: 'operator' });
+  const tools = await operator.tools('ringfence');
+  const stats = (await operator.request('tools.stats', {})) as Record<string, number> & {
+    byCategory: Record<string, number>;
+  };
+  expect(stats).toMatchObject({
+    totalTools: tools.length,
+    requireApproval: tools.filter((it) => it.decision === 'ask').length,
+    byTier: { read_only: tools.filter((it) => it.tier === 'read_only').length },
+  });
+  expect(Object.values(stats.byCategory).reduce((sum, it) => sum + it, 0)).toBe(tools.length);
+  await using agent = await daemon.connect();
+  await expect(agent.request('tools.stats', {})).rejects.toMatchObject({ code: -32004 });
+});
+
+test('cache.clear forgets what was read, is recorded, and is for operators', async () => {
+  await using daemon = await startDaemon();
+  await using agent = await daemon.connect();
+  await using operator = await daemon.connect({ role: 'operator' });
+  writeFileSync(join(daemon.workspace, 'a.txt'), 'a\n');
+  const isCached = async () => (await agent.call('file_read', { path: 'a.txt' })).metadata.cached;
+  await isCached();
+  await expect.poll(isCached).toBe(true);
+  await expect(agent.request('cache.clear', {})).rejects.toMatchObject({ code: -32004 });
+  expect(await operator.request('cache.clear', {})).toMatchObject({ entries: 1 });
+  expect(await isCached()).toBe(false);
+  const { entries } = (await operator.request('audit.query', { kind: 'session' })) as { entries: object[] };
+  expect(entries).toContainEqual(
+    expect.objectContaining({ detail: { event: 'cache-cleared', entries: 1, bytes: expect.any(Number) as number } }),
+  );
+});
+
+/** The recipe of docs/policy.md. */
+const TYPES = `${ALLOW_ALL}rules:
+  - id: file-types
+    match: { path: '**/*.*', not: { path: ['**/*.txt', '**/*.md', '**/.*'] } }
+    decision: deny
+    reason: Only text files are worked on here.
+`;
+
+test('a policy may list the types of files that calls work on', async () => {
+  await using daemon = await startDaemon({ policy: TYPES });
+  await using client = await daemon.connect();
+  const codeOf = async (tool: 'file_write' | 'file_read', input: { path: string; content?: string }) => {
+    const result = await client.call(tool as string, input as never);
+    return result.success ? 'ok' : result.error.code;
+  };
+  expect(await codeOf('file_write', { path: 'docs/a.md', content: '' })).toBe('ok');
+  expect(await codeOf('file_write', { path: 'Makefile', content: '' })).toBe('ok');
+  expect(await codeOf('file_write', { path: 'docs/a.exe', content: '' })).toBe('POLICY_DENIED');
+  writeFileSync(join(daemon.workspace, 'b.exe'), '');
+  expect(await codeOf('file_read', { path: 'b.exe' })).toBe('POLICY_DENIED');
+  expect(await client.call('terminal_execute', { command: 'cat b.exe' })).toMatchObject({
+    success: false,
+    error: { code: 'POLICY_DENIED' },
+  });
+});

@@ -1,0 +1,161 @@
+/** docs/protocol.schema.json holds for all that a real daemon says and takes. */
+import { readFileSync } from 'node:fs';
+import { createConnection } from 'node:net';
+import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { defaultLimits } from '../../src/limits.ts';
+import { answers } from '../../src/protocol/answers.ts';
+import { decode } from '../../src/protocol/codec.ts';
+import { encodeJson } from '../../src/protocol/json.ts';
+import { repository, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+import { type Answer, RawPeer } from '../support/raw-peer.ts';
+
+const schema = JSON.parse(readFileSync(join(repository, 'docs/protocol.schema.json'), 'utf8'));
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+ajv.addSchema(schema, 'protocol');
+
+/** What is wrong with a value, by the schema of that name. */
+function problems(name: string, value: unknown): string[] {
+  const validate = ajv.getSchema(`protocol#/$defs/${name}`);
+  if (!validate) return [`there is no schema ${name}`];
+  if (validate(JSON.parse(encodeJson(value).toString()))) return [];
+  return (validate.errors ?? []).map((it) => `${name}${it.instancePath} ${it.message} ${JSON.stringify(it.params)}`);
+}
+
+let daemon: TestDaemon;
+let agent: RawPeer;
+let operator: RawPeer;
+beforeAll(async () => {
+  daemon = await startDaemon({
+    policy: 'extends: default\ntiers:\n  execute: { decision: ask }\n',
+    config: { principals: { ci: {} } },
+  });
+  agent = new RawPeer(daemon.socket);
+  operator = new RawPeer(daemon.socket);
+});
+afterAll(async () => {
+  for (const it of [agent, operator]) it.socket.destroy();
+  await daemon[Symbol.asyncDispose]();
+});
+
+const asked = new Set<string>();
+const wrong: string[] = [];
+/** Makes a request; what is not as the schema says is put down. */
+async function ask(peer: RawPeer, method: string, params: object = {}): Promise<Answer> {
+  asked.add(method);
+  wrong.push(...problems('Request', { id: 1, method, params }));
+  const answer = await peer.request(method, params);
+  wrong.push(...problems('Response', answer));
+  if (answer.error === undefined) wrong.push(...problems(`${method}.result`, answer.result));
+  return answer;
+}
+const call = (tool: string, input: object, options: object = {}) => ask(agent, 'tools.call', { tool, input, options });
+const told = () => [...agent.answers, ...operator.answers].filter((it) => it.method !== undefined);
+
+test('every method is asked and answers as the schema says, and so do errors and notifications', async () => {
+  const hello = { protocol: 1, client: { name: 'schema', version: '1' }, workspace: daemon.workspace };
+  await ask(agent, 'hello', { ...hello, resumeMs: 60_000 });
+  await ask(operator, 'hello', { ...hello, role: 'operator', token: daemon.token('operator') });
+  await ask(operator, 'events.subscribe', { topics: ['calls', 'approvals', 'audit', 'policy'] });
+  for (const format of ['ringfence', 'mcp', 'openai', 'openai-chat', 'anthropic'])
+    await ask(agent, 'tools.list', { format });
+
+  const written = await call('file_write', { path: 'a.txt', content: 'one\n' });
+  await call('file_read', { path: 'a.txt' });
+  await call('file_read', { path: '../outside' });
+  await call('no_such_tool', {});
+  await call('file_write', { path: 'a.txt', content: 'two\n' }, { preview: true });
+  const { callId } = written.result as { callId: string };
+  await ask(agent, 'calls.get', { callId });
+  await ask(agent, 'calls.undo', { callId });
+  await ask(agent, 'calls.undo', { callId: 'unknown' });
+
+  const command = call(
+    'terminal_execute',
+    { command: 'echo out; echo err >&2; exit 3' },
+    { callId: 'c1', progress: true },
+  );
+  await until(() => operator.answers.some((it) => it.method === 'approval.requested'));
+  const { approvals } = (await ask(operator, 'approvals.list')).result as { approvals: { approvalId: string }[] };
+  const remember = { scope: 'session', match: 'exact' };
+  const [approval] = approvals;
+  await ask(operator, 'approvals.resolve', { approvalId: approval?.approvalId, decision: 'approve', remember });
+  await command;
+  await ask(agent, 'results.read', { callId: 'c1', afterSeq: 0 });
+  const { grants } = (await ask(operator, 'approvals.grants')).result as { grants: { grantId: string }[] };
+  await ask(operator, 'approvals.revoke', { grantId: grants[0]?.grantId });
+  await ask(agent, 'approvals.list'); // Is refused: the shape of an error.
+
+  const calls = [
+    { id: 'a', tool: 'file_list', input: {} },
+    { id: 'b', tool: 'file_read', input: { path: '${a.data.entries[0].name}' } },
+  ];
+  await ask(agent, 'tools.batch', { calls, options: { progress: true } });
+  await ask(agent, 'tools.batch', { calls, options: { plan: true } });
+  await ask(agent, 'calls.list');
+  await ask(operator, 'calls.find', { id: callId });
+  for (const it of ['tools.stats', 'cache.clear']) await ask(operator, it);
+  await ask(agent, 'calls.cancel', { callId: 'c1' });
+  await ask(agent, 'policy.explain', { tool: 'terminal_execute', input: { command: 'git push' } });
+  for (const it of ['policy.get', 'status', 'providers.list']) await ask(agent, it);
+  for (const it of ['audit.verify', 'audit.query', 'policy.reload', 'status']) await ask(operator, it);
+  await ask(operator, 'providers.accept', { provider: 'none', tools: {} });
+  await ask(operator, 'tokens.rotate', { names: ['ci'] });
+  await ask(operator, 'shutdown', { graceMs: 0 });
+  await agent.closed;
+
+  expect(Object.keys(answers).filter((it) => !asked.has(it))).toEqual([]);
+  for (const it of told()) wrong.push(...problems('Notification', it), ...problems(`${it.method}.params`, it.params));
+  expect([...new Set(wrong)]).toEqual([]);
+  expect([...new Set(told().map((it) => it.method))]).toEqual(
+    expect.arrayContaining([
+      'approval.requested',
+      'approval.resolved',
+      'audit.appended',
+      'batch.update',
+      'call.output',
+    ]),
+  );
+}, 60_000);
+
+test('what the daemon would not take the schema does not take either', () => {
+  expect(problems('Request', { id: 1, method: 'calls.get', params: { callId: '' } })).not.toEqual([]);
+  expect(problems('Request', { id: 1, method: 'calls.gte', params: { callId: 'c' } })).not.toEqual([]);
+  expect(problems('Request', { id: 1, method: 'calls.get', params: { callId: 'c', more: 1 } })).not.toEqual([]);
+  expect(problems('Request', { id: 1, method: 'status', params: {} })).toEqual([]);
+});
+
+/** The bytes of a block of docs/protocol.md, whose comments begin at a column of their own. */
+function bytesOf(name: string): Buffer {
+  const page = readFileSync(join(repository, 'docs/protocol.md'), 'utf8');
+  const block = new RegExp(`^\`\`\`hex ${name}\\n([\\s\\S]*?)^\`\`\``, 'm').exec(page)?.[1] ?? '';
+  return Buffer.from(
+    block
+      .split('\n')
+      .map((line) => line.slice(0, 44).replaceAll(' ', ''))
+      .join(''),
+    'hex',
+  );
+}
+
+test('the exchange of docs/protocol.md goes over the wire byte by byte as it is written there', async () => {
+  await using other = await startDaemon();
+  const socket = createConnection(other.socket);
+  const came: Buffer[] = [];
+  socket.on('data', (it: Buffer) => came.push(it));
+  const frame = (at = Buffer.concat(came)) => (at.length >= 4 && at.length >= 4 + at.readUInt32BE() ? at : undefined);
+  try {
+    socket.write(bytesOf('hello'));
+    await until(() => frame() !== undefined);
+    expect(decode(Buffer.concat(came.splice(0)).subarray(4), defaultLimits)).toMatchObject({
+      ...{ id: 1, result: { protocol: 1, session: { role: 'agent' } } },
+    });
+    socket.write(bytesOf('request'));
+    await until(() => frame() !== undefined);
+    expect(Buffer.concat(came).toString('hex')).toBe(bytesOf('answer').toString('hex'));
+    expect(bytesOf('answer').length).toBe(4 + 0x18);
+  } finally {
+    socket.destroy();
+  }
+});

@@ -1,0 +1,149 @@
+/** What a remembered yes covers, what the question says of that, and what no yes is remembered for. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Client, RunningCall } from '../../src/client.ts';
+import type { Approval } from '../../src/store/approval.ts';
+import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+
+const POLICY = `
+rules:
+  - id: ask-about-notes
+    match: { write: "notes/**" }
+    decision: ask
+    reason: Notes are the person's.
+`;
+
+let daemon: TestDaemon;
+let agent: Client;
+let operator: Client;
+beforeAll(async () => {
+  // One person who is asked faster than any could answer.
+  daemon = await startDaemon({
+    policy: POLICY,
+    limits: { approvalsPerMinute: 1000, approvalsPerMinutePrincipal: 1000 },
+  });
+  agent = await daemon.connect();
+  operator = await daemon.connect({ role: 'operator' });
+  mkdirSync(join(daemon.workspace, 'notes'));
+});
+afterAll(async () => {
+  await agent[Symbol.asyncDispose]();
+  await operator[Symbol.asyncDispose]();
+  await daemon[Symbol.asyncDispose]();
+});
+
+/** The question of a call that was just made. */
+async function asked({ callId }: RunningCall<unknown>): Promise<Approval> {
+  let found: Approval | undefined;
+  await until(async () => {
+    const { approvals } = (await operator.request('approvals.list', {})) as { approvals: Approval[] };
+    found = approvals.find((it) => it.callId === callId);
+    return found !== undefined;
+  });
+  return found as Approval;
+}
+const answer = (approvalId: string, decision: 'approve' | 'deny', more: object = {}) =>
+  operator.request('approvals.resolve', { approvalId, decision, ...more });
+const run = (command: string) => agent.call('terminal_execute', { command });
+const write = (path: string, content: string) => agent.call('file_write', { path, content });
+const at = (path: string) => join(daemon.workspace, path);
+/** What `ringfence …` says, on both streams. */
+function cli(...args: string[]): string {
+  const where = ['--state', daemon.stateDir, '--socket', daemon.socket];
+  const { stdout, stderr } = spawnSync(process.execPath, [ringfence, ...args, ...where], { encoding: 'utf8' });
+  return stdout + stderr;
+}
+
+describe('an answer that is remembered', () => {
+  test('says in the question what it would cover beyond what is shown', async () => {
+    const rememberOf = async (call: RunningCall<unknown>) => {
+      const { approvalId, remember } = await asked(call);
+      await answer(approvalId, 'deny');
+      await call;
+      return remember;
+    };
+    writeFileSync(at('any.js'), '');
+    expect(await rememberOf(run('node any.js'))).toEqual({
+      exact: 'this very command line, whatever code the files that it runs hold by then',
+      tool: 'any code in node',
+    });
+    expect(await rememberOf(run('mkdir covers'))).toEqual({
+      exact: 'this very call',
+      tool: 'commands of mkdir that reach no further than this one',
+    });
+    expect(await rememberOf(write('notes/covers', 'x'))).toEqual({
+      exact: 'this very call',
+      tool: 'calls of this tool with at most this impact',
+    });
+    expect(await rememberOf(agent.call('file_delete', { path: 'any.js' }))).toEqual({ exact: 'this very call' });
+  });
+
+  test.each([
+    'node -e "1"',
+    'node --eval=1',
+    'python3 -c 1',
+    'sh -c "touch x"',
+    'bash -xc "touch x"',
+    'perl -ne 1 any',
+    'env node -p 1',
+    'awk 1 any',
+  ])('is neither offered nor taken for code in the command line: %s', async (command) => {
+    const call = run(command);
+    const { approvalId, remember } = await asked(call);
+    expect(remember).toEqual({});
+    for (const match of ['exact', 'tool', 'rule'])
+      await expect(answer(approvalId, 'approve', { remember: { scope: 'session', match } })).rejects.toThrow(/code/);
+    await answer(approvalId, 'deny', { remember: { scope: 'session', match: 'exact' } });
+    expect(await call).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
+  });
+
+  test('of the whole tool covers no code in a command line, whatever the program', async () => {
+    writeFileSync(at('plain.js'), '');
+    const first = run('node plain.js');
+    await answer((await asked(first)).approvalId, 'approve', { remember: { scope: 'session', match: 'tool' } });
+    expect(await first).toMatchObject({ success: true });
+    const inline = run('node -e "2"');
+    await answer((await asked(inline)).approvalId, 'deny');
+    expect(await inline).toMatchObject({ error: { code: 'APPROVAL_DENIED' } });
+  });
+
+  test.each([
+    ['--session', ['--session', 'terminal-7'], {}],
+    ['RINGFENCE_SESSION', [], { RINGFENCE_SESSION: 'terminal-8' }],
+  ])(
+    'for a session that has a name (%s) is there for the next command line of that name, and for no other',
+    async (how, flags, env) => {
+      const dir = `named-${how.replaceAll(/\W/g, '')}`;
+      const call = (more: readonly string[], variables: object) => {
+        const where = ['--state', daemon.stateDir, '--socket', daemon.socket, '--workspace', daemon.workspace];
+        const words = ['call', 'terminal_execute', `command=mkdir -p ${dir}`, '--json', ...more, ...where];
+        const { PATH = '' } = process.env;
+        const options = { encoding: 'utf8', env: { PATH, HOME: daemon.stateDir, ...variables } } as const;
+        const { status, stdout } = spawnSync(process.execPath, [ringfence, ...words], options);
+        const { error } = JSON.parse(stdout) as { error?: { code: string; details: { approvalId: string } } };
+        return { status, code: error?.code, approvalId: error?.details.approvalId };
+      };
+      const first = call(flags, env);
+      expect(first).toMatchObject({ status: 4, code: 'APPROVAL_REQUIRED' });
+      await answer(first.approvalId as string, 'approve', { remember: { scope: 'session', match: 'exact' } });
+      for (let times = 0; times < 2; times++) expect(call(flags, env)).toMatchObject({ status: 0 });
+      for (const other of [[], ['--session', 'another']])
+        expect(call(other, {})).toMatchObject({ status: 4, code: 'APPROVAL_REQUIRED' });
+    },
+  );
+
+  test('can be given by its id on the command line, for the call or for the tool', async () => {
+    const first = run('seq 3');
+    const { approvalId } = await asked(first);
+    expect(cli('approvals', 'approve', approvalId, '--remember', 'tool')).toContain('remembered: commands of seq');
+    expect(await first).toMatchObject({ success: true });
+    expect(await run('seq 4')).toMatchObject({ success: true });
+    const more = run('mkdir by-id');
+    const { approvalId: other } = await asked(more);
+    expect(cli('approvals', 'approve', other, '--remember', 'tool')).toContain('only where its impact is low');
+    expect(cli('approvals', 'approve', other, '--remember', 'exact')).toContain('remembered: this very call');
+    expect(await more).toMatchObject({ success: true });
+  });
+});

@@ -1,0 +1,54 @@
+/** `ringfence stop` ends a daemon that takes no requests: the process that holds its state is sent a signal. */
+import { execFile } from 'node:child_process';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { lockHolder } from '../../src/store/database.ts';
+import { ringfence, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
+
+function stop({ stateDir, socket }: TestDaemon): Promise<{ code: number; said: string }> {
+  const args = [ringfence, 'stop', '--state', stateDir, '--socket', socket];
+  return new Promise((resolve) => {
+    execFile(process.execPath, args, { timeout: 60_000 }, (error, _, stderr) =>
+      resolve({ code: error ? Number(error.code) : 0, said: stderr }),
+    );
+  });
+}
+
+test('whose socket is gone', async () => {
+  await using daemon = await startDaemon();
+  rmSync(daemon.socket);
+  const { code, said } = await stop(daemon);
+  expect([code, said]).toEqual([0, expect.stringContaining(`process ${daemon.pid}`)]);
+  expect(await daemon.ended).toBe(0);
+}, 120_000);
+
+test('whose operator token is gone', async () => {
+  await using daemon = await startDaemon();
+  rmSync(join(daemon.stateDir, 'operator.token'));
+  expect((await stop(daemon)).code).toBe(0);
+  expect(await daemon.ended).toBe(0);
+}, 60_000);
+
+test('that answers nobody, as soon as it runs again', async () => {
+  await using daemon = await startDaemon();
+  daemon.process.kill('SIGSTOP');
+  const stopped = stop(daemon);
+  // The signal waits for it: what is waiting shows in its status.
+  const pending = () => /ShdPnd:\s*(\S+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8'))?.[1] ?? '0';
+  try {
+    await until(() => BigInt(`0x${pending()}`) !== 0n, 60_000);
+  } finally {
+    daemon.process.kill('SIGCONT'); // One that stays stopped would never end.
+  }
+  expect((await stopped).code).toBe(0);
+  expect(await daemon.ended).toBe(0);
+}, 60_000);
+
+test('the holder of a lock is told by the kernel, and of none nobody', async () => {
+  await using daemon = await startDaemon();
+  const lock = join(daemon.stateDir, 'daemon.lock');
+  expect(lockHolder(lock)).toBe(daemon.pid);
+  expect(lockHolder(join(daemon.stateDir, 'policy.yaml'))).toBeUndefined();
+  expect(lockHolder(join(daemon.stateDir, 'nothing'))).toBeUndefined();
+});

@@ -1,0 +1,73 @@
+/** A state directory on a small disk: what commands print leaves room for the daemon's own record, and a full disk stops no start. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ALLOW_ALL, dataOf, startDaemon, temporaryDir, until } from '../support/daemon.ts';
+
+const MiB = 1024 * 1024;
+let disk: string;
+beforeEach(() => {
+  disk = temporaryDir('disk');
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=48m,mode=700', 'tmpfs', disk]);
+});
+afterEach(() => {
+  execFileSync('umount', [disk]);
+  rmSync(disk, { recursive: true });
+});
+
+const sizes = (folder: string) => readdirSync(folder).map((it) => statSync(join(folder, it)).size);
+const print = (mib: number) => ({ command: `head -c ${mib * MiB} /dev/zero | tr '\\\\0' 'x'` });
+
+test.runIf(process.getuid?.() === 0)(
+  'two commands with 27 MB each on a disk of 48 stop no call with effects, and the older output makes room',
+  async () => {
+    const stateDir = join(disk, 'state');
+    await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
+    await using client = await daemon.connect();
+    for (let i = 0; i < 2; i++) await dataOf(client.call('terminal_execute', print(27)));
+    await Promise.all(Array.from({ length: 2 }, () => dataOf(client.call('terminal_execute', print(27)))));
+    for (let i = 0; i < 20; i++) await dataOf(client.call('file_write', { path: `f${i}`, content: 'x'.repeat(1000) }));
+    await using operator = await daemon.connect({ role: 'operator' });
+    const { disk: told } = (await operator.request('status', {})) as { disk: { freeBytes: number; advice?: string } };
+    expect(told.freeBytes).toBeGreaterThan(10 * MiB);
+    expect(told.advice).toBeUndefined();
+    expect(await operator.request('audit.verify', {})).toMatchObject({ ok: true });
+  },
+  60_000,
+);
+
+test.runIf(process.getuid?.() === 0)(
+  'a daemon that finds its disk full makes room: kept outputs first, then what can be undone, the oldest first',
+  async () => {
+    const stateDir = join(disk, 'state');
+    const folder = join(stateDir, 'results');
+    {
+      // Its workspace is gone when the next one starts.
+      await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
+      await using client = await daemon.connect();
+      await dataOf(client.call('file_write', { path: 'a', content: 'one' }));
+      await dataOf(client.call('file_write', { path: 'a', content: 'two' }));
+    }
+    const names = ['0', '1', '2'].map((it) => `0000000${it}-0000-7000-8000-000000000000.log`);
+    for (const name of names.slice(0, 2)) writeFileSync(join(folder, name), Buffer.alloc(8 * MiB));
+    // The rest of the disk to the last byte.
+    expect(() => writeFileSync(join(folder, names[2] as string), Buffer.alloc(48 * MiB))).toThrow('ENOSPC');
+    await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
+    await using client = await daemon.connect();
+    await dataOf(client.call('file_write', { path: 'b', content: 'x' }));
+    expect(existsSync(join(folder, names[0] as string))).toBe(false);
+    await until(() => sizes(folder).reduce((sum, it) => sum + it, 0) < 36 * MiB);
+    expect(readdirSync(join(stateDir, 'journal')).length).toBeGreaterThan(0);
+  },
+  60_000,
+);
+
+test.runIf(process.getuid?.() === 0)('what can not be made room for is told with what to delete', async () => {
+  const stateDir = join(disk, 'state');
+  mkdirSync(stateDir, { mode: 0o700 });
+  expect(() => writeFileSync(join(stateDir, 'daemon.log'), Buffer.alloc(46 * MiB))).not.toThrow();
+  await expect(startDaemon({ stateDir })).rejects.toThrow(
+    /no room for the daemon's record: delete \S+daemon\.log \(\d+ KiB\)/,
+  );
+});

@@ -1,0 +1,43 @@
+/** The tools that a provider's server lists, each judged by itself. */
+import { type Client, SdkError, SdkErrorCode } from '@modelcontextprotocol/client';
+import * as z from 'zod';
+import type { Limits } from '../src/limits.ts';
+
+/** As a server describes it; nothing of it is checked. */
+export type ListedTool = Readonly<Record<string, unknown>>;
+
+/** As little of the protocol's shape as one needs to go from page to page. */
+const page = z.looseObject({ tools: z.array(z.unknown()), nextCursor: z.string().optional() });
+
+/** Pages that a server may give: as many as the SDK takes. */
+const PAGES_MAX = 64;
+
+/**
+ * All tools of a server. The SDK refuses a whole list for one definition that is not as the protocol says; then the pages are
+ * asked for again and taken as they are, so that only that tool is lost. Throws where there is no list, or too long a one.
+ */
+export async function listedTools(client: Client, limits: Limits): Promise<ListedTool[]> {
+  const options = { timeout: limits.providerStartMs, cacheMode: 'refresh' } as const;
+  try {
+    return assertFew((await client.listTools(undefined, options)).tools, limits);
+  } catch (error) {
+    if (!(error instanceof SdkError && error.code === SdkErrorCode.InvalidResult)) throw error;
+  }
+  const tools: unknown[] = [];
+  let cursor: string | undefined;
+  for (let pages = 0; pages < PAGES_MAX; pages++) {
+    const params = cursor === undefined ? {} : { cursor };
+    const { tools: more, nextCursor } = await client.request({ method: 'tools/list', params }, page, options);
+    assertFew(tools, limits, more.length);
+    tools.push(...more);
+    if (nextCursor === undefined || nextCursor === cursor) break;
+    cursor = nextCursor;
+  }
+  return tools.map((it) => (typeof it === 'object' && it !== null ? (it as ListedTool) : {}));
+}
+
+function assertFew<T>(tools: readonly T[], { providerToolsMax }: Limits, more = 0): T[] {
+  const count = tools.length + more;
+  if (count > providerToolsMax) throw new Error(`the server has ${count} tools; at most ${providerToolsMax} are taken`);
+  return [...tools];
+}
