@@ -174,8 +174,9 @@ test('the example makes its report in one request', async () => {
     await using own = await startDaemon({ workspace: here });
     const example = join(import.meta.dirname, '../../examples/todo-report.ts');
     const { stdout } = await promisify(execFile)(process.execPath, [example, own.socket, here]);
-    expect(stdout).toBe(
-      '3 levels, longest way title → report → check\n# Some project\n\n\n1 files, in which is still to do:\n\nsrc/a.ts:1:// TODO: all of it\n\n5 calls, at most 3 at once\n',
+    // How many of the first level run at once depends on how busy the machine is.
+    expect(stdout).toMatch(
+      /^3 levels, longest way title → report → check\n# Some project\n\n\n1 files, in which is still to do:\n\nsrc\/a.ts:1:\/\/ TODO: all of it\n\n5 calls, at most [1-3] at once\n$/,
     );
   } finally {
     rmSync(here, { recursive: true });

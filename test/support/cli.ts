@@ -33,9 +33,11 @@ export function beginCli({ stateDir, socket, workspace }: Place, args: readonly 
   return child;
 }
 
-/** Its exit code; null where a signal ended it. */
+/** Its exit code; null where a signal ended it. It may have ended already. */
 export const endOf = (child: ChildProcess): Promise<number | null> =>
-  new Promise((resolve) => child.once('exit', (code) => resolve(code)));
+  child.exitCode === null && child.signalCode === null
+    ? new Promise((resolve) => child.once('exit', resolve))
+    : Promise.resolve(child.exitCode);
 
 /** Runs the command line to its end. */
 export async function runCli(place: Place, args: readonly string[], options: RunOptions = {}): Promise<Run> {
