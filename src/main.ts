@@ -21,9 +21,7 @@ const { values: flags } = parseArgs({
     'end-with-parent': { type: 'boolean' },
   },
 });
-// Else V8 looks through the whole heap for each 32 MB of buffers that passed: half of the CPU time of a command's output.
-setFlagsFromString('--external-memory-accounted-in-global-limit');
-// What a start makes is there for good: V8's young generation would grow for it by 20 MiB. It may when the start is over.
+// By default V8's young generation grows while the daemon starts, and an idle gateway keeps 20 MiB more for good.
 setFlagsFromString('--semi-space-growth-factor=1');
 if (flags['end-with-parent']) {
   // Its channel closes when the parent ends, however that ends; SIGTERM is the daemon's orderly end.

@@ -1,19 +1,15 @@
 /** The daemon from its config to its exit code. */
 import { join } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { keepCode } from './compiled-code.ts';
-import { type Config, ConfigError, loadConfig, type ServeFlags } from './config.ts';
-import { createDaemon, type Daemon, DaemonError } from './daemon.ts';
+import { ConfigError, loadConfig, type ServeFlags } from './config.ts';
+import { createDaemon, DaemonError } from './daemon.ts';
 import { createLog, LOG_LEVELS } from './log.ts';
-import { loadNative } from './native.ts';
 import { type Environment, StateDirError } from './places.ts';
 import { PolicyError } from './policy/load.ts';
-import { type Powers, systemPowers } from './powers.ts';
-import { ANSWERED_MS, tierUpSooner } from './tier-up.ts';
+import { systemPowers } from './powers.ts';
 import { SocketError } from './transport/unix-socket.ts';
 
-/** When what a start and a first call take was made and compiled. */
+/** Milliseconds after which the code of a start and of a first call has been compiled. */
 const STARTED_MS = 3000;
 
 /** Serves until it is told to end, and sets the exit code. `tellReady` is called once. */
@@ -50,9 +46,8 @@ export async function serve(
     const { level: confinementLevel, missing, advice } = confinement;
     log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
-    powers.after(ANSWERED_MS, tierUpSooner);
-    powers.after(STARTED_MS, () => endStart(config));
-    giveBackLater(daemon, powers);
+    // Not at the end of the daemon, which may be killed.
+    powers.after(STARTED_MS, () => keepCode(config.places.stateDir, config.limits));
     const alive = setInterval(() => {}, 2 ** 30);
     await daemon.ended;
     clearInterval(alive);
@@ -66,23 +61,4 @@ export async function serve(
     tellReady({ error: message });
     process.exitCode = expected ? 2 : 1;
   }
-}
-
-function endStart({ places, limits }: Config): void {
-  // As V8 has it by itself; main.ts says why it was not.
-  setFlagsFromString('--semi-space-growth-factor=2');
-  // Not at the end of the daemon, which may be killed.
-  keepCode(places.stateDir, limits);
-}
-
-/** What a start has made garbage of goes back to the system, once, when nobody waits: V8 by itself keeps 5 MiB of it for ever. */
-function giveBackLater(daemon: Daemon, powers: Powers): void {
-  powers.after(STARTED_MS + 1000, () => {
-    if (!daemon.isIdle()) return giveBackLater(daemon, powers);
-    setFlagsFromString('--expose-gc');
-    // 40 ms, as measured.
-    (runInNewContext('gc') as NodeJS.GCFunction)({ type: 'major', flavor: 'last-resort' });
-    // The C library keeps what was freed below something that is still in use.
-    loadNative('malloc_trim', { arguments: ['u64'], return: 'i32' })?.(0n);
-  });
 }

@@ -24,11 +24,9 @@ const MAY_IMPORT: Record<string, string> = {
   powers: '',
   disk: 'limits',
   polling: 'powers',
-  'tier-up': '',
   runtime: '',
   native: '',
   glob: 'errors',
-  'churning-map': '',
   'held-bytes': '',
   redact: '',
   call: 'errors',
@@ -47,13 +45,13 @@ const MAY_IMPORT: Record<string, string> = {
   egress: 'limits policy powers',
   'plugin-code': '',
   plugins: 'call errors limits parse-json plugin-code pipeline policy powers tools',
-  hosts: 'call churning-map egress plugin-code polling sandbox protocol policy errors limits paths powers shown-text',
+  hosts: 'call egress plugin-code polling sandbox protocol policy errors limits paths powers shown-text',
   pipeline:
     'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers shown-text',
   providers:
     'call errors hosts limits pipeline policy powers shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
-    'pipeline churning-map held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
+    'pipeline held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
     'call errors limits plugin-code tools/capability tools/file-changes tools/separable tools/spellings tools/symbols tools/terminals tools/upstream',
   'tools/file-changes': '',
@@ -91,7 +89,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/code': 'tools/tool errors limits',
   'tools/http': 'tools/tool errors limits',
   workers:
-    'call disk egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits parse-json paths polling powers tier-up',
+    'call disk egress plugin-code plugins tools sandbox hosts protocol policy providers glob errors limits parse-json paths polling powers',
   client: 'call protocol store transport errors limits powers tools',
   cli: 'call client command-environment config errors limits parse-json paths pipeline places plugins policy powers providers runtime sandbox shown-text store transport tools workspaces',
   workspaces: 'config errors paths places powers',
@@ -102,7 +100,7 @@ const MAY_IMPORT: Record<string, string> = {
   records: 'errors store session redact limits powers',
   'compiled-code': 'paths places',
   main: 'compiled-code places serve workers',
-  serve: 'compiled-code config daemon log native places policy powers tier-up transport',
+  serve: 'compiled-code config daemon log places policy powers transport',
 };
 
 /** `tools` has parts of its own; of other folders the folder is the part. */

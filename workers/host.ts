@@ -8,7 +8,6 @@ import { ToolError } from '../src/errors.ts';
 import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame, toFrameBefore } from '../src/protocol/frame.ts';
-import { ANSWERED_MS, tierUpSooner } from '../src/tier-up.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
 import { JobPlaces, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import type { LaneTask } from './lane.ts';
@@ -116,7 +115,6 @@ function begin(given: HostSetup): void {
       if (isReady) return;
       isReady = true;
       send({ ready: true });
-      setTimeout(tierUpSooner, ANSWERED_MS).unref();
       return;
     }
     // Hosts that keep things have one thread.

@@ -5,7 +5,6 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { HostTier } from '../call.ts';
-import { ChurningMap } from '../churning-map.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -112,7 +111,7 @@ export class Host {
   readonly #line: Socket;
   readonly #writer: FrameWriter;
   readonly #lanes: Lanes;
-  readonly #pending = new ChurningMap<number, Pending>();
+  readonly #pending = new Map<number, Pending>();
   #nextId = 1;
   #pid = 0;
   #alive = true;
@@ -375,7 +374,7 @@ export class Host {
     this.kept = 0;
     this.#line.destroy();
     this.#lanes[Symbol.dispose]();
-    for (const { end } of this.#pending.values()) end({ crashed: true });
+    for (const { end } of [...this.#pending.values()]) end({ crashed: true });
   }
 }
 

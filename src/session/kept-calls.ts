@@ -1,6 +1,5 @@
 /** The calls that a session remembers: those under way, and the newest of those that ended. */
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
-import { ChurningMap } from '../churning-map.ts';
 import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import type { Call } from '../pipeline/stage.ts';
@@ -46,8 +45,8 @@ interface Share {
 const UNHEARD_SHARE = 0.5;
 
 export class KeptCalls {
-  readonly #calls = new ChurningMap<string, Remembered>();
-  readonly #open = new ChurningMap<string, KeptCall>();
+  readonly #calls = new Map<string, Remembered>();
+  readonly #open = new Map<string, KeptCall>();
   readonly #forgotten: ForgottenIds;
   readonly #own: Share;
   /** Of programs: however many they are, the calls of the client stay. */
@@ -85,7 +84,7 @@ export class KeptCalls {
 
   /** Those under way. */
   get open(): KeptCall[] {
-    return this.#open.values();
+    return [...this.#open.values()];
   }
 
   /** Those of the client that ended, the first one first, with the bytes of their inputs and results. */
@@ -95,7 +94,7 @@ export class KeptCalls {
 
   /** Every id that is remembered. */
   get records(): CallRecord[] {
-    return this.#calls.values().map(({ record }) => record);
+    return [...this.#calls.values()].map(({ record }) => record);
   }
 
   /** Whether the id was used by a call that is not remembered any more. */
@@ -122,7 +121,7 @@ export class KeptCalls {
   /** Behind `others`, newest last; `cursor` is the last call of the page before. */
   list(filter: Filter, others: readonly CallRecord[]): Page {
     const known = others.filter(({ callId }) => !this.#calls.has(callId));
-    const records = [...known, ...this.#calls.values().map(({ record }) => record)];
+    const records = [...known, ...[...this.#calls.values()].map(({ record }) => record)];
     const from = filter.cursor === undefined ? 0 : records.findIndex(({ callId }) => callId === filter.cursor) + 1;
     const wanted = records
       .slice(from)
