@@ -17,13 +17,6 @@ export interface Timer {
   cancel(): void;
 }
 
-export interface StartOptions extends SpawnOptions {
-  /** The number of a pipe that the process holds until its end, and nobody else does. */
-  readonly heldFd?: number;
-  /** One more that it writes. */
-  readonly writtenFd?: number;
-}
-
 export interface Powers {
   /** Milliseconds since the epoch. */
   now(): number;
@@ -35,7 +28,7 @@ export interface Powers {
   uuid(): string;
   /** 32 random bytes as hex, for credentials. */
   secret(): string;
-  spawn(command: string, args: readonly string[], options: StartOptions): ChildProcess;
+  spawn(command: string, args: readonly string[], options: SpawnOptions): ChildProcess;
   readonly log: Log;
 }
 

@@ -12,7 +12,6 @@ import { createGitIdentity } from '../src/sandbox/git-identity.ts';
 import { GitView } from '../src/sandbox/git-view.ts';
 import { Homes } from '../src/sandbox/homes.ts';
 import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
-import { lightly } from '../src/sandbox/light-spawn.ts';
 import { LiveSockets } from '../src/sandbox/live-sockets.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { WaitingSandbox } from '../src/sandbox/waiting-sandbox.ts';
@@ -38,7 +37,7 @@ const setup = workerData as ThreadSetup;
 const places = new JobPlaces(setup.places);
 const taskId = ownTaskId();
 const clock = new JobClock();
-const powers = lightly(systemPowers(silentLog));
+const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
 /** They live in the host's own sandbox; one that runs commands has tools of another kind. */

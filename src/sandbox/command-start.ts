@@ -3,12 +3,12 @@
  * command is known, for one like it; then bash waits for its words. What is masked is found out when the command is known, however
  * long ago that was: a sandbox that was built with other masks, or one of whose masks is not where it was put any more, is not used.
  */
-import type { ChildProcess } from 'node:child_process';
+import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { closeSync, lstatSync, openSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds } from '../limits.ts';
-import type { Powers, StartOptions } from '../powers.ts';
+import type { Powers } from '../powers.ts';
 import { areInPlace, boundPaths } from './binds-in-place.ts';
 import {
   asOwner,
@@ -125,7 +125,7 @@ const BUILT_FD = LINE_FD + 1;
 /** Builds one that waits. Throws SANDBOX_UNAVAILABLE. */
 export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): Waiting {
   const bash = toWaitingBashArgs({ fd: LINE_FD, builtFd: BUILT_FD }, { bounds: shape.bounds, rlimits: setup.rlimits });
-  const begun = start({ shape, bash, env: {}, stdio: ['pipe', 'pipe'], writtenFd: BUILT_FD }, setup, powers);
+  const begun = start({ shape, bash, env: {}, stdio: ['pipe', 'pipe'] }, setup, powers);
   const stdio = begun.child.stdio as readonly unknown[];
   const [line, said] = [stdio[LINE_FD] as Writable, stdio[BUILT_FD] as Readable];
   // EPIPE: it has ended, and says why.
@@ -200,8 +200,7 @@ export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup
   const bash = toBashArgs({ ...request, rlimits: setup.rlimits, ...(gate && { gate }) });
   const feeds = request.stdin !== undefined;
   const stdio = [...egress.stdio, ...(gate ? (['pipe', 'pipe'] as const) : [])];
-  const writes = gate && { writtenFd: gate.builtFd };
-  const begun = start({ shape, bash, env: request.env, egress, feeds, stdio, ...writes }, setup, powers);
+  const begun = start({ shape, bash, env: request.env, egress, feeds, stdio }, setup, powers);
   egress.give(begun.child);
   if (!gate || begun.child.pid === undefined) return begun;
   const through = letThrough(begun.child, begun, gate);
@@ -221,12 +220,10 @@ interface Own {
   readonly feeds?: boolean;
   /** Descriptors after that of its status. */
   readonly stdio: readonly (number | 'pipe')[];
-  /** Of those, a pipe that it writes. */
-  readonly writtenFd?: number;
 }
 
 function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
-  const { shape, bash, env, egress, feeds = false, stdio, writtenFd } = own;
+  const { shape, bash, env, egress, feeds = false, stdio } = own;
   using parts = new DisposableStack();
   const group = parts.use(setup.groups?.open(shape.bounds));
   const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
@@ -243,12 +240,10 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   let child: ChildProcess;
   try {
     const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
-    const options: StartOptions = {
+    const options: SpawnOptions = {
       stdio: [...before, ...stdio, ...told, ...(group?.holds ? (['pipe'] as const) : [])],
       env: setup.environment,
       cwd: '/',
-      heldFd: COMMAND_STATUS_FD,
-      ...(writtenFd !== undefined && { writtenFd }),
     };
     const spawn = () => powers.spawn(setup.bwrap, args, options);
     child = group ? group.spawn(spawn) : spawn();

@@ -19,7 +19,6 @@ import { type Powers, systemPowers } from '../../../src/powers.ts';
 import { runtime } from '../../../src/runtime.ts';
 import { type CommandRequest, type CommandSetup, runCommand } from '../../../src/sandbox/command.ts';
 import { beginWaiting, shapeOf } from '../../../src/sandbox/command-start.ts';
-import { lightly } from '../../../src/sandbox/light-spawn.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
 import { firstChildOf } from '../../../src/sandbox/proc.ts';
 import { createSandbox } from '../../../src/sandbox/sandbox.ts';
@@ -29,7 +28,7 @@ import { until } from '../../support/daemon.ts';
 
 /** Pids of all that was started since. */
 let started: number[];
-const system = lightly(systemPowers());
+const system = systemPowers();
 const powers: Powers = {
   ...system,
   spawn(command, args, options) {
