@@ -47,15 +47,17 @@ const MAY_IMPORT: Record<string, string> = {
   plugins: 'call errors limits parse-json plugin-code pipeline policy powers tools',
   hosts: 'call egress plugin-code polling sandbox protocol policy errors limits paths powers shown-text',
   pipeline:
-    'call egress held-bytes tools/tool tools/upstream policy store hosts redact glob paths errors limits powers shown-text',
+    'call egress held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact glob paths errors limits powers shown-text',
   providers:
     'call errors hosts limits pipeline policy powers shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
     'pipeline held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
-    'call errors limits plugin-code tools/capability tools/file-changes tools/separable tools/spellings tools/symbols tools/terminals tools/upstream',
+    'call errors limits plugin-code tools/capability tools/file-changes tools/lifecycle tools/separable tools/spellings tools/symbols tools/terminals tools/upstream',
   'tools/file-changes': '',
   'tools/capability': '',
+  'tools/lifecycle': 'tools/tool',
+  'tools/search-program': 'tools/lifecycle tools/tool',
   'tools/symbols': '',
   'tools/separable': 'errors',
   'tools/upstream': '',
@@ -80,11 +82,11 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/file-text': 'tools/tool errors',
   'tools/data-text': '',
   'tools/file':
-    'tools/tool tools/diff tools/document tools/file-changes tools/file-spellings tools/file-text tools/glob-parameter tools/nearest tools/replacing tools/selection tools/text glob errors',
-  'tools/workspace': 'tools/tool tools/symbols tools/glob-parameter errors',
+    'tools/tool tools/diff tools/document tools/file-changes tools/file-spellings tools/file-text tools/glob-parameter tools/nearest tools/replacing tools/search-program tools/selection tools/text glob errors',
+  'tools/workspace': 'tools/search-program tools/tool tools/symbols tools/glob-parameter errors',
   'tools/data': 'tools/tool tools/data-text tools/file-text errors',
-  'tools/terminal': 'tools/tool errors limits',
-  'tools/git': 'tools/tool errors',
+  'tools/terminal': 'tools/lifecycle tools/tool errors limits',
+  'tools/git': 'tools/lifecycle tools/tool errors',
   'tools/todo': 'tools/tool errors',
   'tools/code': 'tools/tool errors limits',
   'tools/http': 'tools/tool errors limits',

@@ -175,6 +175,11 @@ export class WorkerContext implements ToolContext {
     spool.remove();
   }
 
+  get #ripgrep(): Ripgrep {
+    const { ripgrep, powers } = this.#options;
+    return ripgrep ?? new Ripgrep(this.limits, powers);
+  }
+
   get #undoParts(): UndoParts {
     const parts = { places: this.#places, changes: this.#changes, trees: this.#trees, limits: this.limits };
     return { ...parts, breathe: () => this.breathe() };
@@ -202,12 +207,24 @@ export class WorkerContext implements ToolContext {
   }
 
   search(path: string): CheckedSearch {
-    const { anchor, workspace, powers, ripgrep = new Ripgrep(this.limits, powers) } = this.#options;
+    const { anchor, workspace } = this.#options;
     anchor.assertInside(path);
     const opened = this.#rules.open(path, () => anchor.open(path));
     // ripgrep does not tell of all that it looked at.
     this.#witnesses.giveUp();
-    return searchAt({ opened, path, workspace, rules: this.#rules, ripgrep, limits: this.limits, signal: this.signal });
+    return searchAt({
+      opened,
+      path,
+      workspace,
+      rules: this.#rules,
+      ripgrep: this.#ripgrep,
+      limits: this.limits,
+      signal: this.signal,
+    });
+  }
+
+  assertSearch(): Promise<void> {
+    return this.#ripgrep.check(this.signal);
   }
 
   get symbols(): Symbols {

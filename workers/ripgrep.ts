@@ -49,8 +49,7 @@ export class Ripgrep {
    * MEMORY_LIMIT, UNSUPPORTED where it is not installed, and the signal's reason.
    */
   async run(run: RipgrepRun): Promise<void> {
-    this.#prefix ??= launchOf(this.#limits);
-    const [program, ...before] = await this.#prefix;
+    const [program, ...before] = await this.#launch();
     await this.#enter(run.signal);
     try {
       run.signal.throwIfAborted();
@@ -59,6 +58,36 @@ export class Ripgrep {
       this.#running -= 1;
       this.#waiting.shift()?.();
     }
+  }
+
+  /** Throws UNSUPPORTED where it is not installed, or does not run. */
+  async check(signal: AbortSignal): Promise<void> {
+    let said = '';
+    let why = 'it says nothing';
+    const onData = (chunk: Buffer) => {
+      said += chunk;
+      return true;
+    };
+    try {
+      await this.run({ args: ['--version'], signal, onData });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ToolError && error.code === 'UNSUPPORTED') throw error;
+      why = (error as Error).message;
+    }
+    if (said.startsWith('ripgrep ')) return;
+    throw new ToolError('UNSUPPORTED', `ripgrep, by which files are searched, does not run: ${why}`, {
+      suggestion: 'Install Ringfence again.',
+    });
+  }
+
+  /** What failed once is tried again: it may have been installed meanwhile. */
+  #launch(): Promise<string[]> {
+    this.#prefix ??= launchOf(this.#limits).catch((error: unknown) => {
+      this.#prefix = undefined;
+      throw error;
+    });
+    return this.#prefix;
   }
 
   /** It uses every core by itself, so that more at once only take more memory. */

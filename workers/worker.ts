@@ -26,6 +26,7 @@ import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from
 import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './job-places.ts';
 import { type LaneTask, serveLane } from './lane.ts';
 import { LanguageServers } from './language-servers.ts';
+import { ToolLifecycle } from './lifecycle.ts';
 import { OutputWindow } from './output-window.ts';
 import { Ripgrep } from './ripgrep.ts';
 import { Spool } from './spool.ts';
@@ -64,7 +65,7 @@ const running = new Map<number, Running>();
 const host = new BroadcastChannel(HOST_CHANNEL);
 host.onmessage = (event) => {
   const told = (event as MessageEvent).data as ToThreads;
-  if ('endSession' in told) return void terminals?.endSession(told.endSession);
+  if ('endSession' in told) return void endSession(told.endSession);
   if ('taken' in told) return running.get(told.taken.id)?.window.taken(told.taken.bytes);
   const { id: job, graceMs } = told.abort;
   parentPort?.postMessage({ heard: threadId, job } satisfies Heard);
@@ -127,8 +128,10 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     if (job.cpuMs !== undefined && taskId === 0)
       throw new ToolError('SANDBOX_UNAVAILABLE', 'without /proc nothing can hold a call to its CPU time');
     if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: await usage() };
+    if (job.health) return { ok: true, data: await lifecycle.health(job.health, context), usage: await usage() };
     const tool = job.tool === undoTool.name ? (undoTool as unknown as Tool) : builtins[job.tool];
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
+    if (!job.preview) await lifecycle.initialize(tool, context);
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
     return { ok: true, data, usage: await usage(), ...(tool.state && { state: context.state }) };
   } catch (thrown) {
@@ -151,6 +154,10 @@ async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Pr
 }
 
 const builtins = builtinTools as Record<string, Tool>;
+const lifecycle = new ToolLifecycle(builtins);
+
+const endSession = (session: string): Promise<void> =>
+  lifecycle.cleanup({ closeTerminals: async () => terminals?.endSession(session) });
 
 /** Gives those that are taken back; of others the policy or the disk forbids it. */
 async function rollBack(

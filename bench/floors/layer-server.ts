@@ -18,6 +18,7 @@ import { retry } from '../../src/pipeline/retry.ts';
 import { sanitize } from '../../src/pipeline/sanitize.ts';
 import { schedule } from '../../src/pipeline/schedule.ts';
 import type { Handler, Stage } from '../../src/pipeline/stage.ts';
+import { ToolHealth } from '../../src/pipeline/tool-health.ts';
 import { Turns } from '../../src/pipeline/turns.ts';
 import { validate } from '../../src/pipeline/validate.ts';
 import { Writes } from '../../src/pipeline/writes.ts';
@@ -113,6 +114,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
       permission: facts,
       toolStates,
       undoJournal,
+      health: new ToolHealth({ hosts, limits, powers, viewOf }),
       writes: new Writes('bench'),
       viewOf,
     },

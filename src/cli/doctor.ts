@@ -3,6 +3,7 @@
 import { accessSync, constants, existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Client } from '../client.ts';
 import { type Config, ConfigError, loadConfig } from '../config.ts';
 import { defaultLimits, type Limits } from '../limits.ts';
 import { findPlaces, isOursAlone, type Places, StateDirError } from '../places.ts';
@@ -17,6 +18,7 @@ import { effectsOfBuiltin as effectsOf } from '../tools/registry.ts';
 import { type Caller, type ConnectFlags, connect } from './connect.ts';
 import { type Finding, judgeMachine, readMachine } from './machine.ts';
 import { CliError, EXIT, harmless, print, printJson } from './output.ts';
+import { badHealth, type NamedHealth } from './tool-health.ts';
 
 export interface DoctorFlags extends Omit<ConnectFlags, 'workspace' | 'autostart'> {
   readonly workspace?: readonly string[];
@@ -172,18 +174,22 @@ function judgeOwner(id: string, path: string): Finding {
   return { id, status: 'warning', found, fix };
 }
 
-/** A daemon that hangs is a finding, not a reason to hang as well. */
+/** A daemon that hangs is a finding, not a reason to hang as well. Its tools have their own time to answer. */
 async function judgeDaemon(
   caller: Caller,
   { places, limits, powers }: { places: Places; limits: Limits; powers: Powers },
 ): Promise<Finding[]> {
-  const id = 'daemon';
-  const silent = new Promise<Finding[]>((resolve) => {
-    const fix = 'ringfence stop, or end its process; then start it again';
-    const found = `something at ${places.socket} does not answer`;
-    powers.after(limits.helloTimeoutMs, () => resolve([{ id, status: 'problem', found, fix }]));
-  });
-  return Promise.race([askDaemon(caller), silent]);
+  const { promise, resolve } = Promise.withResolvers<Finding[]>();
+  const fix = 'ringfence stop, or end its process; then start it again';
+  const found = `something at ${places.socket} does not answer`;
+  const giveUpAfter = (afterMs: number) =>
+    powers.after(afterMs, () => resolve([{ id: 'daemon', status: 'problem', found, fix }]));
+  let timer = giveUpAfter(limits.helloTimeoutMs);
+  const onStatus = () => {
+    timer.cancel();
+    timer = giveUpAfter(limits.helloTimeoutMs + limits.healthCheckMs);
+  };
+  return Promise.race([askDaemon(caller, onStatus), promise]);
 }
 
 interface DaemonStatus {
@@ -204,15 +210,28 @@ function judgeMasks({ coarseMasks = [] }: DaemonStatus): Finding {
   return { id, status: 'warning', found, fix: 'ringfence status lists all of them' };
 }
 
-async function askDaemon(caller: Caller): Promise<Finding[]> {
+/** Whether tools of the daemon would fail for want of a program; nothing where it is too old to be asked. */
+async function judgeTools(client: Client): Promise<Finding[]> {
+  const id = 'tools';
+  const answer = await client.request('status', { health: true }).catch(() => ({}));
+  const { health } = answer as { health?: NamedHealth[] };
+  if (!health) return [];
+  const bad = badHealth(health);
+  if (bad.length === 0) return [{ id, status: 'ok', found: `${health.length} tools say that they work` }];
+  const fix = 'Mend what it says; `ringfence status --health` asks again.';
+  return [{ id, status: 'warning', found: showLine(bad.join('; ')), fix }];
+}
+
+async function askDaemon(caller: Caller, onStatus: () => void): Promise<Finding[]> {
   const id = 'daemon';
   try {
     await using client = await connect({ ...caller, role: 'operator' });
     const it = (await client.request('status', {})) as DaemonStatus;
+    onStatus();
     const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
-    const masks = judgeMasks(it);
-    if (it.version === version) return [{ id, status: 'ok', found }, masks];
-    return [{ id, status: 'warning', found, fix: `ringfence stop, then start it again: this is ${version}` }, masks];
+    const more = [judgeMasks(it), ...(await judgeTools(client))];
+    if (it.version === version) return [{ id, status: 'ok', found }, ...more];
+    return [{ id, status: 'warning', found, fix: `ringfence stop, then start it again: this is ${version}` }, ...more];
   } catch (error) {
     if (error instanceof CliError) return [{ id, status: 'ok', found: 'none runs; the first call starts one' }];
     return [{ id, status: 'problem', found: (error as Error).message, fix: 'ringfence stop, then start it again' }];

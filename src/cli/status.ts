@@ -2,6 +2,7 @@ import { type Coarse, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { showLine } from '../shown-text.ts';
 import { type Caller, connect } from './connect.ts';
 import { harmless, print, printJson } from './output.ts';
+import { describeHealth, type NamedHealth } from './tool-health.ts';
 
 interface Status {
   uptimeMs: number;
@@ -27,15 +28,17 @@ interface Status {
   listeners: string[];
   providers: { name: string; state: string; pending: number }[];
   confinement: { level: string; missing: string[] };
+  /** Where it was asked for. */
+  health?: NamedHealth[];
   policy: { name: string; version: string; rules: number; from: string; configFile?: string };
 }
 
 const MiB = 1024 * 1024;
 
 /** `ringfence status`. Gives the exit code. */
-export async function status(flags: { json?: boolean }, caller: Caller): Promise<number> {
+export async function status(flags: { json?: boolean; health?: boolean }, caller: Caller): Promise<number> {
   await using client = await connect({ ...caller, role: 'operator' });
-  const it = (await client.request('status', {})) as Status;
+  const it = (await client.request('status', flags.health ? { health: true } : {})) as Status;
   if (flags.json) {
     printJson(it);
     return 0;
@@ -66,6 +69,7 @@ export async function status(flags: { json?: boolean }, caller: Caller): Promise
       `host ${host.tier.padEnd(12)} pid ${host.pid}  ${host.busy}/${host.threads} threads  ${Math.round(host.rssBytes / MiB)} MiB  ${host.cpuMs} ms cpu  ${host.restarts} restarts  ${host.workspace}`,
     );
   }
+  if (it.health) for (const line of describeHealth(it.health)) print(harmless(line));
   return 0;
 }
 

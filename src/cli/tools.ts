@@ -35,7 +35,8 @@ export async function tools(
 function explain({ name, description, tier, decision, aliases, inputSchema, ...it }: ToolInfo): void {
   print(`${name} — ${description}\n\ntier: ${tier}   decision: ${decision}   aliases: ${aliases.join(', ')}`);
   // A daemon that was started before an update may not tell of these.
-  const { capabilities = [], dependencies = [], documentation } = it as Partial<ToolInfo>;
+  const { capabilities = [], dependencies = [], documentation, health } = it as Partial<ToolInfo>;
+  if (health) print(harmless(`does not work now: ${health.message ?? 'it does not say why'}`));
   if (dependencies.length > 0) print(`usually after: ${dependencies.join(', ')}`);
   if (documentation !== undefined) print(`reference: ${documentation}`);
   if (capabilities.length > 0) print('\ncan:');

@@ -44,6 +44,8 @@ export interface Job {
   readonly journal?: { readonly folder: string; readonly key: string };
   /** Instead of a tool: calls that were cut off, by their names in the spool, are taken back. */
   readonly rollBack?: { readonly folder: string; readonly keys: readonly string[] };
+  /** Instead of a call: these tools are asked whether they could work. */
+  readonly health?: readonly string[];
 }
 
 /** What a program in an isolate may use and call. */

@@ -19,6 +19,14 @@ export const hostLimits = {
   hostStartMs: ms().default(10_000),
   /** A host without a call for this long is ended. */
   hostIdleMs: ms().default(300_000),
+  /** How long the tools of one host may take to say whether they could work. */
+  healthCheckMs: ms().default(10_000),
+  /** How long such answers are given again without another look. */
+  healthKeptMs: ms().default(10_000),
+  /** How long `tools.list` tells that a tool could not work, where nothing newer is known. */
+  healthToldMs: ms().default(300_000),
+  /** Workspaces of which it is known at once. */
+  healthWorkspacesMax: count().default(64),
   /** From an abort to the end of the thread that did not heed it. */
   abortGraceMs: ms().default(200),
   /** From the end of a thread that does not come to the SIGKILL of its host. */

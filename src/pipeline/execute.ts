@@ -21,6 +21,7 @@ import { runJournalled } from './journalled.ts';
 import { decideAgain, type PermissionParts } from './permission.ts';
 import { runProgram } from './program.ts';
 import { type Call, type Checked, checkedOf, type Handler } from './stage.ts';
+import type { ToolHealth } from './tool-health.ts';
 import { runUpstream, type Upstreams } from './upstream.ts';
 import { withheldOf } from './withheld.ts';
 import type { Writes } from './writes.ts';
@@ -39,6 +40,7 @@ export interface ExecuteParts {
   readonly undoJournal: UndoJournal;
   /** Told of each call that starts, and of its end. */
   readonly writes: Writes;
+  readonly health: ToolHealth;
   /** The rules on paths that a policy holds host and commands of a call to. */
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
@@ -179,6 +181,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
     throw signal.aborted ? signal.reason : error;
   });
+  parts.health.note(tool, workspace, ran.result);
   const data = taken(ran, call, network);
   const { result } = ran;
   if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });

@@ -29,6 +29,7 @@ import type { UndoJournal } from '../store/undo-journal.ts';
 import { type ExecuteParts, execute, previewOf } from './execute.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
 import { surroundingsOf } from './surroundings.ts';
+import { ToolHealth } from './tool-health.ts';
 import type { Turns } from './turns.ts';
 import type { Upstreams } from './upstream.ts';
 import { validate } from './validate.ts';
@@ -59,6 +60,7 @@ export interface PipelineParts {
 export interface Pipeline {
   readonly run: Handler;
   readonly queue: FairQueue;
+  readonly health: ToolHealth;
 }
 
 /**
@@ -67,7 +69,8 @@ export interface Pipeline {
  * sanitizer is inside the cache, so that secrets are never stored.
  */
 export function createPipeline(given: PipelineParts): Pipeline {
-  const parts = { ...given, writes: new Writes(given.powers.uuid()) };
+  const health = new ToolHealth(given);
+  const parts = { ...given, health, writes: new Writes(given.powers.uuid()) };
   const { auditLog, approvals, ledger, limits, powers } = parts;
   const queue = new FairQueue(limits);
   const order: Stage[] = [
@@ -84,7 +87,7 @@ export function createPipeline(given: PipelineParts): Pipeline {
     schedule(queue, limits, powers),
     sanitize(limits, powers),
   ];
-  return { queue, run: order.reduceRight((next, stage) => stage(next), execute(parts)) };
+  return { queue, health, run: order.reduceRight((next, stage) => stage(next), execute(parts)) };
 }
 
 /** What a person is shown and what their yes is bound to. */

@@ -83,6 +83,7 @@ export const answers = {
     audit: open({ entries: count(), writable: z.boolean() }),
     listeners: texts(),
     confinement: open({ level: z.enum(['A', 'B', 'C']) }),
+    health: z.array(shapes.health.extend({ name: z.string() })).optional(),
   }),
   shutdown: z.strictObject({}),
 } as const satisfies Record<Method, z.ZodType>;

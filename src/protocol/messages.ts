@@ -146,7 +146,7 @@ export const params = {
   }),
   'tokens.rotate': z.strictObject({ names: z.array(z.string().min(1).max(64)).max(66).default([]) }).prefault({}),
   'cache.clear': nothing(),
-  status: nothing(),
+  status: z.strictObject({ health: z.boolean().optional() }).prefault({}),
   shutdown: z.strictObject({ graceMs: z.int().min(0).max(600_000).optional() }).prefault({}),
 } as const;
 

@@ -197,6 +197,9 @@ const annotations = z.strictObject({
   },
 });
 
+/** Whether a tool could work on this machine, and why not. */
+export const health = z.strictObject({ ok: z.boolean(), message: z.string().optional() });
+
 /** More may be told of a tool later. */
 export const toolInfo = z.looseObject({
   ...{ name: z.string(), title: z.string(), description: z.string(), category: z.string(), tier, version: z.string() },
@@ -204,6 +207,7 @@ export const toolInfo = z.looseObject({
   capabilities: z.array(z.strictObject({ action: z.string(), description: z.string() })),
   dependencies: texts().describe('Tools that it usually follows.'),
   documentation: z.string().optional().describe('URL of its reference; for built-in tools.'),
+  health: health.optional().describe('Why its calls would fail on this machine, where that is known.'),
 });
 
 export const provider = z.looseObject({

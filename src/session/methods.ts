@@ -6,6 +6,7 @@ import type { Limits } from '../limits.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';
 import type { Method, Params } from '../protocol/messages.ts';
+import { toolsOf } from '../tools/registry.ts';
 import type { Batches } from './batches.ts';
 import type { Credentials } from './credentials.ts';
 import type { DurableCalls } from './durable-calls.ts';
@@ -83,7 +84,7 @@ export type Methods = {
 export function createMethods(parts: MethodParts): Methods {
   const { oversight, results, limits, records, sessions, durable, batches } = parts;
   return {
-    'tools.list': ({ session }, params) => toolList(session, params),
+    'tools.list': ({ session }, params) => toolList(session, params, parts.pipeline),
     'tools.stats': ({ session }) => toolStats(session),
     'tools.call': ({ session }, { tool, input, options }) => session.call(tool, input, options as CallOptions),
     'tools.batch': ({ session, outbox }, params) => batches.run(session, params, outbox),
@@ -131,7 +132,7 @@ export function createMethods(parts: MethodParts): Methods {
       records.cacheCleared(session, cleared);
       return cleared;
     },
-    status: ({ session }) => statusFor(session, parts),
+    status: ({ session }, params) => statusFor(session, params, parts),
     shutdown: ({ session }, { graceMs = limits.shutdownGraceMs }) => {
       records.shutdownAsked(session, graceMs);
       parts.shutdown(graceMs);
@@ -186,7 +187,10 @@ function recordOf(
 /** Directories that `status` tells to be hidden whole. */
 const COARSE_MAX = 100;
 
-async function statusFor({ options }: Session, parts: MethodParts): Promise<object> {
+async function statusFor(session: Session, params: Params<'status'>, parts: MethodParts): Promise<object> {
+  const { options } = session;
+  if (params.health && options.role !== 'operator')
+    throw new RpcError('FORBIDDEN', 'status with `health` is for operators');
   const { powers, version, pipeline, confinement, probes } = parts;
   const hosts = await parts.hostStatus();
   const { queued, running } = pipeline.queue;
@@ -214,5 +218,14 @@ async function statusFor({ options }: Session, parts: MethodParts): Promise<obje
     listeners: parts.listeners(),
     providers: parts.providers.list('agent').map(({ name, state, pending }) => ({ name, state, pending })),
     confinement: { ...confinement, probes },
+    ...(params.health && { health: await healthFor(session, parts) }),
   };
+}
+
+/** What the tools that can say it say of themselves, in the workspace of who asks. */
+async function healthFor({ options, policy }: Session, { pipeline }: MethodParts): Promise<object[]> {
+  const { id: sessionId, principal, workspace, root, toolset } = options;
+  const asker = { policy: policy(), principal, sessionId, workspace, root };
+  const all = await pipeline.health.check(toolsOf(toolset), asker);
+  return [...all].map(([name, health]) => ({ name, ...health }));
 }

@@ -1,4 +1,5 @@
 /** The tools of a session, as far as some call of them could be allowed. */
+import type { Pipeline } from '../pipeline/pipeline.ts';
 import { couldAllow, decideTool } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Params } from '../protocol/messages.ts';
@@ -55,7 +56,11 @@ interface Stats {
 }
 
 /** The answer to `tools.list`. */
-export function toolList(session: Session, { tier, category, format, tools }: Params<'tools.list'>): object {
+export function toolList(
+  session: Session,
+  { tier, category, format, tools }: Params<'tools.list'>,
+  { health: known }: Pick<Pipeline, 'health'>,
+): object {
   const { options, policy: policyNow } = session;
   const policy = policyNow();
   // Whoever asks for a part of them, or for what no model reads, gets all of that.
@@ -64,7 +69,8 @@ export function toolList(session: Session, { tier, category, format, tools }: Pa
     .filter((it) => isWhole || !it.isExtra || isNamedBy(policy, it.name))
     .filter((it) => (tier ?? it.tier) === it.tier && (category ?? it.category) === it.category)
     .map((it) => {
-      const info = toToolInfo(it, decideTool(policy, it));
+      const health = known.badHealthOf(it.name, options.workspace);
+      const info = { ...toToolInfo(it, decideTool(policy, it)), ...(health && { health }) };
       return it.isolated && !it.plugin ? { ...info, description: withTools(info.description, options, policy) } : info;
     });
   return { tools: infos.map((it) => toFormat(it, format)) };

@@ -6,6 +6,7 @@ import type { Question } from '../policy/question.ts';
 import { docsUrl } from '../runtime.ts';
 import { builtinTools } from './builtin.ts';
 import type { Capability } from './capability.ts';
+import type { Health } from './lifecycle.ts';
 import { withoutNulls } from './nulls.ts';
 import { type JsonSchema, toPortable, toStrict } from './portable.ts';
 import { merged, respelled, toldOf } from './spellings.ts';
@@ -72,6 +73,8 @@ export interface ToolInfo {
   /** URL of its reference; absent for tools of plugins and providers. */
   documentation?: string;
   decision: Decision;
+  /** Why its calls would fail on this machine; absent where nothing of that sort is known. */
+  health?: Health;
 }
 
 /** A tool as `tools/list` of MCP gives it. */

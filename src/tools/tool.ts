@@ -9,6 +9,7 @@ import type { Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Capability } from './capability.ts';
 import type { FileChanges } from './file-changes.ts';
+import type { Lifecycle } from './lifecycle.ts';
 import type { Separable } from './separable.ts';
 import type { Spellings } from './spellings.ts';
 import type { Symbols } from './symbols.ts';
@@ -203,6 +204,8 @@ export interface ToolContext {
   openDirectory(path: string): CheckedDirectory;
   /** Opens a directory, or one file, to search it. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED, FILE_LIMIT. */
   search(path: string): CheckedSearch;
+  /** Throws UNSUPPORTED where the program that searches is not installed, or does not run. */
+  assertSearch(): Promise<void>;
   /** What its sources declare and refer to. */
   readonly symbols: Symbols;
   /** Runs `work`, which is synchronous, unless it takes longer than `boundedWorkMs`: then it is ended wherever it is. Throws CPU_LIMIT. */
@@ -289,7 +292,7 @@ export interface PluginSpec {
   readonly outputBytes: number;
 }
 
-export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> {
+export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends Lifecycle {
   /** `group_verb`; the file is `src/tools/<group>/<verb>.ts`. */
   readonly name: string;
   readonly title: string;

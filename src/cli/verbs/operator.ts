@@ -21,6 +21,7 @@ import type { Verbs } from './verbs.ts';
 export function addDaemonVerbs(verbs: Verbs): void {
   verbs
     .add('status', 'what the daemon is doing, and the policy that it follows')
+    .option('--health', 'ask the tools whether they could work, too')
     .action(verbs.ending((flags) => status(flags, verbs.caller({ ...flags, autostart: false }))));
   verbs.add('stop', 'end the daemon').action(
     verbs.ending(async (flags) => {

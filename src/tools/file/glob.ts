@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { matchGlob, parseSearchGlob } from '../../glob.ts';
 import { glob } from '../glob-parameter.ts';
+import { assertSearch, searchHealth } from '../search-program.ts';
 import { type CheckedSearch, defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -30,6 +31,8 @@ export default defineTool({
   capabilities: [{ action: 'find', description: 'Lists files whose path matches a glob.' }],
   category: 'filesystem',
   tier: 'read_only',
+  initialize: assertSearch,
+  healthCheck: searchHealth,
   idempotent: true,
   cacheable: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],

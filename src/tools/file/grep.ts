@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { glob } from '../glob-parameter.ts';
+import { assertSearch, searchHealth } from '../search-program.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -38,6 +39,8 @@ export default defineTool({
   capabilities: [{ action: 'search', description: 'Finds lines that match a regular expression.' }],
   category: 'search',
   tier: 'read_only',
+  initialize: assertSearch,
+  healthCheck: searchHealth,
   idempotent: true,
   cacheable: true,
   effects: ({ path: target }) => [{ kind: 'read', target }],

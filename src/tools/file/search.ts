@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { glob } from '../glob-parameter.ts';
+import { assertSearch, searchHealth } from '../search-program.ts';
 import { defineTool } from '../tool.ts';
 
 const input = z.strictObject({
@@ -30,6 +31,8 @@ export default defineTool({
   capabilities: [{ action: 'search', description: 'Finds files by name, extension or a text in them.' }],
   category: 'search',
   tier: 'read_only',
+  initialize: assertSearch,
+  healthCheck: searchHealth,
   idempotent: true,
   cacheable: true,
   effects: () => [{ kind: 'read', target: '.' }],

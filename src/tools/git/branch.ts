@@ -3,6 +3,7 @@ import { type Code, ToolError } from '../../errors.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { parseDiff } from './diff-output.ts';
 import { failure, Git } from './git.ts';
+import { assertGit, gitHealth } from './installed.ts';
 import { branchOf, findRepository, pathOf } from './repository.ts';
 import { revision } from './revision.ts';
 
@@ -32,6 +33,8 @@ export default defineTool({
   tier: 'write',
   tierOf: ({ action }) => (action === 'list' ? 'read_only' : 'write'),
   runsPrograms: true,
+  initialize: assertGit,
+  healthCheck: gitHealth,
   destructive: true,
   effects: ({ action, name = '', path }) => {
     if (action === 'list') return [{ kind: 'read', target: path }];

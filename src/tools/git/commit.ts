@@ -4,6 +4,7 @@ import { ToolError } from '../../errors.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { parseDiff } from './diff-output.ts';
 import { failure, Git } from './git.ts';
+import { assertGit, gitHealth } from './installed.ts';
 import { refusedAmong } from './refused.ts';
 import { findRepository, isRebasing, pathIn, pathOf, type Repository } from './repository.ts';
 import { literal } from './shown-diff.ts';
@@ -24,6 +25,8 @@ export default defineTool({
   category: 'development',
   tier: 'write',
   runsPrograms: true,
+  initialize: assertGit,
+  healthCheck: gitHealth,
   effects: ({ files }) => [
     ...(namedIn(files) ?? ['.']).map((target) => ({ kind: 'read', target }) as const),
     { kind: 'write', target: '.git' },

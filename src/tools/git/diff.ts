@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
+import { assertGit, gitHealth } from './installed.ts';
 import { findRepository, pathIn } from './repository.ts';
 import { commitOf, revision } from './revision.ts';
 import { diffShape, shownDiff } from './shown-diff.ts';
@@ -17,6 +18,8 @@ export default defineTool({
   category: 'development',
   tier: 'read_only',
   runsPrograms: true,
+  initialize: assertGit,
+  healthCheck: gitHealth,
   idempotent: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
+import { assertGit, gitHealth } from './installed.ts';
 import { commitShape } from './log-output.ts';
 import { findRepository, pathIn } from './repository.ts';
 import { commitOf, revision } from './revision.ts';
@@ -20,6 +21,8 @@ export default defineTool({
   category: 'development',
   tier: 'read_only',
   runsPrograms: true,
+  initialize: assertGit,
+  healthCheck: gitHealth,
   idempotent: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({

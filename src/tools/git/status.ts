@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
+import { assertGit, gitHealth } from './installed.ts';
 import { refusedAmong } from './refused.ts';
 import { findRepository, pathIn, pathOf } from './repository.ts';
 import { literal } from './shown-diff.ts';
@@ -24,6 +25,8 @@ export default defineTool({
   category: 'development',
   tier: 'read_only',
   runsPrograms: true,
+  initialize: assertGit,
+  healthCheck: gitHealth,
   idempotent: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({

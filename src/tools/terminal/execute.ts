@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
+import { commandHealth } from './runs.ts';
 
 const COMMAND_CHARS_MAX = 128 * 1024 - 1;
 const STDIN_CHARS_MAX = 8 * 1024 * 1024;
@@ -38,6 +39,7 @@ export default defineTool({
   capabilities: [{ action: 'execute', description: 'Runs a bash command line to its end.' }],
   category: 'development',
   tier: 'execute',
+  healthCheck: commandHealth,
   destructive: true,
   effects: ({ command }) => [{ kind: 'exec', target: command }],
   commandOf: ({ command, cwd, env, shell }) => ({

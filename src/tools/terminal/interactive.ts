@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { defaultLimits } from '../../limits.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
+import { commandHealth } from './runs.ts';
 
 const ACTIONS = ['open', 'write', 'read', 'resize', 'signal', 'close', 'list'] as const;
 const SIGNALS = ['INT', 'TERM', 'HUP', 'QUIT', 'KILL', 'TSTP', 'CONT'] as const;
@@ -126,8 +127,10 @@ export default defineTool({
   ],
   category: 'development',
   tier: 'execute',
+  healthCheck: commandHealth,
   destructive: true,
   keeps: true,
+  cleanup: (session) => session.closeTerminals(),
   effects: (it) => (isTyped(it) ? [{ kind: 'exec', target: typedBy(it) }] : []),
   commandOf: (it) => {
     const action = actionOf(it);

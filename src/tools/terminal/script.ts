@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
+import { commandHealth } from './runs.ts';
 
 /** Longest argument that the kernel takes. */
 const ARGUMENT_BYTES_MAX = 128 * 1024 - 1;
@@ -38,6 +39,7 @@ export default defineTool({
   capabilities: [{ action: 'execute', description: 'Runs a script by bash, sh or zsh to its end.' }],
   category: 'development',
   tier: 'execute',
+  healthCheck: commandHealth,
   destructive: true,
   effects: ({ script }) => [{ kind: 'exec', target: script }],
   commandOf: ({ script, shell, cwd }) => ({

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
+import { assertSearch, searchHealth } from '../search-program.ts';
 import { SYMBOL_TYPES } from '../symbols.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
@@ -26,6 +27,8 @@ export default defineTool({
   capabilities: [{ action: 'references', description: 'Finds the uses and declarations of a symbol.' }],
   category: 'code_analysis',
   tier: 'read_only',
+  initialize: assertSearch,
+  healthCheck: searchHealth,
   idempotent: true,
   cacheable: true,
   effects: ({ file }) => [

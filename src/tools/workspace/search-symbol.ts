@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { assertSearch, searchHealth } from '../search-program.ts';
 import { SYMBOL_TYPES } from '../symbols.ts';
 import { defineTool } from '../tool.ts';
 
@@ -20,6 +21,8 @@ export default defineTool({
   capabilities: [{ action: 'search', description: 'Finds where symbols are declared, by name.' }],
   category: 'code_analysis',
   tier: 'read_only',
+  initialize: assertSearch,
+  healthCheck: searchHealth,
   idempotent: true,
   cacheable: true,
   effects: () => [{ kind: 'read', target: '.' }],

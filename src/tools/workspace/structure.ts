@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { glob } from '../glob-parameter.ts';
+import { assertSearch, searchHealth } from '../search-program.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
@@ -23,6 +24,8 @@ export default defineTool({
   capabilities: [{ action: 'tree', description: 'Shows directories and files as a tree with counts.' }],
   category: 'filesystem',
   tier: 'read_only',
+  initialize: assertSearch,
+  healthCheck: searchHealth,
   idempotent: true,
   cacheable: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],

@@ -1,0 +1,23 @@
+/** What tools say of themselves, in few lines for people. */
+
+/** As `status` tells it. */
+export interface NamedHealth {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly message?: string;
+}
+
+/** `git_diff, git_log: why`: tools that share a reason share a line. */
+export function badHealth(all: readonly NamedHealth[]): string[] {
+  const byReason = Map.groupBy(
+    all.filter((it) => !it.ok),
+    (it) => it.message ?? 'it does not say why',
+  );
+  return [...byReason].map(([why, tools]) => `${tools.map((it) => it.name).join(', ')}: ${why}`);
+}
+
+export function describeHealth(all: readonly NamedHealth[]): string[] {
+  const working = all.filter((it) => it.ok).length;
+  const bad = badHealth(all).map((it) => `do not work now: ${it}`);
+  return [`${working} of ${all.length} tools that can say whether they work do`, ...bad];
+}

@@ -1,0 +1,135 @@
+/** Whether tools could work: what they say of themselves in the hosts that their calls run in, and what calls met. */
+import { ToolError } from '../errors.ts';
+import type { Hosts, PathView, Place } from '../hosts/hosts.ts';
+import type { JobResult } from '../hosts/job.ts';
+import type { RunRequest } from '../hosts/runs.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import type { Health } from '../tools/lifecycle.ts';
+import { hostTierOf, type Tool } from '../tools/tool.ts';
+import { commandBoundsOf, heapOf, networkOf } from './bounds.ts';
+import type { Call } from './stage.ts';
+
+export type HealthAsker = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>;
+
+export interface HealthParts {
+  readonly hosts: Hosts;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  viewOf(of: HealthAsker): PathView;
+}
+
+interface Known {
+  readonly atMs: number;
+  readonly health: Health;
+}
+
+interface Checked {
+  readonly atMs: number;
+  readonly all: Promise<Map<string, Health>>;
+}
+
+/** What a host says, which may be any length. */
+const MESSAGE_CHARS_MAX = 500;
+
+export class ToolHealth {
+  readonly #parts: HealthParts;
+  /** Tools by name, by workspace. */
+  readonly #known = new Map<string, Map<string, Known>>();
+  readonly #checked = new Map<string, Checked>();
+
+  constructor(parts: HealthParts) {
+    this.#parts = parts;
+  }
+
+  /** Why a tool could not work in a workspace, where that was found out a short while ago. */
+  badHealthOf(tool: string, workspace: string): Health | undefined {
+    const { powers, limits } = this.#parts;
+    const known = this.#known.get(workspace)?.get(tool);
+    const isTold = known && !known.health.ok && powers.monotonicMs() - known.atMs < limits.healthToldMs;
+    return isTold ? known.health : undefined;
+  }
+
+  /** Takes what a call of a tool met: that it was not ready, or that it works. */
+  note(tool: Tool, workspace: string, result: JobResult): void {
+    if (result.ok) this.#known.get(workspace)?.delete(tool.name);
+    else if (result.error.details?.reason === 'not-ready')
+      this.#know(tool.name, workspace, { ok: false, message: result.error.message });
+  }
+
+  /** Has each of the tools that can say so say whether it could work; what can't be asked now is left out. */
+  check(tools: readonly Tool[], asker: HealthAsker): Promise<Map<string, Health>> {
+    const { powers, limits } = this.#parts;
+    const key = `${asker.workspace}\0${asker.policy.version}`;
+    const last = this.#checked.get(key);
+    if (last && powers.monotonicMs() - last.atMs < limits.healthKeptMs) return last.all;
+    const all = this.#checkNow(tools, asker);
+    makeRoom(this.#checked, limits.healthWorkspacesMax);
+    this.#checked.set(key, { atMs: powers.monotonicMs(), all });
+    return all;
+  }
+
+  async #checkNow(tools: readonly Tool[], asker: HealthAsker): Promise<Map<string, Health>> {
+    const byTier = Map.groupBy(
+      tools.filter((it) => it.healthCheck),
+      (it) => hostTierOf(it, it.tier),
+    );
+    const answers = await Promise.all([...byTier].map(([tier, its]) => this.#ask(tier, its, asker)));
+    const all = new Map(answers.flat().sort(([a], [b]) => (a < b ? -1 : 1)));
+    for (const [tool, health] of all) this.#know(tool, asker.workspace, health);
+    return all;
+  }
+
+  async #ask(tier: Place['tier'], tools: readonly Tool[], asker: HealthAsker): Promise<[string, Health][]> {
+    const { hosts, limits, powers, viewOf } = this.#parts;
+    const { policy, workspace } = asker;
+    const names = tools.map((it) => it.name);
+    const isCommand = tier === 'execute';
+    const network = isCommand ? networkOf(policy) : undefined;
+    const request: RunRequest = {
+      ...{ tool: '', input: {}, health: names, readOnly: true },
+      ...(isCommand && { bounds: commandBoundsOf(policy, limits) }),
+      ...(network && { network }),
+    };
+    const place = { tier, workspace, view: viewOf(asker), ...heapOf(policy, tier) };
+    const controller = new AbortController();
+    const late = new ToolError('TIMEOUT', `it did not say whether it could work within ${limits.healthCheckMs} ms`);
+    const timer = powers.after(limits.healthCheckMs, () => controller.abort(late));
+    try {
+      const { result } = await hosts.run(place, request, { signal: controller.signal });
+      if (!result.ok) throw controller.signal.aborted ? late : ToolError.fromWire(result.error);
+      return names.map((it) => [it, healthIn(result.data, it)]);
+    } catch (error) {
+      if (!(error instanceof ToolError)) throw error;
+      // Says something of the daemon at this moment, and nothing of the tools.
+      if (error.code === 'QUEUE_FULL' || error.code === 'SHUTTING_DOWN') return [];
+      return names.map((it) => [it, { ok: false, message: error.message }]);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #know(tool: string, workspace: string, health: Health): void {
+    const { powers, limits } = this.#parts;
+    const known = this.#known.get(workspace) ?? new Map<string, Known>();
+    if (!this.#known.has(workspace)) makeRoom(this.#known, limits.healthWorkspacesMax);
+    this.#known.set(workspace, known);
+    known.set(tool, { atMs: powers.monotonicMs(), health });
+  }
+}
+
+/** The oldest goes. */
+function makeRoom(map: Map<string, unknown>, max: number): void {
+  const oldest = map.keys().next();
+  if (map.size >= max && !oldest.done) map.delete(oldest.value);
+}
+
+/** A host that was taken over could say anything. */
+function healthIn(data: unknown, tool: string): Health {
+  const it = (data as Record<string, { ok?: unknown; message?: unknown }> | null)?.[tool];
+  if (it?.ok === true) return { ok: true };
+  return {
+    ok: false,
+    message: typeof it?.message === 'string' ? it.message.slice(0, MESSAGE_CHARS_MAX) : 'it does not say',
+  };
+}

@@ -1,0 +1,35 @@
+/** Whether the git that the tools run is there, runs, and is new enough. */
+import { ToolError } from '../../errors.ts';
+import type { Health } from '../lifecycle.ts';
+import type { ToolContext } from '../tool.ts';
+
+/** The first that takes its settings from GIT_CONFIG_COUNT, by which the filters of a repository are switched off. */
+const GIT_MIN = [2, 31] as const;
+const OUTPUT_BYTES_MAX = 4096;
+const STDERR_CHARS_SHOWN = 200;
+
+/** Throws UNSUPPORTED where git is missing, does not run or is too old. */
+export async function assertGit(ctx: ToolContext): Promise<void> {
+  const { stdout, stderr, exitCode } = await ctx.program({
+    ...{ program: 'git', args: ['--version'], cwd: '.', env: { LC_ALL: 'C.UTF-8' }, bytesMax: OUTPUT_BYTES_MAX },
+  });
+  const said = stdout.toString('utf8').trim();
+  const [, version = '', major, minor] = /^git version ((\d+)\.(\d+)\S*)/.exec(said) ?? [];
+  if (exitCode !== 0 || version === '') {
+    const why = (stderr.trim() || said || `exit code ${exitCode}`).slice(0, STDERR_CHARS_SHOWN);
+    throw new ToolError('UNSUPPORTED', `git does not run on this machine: ${why}`, {
+      suggestion: 'Ask the person to run `git --version` where the daemon runs, and to mend what it says.',
+    });
+  }
+  const [least, leastMinor] = GIT_MIN;
+  if (Number(major) > least || (Number(major) === least && Number(minor) >= leastMinor)) return;
+  throw new ToolError('UNSUPPORTED', `git is ${version} on this machine; the git tools need ${least}.${leastMinor}`, {
+    suggestion: `Ask the person to install git ${least}.${leastMinor} or newer.`,
+  });
+}
+
+/** Of the tools that run git. */
+export async function gitHealth(ctx: ToolContext): Promise<Health> {
+  await assertGit(ctx);
+  return { ok: true };
+}

@@ -1,0 +1,12 @@
+/** Whether commands run on this machine. */
+import type { Health } from '../lifecycle.ts';
+import type { ToolContext } from '../tool.ts';
+
+const STDERR_CHARS_SHOWN = 200;
+
+/** Runs the shortest command there is, in a sandbox as commands have it. */
+export async function commandHealth(ctx: ToolContext): Promise<Health> {
+  const { exitCode, stderr } = await ctx.run(ctx.command({ command: 'true', cwd: '.', env: {} }));
+  if (exitCode === 0) return { ok: true };
+  return { ok: false, message: `bash ends with ${exitCode}: ${stderr.trim().slice(0, STDERR_CHARS_SHOWN)}` };
+}
