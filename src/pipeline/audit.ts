@@ -1,6 +1,7 @@
 import { ToolError, toToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditEntry, AuditLog } from '../store/audit-log.ts';
+import type { Outcome } from './outcome.ts';
 import type { Call, Stage } from './stage.ts';
 import { verdictOf } from './verdict.ts';
 
@@ -13,7 +14,8 @@ export const audit =
   (next) =>
   async (call) => {
     const startedAt = powers.monotonicMs();
-    const end = (kind: 'outcome' | 'refusal', error?: ToolError) =>
+    const end = (kind: 'outcome' | 'refusal', error?: ToolError) => {
+      const { usage } = call.outcome;
       log.append(
         {
           ...entryOf(call, kind),
@@ -21,11 +23,12 @@ export const audit =
           ...(!call.intended && { input: call.rawInput }),
           durationMs: Math.round((powers.monotonicMs() - startedAt) * 1000) / 1000,
           ...(error && { code: error.code }),
-          ...(call.usage && { resources: resourcesOf(call.usage, error) }),
+          ...(usage && { resources: resourcesOf(usage, error) }),
           ...detailOf(call),
         },
         { isReading: kind === 'outcome' && !mayChange(call) },
       );
+    };
     try {
       if (mayChange(call)) log.assertRoom(call.principal);
       if (!log.writable) {
@@ -38,7 +41,7 @@ export const audit =
     } catch (thrown) {
       const error = toToolError(thrown);
       // What never started had no outcome, also where it was allowed: stale, cancelled, no place.
-      end(call.started || isPreviewed(call) ? 'outcome' : 'refusal', error);
+      end(call.outcome.started || isPreviewed(call) ? 'outcome' : 'refusal', error);
       throw error;
     }
   };
@@ -74,11 +77,11 @@ const isPreviewed = ({ options, decision }: Call): boolean =>
 const unwritable = () => new ToolError('STORE_FAILED', 'the audit log can not be written at the moment');
 
 function warn(call: Call): void {
-  call.warnings = [...(call.warnings ?? []), 'the audit log could not be written; this call may not be in it'];
+  call.warnings.push('the audit log could not be written; this call may not be in it');
 }
 
 function resourcesOf(
-  usage: NonNullable<Call['usage']>,
+  usage: NonNullable<Outcome['usage']>,
   error: ToolError | undefined,
 ): NonNullable<AuditEntry['resources']> {
   const { cpuMs, peakBytes, outputBytes, processes, enforcedBy } = usage;
@@ -94,12 +97,12 @@ function resourcesOf(
 const parentOf = ({ options: { parentCallId } }: Call): Pick<AuditEntry, 'detail'> =>
   parentCallId === undefined ? {} : { detail: { parentCallId } };
 
-function detailOf({ costUsd, redactions, denied, connected, options }: Call): Pick<AuditEntry, 'detail'> {
+function detailOf({ costUsd, outcome: { redactions, denied, connected }, options }: Call): Pick<AuditEntry, 'detail'> {
   const { parentCallId } = options;
   const detail = {
     ...(parentCallId !== undefined && { parentCallId }),
     ...(costUsd !== undefined && { costUsd }),
-    ...(redactions !== undefined && { redactions }),
+    ...(redactions > 0 && { redactions }),
     ...(connected && { connected }),
     ...(denied && {
       denied: denied.map(({ kind, target, rule, layer, count }) => ({ kind, target, rule, layer, count })),

@@ -36,10 +36,11 @@ export const cache =
     const known = results.get(key, ({ witnesses }) => allHold(witnesses, call.workspace));
     if (known) return give(known, call);
     const data = await next(call);
-    const { witnesses, truncatedBytes } = call.usage ?? {};
+    const { usage, heldBytes } = call.outcome;
+    const { witnesses, truncatedBytes } = usage ?? {};
     if (isWitnesses(witnesses, limits.cacheWitnessesMax)) {
-      const bytes = (call.heldBytes ?? 0) + witnesses.length * WITNESS_BYTES;
-      results.put(key, { data, bytes: call.heldBytes ?? 0, truncatedBytes, witnesses }, { bytes });
+      const bytes = heldBytes + witnesses.length * WITNESS_BYTES;
+      results.put(key, { data, bytes: heldBytes, truncatedBytes, witnesses }, { bytes });
     }
     return data;
   };
@@ -48,9 +49,9 @@ export const cache =
 const WITNESS_BYTES = 200;
 
 function give({ data, bytes, truncatedBytes }: CachedResult, call: Call): unknown {
-  call.cached = true;
-  call.heldBytes = bytes;
-  call.usage = {
+  call.outcome.cached = true;
+  call.outcome.heldBytes = bytes;
+  call.outcome.usage = {
     ...{ cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'cache' },
     ...(truncatedBytes !== undefined && { truncatedBytes }),
   };

@@ -28,8 +28,8 @@ async function payFor(call: Call, named: NamedTool, { ledger, next }: { ledger: 
   try {
     return await next(call);
   } finally {
-    if (call.started) {
-      call.costUsd = reservation.settle(call.usage?.costUsd);
+    if (call.outcome.started) {
+      call.costUsd = reservation.settle(call.outcome.usage?.costUsd);
     } else {
       reservation.release();
       delete call.costUsd;

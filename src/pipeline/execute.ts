@@ -61,8 +61,8 @@ export const execute = (parts: ExecuteParts): Handler => {
     try {
       return await inTime(call, parts, () => run(call, parts));
     } finally {
-      const isSeen = hostTierOf(tool, tier) === 'execute' && call.usage?.filesChanged?.length;
-      if (isSeen && !stay.isAlone) call.warnings = [...(call.warnings ?? []), NOT_ALONE];
+      const isSeen = hostTierOf(tool, tier) === 'execute' && call.outcome.usage?.filesChanged?.length;
+      if (isSeen && !stay.isAlone) call.outcome.warnings.push(NOT_ALONE);
     }
   };
 };
@@ -173,7 +173,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
       parts.writes.begin(call);
     },
     onStarted: () => {
-      call.started = true;
+      call.outcome.started = true;
       call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
     },
   };
@@ -191,16 +191,15 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
 /** What came of it is the call's. Throws the error that it is. */
 function taken(ran: Ran, call: Call, network?: readonly NetworkLayer[]): unknown {
   const { result, pid, egress } = ran;
-  call.hostPid = pid;
-  call.usage = result.usage;
+  const { outcome } = call;
+  outcome.hostPid = pid;
+  outcome.usage = result.usage;
   const denied = denialsOf(ran);
-  if (denied.length > 0) call.denied = denied;
-  if (egress && egress !== 'lost' && egress.connected.length > 0) call.connected = egress.connected;
+  if (denied.length > 0) outcome.denied = denied;
+  if (egress && egress !== 'lost' && egress.connected.length > 0) outcome.connected = egress.connected;
   const withheld = withheldOf(ran, network);
-  if (withheld) call.withheld = withheld;
-  else delete call.withheld;
-  const warnings = warningsOf(ran);
-  if (warnings.length > 0) call.warnings = [...(call.warnings ?? []), ...warnings];
+  if (withheld) outcome.withheld = withheld;
+  outcome.warnings.push(...warningsOf(ran));
   try {
     return dataOf(result, call);
   } catch (error) {
@@ -254,7 +253,7 @@ export async function previewOf(call: Call, { hosts, viewOf, limits, powers }: E
       throw signal.aborted ? signal.reason : error;
     },
   );
-  call.usage = result.usage;
+  call.outcome.usage = result.usage;
   return dataOf(result, call) as Preview;
 }
 

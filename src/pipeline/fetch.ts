@@ -30,14 +30,14 @@ export async function runFetch(
   const { signal } = call.controller;
   const { answer, egress: report } = await egress.lend(layers, signal, async ({ fetch }) => {
     await beforeStart();
-    call.started = true;
+    call.outcome.started = true;
     call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
     return { answer: await fetch(asked, limits.callTimeoutMs.external_api) };
   });
-  if (report !== 'lost' && report.connected.length > 0) call.connected = report.connected;
+  if (report !== 'lost' && report.connected.length > 0) call.outcome.connected = report.connected;
   const answered = answeredOf(answer, target);
   const body = Buffer.from(answered.body);
-  call.usage = { cpuMs: 0, outputBytes: body.length, verdict: 'ok', enforcedBy: 'egress proxy' };
+  call.outcome.usage = { cpuMs: 0, outputBytes: body.length, verdict: 'ok', enforcedBy: 'egress proxy' };
   return toData(answered, body);
 }
 

@@ -52,7 +52,7 @@ export async function runProgram(
       onLog: plugin ? ({ text }) => void call.output('stderr', Buffer.from(`${text}\n`)) : (line) => logs.push(line),
       onAsk: (ask) => answerTo(ask, { call, isolate, limits, clock, signal: children.signal }),
       onStarted: () => {
-        call.started = true;
+        call.outcome.started = true;
         clock.start();
         call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
       },

@@ -3,6 +3,7 @@ import { type Code, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { Retry } from '../tools/tool.ts';
+import { newOutcome } from './outcome.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 
 /** For who asks for retries of a tool that says nothing about them. */
@@ -23,18 +24,19 @@ export const retry =
     let hasStarted = false;
     try {
       for (let attempt = 0; ; attempt++) {
-        begin(call, attempt);
+        call.retriesAttempted = attempt;
+        call.outcome = newOutcome();
         try {
           return await next(call);
         } catch (error) {
-          hasStarted ||= call.started === true;
+          hasStarted ||= call.outcome.started;
           if (attempt >= retries || !mayPass(error, plan.codes) || !isRepeatable(call, error)) throw error;
           await wait(delayMs(error, { plan, attempt, limits, powers }), { call, powers, error });
         }
       }
     } finally {
       // For the record it counts whether any attempt did.
-      call.started = call.started === true || hasStarted;
+      call.outcome.started ||= hasStarted;
     }
   };
 
@@ -46,8 +48,8 @@ function mayPass(error: unknown, codes: readonly Code[]): error is ToolError {
 function isRepeatable(call: Call, { code }: ToolError): boolean {
   const { tool, tier } = checkedOf(call);
   if (call.controller.signal.aborted) return false;
-  if (!call.started) return true;
-  // It had its second run on a host of its own.
+  if (!call.outcome.started) return true;
+  // `hosts.run` already retried this read on a fresh host.
   if (code === 'HOST_CRASHED' && tier === 'read_only') return false;
   return !call.confirm && (tier === 'read_only' || tool.idempotent === true);
 }
@@ -85,11 +87,3 @@ async function wait(
 
 /** 0 to 1. */
 const fraction = (powers: Powers): number => Number.parseInt(powers.secret().slice(0, 8), 16) / 0xffff_ffff;
-
-/** An attempt has used nothing yet. */
-function begin(call: Call, attempt: number): void {
-  call.retriesAttempted = attempt;
-  call.started = false;
-  delete call.usage;
-  delete call.hostPid;
-}

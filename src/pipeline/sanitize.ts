@@ -18,7 +18,7 @@ export const sanitize =
     const redacted = redactOutput((stream, data) => output.call(call, stream, data), powers);
     call.output = redacted.output;
     const onSecret = () => {
-      call.redactions = (call.redactions ?? 0) + 1;
+      call.outcome.redactions += 1;
     };
     let data: unknown;
     try {
@@ -33,7 +33,7 @@ export const sanitize =
     assertSize(data, bytesMax);
     const shown = redactResult(data, onSecret);
     if (shown !== data) assertSize(shown, bytesMax);
-    call.heldBytes = heldBytes(shown);
+    call.outcome.heldBytes = heldBytes(shown);
     return shown;
   };
 

@@ -23,7 +23,7 @@ export const schedule =
       congested: () => call.congested(),
     });
     try {
-      call.queuedMs = powers.monotonicMs() - arrivedAt;
+      call.outcome.queuedMs = powers.monotonicMs() - arrivedAt;
       return await next(call);
     } finally {
       leave();

@@ -72,11 +72,12 @@ export async function withoutDenied(
     if (call.options.preview || !tool.separable) return data;
     // The sanitizer stands further in, and has not seen these.
     const errors = redact(denied.map(({ path, error: { code, message } }) => ({ path, code, message })));
-    call.heldBytes = (call.heldBytes ?? 0) + heldBytes(errors);
+    call.outcome.heldBytes += heldBytes(errors);
     return tool.separable.withDenied(data as never, errors);
   } finally {
-    // Set last: what a host was kept from is set anew by each attempt.
-    call.denied = [...denied.map((it) => it.denial), ...(call.denied ?? [])].slice(0, DENIALS_MAX);
+    // Last, since each attempt begins a new outcome.
+    const ofHost = call.outcome.denied ?? [];
+    call.outcome.denied = [...denied.map((it) => it.denial), ...ofHost].slice(0, DENIALS_MAX);
   }
 }
 

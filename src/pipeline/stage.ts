@@ -1,11 +1,10 @@
 /** What passes through the pipeline: one call, whose facts each stage may read and add to. */
-import type { CallOptions, CallState, Decision, Denial, Effect, Tier, ToolResult, Verdict, Withheld } from '../call.ts';
-import type { EgressReport } from '../egress/messages.ts';
-import type { JobUsage } from '../hosts/job.ts';
+import type { CallOptions, CallState, Decision, Effect, Tier, ToolResult } from '../call.ts';
 import type { Decided } from '../policy/decide.ts';
 import type { Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Preview, Tool } from '../tools/tool.ts';
+import type { Outcome } from './outcome.ts';
 
 /** A tool by the name that the caller used. */
 export interface NamedTool {
@@ -81,32 +80,16 @@ export interface Call {
   confirm?: () => Promise<void>;
   /** What the person saw of files that it may replace; set with the yes to a tool that tells. */
   approvedPreImages?: Preview['preImages'];
-  /** Secrets hidden in its result or error. */
-  redactions?: number;
-  /** What the caller should know although the call succeeded. */
-  warnings?: string[];
-  queuedMs: number;
+  /** What the caller should know of the call, whatever comes of it. */
+  readonly warnings: string[];
+  /** Of the last attempt to run it. */
+  outcome: Outcome;
   /** Attempts after the first. */
   retriesAttempted?: number;
-  /** Whether its result was had without running it. */
-  cached?: boolean;
   /** Whether its intent is on record, with its input. */
   intended?: boolean;
-  /** Whether its job was handed to a host: from then on it may have cost something. */
-  started?: boolean;
-  hostPid?: number;
-  /** What it was kept from while it ran. */
-  denied?: Denial[];
-  /** What the sandbox of its failed command kept from it. */
-  withheld?: Withheld;
-  /** Where its command connected to. */
-  connected?: EgressReport['connected'];
-  usage?: JobUsage;
   /** Names the log of its output, once there is some. */
   logRef?: string;
-  /** About what the result takes in memory. */
-  heldBytes?: number;
-  verdict?: Verdict;
 }
 
 /** Gives the call's data, or throws the ToolError that it ends with. */

@@ -49,7 +49,7 @@ export async function runUpstream(to: Upstream, call: Call, parts: UpstreamParts
         beforeStart: () => parts.beforeStart(),
         onStarted: () => {
           startedAt = new Date(parts.powers.now()).toISOString();
-          call.started = true;
+          call.outcome.started = true;
           announce();
         },
         onProgress: announce,

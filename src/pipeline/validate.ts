@@ -11,7 +11,7 @@ export const validate: Stage = (next) => (call) => {
   const input = parseInput(named, call.rawInput);
   const { tool } = named;
   const warnings = named.warnings?.(call.rawInput) ?? [];
-  if (warnings.length > 0) call.warnings = [...(call.warnings ?? []), ...warnings];
+  call.warnings.push(...warnings);
   call.checked = { tool, input, tier: tierOfCall(tool, input), effects: [] };
   return next(call);
 };

@@ -140,7 +140,7 @@ export class KeptCalls {
     if (this.#forgets) return void this.#calls.delete(id);
     // Its controller, its closures and what the stages found would stay with it: several times what is needed.
     kept.call = { id, name, rawInput, options, toolset };
-    const bytes = heldBytes(call.rawInput) + (call.heldBytes ?? 0);
+    const bytes = heldBytes(call.rawInput) + call.outcome.heldBytes;
     const share = isChild(call) ? this.#children : this.#own;
     share.ended.set(kept, bytes);
     share.bytes += bytes;

@@ -14,6 +14,7 @@ import type {
 import { ToolError, toToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { askedBy } from '../pipeline/approve.ts';
+import { newOutcome } from '../pipeline/outcome.ts';
 import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
 import { verdictOf } from '../pipeline/verdict.ts';
 import type { Policy } from '../policy/schema.ts';
@@ -216,7 +217,19 @@ export class Session {
     const { id: sessionId, name: sessionName, principal, workspace, root, toolset, onOutput, congested } = this.options;
     const policyNow = () => this.policy();
     const call: Call = {
-      ...{ id, sessionId, principal, workspace, root, toolset, rawInput, options, queuedMs: 0, name },
+      ...{
+        id,
+        sessionId,
+        principal,
+        workspace,
+        root,
+        toolset,
+        rawInput,
+        options,
+        name,
+        warnings: [],
+        outcome: newOutcome(),
+      },
       ...(sessionName !== undefined && { sessionName }),
       policy: policyNow(),
       policyNow,
@@ -265,13 +278,14 @@ export class Session {
     const { powers } = this.options;
     const durationMs = round(powers.monotonicMs() - startedAt);
     const tool = call.checked?.tool.name ?? call.toolset.get(call.name)?.tool.name ?? redactText(call.name);
-    const { usage, hostPid } = call;
+    const { usage, hostPid, queuedMs, cached, denied, withheld } = call.outcome;
+    const warnings = [...call.warnings, ...call.outcome.warnings];
     const okVerdict = usage?.scratchFull === true ? 'file' : 'ok';
     const verdict = 'error' in end ? verdictOf(end.error, usage?.verdict) : okVerdict;
     const metadata: ResultMetadata = {
       durationMs,
-      queuedMs: round(call.queuedMs),
-      cached: call.cached === true,
+      queuedMs: round(queuedMs),
+      cached,
       retriesAttempted: call.retriesAttempted ?? 0,
       ...(call.approvalGranted && { approvalGranted: true }),
       timestamp: new Date(powers.now() - durationMs).toISOString(),
@@ -282,8 +296,8 @@ export class Session {
       }),
       ...(usage?.filesChanged && { filesChanged: redactValue(usage.filesChanged) as FileChange[] }),
       ...(usage?.filesChangedTotal !== undefined && { filesChangedTotal: usage.filesChangedTotal }),
-      ...(call.denied && { denied: redactValue(call.denied) as Denial[] }),
-      ...(call.withheld && { withheld: redactValue(call.withheld) as Withheld }),
+      ...(denied && { denied: redactValue(denied) as Denial[] }),
+      ...(withheld && { withheld: redactValue(withheld) as Withheld }),
       undo: usage?.undo ?? 'none',
       resources: {
         cpuMs: round(usage?.cpuMs ?? 0),
@@ -294,7 +308,7 @@ export class Session {
         enforcedBy: usage?.enforcedBy ?? 'not started',
       },
       ...(call.costUsd !== undefined && { costUsd: call.costUsd }),
-      ...(call.warnings && { warnings: call.warnings }),
+      ...(warnings.length > 0 && { warnings }),
     };
     const base = { callId: call.id, tool, metadata };
     return 'error' in end

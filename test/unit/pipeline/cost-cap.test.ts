@@ -7,6 +7,7 @@ import * as z from 'zod';
 import { ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
 import { costCap } from '../../../src/pipeline/cost-cap.ts';
+import { newOutcome } from '../../../src/pipeline/outcome.ts';
 import type { Call } from '../../../src/pipeline/stage.ts';
 import type { Policy, TierRule } from '../../../src/policy/schema.ts';
 import { systemPowers } from '../../../src/powers.ts';
@@ -43,15 +44,15 @@ const policyOf = (rule: Partial<TierRule>, ...and: Policy[]) =>
 let sessions = 0;
 /** A call of a session of its own, so that what it costs is what its session costs. */
 const callOf = (rawInput: unknown, { policy = policyOf({}), name = 'paid', sessionId = `s${sessions++}` } = {}): Call =>
-  ({ name, rawInput, toolset, policy, principal: 'p', sessionId, id: 'c' }) as unknown as Call;
+  ({ name, rawInput, toolset, policy, principal: 'p', sessionId, id: 'c', outcome: newOutcome() }) as unknown as Call;
 const spent = ({ sessionId }: Call) => ledger.spentUsd({ tier: 'external_api', principal: 'p', sessionId }).session;
 
 test('a call that ran is booked as what it says it cost, and its result can tell', async () => {
   const call = callOf({ usd: 0.5 });
   const handler = costCap(ledger)(async (it) => {
     expect([it.costUsd, spent(it)]).toEqual([0.5, 0.5]);
-    it.started = true;
-    it.usage = { cpuMs: 1, outputBytes: 1, verdict: 'ok', enforcedBy: 'x', costUsd: 0.2 };
+    it.outcome.started = true;
+    it.outcome.usage = { cpuMs: 1, outputBytes: 1, verdict: 'ok', enforcedBy: 'x', costUsd: 0.2 };
     return 'data';
   });
   expect(await handler(call)).toBe('data');
@@ -61,7 +62,7 @@ test('a call that ran is booked as what it says it cost, and its result can tell
 test('a call that ran and failed without saying what it cost is booked as its estimate', async () => {
   const call = callOf({ usd: 0.5 });
   const handler = costCap(ledger)(async (it) => {
-    it.started = true;
+    it.outcome.started = true;
     throw new ToolError('HOST_CRASHED', 'gone');
   });
   await expect(handler(call)).rejects.toThrow('gone');
@@ -106,7 +107,7 @@ test('the strictest limit of all layers counts, and the soft one makes a questio
   const policy = policyOf({ costUsdPerSession: 5 }, policyOf({}, inner));
   const call = callOf({ usd: 0.9 }, { policy });
   const run = costCap(ledger)(async (it) => {
-    it.started = true;
+    it.outcome.started = true;
   });
   await run(call);
   expect(call.costAsk).toBe(true);
@@ -130,8 +131,8 @@ test('calls at the same time never have more under way than the limit, in whatev
         const handler = costCap(ledger)(async (it) => {
           expect(spent(it)).toBeLessThanOrEqual(LIMIT);
           await scheduler.schedule(Promise.resolve());
-          it.started = starts;
-          it.usage = {
+          it.outcome.started = starts;
+          it.outcome.usage = {
             cpuMs: 1,
             outputBytes: 1,
             verdict: 'ok',

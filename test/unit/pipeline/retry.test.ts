@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Code, ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
+import { newOutcome, type Outcome } from '../../../src/pipeline/outcome.ts';
 import { retry } from '../../../src/pipeline/retry.ts';
 import type { Call } from '../../../src/pipeline/stage.ts';
 import { silentLog, systemPowers } from '../../../src/powers.ts';
@@ -17,6 +18,8 @@ interface Situation {
   failures?: number;
   /** What the tool itself says. */
   retry?: Retry;
+  /** What each attempt that fails leaves in its outcome. */
+  brought?: Partial<Outcome>;
 }
 
 /** Attempts made, the waits between them, and how it ended. */
@@ -35,6 +38,7 @@ async function attempt(it: Situation) {
     checked: { tool: { idempotent: it.idempotent, ...(it.retry && { retry: it.retry }) }, tier },
     options: { ...(retries !== undefined && { retries }), ...(it.timeoutMs && { timeoutMs: it.timeoutMs }) },
     controller: new AbortController(),
+    outcome: newOutcome(),
     ...(it.confirm && { confirm: async () => {} }),
   } as unknown as Call;
   let attempts = 0;
@@ -43,7 +47,7 @@ async function attempt(it: Situation) {
     powers,
   )(async () => {
     attempts += 1;
-    call.started = started;
+    Object.assign(call.outcome, { started }, attempts <= failures ? it.brought : {});
     if (attempts <= failures) throw new ToolError(code, 'not now', { details: { retryAfterMs: 10 } });
     return 'done';
   });
@@ -87,7 +91,7 @@ test('waits grow, by a random part less, and are at least what the refusal says'
 
 test('counts as begun in the record when an earlier attempt began', async () => {
   const { call } = await attempt({ started: true, idempotent: true, failures: 1 });
-  expect(call.started).toBe(true);
+  expect(call.outcome.started).toBe(true);
 });
 
 test('a tool says itself how often it is tried again, how long is waited, and after which failures', async () => {
@@ -96,4 +100,12 @@ test('a tool says itself how often it is tried again, how long is waited, and af
   expect({ attempts, end }).toEqual({ attempts: 3, end: 'TIMEOUT' });
   for (const [at, ms] of waits.entries()) expect(ms).toBeGreaterThanOrEqual(500 * 3 ** at);
   expect((await attempt({ retry: own, code: 'QUEUE_FULL' })).attempts).toBe(1);
+});
+
+test('nothing that a failed attempt brought is told of the one that succeeds', async () => {
+  const denied = [{ kind: 'read', target: 'secret', layer: 'policy', count: 1 }] as const;
+  const brought = { denied: [...denied], connected: [], warnings: ['of the first'], hostPid: 7 } as Partial<Outcome>;
+  const { end, call } = await attempt({ brought });
+  expect(end).toBe('done');
+  expect(call.outcome).toEqual(newOutcome());
 });

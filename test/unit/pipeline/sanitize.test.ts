@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
+import { newOutcome } from '../../../src/pipeline/outcome.ts';
 import { redactOutput, sanitize } from '../../../src/pipeline/sanitize.ts';
 import type { Call, Handler } from '../../../src/pipeline/stage.ts';
 import { systemPowers } from '../../../src/powers.ts';
@@ -15,7 +16,7 @@ async function run(inner: Handler, limits = defaultLimits) {
   const write: Call['output'] = (stream, data) => {
     output += `${stream}:${Buffer.from(data).toString()};`;
   };
-  const call = { output: write } as Call;
+  const call = { output: write, outcome: newOutcome() } as Call;
   const result = await sanitize(limits, systemPowers())(inner)(call).catch((error: unknown) => error);
   return { result, call, restored: call.output === write, output: () => output };
 }
@@ -24,13 +25,13 @@ test('a result without secrets passes as it is, with what it takes', async () =>
   const data = { content: 'é', lines: [1] };
   const { result, call } = await run(async () => data);
   expect(result).toBe(data);
-  expect(call.heldBytes).toBe(185 + 7 + (16 + 1) + 5 + (33 + 8 + 16));
+  expect(call.outcome.heldBytes).toBe(185 + 7 + (16 + 1) + 5 + (33 + 8 + 16));
 });
 
 test('secrets in a result are hidden and counted, and what stands under the name of one is data', async () => {
   const { result, call } = await run(async () => ({ stdout: `a ${token}\n${token}`, password: 'short', exitCode: 0 }));
   expect(result).toEqual({ stdout: `a ${HIDDEN}\n${HIDDEN}`, password: 'short', exitCode: 0 });
-  expect(call.redactions).toBe(2);
+  expect(call.outcome.redactions).toBe(2);
 });
 
 test('the content of a binary file is left, and nothing else of its result', async () => {
@@ -58,7 +59,7 @@ test('an error loses its secrets and nothing else', async () => {
     ...{ suggestion: `not ${HIDDEN}`, details: { stdout: HIDDEN, limit: 5 } },
   });
   expect((result as ToolError).cause).toBe(cause);
-  expect(call.redactions).toBe(3);
+  expect(call.outcome.redactions).toBe(3);
 });
 
 test.each([new ToolError('NOT_FOUND', 'no such file'), new Error('a fault of ours')])(
