@@ -4,6 +4,7 @@ import { type Code, ToolError } from '../src/errors.ts';
 import type { JobUsage } from '../src/hosts/job.ts';
 import type { CommandBounds, Limits } from '../src/limits.ts';
 import type { Powers } from '../src/powers.ts';
+import { inPlace } from '../src/sandbox/binds-in-place.ts';
 import { type CommandOutcome, type CommandRequest, type CommandSetup, runCommand } from '../src/sandbox/command.ts';
 import { NEAR } from '../src/sandbox/command-group.ts';
 import type { Masks } from '../src/sandbox/masks.ts';
@@ -79,7 +80,7 @@ export class Commands {
     const { command: setup, powers } = this.#options;
     // Without bounds there would be no end to what it takes.
     if (!setup || !request.bounds) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
-    const outcome = await runCommand(request, setup, powers);
+    const outcome = await inPlace(() => runCommand(request, setup, powers), request.signal);
     this.#count(outcome, request.bounds);
     return outcome;
   }

@@ -5,7 +5,18 @@ import { extname } from 'node:path';
 import { BroadcastChannel } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { ToolError } from '../src/errors.ts';
-import type { Abort, FromHost, HostOutput, HostSetup, Job, JobResult, JobReturn, ToHost } from '../src/hosts/job.ts';
+import {
+  type Abort,
+  type FromHost,
+  type HostOutput,
+  type HostSetup,
+  type Job,
+  type JobResult,
+  type JobReturn,
+  type ToHost,
+  UP,
+  UP_FRAME_BYTES,
+} from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame, toFrameBefore } from '../src/protocol/frame.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
@@ -301,3 +312,4 @@ gateway.on('data', (chunk: Buffer) => {
 // The gateway is gone, and with it whoever wanted our work.
 gateway.on('close', () => process.exit(0));
 gateway.on('error', () => process.exit(0));
+gateway.write(toFrame(UP, UP_FRAME_BYTES));

@@ -4,7 +4,16 @@
  */
 import { Socket } from 'node:net';
 import { ToolError } from '../src/errors.ts';
-import type { ChildAnswer, FromHost, IsolateBounds, Job, JobResult, ToHost } from '../src/hosts/job.ts';
+import {
+  type ChildAnswer,
+  type FromHost,
+  type IsolateBounds,
+  type Job,
+  type JobResult,
+  type ToHost,
+  UP,
+  UP_FRAME_BYTES,
+} from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
@@ -62,6 +71,7 @@ class ProgramHost {
     // The gateway is gone, and with it whoever wanted our work.
     this.#gateway.on('close', () => process.exit(0));
     this.#gateway.on('error', () => process.exit(0));
+    this.#gateway.write(toFrame(UP, UP_FRAME_BYTES));
   }
 
   #receive(message: ToHost): void {

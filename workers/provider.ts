@@ -22,6 +22,8 @@ import {
   type JobResult,
   PROGRESS_CHARS_MAX,
   type ToHost,
+  UP,
+  UP_FRAME_BYTES,
 } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import { decode } from '../src/protocol/codec.ts';
@@ -265,3 +267,4 @@ gateway.on('data', (chunk: Buffer) => {
 // The gateway is gone, and with it whoever wanted our work.
 gateway.on('close', () => process.exit(0));
 gateway.on('error', () => process.exit(0));
+gateway.write(toFrame(UP, UP_FRAME_BYTES));

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { ToolError } from '../src/errors.ts';
 import type { Job } from '../src/hosts/job.ts';
 import type { Powers, Timer } from '../src/powers.ts';
+import { inPlace } from '../src/sandbox/binds-in-place.ts';
 import type { CommandRequest, CommandSetup } from '../src/sandbox/command.ts';
 import { ancestorsOf, type Masks, onDisk } from '../src/sandbox/masks.ts';
 import type { Size } from '../src/sandbox/pty.ts';
@@ -135,8 +136,7 @@ export class TerminalSet {
     this.#opening.add(opening);
     let terminal: Terminal | undefined;
     try {
-      terminal = new Terminal(request, setup, { screen, powers });
-      await terminal.started(signal);
+      terminal = await inPlace(() => startedOf(new Terminal(request, setup, { screen, powers }), signal), signal);
       signal.throwIfAborted();
       if (opening.over) throw new ToolError('CANCELLED', 'the session of this terminal is over, or its policy changed');
     } catch (error) {
@@ -212,6 +212,16 @@ export class TerminalSet {
     await kept.terminal.close();
     kept.screen.close();
     this.#options.onCount(this.#kept.size);
+  }
+}
+
+async function startedOf(terminal: Terminal, signal: AbortSignal): Promise<Terminal> {
+  try {
+    await terminal.started(signal);
+    return terminal;
+  } catch (error) {
+    await terminal.close();
+    throw error;
   }
 }
 

@@ -1,6 +1,8 @@
 /** How hosts and what waits for them end. */
 import { ToolError } from '../errors.ts';
-import type { Host } from './host.ts';
+import type { Limits } from '../limits.ts';
+import type { Host, JobEnd } from './host.ts';
+import type { JobResult } from './job.ts';
 
 /** A bwrap that is killed while it builds its sandbox leaves an init behind that waits for ever, so it may come up first. */
 export async function end(host: Host): Promise<void> {
@@ -29,4 +31,15 @@ export function crashed(pid: number): ToolError {
     suggestion: 'What the call had already done is not undone; look before you try again.',
     details: { hostPid: pid },
   });
+}
+
+/** A command is asked to end before it is killed where somebody may still want what it does then. */
+export function graceOf(reason: unknown, { commandTermGraceMs }: Limits): number {
+  if (!(reason instanceof ToolError)) return 0;
+  return reason.code === 'TIMEOUT' || reason.extras.details?.by === 'caller' ? commandTermGraceMs : 0;
+}
+
+/** A thread that died under a job is to its caller what a host that died is. */
+export function toEnd(result: JobResult): JobEnd {
+  return !result.ok && result.error.code === 'HOST_CRASHED' ? { crashed: true } : { result };
 }

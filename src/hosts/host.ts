@@ -14,6 +14,7 @@ import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import { FLOOD_PIPE_BYTES } from '../sandbox/output-pipe.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { Complaints } from './complaints.ts';
+import { graceOf, toEnd } from './ends.ts';
 import { killQuietly, leafOf, prefer } from './host-process.ts';
 import {
   type ChildAnswer,
@@ -117,6 +118,9 @@ export class Host {
   #alive = true;
   readonly #complaints: Complaints;
   #onReady: () => void = () => {};
+  #isSetUp = false;
+  /** Why it was not set up. */
+  #refusal: Error | undefined;
 
   /** Starts the process. Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier. */
   constructor(options: HostOptions) {
@@ -146,8 +150,6 @@ export class Host {
     this.#line.on('close', () => this.kill());
     this.ready = this.#start();
     this.ready.catch(() => {}); // Whoever waits for it is told; nobody may.
-    const groups = sandbox.commandPlaceOf(this.#child);
-    this.#send({ setup: { ...options.setup, ...(groups && { groups }) } });
   }
 
   /** As this process sees it, not as its own namespace does; the launcher's until the host is ready. */
@@ -227,12 +229,28 @@ export class Host {
     timer.cancel();
     if (!came) {
       const { text: stderr, last } = this.#complaints;
-      powers.log.error({ tier, stderr }, 'tier host did not start');
+      powers.log.error({ tier, stderr, ...(this.#refusal && { error: this.#refusal }) }, 'tier host did not start');
+      if (this.#refusal) throw this.#refusal;
       throw new ToolError('SANDBOX_UNAVAILABLE', `the ${tier} host could not be started: ${last}`);
     }
     this.#pid = leafOf(this.#child.pid ?? 0);
     if (tier === 'execute') prefer(this.#pid, -10);
     if (tier === 'isolate') prefer(this.#pid, 5);
+  }
+
+  /** It runs and was told nothing yet: what its sandbox shows is looked at first. */
+  #setUp(): void {
+    const { sandbox, setup } = this.#options;
+    if (this.#isSetUp) return;
+    this.#isSetUp = true;
+    try {
+      sandbox.assertInPlace(this.#child, leafOf(this.#child.pid ?? 0));
+    } catch (error) {
+      this.#refusal = error as Error;
+      return this.kill();
+    }
+    const groups = sandbox.commandPlaceOf(this.#child);
+    this.#send({ setup: { ...setup, ...(groups && { groups }) } });
   }
 
   #abort(id: number): void {
@@ -290,7 +308,8 @@ export class Host {
   }
 
   #take(message: FromHost): void {
-    if ('ready' in message) this.#onReady();
+    if ('up' in message) this.#setUp();
+    else if ('ready' in message) this.#onReady();
     else if ('ask' in message) this.#takeAsk(message.ask);
     else if ('log' in message) this.#takeLog(message.log);
     else if ('done' in message) this.#pending.get(message.done.id)?.end(toEnd(message.done.result));
@@ -376,15 +395,4 @@ export class Host {
     this.#lanes[Symbol.dispose]();
     for (const { end } of [...this.#pending.values()]) end({ crashed: true });
   }
-}
-
-/** A command is asked to end before it is killed where somebody may still want what it does then. */
-function graceOf(reason: unknown, { commandTermGraceMs }: Limits): number {
-  if (!(reason instanceof ToolError)) return 0;
-  return reason.code === 'TIMEOUT' || reason.extras.details?.by === 'caller' ? commandTermGraceMs : 0;
-}
-
-/** A thread that died under a job is to its caller what a host that died is. */
-function toEnd(result: JobResult): JobEnd {
-  return !result.ok && result.error.code === 'HOST_CRASHED' ? { crashed: true } : { result };
 }

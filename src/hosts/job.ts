@@ -249,6 +249,8 @@ export interface HostOutput {
 }
 
 export type FromHost =
+  /** The first one: it runs, in its sandbox, and waits for its setup. */
+  | { readonly up: true }
   | { readonly ready: true }
   | { readonly done: { readonly id: number; readonly result: JobResult } }
   | { readonly output: HostOutput }
@@ -266,6 +268,10 @@ export type FromHost =
   | { readonly laneEnded: LaneEnded }
   /** What a provider host has to say of its server; whoever asked for it looks at its shape. */
   | { readonly told: unknown };
+
+/** A host says it before it knows any limit. */
+export const UP: FromHost = { up: true };
+export const UP_FRAME_BYTES = 16;
 
 export interface LaneEnded {
   readonly lane: number;
@@ -286,7 +292,8 @@ export interface JobProgress {
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
-  const { ready, done, output, kept, ask, log, progress, laneOpen, heard, laneEnded, told } = message;
+  const { up, ready, done, output, kept, ask, log, progress, laneOpen, heard, laneEnded, told } = message;
+  if (up === true) return { up };
   if (ready === true) return { ready };
   if (isRecord(output) && isOutput(output)) return { output };
   if (typeof kept === 'number' && Number.isSafeInteger(kept) && kept >= 0) return { kept };

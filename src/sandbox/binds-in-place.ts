@@ -4,7 +4,9 @@
  * new sandbox would show, under that name, what is hidden elsewhere. The kernel tells afterwards what each mount really shows.
  */
 import { dirname, join, relative } from 'node:path';
-import type { Cover } from './bubblewrap.ts';
+import { ToolError } from '../errors.ts';
+import { isInside } from '../paths.ts';
+import { type Cover, isNameless } from './bubblewrap.ts';
 import type { Mounted } from './proc.ts';
 
 /** The paths that these covers bind on themselves: each has to show what lies at that path, and nothing else. */
@@ -13,6 +15,12 @@ export const boundPaths = (covers: readonly Cover[]): string[] =>
     if (it.kind === 'rw-try' || it.kind === 'ro-try') return [it.path];
     return it.kind === 'listed' ? it.entries : [];
   });
+
+/** Whether each cover lies where it was put, and shows what it was to show. Pure. */
+export function areCovered(covers: readonly Cover[], mounts: readonly Mounted[]): boolean {
+  const points = new Set(mounts.map((it) => it.point));
+  return covers.every((it) => isNameless(it) || points.has(it.path)) && areInPlace(boundPaths(covers), mounts);
+}
 
 /** Pure. A bind whose source was missing, or that landed at another place, is not in place either. */
 export function areInPlace(paths: readonly string[], mounts: readonly Mounted[]): boolean {
@@ -24,17 +32,61 @@ export function areInPlace(paths: readonly string[], mounts: readonly Mounted[])
     if (!first || !above) return false;
     // A file system that the person mounted in the workspace is below the bind of its mount point, and shows the same.
     if (here.length > 1) return here.every((it) => isSame(it, first));
-    return isSame(first, { device: above.device, root: join(above.root, relative(above.point, path)) });
+    return isSame(first, placeIn(above, path));
   });
 }
 
-const isSame = (mount: Pick<Mounted, 'device' | 'root'>, other: Pick<Mounted, 'device' | 'root'>): boolean =>
-  mount.device === other.device && mount.root === other.root;
+/** Whether the first bind of a folder in a sandbox shows what the folder's path leads to where `outside` are the mounts. Pure. */
+export function isBoundFrom(folder: string, mounts: readonly Mounted[], outside: readonly Mounted[]): boolean {
+  const bind = mounts.find((it) => it.point === folder);
+  const seen = mountAt(folder, outside);
+  return bind !== undefined && seen !== undefined && isSame(bind, placeIn(seen, folder));
+}
+
+/** A sandbox shows something else than it was told to. Nothing of its caller has run in it: another one may be built. */
+export class NotInPlace extends ToolError {
+  constructor() {
+    super('SANDBOX_UNAVAILABLE', 'folders of the workspace were moved or replaced while the sandbox was built', {
+      suggestion: 'Try again; where it happens again, end the command or terminal that keeps replacing them.',
+    });
+  }
+}
+
+/** Builds a sandbox, and another one where the first was not in place: folders are replaced for honest reasons, too. */
+export async function inPlace<T>(build: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  try {
+    return await build();
+  } catch (error) {
+    if (!(error instanceof NotInPlace) || signal.aborted) throw error;
+    return build();
+  }
+}
+
+type Shown = Pick<Mounted, 'device' | 'root'>;
+
+const isSame = (mount: Shown, other: Shown): boolean => mount.device === other.device && mount.root === other.root;
+
+const placeIn = (mount: Mounted, path: string): Shown => ({
+  device: mount.device,
+  root: join(mount.root, relative(mount.point, path)),
+});
 
 /** The mount that a path would be in without its own. The first one at a point: an empty folder may be mounted over it. */
 function nearestAbove(path: string, byPoint: ReadonlyMap<string, readonly Mounted[]>): Mounted | undefined {
   for (let at = dirname(path); ; at = dirname(at)) {
     const found = byPoint.get(at)?.[0];
     if (found || at === '/') return found;
+  }
+}
+
+/** The mount that shows a path, found as the kernel walks to it: on each mount the outermost one that leads on. */
+function mountAt(path: string, mounts: readonly Mounted[]): Mounted | undefined {
+  const ids = new Set(mounts.map((it) => it.id));
+  const isAbove = (it: Mounted) => isInside(it.point, path);
+  for (let at = mounts.find((it) => it.point === '/' && (it.parent === it.id || !ids.has(it.parent))); ; ) {
+    const on = mounts.filter((it) => it.parent === at?.id && it !== at && isAbove(it));
+    const next = on.reduce<Mounted | undefined>((a, b) => (a && isInside(a.point, b.point) ? a : b), undefined);
+    if (!next) return at;
+    at = next;
   }
 }

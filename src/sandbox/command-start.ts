@@ -9,7 +9,7 @@ import type { Readable, Writable } from 'node:stream';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import { areInPlace, boundPaths } from './binds-in-place.ts';
+import { areCovered, boundPaths, NotInPlace } from './binds-in-place.ts';
 import {
   asOwner,
   COMMAND_STATUS_FD,
@@ -153,11 +153,7 @@ export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers):
 export function isMasked({ status, shape }: Pick<Begun, 'status' | 'shape'>): boolean {
   if (shape.masks.length === 0) return true;
   const mounts = status.init === undefined ? undefined : mountsOf(status.init);
-  if (!mounts) return false;
-  const points = new Set(mounts.map((it) => it.point));
-  return (
-    shape.masks.every((it) => isNameless(it) || points.has(it.path)) && areInPlace(boundPaths(shape.masks), mounts)
-  );
+  return mounts !== undefined && areCovered(shape.masks, mounts);
 }
 
 /** Whether bash has to wait until `isMasked` is known: only what is bound by a name can be swapped for something else. */
@@ -172,18 +168,13 @@ export function letThrough(child: ChildProcess, { status, shape }: Pick<Begun, '
   return new Promise<void>((resolve, reject) => {
     said.once('data', () =>
       status.onInit(() => {
-        if (!isMasked({ status, shape })) return reject(swapped());
+        if (!isMasked({ status, shape })) return reject(new NotInPlace());
         line.end('\n');
         resolve();
       }),
     );
   });
 }
-
-const swapped = (): ToolError =>
-  new ToolError('SANDBOX_UNAVAILABLE', 'folders of the workspace were moved or replaced while the sandbox was built', {
-    suggestion: 'Try again; where it happens again, end the command or terminal that keeps replacing them.',
-  });
 
 /**
  * Whether it is never built ahead: what it hides and somebody removes meanwhile would be there again, empty, since bubblewrap makes what

@@ -174,7 +174,8 @@ export async function runCommand(
     const used = usedOf((group ?? watch)?.seen, { cpuMs, signal, bounds: request.bounds, home });
     const overflowed = output.overflowed ? 'output' : undefined;
     const killed = request.signal.aborted ? 'aborted' : used.exceeded ? 'exceeded' : overflowed;
-    if (exitCode === undefined && killed === undefined) throw notAdmitted ?? notBuilt(output.stderr.text());
+    if (notAdmitted && !killed) throw notAdmitted;
+    if (exitCode === undefined && killed === undefined) throw notBuilt(output.stderr.text());
     return {
       exitCode: killed ? undefined : exitCode,
       ...(signal !== undefined && { signal }),

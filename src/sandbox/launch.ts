@@ -4,6 +4,7 @@ import { release } from 'node:os';
 import type { Limits } from '../limits.ts';
 import { findProgram } from './bubblewrap.ts';
 import type { HostGroup } from './cgroup.ts';
+import type { HostBinds } from './host-binds.ts';
 import { boundsPidsByNamespace } from './kernel.ts';
 import { openFilesAllowed } from './proc.ts';
 
@@ -13,6 +14,8 @@ export interface Launch {
   readonly args: readonly string[];
   readonly uid?: number;
   readonly gid?: number;
+  /** Of a process that sees a workspace. */
+  readonly binds?: HostBinds;
 }
 
 /** Uid shown inside when the real one is 0 and the workspace is root's. */

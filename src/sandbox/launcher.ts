@@ -19,6 +19,7 @@ import {
 import type { HostGroup } from './cgroup.ts';
 import { foldersOf } from './cgroup-files.ts';
 import { ownerOf } from './entry-rights.ts';
+import { bindsOf } from './host-binds.ts';
 import {
   devicesTable,
   dying,
@@ -175,7 +176,8 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
     filters,
     devices,
     host({ tier, workspace, program, masks, nests, seccompFd, group }) {
-      const { shownId, ...ids } = identity(workspace);
+      const owner = identity(workspace);
+      const { shownId, ...ids } = owner;
       const who = { ...ids, ...(group && { group }) };
       const bounds = [...rlimits(limits, tier === 'execute'), ...readOnlyDevices(shownId, devices)];
       if (tier === 'execute' && !nests) return toLaunch([...bounds, ...dying(), ...program], who);
@@ -188,7 +190,8 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
       const profile = tier === 'execute' ? executeHostProfile(asked) : hostProfile(tier, asked);
       const ownProc = profile.proc === 'bound' ? freshPidNamespace(limits) : [];
       const ownBwrap = [bwrap, ...toBwrapArgs({ ...profile, seccompFd }), '--', ...program];
-      return toLaunch([...bounds, ...ownProc, ...ownBwrap], who);
+      const binds = bindsOf(workspace, profile, owner);
+      return { ...toLaunch([...bounds, ...ownProc, ...ownBwrap], who), ...(binds && { binds }) };
     },
     egress(program) {
       const { shownId, ...ids } = identity(stateDir);

@@ -68,6 +68,9 @@ export function firstChildOf(pid: number): number | undefined {
 
 /** One mount, as the kernel tells of it. */
 export interface Mounted {
+  /** Of the mount itself, and of the one that it was mounted on. */
+  readonly id: string;
+  readonly parent: string;
   /** Where it is, as the process sees it. */
   readonly point: string;
   /** Which folder or file of its file system it shows, by the path that this has there now. */
@@ -77,7 +80,7 @@ export interface Mounted {
 }
 
 /** The mounts in the namespace of a process, the oldest first; undefined when there is no such process any more. */
-export function mountsOf(pid: number): Mounted[] | undefined {
+export function mountsOf(pid: number | 'self'): Mounted[] | undefined {
   let text: string;
   try {
     text = readFileSync(`/proc/${pid}/mountinfo`, 'utf8');
@@ -85,8 +88,8 @@ export function mountsOf(pid: number): Mounted[] | undefined {
     return undefined; // ENOENT, ESRCH, EINVAL: it is a zombie.
   }
   return text.split('\n').flatMap((line) => {
-    const [, , device, root, point] = line.split(' ');
-    return device && root && point ? [{ device, root: unescaped(root), point: unescaped(point) }] : [];
+    const [id = '', parent = '', device, root, point] = line.split(' ');
+    return device && root && point ? [{ id, parent, device, root: unescaped(root), point: unescaped(point) }] : [];
   });
 }
 

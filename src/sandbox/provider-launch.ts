@@ -3,6 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { Limits } from '../limits.ts';
 import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
 import type { Cgroups } from './cgroup.ts';
+import { bindsOf } from './host-binds.ts';
 import { inGroup } from './host-group.ts';
 import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import type { Stdio } from './launcher.ts';
@@ -44,7 +45,9 @@ export function startProvider(request: ProviderRequest, stdio: Stdio, parts: Pro
     const profile = providerProfile(base, { ...view, masks }, all.length);
     const inside = [bwrap, ...toBwrapArgs(profile), ...egress.args, '--', ...egress.first, ...program];
     const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
-    const child = start(toLaunch([...bounds, ...inside], { ...ids, ...(group && { group }) }), all);
+    const binds = view.workspace && bindsOf(view.workspace.path, profile, who);
+    const launch = toLaunch([...bounds, ...inside], { ...ids, ...(group && { group }) });
+    const child = start({ ...launch, ...(binds && { binds }) }, all);
     egress.give(child);
     return child;
   });

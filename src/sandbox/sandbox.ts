@@ -9,6 +9,7 @@ import type { Powers } from '../powers.ts';
 import { COMMAND_SECCOMP_FD, findProgram, HOST_HOMES, HOST_SECCOMP_FD } from './bubblewrap.ts';
 import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
 import type { CgroupVersion } from './cgroup-files.ts';
+import { assertInPlace, type HostBinds } from './host-binds.ts';
 import { inGroup } from './host-group.ts';
 import { identity, type Launch, readOnlyDevices, toLaunch } from './launch.ts';
 import {
@@ -58,6 +59,11 @@ export interface Sandbox extends AsyncDisposable {
    * host has no masks, its commands have.
    */
   startHost(tier: HostTier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
+  /**
+   * Throws SANDBOX_UNAVAILABLE where the sandbox of a host that was started, which holds the process `pid`, shows of its workspace
+   * something else than it was told to: names in it may have been swapped for links meanwhile.
+   */
+  assertInPlace(host: ChildProcess, pid: number): void;
   /** Where an execute host that was started makes the control groups of its commands; undefined where there are none. */
   commandPlaceOf(host: ChildProcess): CommandPlace | undefined;
   /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
@@ -114,6 +120,12 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   const launcher = createLauncher(bwrap, options, powers);
   const { confinement, cgroups } = await tryAll(launcher, options, powers);
   const places = new WeakMap<ChildProcess, CommandPlace>();
+  const binds = new WeakMap<ChildProcess, HostBinds>();
+  const start = (launch: Launch, stdio: Stdio, filters: readonly string[]) => {
+    const child = launcher.start(launch, stdio, filters);
+    if (launch.binds) binds.set(child, launch.binds);
+    return child;
+  };
   const isCounted = cgroups !== undefined;
   const filters = commandFilters(options.arch, isCounted);
   return {
@@ -126,7 +138,7 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
         const { nests } = confinement;
         const seccompFd = stdio.length;
         const launch = launcher.host({ tier, workspace, masks, program, nests, seccompFd, ...(group && { group }) });
-        const child = launcher.start(launch, stdio, [tier === 'execute' ? nesting : host]);
+        const child = start(launch, stdio, [tier === 'execute' ? nesting : host]);
         if (group?.commands) places.set(child, group.commands);
         return child;
       });
@@ -137,8 +149,13 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
     },
     startProvider(request, stdio) {
       assertHolds(confinement, 'external_api');
-      const start = (launch: Launch, all: Stdio) => launcher.start(launch, all, [launcher.filters.command]);
-      return startProvider(request, stdio, { ...options, bwrap, cgroups, start, devices: launcher.devices });
+      const { filters: files, devices } = launcher;
+      const startIt = (launch: Launch, all: Stdio) => start(launch, all, [files.command]);
+      return startProvider(request, stdio, { ...options, bwrap, cgroups, start: startIt, devices });
+    },
+    assertInPlace(host, pid) {
+      const own = binds.get(host);
+      if (own) assertInPlace(own, pid);
     },
     commandPlaceOf: (host) => places.get(host),
     commandSandbox: (workspace, { isDirect } = { isDirect: false }) => ({
@@ -271,6 +288,7 @@ function unavailable(advice: string): Sandbox {
     confinement,
     assertHolds: refuse,
     startHost: (tier) => refuse(tier),
+    assertInPlace: () => refuse('read_only'),
     commandPlaceOf: () => undefined,
     startEgress: () => refuse('execute'),
     startProvider: () => refuse('external_api'),

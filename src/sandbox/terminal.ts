@@ -68,6 +68,10 @@ export class Terminal {
   readonly #home: HomeStay | undefined;
   #ended: TerminalEnd | undefined;
   #killedFor: TerminalEnd | undefined;
+  /** Whether its program may begin: its sandbox was looked at. */
+  #isThrough: boolean;
+  /** Why it may not. */
+  #refusal: unknown;
   /** Who waited for input when it was given some last: that it still does says nothing new. */
   #waiterBefore: string | undefined;
   /** Those that wait for output, or the end. */
@@ -109,8 +113,8 @@ export class Terminal {
       // One that could not be let in its group is not to run without.
       group?.admit(init, this.#child).catch(() => this.#kill('memory'));
     });
-    if (needsGate(shape) && this.#child.pid !== undefined)
-      letThrough(this.#child, { status: this.#status, shape }, GATE).catch(() => this.#kill('closed'));
+    this.#isThrough = !needsGate(shape);
+    if (!this.#isThrough && this.#child.pid !== undefined) void this.#letThrough(shape);
     screen.onReply = (text) => {
       if (this.#pty.stream.writableLength < REPLY_BYTES_MAX) this.#pty.stream.write(text);
     };
@@ -133,13 +137,15 @@ export class Terminal {
     return { exitCode, ...(signal !== undefined && { signal }) };
   }
 
-  /** Until there is a program that signals reach, or none any more. */
+  /** Until there is a program that signals reach, or none any more. Throws SANDBOX_UNAVAILABLE where it may not begin. */
   async started(signal: AbortSignal): Promise<void> {
     const until = this.#powers.monotonicMs() + PATIENCE_MS;
-    while (this.#ended === undefined && this.#foreground === undefined && this.#powers.monotonicMs() < until) {
+    const isBegun = () => this.#isThrough && this.#foreground !== undefined;
+    while (this.#ended === undefined && !isBegun() && this.#powers.monotonicMs() < until) {
       signal.throwIfAborted();
       await this.#change(LOOK_MS / 4, signal);
     }
+    if (this.#refusal) throw this.#refusal;
   }
 
   /** Input for the program, as if it were typed. Throws CONFLICT where that does not take any, or there is none. */
@@ -229,6 +235,16 @@ export class Terminal {
   async close(): Promise<void> {
     this.#kill('closed');
     await this.gone;
+  }
+
+  async #letThrough(shape: Shape): Promise<void> {
+    try {
+      await letThrough(this.#child, { status: this.#status, shape }, GATE);
+      this.#isThrough = true;
+    } catch (error) {
+      this.#refusal = error;
+      this.#kill('closed');
+    }
   }
 
   #kill(why: TerminalEnd): void {

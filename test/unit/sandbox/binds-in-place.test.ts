@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
-import { areInPlace } from '../../../src/sandbox/binds-in-place.ts';
+import { areInPlace, isBoundFrom } from '../../../src/sandbox/binds-in-place.ts';
 import type { Mounted } from '../../../src/sandbox/proc.ts';
 
-const mount = (point: string, root: string, device = '0:9'): Mounted => ({ point, root, device });
+const mount = (point: string, root: string, device = '0:9', [id, parent] = ['', '']): Mounted => ({
+  ...{ id, parent, point, root, device },
+});
 const workspace = [mount('/', '/', '0:5'), mount('/ws', '/home/person/ws')];
 const isInPlace = (...more: Mounted[]) => areInPlace(['/ws/conf'], [...workspace, ...more]);
 
@@ -30,4 +32,23 @@ test('entries of a workspace that is covered by an empty folder are compared wit
   const covered = [...workspace, mount('/ws', '/', '0:8')];
   expect(areInPlace(['/ws/src'], [...covered, mount('/ws/src', '/home/person/ws/src')])).toBe(true);
   expect(areInPlace(['/ws/src'], [...covered, mount('/ws/src', '/')])).toBe(false);
+});
+
+test('a workspace is bound from where its path leads outside: by the mounts on the way, of which some cover others', () => {
+  const outside = [
+    mount('/', '/', '0:1', ['1', '0']),
+    mount('/home', '/', '0:2', ['2', '1']),
+    mount('/home/person/ws', '/old', '0:3', ['3', '2']),
+    // Over all that was mounted below it before.
+    mount('/home/person', '/users/person', '0:4', ['4', '2']),
+    mount('/home/person', '/newest', '0:5', ['5', '4']),
+    mount('/var', '/', '0:6', ['6', '1']),
+  ];
+  const isBound = (path: string, ...binds: Mounted[]) => isBoundFrom(path, [mount('/', '/'), ...binds], outside);
+  expect(isBound('/home/person/ws', mount('/home/person/ws', '/newest/ws', '0:5'))).toBe(true);
+  expect(isBound('/home/person/ws', mount('/home/person/ws', '/users/person/ws', '0:4'))).toBe(false);
+  expect(isBound('/home/person/ws', mount('/home/person/ws', '/', '0:6'))).toBe(false);
+  expect(isBound('/home/person/ws')).toBe(false);
+  expect(isBound('/srv/ws', mount('/srv/ws', '/srv/ws', '0:1'))).toBe(true);
+  expect(isBound('/home/ws', mount('/home/ws', '/ws', '0:2'), mount('/home/ws', '/', '0:8'))).toBe(true);
 });
