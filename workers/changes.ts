@@ -56,6 +56,8 @@ export interface Putting {
   /** Whether nothing stood there when it was looked at. */
   readonly created: boolean;
   readonly copyOf?: Spot;
+  /** Whether what is replaced stays under another name beside it, which is the caller's to remove. */
+  readonly keepsOld?: boolean;
   /** Throws where what is there is not what may be replaced. */
   readonly assertSame?: () => void;
 }
@@ -80,19 +82,35 @@ export class Changes {
     return name;
   }
 
-  /** All of it was taken back. */
-  forget(): void {
-    this.#noted.length = 0;
+  /** All of it was taken back, or all but the first ones. */
+  forget(first = 0): void {
+    this.#noted.length = first;
   }
 
-  /** What was made ready beside `to` under a temporary name stands there in one step. */
-  put(temporary: string, to: Spot, { type, overwrite, created, copyOf, assertSame }: Putting): void {
+  /** What was made ready beside `to` under a temporary name stands there in one step. Gives the name of what `keepsOld` keeps. */
+  put(temporary: string, to: Spot, putting: Putting): { aside?: string } {
+    const { type, overwrite, created, copyOf, keepsOld = false, assertSame } = putting;
     const kind = created ? 'create' : 'modify';
-    this.#recorder.before({ type, at: to, temporary, ...(copyOf ? { kind: 'copy', from: copyOf } : { kind }) });
+    const kept = keepsOld && !created ? { aside: temporaryName() } : {};
+    this.#recorder.before({
+      type,
+      at: to,
+      temporary,
+      ...kept,
+      ...(copyOf ? { kind: 'copy', from: copyOf } : { kind }),
+    });
     // Last, so that no more than the step itself stands between what was looked at and what is replaced.
     assertSame?.();
-    settle(below(to.fd, temporary), to, { type, overwrite });
+    const aside = kept.aside && below(to.fd, kept.aside);
+    if (aside) attempt(to.path, () => fs.linkSync(below(to.fd, to.name), aside));
+    try {
+      settle(below(to.fd, temporary), to, { type, overwrite });
+    } catch (error) {
+      if (aside) fs.rmSync(aside, { force: true });
+      throw error;
+    }
     this.#note(to, type, kind);
+    return kept;
   }
 
   /** Several files, each made ready beside its place: all of them, or none. Hard links hold the old ones meanwhile. */

@@ -132,12 +132,15 @@ export class WorkerContext implements ToolContext {
   /** What the job used and changed, for its result; `threadCpuMs` is the thread's own. */
   usage(threadCpuMs: number): JobUsage {
     const witnesses = this.#witnesses.all;
+    const { noted } = this.#changes;
+    const { filesChangedMax } = this.limits;
     return {
       ...this.#commands.used,
       cpuMs: this.#commands.used.cpuMs + threadCpuMs,
       enforcedBy: this.#commands.enforcedBy,
       ...(this.#truncatedBytes > 0 && { truncatedBytes: this.#truncatedBytes }),
-      ...(this.#changes.noted.length > 0 && { filesChanged: [...this.#changes.noted] }),
+      ...(noted.length > 0 && { filesChanged: noted.slice(0, filesChangedMax) }),
+      ...(noted.length > filesChangedMax && { filesChangedTotal: noted.length }),
       ...(witnesses && { witnesses }),
     };
   }

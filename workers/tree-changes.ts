@@ -10,6 +10,7 @@ import { type Changes, exists, type Spot, toChangeError } from './changes.ts';
 import { boundsOf, imageAt } from './images.ts';
 import type { HeldSpot, Places } from './places.ts';
 import { assertApproved, assertHash, hashAt, replaceAllAt, replaceable, typeAt } from './targets.ts';
+import { mergeTree } from './tree-merge.ts';
 import { copyTree, lookOver, removeTree, type TreeEntry, type TreeOptions } from './trees.ts';
 
 export interface TreeChangesOptions {
@@ -126,6 +127,7 @@ export class TreeChanges implements FileChanges {
     using from = places.hold(sourcePath, { kinds: ['read'] });
     const type = presentAt(from);
     using to = places.hold(destPath, { kinds: ['write'], createDirs: true });
+    if (type === 'directory' && overwrite && typeAt(to) === 'directory') return await this.#merge(from, to);
     const found = assertMayStand(from, to, { type, overwrite });
     const temporary = changes.temporaryFor(to);
     try {
@@ -141,19 +143,32 @@ export class TreeChanges implements FileChanges {
     }
   }
 
+  /** All that stands at `to` is what was approved, since any of it may be replaced. */
+  async #merge(from: Spot, to: Spot): Promise<number> {
+    assertApart(from, to);
+    const { changes, preImages } = this.#options;
+    if (preImages) assertApproved(preImages, to.path, await this.#stateAt(to));
+    try {
+      return await mergeTree(from, to, {
+        ...{ ...this.#treeOptions(from.path), changes, visit: (entry) => this.#judgeCopy(from, to, entry) },
+      });
+    } catch (error) {
+      throw toAccessError(error, to.path);
+    }
+  }
+
   /** Judged as what it is copied from and as what it becomes, entry by entry. */
   #makeCopy(from: Spot, to: Spot, temporary: string): Promise<number> {
     return copyTree(
       from,
       { fd: to.fd, name: temporary },
-      {
-        ...this.#treeOptions(from.path),
-        visit: (entry) => {
-          this.#judge(from, entry, ['read']);
-          this.#judge(to, entry, ['write']);
-        },
-      },
+      { ...this.#treeOptions(from.path), visit: (entry) => this.#judgeCopy(from, to, entry) },
     );
+  }
+
+  #judgeCopy(from: Spot, to: Spot, entry: TreeEntry): void {
+    this.#judge(from, entry, ['read']);
+    this.#judge(to, entry, ['write']);
   }
 
   /** In one step, or, from one mount to another (what the policy holds is one), by a copy that is whole before the old one goes. */
@@ -231,15 +246,29 @@ function assertMayStand(
   to: Spot,
   { type, overwrite }: { type: EntryType; overwrite: boolean },
 ): fs.Stats | undefined {
-  if (from.realPath === to.realPath) throw new ToolError('INPUT_INVALID', `\`${to.path}\` is what it would replace`);
-  if (type === 'directory' && `${to.realPath}/`.startsWith(`${from.realPath}/`))
-    throw new ToolError('INPUT_INVALID', `\`${to.path}\` lies in \`${from.path}\``);
+  if (from.realPath === to.realPath) throw itself(to);
+  if (type === 'directory' && isIn(to, from)) throw liesIn(to, from);
   const there = typeAt(to);
   if (there === 'directory' || (there && type === 'directory')) {
-    throw new ToolError('ALREADY_EXISTS', `\`${to.path}\` exists; a directory is neither replaced nor merged`, {
-      suggestion: 'Choose another name, or delete it first.',
+    throw new ToolError('ALREADY_EXISTS', `\`${to.path}\` exists, and a directory is not replaced`, {
+      suggestion: 'Choose another name, delete it first, or copy a directory over a directory with overwrite: true.',
     });
   }
   if (there && !overwrite) throw exists(to.path);
   return replaceable(to, overwrite);
 }
+
+/** Of two directories one of which is merged into the other. Throws INPUT_INVALID. */
+function assertApart(from: Spot, to: Spot): void {
+  if (from.realPath === to.realPath) throw itself(to);
+  if (isIn(to, from)) throw liesIn(to, from);
+  if (isIn(from, to)) throw liesIn(from, to);
+}
+
+const isIn = (inner: Spot, outer: Spot): boolean =>
+  outer.realPath === '' || `${inner.realPath}/`.startsWith(`${outer.realPath}/`);
+
+const itself = (to: Spot): ToolError => new ToolError('INPUT_INVALID', `\`${to.path}\` is what it would replace`);
+
+const liesIn = (inner: Spot, outer: Spot): ToolError =>
+  new ToolError('INPUT_INVALID', `\`${inner.path}\` lies in \`${outer.path}\``);

@@ -34,7 +34,7 @@ export interface TreeOptions {
 }
 
 /** One way through one tree: counts, bounds and words for what goes wrong. */
-class Pass {
+export class Pass {
   entries = 0;
   bytes = 0;
   readonly #options: TreeOptions;
@@ -77,7 +77,7 @@ const tooLarge = (what: string, limit: number) =>
   });
 
 /** An opened directory, closed at the end of its block. */
-class Directory implements Disposable {
+export class Directory implements Disposable {
   readonly fd: number;
 
   constructor(fd: number, name: string) {
@@ -223,16 +223,23 @@ export interface CopyTo {
   readonly name: string;
 }
 
+/** What is copied is a part of a larger tree: the way through that, and where it stands in it. */
+export interface Part {
+  readonly pass: Pass;
+  readonly at: string;
+  readonly depth: number;
+}
+
 /**
  * Copies what stands at `from`: files with their content and permissions, links as links. Returns how many entries there are.
  * Throws UNSUPPORTED for what is neither file, directory nor link, FILE_LIMIT, ACCESS_DENIED.
  */
-export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions): Promise<number> {
-  const pass = new Pass(options);
+export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions, part?: Part): Promise<number> {
+  const { pass, at: top, depth: topDepth } = part ?? { pass: new Pass(options), at: '', depth: 0 };
   const copy = async (source: Spot, target: CopyTo, at: string, depth: number): Promise<void> => {
     const stat = fs.lstatSync(below(source.fd, source.name), { throwIfNoEntry: false });
     if (!stat) {
-      if (at === '') throw toAccessError({ code: 'ENOENT' }, from.path);
+      if (at === top) throw toAccessError({ code: 'ENOENT' }, from.path);
       return;
     }
     const entry = { below: at, type: typeOf(stat) };
@@ -265,7 +272,7 @@ export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions): Pr
     }
   };
   try {
-    await copy(from, to, '', 0);
+    await copy(from, to, top, topDepth);
   } catch (error) {
     // EINVAL: what was a link is none any more.
     throw toAccessError(codeOf(error) === 'EINVAL' ? { code: 'ESTALE' } : error, from.path);
@@ -291,5 +298,5 @@ async function copyFile({ fd, name }: Spot, place: string, shown: string, pass: 
   }
 }
 
-const join = (folder: string, name: string): string =>
+export const join = (folder: string, name: string): string =>
   folder === '' ? name : name === '' ? folder : `${folder}/${name}`;

@@ -25,6 +25,6 @@ export interface FileChanges {
   remove(path: string, options: { recursive: boolean }): Promise<number>;
   /** Moves a file, a link or a directory. Only files are overwritten. Throws ALREADY_EXISTS. */
   rename(from: string, to: string, options: { overwrite: boolean }): Promise<void>;
-  /** Copies the same. Resolves with how many entries were copied. */
+  /** Copies the same; with `overwrite` a directory is merged into one that is there. Resolves with how many entries were copied. */
   copy(from: string, to: string, options: { overwrite: boolean }): Promise<number>;
 }

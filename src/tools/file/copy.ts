@@ -7,7 +7,9 @@ const input = z.strictObject({
   overwrite: z
     .boolean()
     .default(false)
-    .describe('Whether a file that is at destPath is replaced; directories never are.'),
+    .describe(
+      'Whether a file that is at destPath is replaced. A directory is merged into one that is there: its files replace those of the same name, others stay.',
+    ),
 });
 
 export default defineTool({
@@ -15,7 +17,8 @@ export default defineTool({
   title: 'Copy a file or directory',
   summary:
     'Copy a file, or a directory with all that is in it, with permissions; symbolic links are copied as links. The copy is seen ' +
-    'when it is whole. What stands at destPath is kept unless overwrite: true, and then only files are replaced. ' +
+    'when it is whole. What stands at destPath is kept unless overwrite: true; then files are replaced, and a directory is copied over one ' +
+    'that is there as cp -r does it, all of it or nothing. Links are never replaced. ' +
     'A tree that holds secrets or protected files is refused as a whole. At most 128 MB.',
   isExtra: true,
   version: '1.0.0',

@@ -65,6 +65,11 @@ describe('as node:fs', () => {
     const to = join(root, it.to);
     const there = present(root, it.to);
     if (it.to === it.path || (stat.isDirectory() && it.to.startsWith(`${it.path}/`))) throw new Error('EINVAL');
+    if (it.do === 'copy' && it.overwrite && stat.isDirectory() && there?.isDirectory()) {
+      if (it.path.startsWith(`${it.to}/`)) throw new Error('EINVAL');
+      assertMergeable(from, to);
+      return merge(from, to);
+    }
     if (there && (!it.overwrite || !there.isFile() || stat.isDirectory())) throw new Error('EEXIST');
     const made = fs.mkdirSync(join(to, '..'), { recursive: true });
     try {
@@ -74,6 +79,32 @@ describe('as node:fs', () => {
     } catch (error) {
       if (made) fs.rmSync(made, { recursive: true });
       throw error;
+    }
+  }
+
+  const insideOf = (from: string, to: string) =>
+    fs.readdirSync(from).map((it) => {
+      const [a, b] = [join(from, it), join(to, it)];
+      return { a, b, is: fs.lstatSync(a), there: fs.lstatSync(b, { throwIfNoEntry: false }) };
+    });
+
+  /** As `cp -r --no-dereference`, which replaces no directory by a file, and no file by a directory; ours writes over no link either. */
+  function assertMergeable(from: string, to: string): void {
+    for (const { a, b, is, there } of insideOf(from, to)) {
+      if (!there) continue;
+      if (is.isDirectory() !== there.isDirectory()) throw new Error('EEXIST');
+      if (there.isSymbolicLink() && !is.isSymbolicLink()) throw new Error('ELOOP');
+      if (is.isDirectory()) assertMergeable(a, b);
+    }
+  }
+
+  function merge(from: string, to: string): void {
+    for (const { a, b, is, there } of insideOf(from, to)) {
+      if (is.isDirectory() && there) merge(a, b);
+      else {
+        fs.rmSync(b, { force: true });
+        fs.cpSync(a, b, { recursive: true, verbatimSymlinks: true });
+      }
     }
   }
 

@@ -81,9 +81,26 @@ function fill({ ws }: Bench): void {
   fs.chmodSync(join(ws.path, 'd/a'), 0o755);
   fs.symlinkSync('../a', join(ws.path, 'd/link'));
   fs.mkdirSync(join(ws.path, 'empty'), { mode: 0o700 });
+  fs.mkdirSync(join(ws.path, 'full/e'), { recursive: true, mode: 0o750 });
+  for (const it of ['full/a', 'full/own', 'full/e/own'])
+    fs.writeFileSync(join(ws.path, it), `${it}\n`, { mode: 0o600 });
 }
 
-const path = fc.constantFrom('a', 'b', 'c', 'd', 'd/a', 'd/e', 'd/e/b', 'd/link', 'empty', 'n/e/w', 'n');
+const path = fc.constantFrom(
+  'a',
+  'b',
+  'c',
+  'd',
+  'd/a',
+  'd/e',
+  'd/e/b',
+  'd/link',
+  'empty',
+  'full',
+  'full/e',
+  'n/e/w',
+  'n',
+);
 const overwrite = fc.boolean();
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   fc
@@ -99,6 +116,12 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   fc.record({ oldPath: path, newPath: path, overwrite }).map((it): Operation => ['fileRename', it]),
   fc.record({ sourcePath: path, destPath: path, overwrite }).map((it): Operation => ['fileCopy', it]),
   fc.record({ path, recursive: fc.boolean() }).map((it): Operation => ['fileDelete', it]),
+  fc
+    .record({
+      sourcePath: fc.constantFrom('d', 'd/e', 'full', 'n'),
+      destPath: fc.constantFrom('d/e', 'empty', 'full', 'n', 'n/e'),
+    })
+    .map((it): Operation => ['fileCopy', { ...it, overwrite: true }]),
 );
 
 test('any calls, taken back from the last to the first, leave every tree that was, and so do their undos', async () => {
@@ -178,6 +201,7 @@ describe('cut off at every single step', () => {
     ['a tree that is moved', ['fileRename', { oldPath: 'd', newPath: 'n/d' }]],
     ['a file that is moved onto another', ['fileRename', { oldPath: 'd/a', newPath: 'b', overwrite: true }]],
     ['a tree that is copied', ['fileCopy', { sourcePath: 'd', destPath: 'copy' }]],
+    ['a tree that is copied over another', ['fileCopy', { sourcePath: 'd', destPath: 'full', overwrite: true }]],
   ];
 
   test.each(calls)('%s is old or, once whole, new', async (_, call) => {
