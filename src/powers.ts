@@ -57,6 +57,22 @@ export function afterMicrotasks(fn: () => void): void {
   queueMicrotask(() => process.nextTick(fn));
 }
 
+/** Whether `promise` settles within `ms`; it never rejects. */
+export function settlesWithin(
+  promise: Promise<unknown>,
+  ms: number,
+  { after }: Pick<Powers, 'after'>,
+): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = after(ms, () => resolve(false));
+    const settled = () => {
+      timer.cancel();
+      resolve(true);
+    };
+    promise.then(settled, settled);
+  });
+}
+
 let lastMs = 0;
 let sequence = 0;
 

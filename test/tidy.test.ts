@@ -22,6 +22,7 @@ const MAY_IMPORT: Record<string, string> = {
   limits: '',
   paths: '',
   powers: '',
+  values: '',
   disk: 'limits',
   polling: 'powers',
   runtime: '',
@@ -45,11 +46,11 @@ const MAY_IMPORT: Record<string, string> = {
   egress: 'limits policy powers',
   'plugin-code': '',
   plugins: 'call errors limits parse-json plugin-code pipeline policy powers tools',
-  hosts: 'call egress plugin-code polling sandbox protocol policy errors limits paths powers shown-text',
+  hosts: 'call egress plugin-code polling values sandbox protocol policy errors limits paths powers shown-text',
   pipeline:
-    'call egress held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact glob paths errors limits powers shown-text',
+    'call egress held-bytes tools/lifecycle tools/tool tools/upstream policy store hosts redact glob paths errors limits powers shown-text values',
   providers:
-    'call errors hosts limits pipeline policy powers shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
+    'values call errors hosts limits pipeline policy powers shown-text sandbox store tools/catalogue tools/declarations tools/declared-effects tools/registry tools/tool tools/upstream',
   session:
     'pipeline held-bytes redact store tools/registry tools/declarations tools/tool call errors limits powers policy protocol hosts transport tools/catalogue',
   'tools/tool':
@@ -68,8 +69,8 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/portable': '',
   'tools/declarations': 'tools/registry',
   'tools/declared-effects': 'call errors limits',
-  'tools/nulls': '',
-  'tools/spellings': '',
+  'tools/nulls': 'values',
+  'tools/spellings': 'values',
   'tools/file-spellings': '',
   'tools/undo': 'tools/tool',
   'tools/registry': 'call pipeline policy runtime tools',

@@ -6,6 +6,7 @@ import type { PluginCode } from '../plugin-code.ts';
 import type { Rule } from '../policy/schema.ts';
 import type { CommandPlace } from '../sandbox/cgroup.ts';
 import type { Masks } from '../sandbox/masks.ts';
+import { isRecord } from '../values.ts';
 
 /** One call for a worker. */
 export interface Job {
@@ -333,8 +334,6 @@ export function isJournalReport(it: unknown, pathsMax: number): it is JournalRep
 }
 
 const PATH_CHARS_MAX = 4096;
-
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
 
 const isOutput = (it: Record<string, unknown>): it is Record<string, unknown> & HostOutput =>
   typeof it.id === 'number' && (it.stream === 'stdout' || it.stream === 'stderr') && it.data instanceof Uint8Array;

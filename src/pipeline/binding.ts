@@ -1,5 +1,6 @@
 /** What a person's yes is bound to. Architecture invariant: pure; equal hashes mean that the same would happen. */
 import { createHash } from 'node:crypto';
+import { canonical } from '../values.ts';
 
 /** A program as it lies on disk; see policy/programs.ts. */
 export interface Fingerprint {
@@ -77,38 +78,3 @@ function changedPaths(before: readonly { path: string }[], after: readonly { pat
 }
 
 const hashOf = (value: unknown): string => `sha256:${createHash('sha256').update(canonical(value)).digest('hex')}`;
-
-/**
- * JSON with sorted keys and without undefined ones. Values that JSON has no form for are written bare, so that no
- * string can look like them. Throws TypeError for functions, symbols and objects of other kinds, which can't be compared.
- */
-function canonical(value: unknown): string {
-  switch (typeof value) {
-    case 'string':
-    case 'boolean':
-      return JSON.stringify(value);
-    case 'number':
-      return Object.is(value, -0) ? '-0' : String(value);
-    case 'bigint':
-      return `${value}n`;
-    case 'undefined':
-      return 'undefined';
-    case 'object':
-      return value === null ? 'null' : canonicalObject(value);
-    default:
-      throw new TypeError(`a ${typeof value} has no canonical form`);
-  }
-}
-
-function canonicalObject(value: object): string {
-  if (Array.isArray(value)) return `[${Array.from(value, canonical).join(',')}]`;
-  if (value instanceof Uint8Array) return `bytes(${createHash('sha256').update(value).digest('hex')})`;
-  if (value instanceof Date) return `date(${value.getTime()})`;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null) throw new TypeError('this object has no canonical form');
-  const entries = Object.entries(value)
-    .filter(([, it]) => it !== undefined)
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, it]) => `${JSON.stringify(key)}:${canonical(it)}`);
-  return `{${entries.join(',')}}`;
-}

@@ -3,6 +3,7 @@ import { hash } from 'node:crypto';
 import { isWitnesses, type Witness } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import type { ResultCache } from '../store/result-cache.ts';
+import { canonical } from '../values.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 import { allHold } from './witness.ts';
 
@@ -63,11 +64,3 @@ function keyOf(call: Call, viewKey: string): string {
   const parts = [tool.name, tool.version, call.workspace, call.policy.version, viewKey, canonical(input)];
   return hash('sha256', parts.join('\0'), 'base64');
 }
-
-/** JSON with the keys of objects in order. */
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_, it: unknown) =>
-    typeof it === 'object' && it !== null && !Array.isArray(it)
-      ? Object.fromEntries(Object.entries(it).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : it,
-  );

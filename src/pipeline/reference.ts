@@ -4,6 +4,7 @@
  */
 import { parsePath } from 'dot-prop';
 import { ToolError } from '../errors.ts';
+import { isRecord } from '../values.ts';
 import { measure } from './measure.ts';
 
 /** `$` before it makes it plain text: `$${a.b}` is `${a.b}`. */
@@ -123,6 +124,3 @@ function replaceStrings(value: unknown, replace: (text: string) => unknown): unk
   if (!isRecord(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, it]) => [key, replaceStrings(it, replace)]));
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !(value instanceof Uint8Array);

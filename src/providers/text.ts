@@ -4,6 +4,7 @@
  */
 import type { Limits } from '../limits.ts';
 import { withoutUnseen } from '../shown-text.ts';
+import { isRecord } from '../values.ts';
 import type { Definition } from './messages.ts';
 
 /** One text without characters that nobody sees, cut to `chars`. */
@@ -38,15 +39,12 @@ export function toDefinition(tool: Readonly<Record<string, unknown>>, limits: Li
     ...(typeof title === 'string' && title !== '' && { title: toPlainText(title, TITLE_CHARS) }),
     description: toPlainText(String(description), chars),
     inputSchema: toInputSchema(inputSchema, limits),
-    ...(isObject(outputSchema) && { outputSchema: toSchema(outputSchema, limits) }),
-    ...(isObject(annotations) && { annotations: toSchema(annotations, limits) }),
+    ...(isRecord(outputSchema) && { outputSchema: toSchema(outputSchema, limits) }),
+    ...(isRecord(annotations) && { annotations: toSchema(annotations, limits) }),
   };
 }
 
 const TITLE_CHARS = 200;
-
-const isObject = (it: unknown): it is Record<string, unknown> =>
-  typeof it === 'object' && it !== null && !Array.isArray(it);
 
 function toInputSchema(given: unknown = { type: 'object' }, limits: Limits): Record<string, unknown> {
   const schema = toSchema(given, limits);
@@ -55,7 +53,7 @@ function toInputSchema(given: unknown = { type: 'object' }, limits: Limits): Rec
 }
 
 function toSchema(schema: unknown, { providerSchemaBytes, providerSchemaDepth }: Limits): Record<string, unknown> {
-  if (!isObject(schema)) throw new Error('its schema is no object');
+  if (!isRecord(schema)) throw new Error('its schema is no object');
   assertDepth(schema, providerSchemaDepth);
   const bytes = Buffer.byteLength(JSON.stringify(schema));
   if (bytes > providerSchemaBytes)

@@ -8,6 +8,7 @@ import { declarationsOf } from '../tools/declarations.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
 import { defineTool, type Tool } from '../tools/tool.ts';
+import { isRecord } from '../values.ts';
 import { type Definition, type Listed, providedData } from './messages.ts';
 import type { ProviderSettings } from './settings.ts';
 import { toDefinition } from './text.ts';
@@ -121,11 +122,8 @@ function effectsOf(
   );
 }
 
-const isObject = (it: unknown): it is Record<string, unknown> =>
-  typeof it === 'object' && it !== null && !Array.isArray(it);
-
 const propertiesOf = ({ properties }: Record<string, unknown>): Record<string, unknown> =>
-  isObject(properties) ? properties : {};
+  isRecord(properties) ? properties : {};
 
 /**
  * As much of the server's schema as can be checked in no time, whatever it says: no patterns, no references. The rest is the
@@ -144,7 +142,7 @@ function inputOf(
     if (schema.additionalProperties === false && unknown.length > 0)
       context.addIssue({ code: 'unrecognized_keys', keys: unknown, path: [], message: 'no such parameters' });
     for (const [key, value] of Object.entries(input)) {
-      const { type } = isObject(properties[key]) ? properties[key] : {};
+      const { type } = isRecord(properties[key]) ? properties[key] : {};
       if (typeof type === 'string' && value !== undefined && !isOfType(value, type)) issue([key], `must be: ${type}`);
     }
     // What policies judge must be all that there is.
@@ -175,7 +173,7 @@ function isOfType(value: unknown, type: string): boolean {
     case 'array':
       return Array.isArray(value);
     case 'object':
-      return isObject(value);
+      return isRecord(value);
     default:
       return true; // Nothing that is known here.
   }

@@ -10,7 +10,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { Denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
-import type { Powers, Timer } from '../powers.ts';
+import { type Powers, settlesWithin, type Timer } from '../powers.ts';
 import type { CommandGroups } from './command-group.ts';
 import { type Begun, begin, shapeOf } from './command-start.ts';
 import type { Status } from './command-status.ts';
@@ -163,12 +163,13 @@ export async function runCommand(
     const failure = await ended(child);
     const cpuMs = group ? 0 : cpuSinceLastMs();
     output.release();
-    await within(closed, setup.limits.commandDrainMs, powers);
+    // A process that bwrap has not yet killed may hold the pipes.
+    await settlesWithin(closed, setup.limits.commandDrainMs, powers);
     output.flush();
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
 
     // bwrap's own word on how it went may come after 100 ms on a slow machine, and nobody else can hold that pipe.
-    await within(status.ended, STATUS_WAIT_MS, powers);
+    await settlesWithin(status.ended, STATUS_WAIT_MS, powers);
     const { exitCode } = status;
     const signal = signalOf(exitCode);
     const used = usedOf((group ?? watch)?.seen, { cpuMs, signal, bounds: request.bounds, home });
@@ -356,17 +357,6 @@ function ended(child: ChildProcess): Promise<Error | undefined> {
 }
 
 const closeOf = (it: EventEmitter): Promise<void> => new Promise((resolve) => it.once('close', () => resolve()));
-
-/** Until the pipes are read to their end, or `drainMs`: a process that bwrap has not yet killed may hold them. */
-function within(closed: Promise<unknown>, drainMs: number, powers: Powers): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = powers.after(drainMs, resolve);
-    void closed.then(() => {
-      timer.cancel();
-      resolve();
-    });
-  });
-}
 
 function notBuilt(stderr: string): ToolError {
   const complaint = stderr.trim().split('\n').at(-1) ?? '';

@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync, readlinkSync } from 'node:fs';
 import type { Limits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import { type Powers, settlesWithin } from '../powers.ts';
 import {
   type Aims,
   allProbes,
@@ -56,7 +56,7 @@ export async function readProbe(
   child.stdin?.on('error', () => {}).end();
   const failure = await ended;
   timer.cancel();
-  const survived = !(await within(closed, limits.probeSurvivorMs, powers));
+  const survived = !(await settlesWithin(closed, limits.probeSurvivorMs, powers));
   for (const stream of child.stdio) stream?.destroy();
 
   const report = readReport(steps, told.out);
@@ -108,17 +108,6 @@ function endOf(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once('error', (error) => resolve(error.message));
     child.once('exit', (code, signal) => resolve(signal ?? (code === 0 ? '' : `exit status ${code}`)));
-  });
-}
-
-/** Whether it settled in time. */
-function within(closed: Promise<void>, ms: number, powers: Powers): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = powers.after(ms, () => resolve(false));
-    void closed.then(() => {
-      timer.cancel();
-      resolve(true);
-    });
   });
 }
 

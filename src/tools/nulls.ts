@@ -1,5 +1,6 @@
 /** Nulls of callers whose schemas have no other way to leave a parameter out, as OpenAI's strict mode. */
 import * as z from 'zod';
+import { isRecord } from '../values.ts';
 
 /** The input without members that are null, where the schema takes no null but lets them be left out. */
 export const withoutNulls = (input: unknown, schema: z.ZodType): unknown =>
@@ -31,9 +32,6 @@ function withoutThem(input: unknown, schema: z.ZodType): unknown {
   });
   return Object.fromEntries(entries);
 }
-
-const isRecord = (it: unknown): it is Record<string, unknown> =>
-  typeof it === 'object' && it !== null && !(it instanceof Uint8Array);
 
 function shapesOf(schema: z.ZodType): Record<string, unknown>[] {
   const inner = unwrap(schema);

@@ -2,6 +2,7 @@
  * Parameters and values under the names that agents know from other tools: accepted, but shown to no model, so that the
  * schemas stay short and each thing has one name in them.
  */
+import { isRecord } from '../values.ts';
 
 export interface Spellings {
   /** The tool's own name of a parameter by another one. Names in snake_case need no entry. */
@@ -49,6 +50,3 @@ function ownName(key: string, parameters: object, names: Readonly<Record<string,
   const candidates = [camel, ...[key, camel].flatMap((it) => (Object.hasOwn(names, it) ? (names[it] ?? []) : []))];
   return candidates.find((it) => Object.hasOwn(parameters, it)) ?? key;
 }
-
-const isRecord = (it: unknown): it is Record<string, unknown> =>
-  typeof it === 'object' && it !== null && !Array.isArray(it) && !(it instanceof Uint8Array);
