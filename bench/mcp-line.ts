@@ -4,11 +4,26 @@ import { createConnection } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 
+/** What a tool gave. */
+export interface McpResult {
+  readonly content: readonly { readonly type: string; readonly text?: string }[];
+  readonly structuredContent?: object;
+  readonly isError?: boolean;
+}
+
+interface ListedTool {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: object;
+}
+
 export interface McpLine extends AsyncDisposable {
   /** Settles with the result of a tool. Rejects with what the tool or the server says is wrong. */
-  call(tool: string, input: object): Promise<object>;
+  call(tool: string, input: object): Promise<McpResult>;
+  /** The same; what the tool says is wrong is a result, too. */
+  ask(tool: string, input: object): Promise<McpResult>;
   /** Settles with the list of tools. */
-  list(): Promise<object>;
+  list(): Promise<{ readonly tools: readonly ListedTool[] }>;
   /** Of the server, where it was started here. */
   readonly pid?: number | undefined;
 }
@@ -89,13 +104,15 @@ async function hello(output: Readable, input: Writable, { ended, end, why }: Ser
     clearTimeout(tooLate);
   }
   send({ method: 'notifications/initialized' });
+  const ask = (name: string, given: object) => request('tools/call', { name, arguments: given }) as Promise<McpResult>;
   return {
+    ask,
     async call(name, given) {
-      const result = (await request('tools/call', { name, arguments: given })) as { isError?: boolean };
+      const result = await ask(name, given);
       if (result.isError) throw new Error(`${name}: ${JSON.stringify(result).slice(0, 500)}`);
       return result;
     },
-    list: () => request('tools/list', {}),
+    list: () => request('tools/list', {}) as ReturnType<McpLine['list']>,
     [Symbol.asyncDispose]: end,
   };
 }

@@ -27,6 +27,7 @@ const BENCHES = [
     'scale',
     'peers',
     'mcp',
+    'flow',
     'faults',
     'floods',
     'ends',
