@@ -1,7 +1,8 @@
 /** Results as the messages that model APIs take in answer to a tool call of the model. */
 import type { ToolResult } from '../call.ts';
 import { toJson } from '../protocol/json.ts';
-import { errorText, textsOf } from '../protocol/result-text.ts';
+import { modelTexts } from '../protocol/model-text.ts';
+import { errorText } from '../protocol/result-text.ts';
 
 /** The answer to a tool call, as each API takes it; `openai` is the Responses API, `openai-chat` is Chat Completions. */
 export interface ToolMessages {
@@ -38,7 +39,7 @@ export function toToolMessage(
 function toText(result: ToolResult): string {
   const { warnings = [], denied = [], truncated } = result.metadata;
   return [
-    ...(result.success ? textsOf(withoutMedia(result.data)) : [errorText(result.error)]),
+    ...(result.success ? modelTexts(result.tool, withoutMedia(result.data)) : [errorText(result.error)]),
     ...warnings.map((it) => `warning: ${it}`),
     ...(denied.length > 0 ? [`kept from: ${toJson(denied)}`] : []),
     ...(truncated ? [`[not all output is here: it had ${truncated.bytesTotal} bytes]`] : []),

@@ -21,7 +21,7 @@ export const mcpLimits = {
   mcpMediaBytesMax: bytes()
     .max(8 * MiB)
     .default(4 * MiB),
-  /** Data that is sent as `structuredContent` beside its text; more of it would only be sent twice. */
+  /** `structuredContent` of an external provider's tool that is passed on beside its text. */
   mcpStructuredBytesMax: bytes().default(16 * KiB),
   /** How long a call waits for a person before its result says so; most clients give up after 60 s. */
   mcpApprovalWaitMs: z.int().min(0).default(45_000),

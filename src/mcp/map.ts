@@ -2,6 +2,7 @@
  * What calls come to, in the words of MCP. Architecture invariant: one of three places where errors are converted (here: to
  * `isError` results, which a model can act on, and JSON-RPC errors, which it never sees).
  */
+import { isDeepStrictEqual } from 'node:util';
 import { type CallToolResult, ProtocolError, type ResourceLink } from '@modelcontextprotocol/server';
 import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
 import { describeWithheld } from '../call.ts';
@@ -9,7 +10,8 @@ import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { parseJson } from '../parse-json.ts';
 import { toJson } from '../protocol/json.ts';
-import { errorText, isRaw, textsOf } from '../protocol/result-text.ts';
+import { modelTexts } from '../protocol/model-text.ts';
+import { errorText } from '../protocol/result-text.ts';
 import { type ProvidedData, providedData } from '../providers/messages.ts';
 
 type Block = CallToolResult['content'][number];
@@ -18,7 +20,7 @@ export interface MapParts {
   readonly limits: Limits;
   /** Keeps a text that does not fit, and gives its ref. */
   keep(text: string): string;
-  /** Whether the client knows links to resources (since 2025-06-18). */
+  /** Whether the client knows links to resources, and structured content (since 2025-06-18). */
   readonly links: boolean;
 }
 
@@ -29,12 +31,13 @@ export function toCallResult(result: ToolResult, parts: MapParts): CallToolResul
   addResult(body, result);
   const { metadata, callId } = result;
   const { durationMs, tier, cached, undo } = metadata;
-  const told = result.success ? structuredOf(result.data, parts.limits) : { error: structuredError(result.error) };
+  const structured = result.success && parts.links ? structuredOf(result.data, parts.limits) : undefined;
+  const error = result.success ? undefined : errorFacts(result.error);
   return {
     content: body.blocks,
-    ...(told && { structuredContent: told }),
+    ...(structured && { structuredContent: structured }),
     ...(!result.success && { isError: true }),
-    _meta: { 'ringfence/call': { callId, durationMs, cached, undo, ...(tier && { tier }) } },
+    _meta: { 'ringfence/call': { callId, durationMs, cached, undo, ...(tier && { tier }), ...(error && { error }) } },
   };
 }
 
@@ -71,7 +74,7 @@ export function toProtocolError({ code, message, data }: RpcError): ProtocolErro
 function addResult(body: Body, result: ToolResult): void {
   const provided = result.success ? providedIn(result.data) : undefined;
   if (provided) for (const it of provided.content) body.addProvided(it);
-  else if (result.success) for (const text of textsOf(result.data)) body.add(text);
+  else if (result.success) for (const text of modelTexts(result.tool, result.data)) body.add(text);
   else body.add(errorText(result.error));
   const { warnings = [], denied = [], withheld, truncated } = result.metadata;
   for (const it of warnings) body.add(`warning: ${it}`);
@@ -87,21 +90,35 @@ function providedIn(data: unknown): ProvidedData | undefined {
   return isLikely ? providedData.safeParse(data).data : undefined;
 }
 
-/** The machine's form: details only where they are short. */
-function structuredError({ details, ...error }: WireError): object {
+/** What a program wants of an error, beside its text; details only where they are short. */
+function errorFacts({ details, message: _, suggestion: __, ...error }: WireError): object {
   const isShort = details !== undefined && toJson(details).length <= DETAILS_CHARS;
   return isShort ? { ...error, details } : error;
 }
 const DETAILS_CHARS = 2_000;
 
-/** Small data without texts; larger would only be sent twice. */
+/**
+ * Of external providers only. Most clients give their model nothing else of a result that has it: our own texts, warnings
+ * and links would be lost on them. What says the same as the provider's text is left out.
+ */
 function structuredOf(data: unknown, { mcpStructuredBytesMax }: Limits): Record<string, unknown> | undefined {
-  if (typeof data !== 'object' || data === null || Array.isArray(data)) return undefined;
   const provided = providedIn(data);
-  if (!provided && Object.values(data).some(isRaw)) return undefined;
-  if (provided && !provided.structured) return undefined;
-  const text = toJson(provided?.structured ?? data);
-  return text.length <= mcpStructuredBytesMax ? (parseJson(text) as Record<string, unknown>) : undefined;
+  if (!provided?.structured) return undefined;
+  const text = toJson(provided.structured);
+  if (text.length > mcpStructuredBytesMax) return undefined;
+  const structured = parseJson(text) as Record<string, unknown>;
+  const says = (it: ProvidedData['content'][number]) =>
+    it.type === 'text' && it.text.length <= 2 * mcpStructuredBytesMax && isSame(it.text, structured);
+  return provided.content.some(says) ? undefined : structured;
+}
+
+function isSame(text: string, structured: object): boolean {
+  try {
+    return isDeepStrictEqual(parseJson(text), structured);
+  } catch {
+    // Text that is no JSON.
+    return false;
+  }
 }
 
 /** The content of one result, as far as there is room. */

@@ -6,7 +6,8 @@ import { decideTool } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Session } from '../session/session.ts';
 import { isNamedBy, visibleTools } from '../session/tool-list.ts';
-import { toPortable } from '../tools/portable.ts';
+import { toPortable, toShort } from '../tools/portable.ts';
+import { rare } from '../tools/rare.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
 import type { Tool } from '../tools/tool.ts';
 
@@ -24,21 +25,21 @@ export const batchInput = z.strictObject({
   calls: z
     .array(
       z.strictObject({
-        id: z.string().describe('A name within the batch, unique.'),
-        tool: z.string().describe('Any tool of this list but this one.'),
-        input: z.looseObject({}).describe('The input of that tool.'),
-        dependsOn: z.array(z.string()).optional().describe('Ids of calls that must succeed first.'),
+        id: z.string().describe('A name of its own.'),
+        tool: z.string().describe('Any tool but this one.'),
+        input: z.looseObject({}).describe('Its input.'),
+        dependsOn: z.array(z.string()).optional().describe('Ids that must succeed first.'),
       }),
     )
-    .describe('Up to 1000; their order says nothing.'),
-  failFast: z.boolean().optional().describe('Begin nothing more once a call fails. Default: false.'),
-  concurrency: z.int().optional().describe('Calls under way at once.'),
-  timeoutMs: z.int().optional().describe('Of the whole batch, in milliseconds.'),
+    .describe('In any order.'),
+  failFast: z.boolean().optional().describe('Begin nothing more once one fails.'),
+  concurrency: rare(z.int().optional().describe('Calls under way at once.')),
+  timeoutMs: rare(z.int().optional().describe('Of the whole batch, in milliseconds.')),
 });
 
 const BATCH_SUMMARY =
-  'Makes several tool calls at once and gives all results. Use it for two or more calls that do not wait for your judgement between them: they run in parallel as far as their files and `dependsOn` allow. ' +
-  'A string `${id.path}` in an input stands for a value of an earlier result, such as `${list.entries[0].path}`. Each call is checked, recorded and asked about as if it came alone; a failed one fails only those that depend on it.';
+  'Make several calls at once, in parallel as far as their files and `dependsOn` allow, and get all results. Use it wherever you need not judge one result before the next call. ' +
+  'A string `${id.field}` in an input is a value of an earlier result: file_read `content`, file_list `entries[0].path`, file_glob `paths[0]`, file_grep `matches[0].file`, terminal_execute `stdout`.';
 
 /** Left out of a list that is to stay short: clients have lists of what is to do themselves, and branches are rarely made. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['todo_read', 'todo_write', 'git_branch']);
@@ -127,7 +128,7 @@ function batchTool(tools: readonly Tool[]): ListedTool {
   const readOnly = tools.every((it) => it.tier === 'read_only');
   return {
     ...{ name: BATCH, title: 'Several calls at once', description: BATCH_SUMMARY },
-    inputSchema: toPortable(schema) as ListedTool['inputSchema'],
+    inputSchema: toPortable(toShort(schema)) as ListedTool['inputSchema'],
     annotations: {
       readOnlyHint: readOnly,
       destructiveHint: !readOnly,

@@ -15,6 +15,8 @@ export interface NamedTool {
   warnings?(input: unknown): string[];
   /** Parameters that go with that name, for suggestions. */
   readonly parameters: readonly string[];
+  /** What one of them holds, in the words of TypeScript; undefined for what is no more than a word or a list of words. */
+  shapeOf?(parameter: string): string | undefined;
 }
 
 /** Names to tools; what a session was not given can't be named. */

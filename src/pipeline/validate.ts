@@ -36,7 +36,8 @@ export function parseInput(named: NamedTool, input: unknown): unknown {
 /** Problems told of one input; naming the nearest parameter for each of 50 000 wrong ones would hold up everybody. */
 const PROBLEMS_TOLD_MAX = 16;
 
-function invalid({ tool, parameters }: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolError {
+function invalid(named: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolError {
+  const { tool, parameters } = named;
   const issues = problems.slice(0, PROBLEMS_TOLD_MAX).flatMap((issue) => {
     const path = issue.path.join('.');
     // What is wrong with a key is said below that it is wrong.
@@ -49,5 +50,20 @@ function invalid({ tool, parameters }: NamedTool, problems: readonly z.core.$Zod
     });
   });
   const told = issues.map(({ path, message }) => `${path || 'input'}: ${message}`).join('; ');
-  return new ToolError('INPUT_INVALID', `input of \`${tool.name}\` is not right: ${told}`, { details: { issues } });
+  const suggestion = shapesOf(named, problems);
+  return new ToolError('INPUT_INVALID', `input of \`${tool.name}\` is not right: ${told}`, {
+    ...(suggestion !== '' && { suggestion }),
+    details: { issues },
+  });
 }
+
+/** How the parameters look that something is wrong within; a caller that guessed one name of them wrong would guess the next. */
+function shapesOf({ shapeOf }: NamedTool, problems: readonly z.core.$ZodIssue[]): string {
+  const names = new Set(problems.flatMap(({ path: [name] }) => (typeof name === 'string' ? [name] : [])));
+  const shapes = [...names].slice(0, PROBLEMS_TOLD_MAX).flatMap((name) => {
+    const shape = shapeOf?.(name);
+    return shape === undefined ? [] : [`${name} is ${shape}`];
+  });
+  return shapes.join('; ').slice(0, SHAPES_CHARS_MAX);
+}
+const SHAPES_CHARS_MAX = 2_000;

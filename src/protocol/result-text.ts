@@ -4,7 +4,7 @@ import { toJson } from './json.ts';
 
 /** A longer string, or one of several lines, is told as it is: as JSON its line ends would be escapes, which cost tokens and mislead. */
 const RAW_CHARS = 200;
-export const isRaw = (value: unknown): value is string =>
+const isRaw = (value: unknown): value is string =>
   typeof value === 'string' && (value.includes('\n') || value.length > RAW_CHARS);
 
 /** The data of a call: its long texts as they are, and the rest as JSON behind them. */

@@ -1,7 +1,7 @@
 /** Tools as a program sees them: their types in few words, made of their schemas. */
 import type { ToolInfo } from './registry.ts';
 
-interface Schema {
+export interface Schema {
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
@@ -30,7 +30,8 @@ const inputOf = ({ inputSchema }: ToolInfo): string => typeOf(inputSchema);
 
 const namesOf = (schema: Schema): string => `{${Object.keys(schema.properties ?? {}).join(', ')}}`;
 
-function typeOf(schema: Schema): string {
+/** The values that a schema lets through, in the words of TypeScript. */
+export function typeOf(schema: Schema): string {
   const { enum: values, const: value, anyOf, oneOf, type } = schema;
   if (values) return values.map((it) => JSON.stringify(it)).join('|');
   if (value !== undefined) return JSON.stringify(value);

@@ -3,6 +3,8 @@
  * (every property required, what may be left out nullable, no maps).
  */
 
+import { RARE } from './rare.ts';
+
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }
@@ -30,6 +32,26 @@ export function toPortable(schema: unknown): unknown {
   });
   return Object.fromEntries(entries);
 }
+
+/**
+ * The schema of a tool of our own without what a model need not read: the daemon checks every bound and tells of it, a switch
+ * that is off by default is off, and parameters that few calls need stand in the reference.
+ */
+export function toShort(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(toShort);
+  if (!isSchema(schema)) return schema;
+  const entries = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
+    if (CHECKED.has(keyword) || (keyword === 'default' && isNothing(value))) return [];
+    if (keyword !== 'properties') return [[keyword, LITERALS.has(keyword) ? value : toShort(value)]];
+    const shown = Object.entries(value as JsonSchema).filter(([, it]) => !isSchema(it) || it[RARE] !== true);
+    return [[keyword, mapValues(Object.fromEntries(shown), toShort)]];
+  });
+  return Object.fromEntries(entries);
+}
+
+const CHECKED = new Set(['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'pattern', 'minItems']);
+const isNothing = (value: unknown): boolean =>
+  value === false || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
 
 /** A portable schema in OpenAI's strict dialect; undefined where that has no words for it: objects with keys of the caller's choice. */
 export function toStrict(schema: unknown): JsonSchema | undefined {

@@ -6,9 +6,10 @@ import type { Question } from '../policy/question.ts';
 import { docsUrl } from '../runtime.ts';
 import { builtinTools } from './builtin.ts';
 import type { Capability } from './capability.ts';
+import { type Schema, typeOf } from './declarations.ts';
 import type { Health } from './lifecycle.ts';
 import { withoutNulls } from './nulls.ts';
-import { type JsonSchema, toPortable, toStrict } from './portable.ts';
+import { type JsonSchema, toPortable, toShort, toStrict } from './portable.ts';
 import { merged, respelled, toldOf } from './spellings.ts';
 import { type Alias, type Tool, tierOfCall } from './tool.ts';
 import { undoTool } from './undo.ts';
@@ -30,6 +31,11 @@ function namedTool(tool: Tool, { input, toInput, spellings: own }: Omit<Alias<un
     parse: (given) => toInput(input.parse(respelled(withoutNulls(given, input), input.shape, spellings))),
     warnings: (given) => toldOf(given, spellings),
     parameters: Object.keys(input.shape),
+    shapeOf: (parameter) => {
+      const member: z.ZodType | undefined = Object.hasOwn(input.shape, parameter) ? input.shape[parameter] : undefined;
+      const shape = member ? typeOf(z.toJSONSchema(member, { io: 'input', unrepresentable: 'any' }) as Schema) : '';
+      return shape.includes('{') ? shape : undefined;
+    },
   };
 }
 
@@ -164,7 +170,8 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
 
 /** A tool as the API of a model provider, or MCP, takes it. */
 export function toFormat(info: ToolInfo, format: ToolFormat): ToolFormats[ToolFormat] {
-  const { name, title, description, inputSchema, annotations } = info;
+  const { name, title, description, annotations } = info;
+  const inputSchema = Object.hasOwn(builtinTools, name) ? (toShort(info.inputSchema) as object) : info.inputSchema;
   switch (format) {
     case 'ringfence':
       return info;

@@ -9,6 +9,8 @@ export interface Spellings {
   readonly names?: Readonly<Record<string, string>>;
   /** The tool's own words for the values of a parameter, by parameter and by another word. */
   readonly values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** The tool's own form of each record in a list, by parameter. */
+  readonly items?: Readonly<Record<string, (item: Readonly<Record<string, unknown>>) => unknown>>;
   /** Parameters that change nothing here, with what the caller is told of each. */
   readonly ignored?: Readonly<Record<string, string>>;
 }
@@ -17,6 +19,7 @@ export interface Spellings {
 export const merged = (tool: Spellings = {}, alias: Spellings = {}): Spellings => ({
   names: { ...tool.names, ...alias.names },
   values: { ...tool.values, ...alias.values },
+  items: { ...tool.items, ...alias.items },
   ignored: { ...tool.ignored, ...alias.ignored },
 });
 
@@ -26,7 +29,7 @@ export const merged = (tool: Spellings = {}, alias: Spellings = {}): Spellings =
  */
 export function respelled(input: unknown, parameters: object, spellings: Spellings): unknown {
   if (!isRecord(input)) return input;
-  const { names = {}, values = {}, ignored = {} } = spellings;
+  const { names = {}, values = {}, items = {}, ignored = {} } = spellings;
   const taken = new Set(Object.keys(input));
   const entries = Object.entries(input).flatMap(([key, value]): [string, unknown][] => {
     const known = Object.hasOwn(parameters, key);
@@ -34,6 +37,8 @@ export function respelled(input: unknown, parameters: object, spellings: Spellin
     const own = known ? key : ownName(key, parameters, names);
     if (own !== key && taken.has(own)) return [[key, value]];
     taken.add(own);
+    const toItem = Object.hasOwn(items, own) ? items[own] : undefined;
+    if (toItem && Array.isArray(value)) return [[own, value.map((it: unknown) => (isRecord(it) ? toItem(it) : it))]];
     const words = Object.hasOwn(values, own) ? values[own] : undefined;
     return [[own, words && typeof value === 'string' && Object.hasOwn(words, value) ? words[value] : value]];
   });

@@ -386,7 +386,7 @@ export const hostTierOf = ({ runsPrograms, keeps }: Pick<Tool, 'runsPrograms' | 
 const PATH_CHARS_MAX = 4096;
 
 /** A path parameter: not empty, no NUL, at most as long as the kernel takes. Whether it may be touched is ToolContext's to say. */
-export const workspacePath = (description: string) =>
+export const workspacePath = (description = 'In the workspace.') =>
   z
     .string()
     .min(1)

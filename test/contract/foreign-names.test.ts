@@ -86,6 +86,10 @@ test.each([
   ['edit', { filePath: 'notes.txt', old_string: 'second', new_string: '2nd' }],
   ['edit', { file_path: 'notes.txt', old_string: 'second', new_string: '2nd', replace_all: true }],
   ['edit', { file_path: 'notes.txt', oldText: 'second', newText: '2nd' }],
+  ['file_edit', { path: 'notes.txt', operations: [{ oldText: 'second', newText: '2nd' }] }],
+  ['file_edit', { path: 'notes.txt', operations: [{ old_string: 'second', new_string: '2nd', replace_all: true }] }],
+  ['file_edit', { path: 'notes.txt', operations: [{ search: 'second', replace: '2nd' }] }],
+  ['file_edit', { path: 'notes.txt', operations: [{ type: 'replace', oldText: 'second', newText: '2nd' }] }],
   ['edit_file', { path: 'notes.txt', old_string: 'second', new_string: '2nd' }],
   ['edit_file', { path: 'notes.txt', oldText: 'second', newText: '2nd' }],
   ['edit_file', { path: 'notes.txt', edits: [{ oldText: 'second', newText: '2nd' }] }],
@@ -93,6 +97,21 @@ test.each([
 ])('%s takes %j', async (name, input) => {
   await answerOf(name, input);
   expect(text('notes.txt')).toBe('first line\n2nd line\n');
+});
+
+test.each([
+  ['a name that no editor has', [{ find: 'second', with: '2nd' }]],
+  ['both names of one text', [{ oldText: 'second', search: 'first', newText: '2nd' }]],
+  ['no list', 'second'],
+])('file_edit that is given %s changes nothing and shows how an operation looks', async (_, operations) => {
+  const result = await client.call('file_edit', { path: 'notes.txt', operations } as never);
+  if (result.success) throw new Error('it was taken');
+  expect(result.error.code).toBe('INPUT_INVALID');
+  expect(result.error.suggestion).toBe(
+    'operations is ({type: "replace", search: string, replace: string, all?: boolean}|' +
+      '{type: "insert", line: number, content: string}|{type: "delete", startLine: number, endLine: number})[]',
+  );
+  expect(text('notes.txt')).toBe('first line\nsecond line\n');
 });
 
 test('edit_file with dryRun changes nothing', async () => {

@@ -34,5 +34,6 @@ test.each(['legacy', 'modern', 'auto'])('has nothing against our schemas, and ca
   const { tools } = inspect(era, '--method', 'tools/list', '--strict') as { tools: { name: string }[] };
   expect(tools.map((it) => it.name)).toContain('file_read');
   const call = inspect(era, '--method', 'tools/call', '--tool-name', 'file_read', '--tool-arg', 'path=notes.txt');
-  expect(call).toMatchObject({ content: [{ type: 'text', text: 'first\n' }, {}] });
+  expect(call).toMatchObject({ content: [{ type: 'text', text: 'first\n' }] });
+  expect(call).not.toHaveProperty('structuredContent');
 });

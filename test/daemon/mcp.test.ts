@@ -17,12 +17,12 @@ beforeEach(() => writeFileSync(join(daemon.workspace, 'notes.txt'), 'first\nseco
 describe.each(ERAS)('a client of the %s era', (era: Era) => {
   const connect = (args?: string[]) => connectMcp(daemon, { era, ...(args && { args }) });
 
-  test('lists tools that say all four hints, by its tiers, within 25 tools and 24 KB, the same bytes each time', async () => {
+  test('lists tools that say all four hints, by its tiers, within 25 tools and 16 KB, the same bytes each time', async () => {
     await using client = await connect();
     const { tools } = await client.listTools();
     const bytes = Buffer.byteLength(JSON.stringify(tools));
     expect(tools.length).toBeLessThanOrEqual(25);
-    expect(bytes).toBeLessThanOrEqual(24 * 1024);
+    expect(bytes).toBeLessThanOrEqual(16_000);
     const hints = (name: string) => tools.find((it) => it.name === name)?.annotations;
     expect(hints('file_read')).toEqual({
       ...{ readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
@@ -40,27 +40,37 @@ describe.each(ERAS)('a client of the %s era', (era: Era) => {
     expect(JSON.stringify((await other.listTools()).tools)).toBe(JSON.stringify(tools));
   });
 
-  test('reads a file as its text, and its facts behind it', async () => {
+  test('reads a file as its text, and its facts behind it where details are asked for', async () => {
     await using client = await connect();
     const { content, isError } = await client.callTool({ name: 'file_read', arguments: { path: 'notes.txt' } });
     expect(isError).toBeUndefined();
-    expect(content).toMatchObject([{ type: 'text', text: 'first\nsecond\n' }, { type: 'text' }]);
-    expect(JSON.parse((content as { text: string }[])[1]?.text ?? '')).toMatchObject({ lines: 2, size: 13 });
+    expect(content).toEqual([{ type: 'text', text: 'first\nsecond\n' }]);
+    const detailed = await client.callTool({ name: 'file_read', arguments: { path: 'notes.txt', details: true } });
+    const [text, facts] = detailed.content as { text: string }[];
+    expect(text).toEqual({ type: 'text', text: 'first\nsecond\n' });
+    expect(JSON.parse(facts?.text ?? '')).toMatchObject({
+      lines: 2,
+      size: 13,
+      hash: expect.stringMatching(/^sha256:/),
+    });
   });
 
-  test('small data without texts is structured, too', async () => {
+  test('says nothing twice: a result is text alone, modes and times only where details are asked for', async () => {
     await using client = await connect();
-    const result = await client.callTool({ name: 'file_list', arguments: { path: '.' } });
-    const { entries } = result.structuredContent as { entries: { path: string }[] };
-    expect(entries.map((it) => it.path)).toContain('notes.txt');
-    expect(JSON.parse(textOf(result))).toEqual(result.structuredContent);
+    const list = (more = {}) => client.callTool({ name: 'file_list', arguments: { pattern: 'notes.*', ...more } });
+    const result = await list();
+    expect(result.structuredContent).toBeUndefined();
+    expect(textOf(result)).toBe('notes.txt 13');
+    const { entries } = JSON.parse(textOf(await list({ details: true }))) as { entries: object[] };
+    expect(entries).toMatchObject([{ path: 'notes.txt', mode: expect.any(String), modifiedAt: expect.any(String) }]);
   });
 
   test('a parameter that there is not is named, and what there is', async () => {
     await using client = await connect();
     const result = await client.callTool({ name: 'file_read', arguments: { path: 'notes.txt', maxLine: 1 } });
-    expect(result).toMatchObject({ isError: true, structuredContent: { error: { code: 'INPUT_INVALID' } } });
-    expect(textOf(result)).toMatch(/maxLine.*maxLines/s);
+    expect(result).toMatchObject({ isError: true, _meta: { 'ringfence/call': { error: { code: 'INPUT_INVALID' } } } });
+    expect(result.structuredContent).toBeUndefined();
+    expect(textOf(result)).toMatch(/^INPUT_INVALID: .*maxLine.*maxLines/s);
   });
 
   test('a failed call says its code and what to do', async () => {
@@ -345,5 +355,5 @@ test('a plain connection to the socket is served, without a word of ours', async
   using raw = await RawMcp.open(daemon);
   expect(await raw.initialize()).toMatchObject({ result: { protocolVersion: '2025-11-25' } });
   const { result } = await raw.request('tools/call', { name: 'file_read', arguments: { path: 'notes.txt' } });
-  expect(result).toMatchObject({ content: [{ text: 'first\nsecond\n' }, {}] });
+  expect(result).toMatchObject({ content: [{ text: 'first\nsecond\n' }] });
 });

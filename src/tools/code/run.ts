@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
+import { rare } from '../rare.ts';
 import { defineTool } from '../tool.ts';
 
 const { codeCharsMax, codeMemoryMb, codeLogsMax, callTimeoutMs } = defaultLimits;
@@ -10,10 +11,9 @@ export default defineTool({
   name: 'code_run',
   title: 'Run a program over tools',
   summary: [
-    'Run JavaScript or TypeScript that calls tools: one program instead of many calls, whose results it filters, joins and counts.',
-    'The code is the body of an async function: `await tools.file_read({ path: "a.txt" })` gives the data of that tool or throws an Error with `code`; `return` a JSON value.',
-    'It also has `input`, `console` and `setTimeout`, and nothing else: no files, network, require or import.',
-    'Each tool call is judged and recorded as if it were made alone; calls that are not awaited end with the program.',
+    'Run JavaScript or TypeScript that calls tools: one program instead of many calls.',
+    'The code is the body of an async function: `(await tools.file_read({ path: "a.txt" })).content`; a failed call throws an Error with `code`; `return` a JSON value.',
+    'It has `input`, `console` and `setTimeout`, and no files, network or import of its own.',
   ].join(' '),
   version: '1.0.0',
   capabilities: [
@@ -28,24 +28,24 @@ export default defineTool({
   effects: () => [],
   timeoutMs: ({ timeoutMs = DEFAULT_TIMEOUT_MS }) => timeoutMs,
   input: z.strictObject({
-    code: z
-      .string()
-      .min(1)
-      .max(codeCharsMax)
-      .describe('Body of an async function; JavaScript, or TypeScript whose types are left out.'),
-    input: z.unknown().optional().describe('Any JSON value, as `input` in the program.'),
-    tools: z
-      .array(z.string().min(1).max(128))
-      .max(128)
-      .optional()
-      .describe('Names of the only tools that it may call; all of the session by default.'),
+    code: z.string().min(1).max(codeCharsMax).describe('Body of an async function.'),
+    input: z.unknown().optional().describe('Any JSON value.'),
+    tools: rare(
+      z
+        .array(z.string().min(1).max(128))
+        .max(128)
+        .optional()
+        .describe('Names of the only tools that it may call; all of the session by default.'),
+    ),
     timeoutMs: z
       .int()
       .min(1)
       .max(callTimeoutMs.execute)
       .optional()
-      .describe(`Longest that it may run; ${DEFAULT_TIMEOUT_MS} by default. Waiting for a person does not count.`),
-    memoryMb: z.int().min(8).max(codeMemoryMb).optional().describe('Memory that it may take, in MiB; 64 by default.'),
+      .describe(`${DEFAULT_TIMEOUT_MS} by default; waiting for a person does not count.`),
+    memoryMb: rare(
+      z.int().min(8).max(codeMemoryMb).optional().describe('Memory that it may take, in MiB; 64 by default.'),
+    ),
   }),
   output: z.strictObject({
     value: z.unknown().optional().describe('What it returned; absent for undefined.'),

@@ -2,16 +2,16 @@ import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
-  path: workspacePath('File, link or directory, relative to the workspace root.'),
-  recursive: z.boolean().default(false).describe('Whether a directory is deleted with all that is in it.'),
+  path: workspacePath('File, link or directory.'),
+  recursive: z.boolean().default(false).describe('Also what is in a directory.'),
 });
 
 export default defineTool({
   name: 'file_delete',
   title: 'Delete a file or directory',
   summary:
-    'Delete a file, a symbolic link (not what it points to) or an empty directory; with recursive: true a directory with all that ' +
-    'is in it, which is gone in one step. A tree that holds secrets or protected files (.git, .vscode …) is refused as a whole.',
+    'Delete a file, a link (not what it points to) or a directory. A tree with secrets or protected files (.git, .vscode …) ' +
+    'is refused as a whole.',
   version: '1.0.0',
   capabilities: [
     {

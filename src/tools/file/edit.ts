@@ -4,6 +4,7 @@ import { unifiedDiff } from '../diff.ts';
 import { Document, type EditOperation, SearchError } from '../document.ts';
 import { NO_BACKUP } from '../file-spellings.ts';
 import { nearestTo } from '../nearest.ts';
+import { respelled } from '../spellings.ts';
 import { bytesOf, textOf } from '../text.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
@@ -17,38 +18,45 @@ const line = (description: string) => z.int().min(1).max(LINE_MAX).describe(desc
 
 const operation = z.discriminatedUnion('type', [
   z.strictObject({
-    type: z.literal('replace').describe('Puts other text in the place of text that is there.'),
-    search: text('Exact text, which may span lines; it must be there once, unless all is true.').min(1),
-    replace: text('What stands there instead.'),
-    all: z.boolean().default(false).describe('Whether every place is changed.'),
+    type: z.literal('replace'),
+    search: text('Exact text; there once, unless all.').min(1),
+    replace: text('The new text.'),
+    all: z.boolean().default(false).describe('Every place.'),
   }),
   z.strictObject({
-    type: z.literal('insert').describe('Puts whole lines between others.'),
-    line: line(
-      'The number that the first new line will have: 1 puts them at the top, one more than there are at the end.',
-    ),
-    content: text('The new lines; a newline at their end may be left out.'),
+    type: z.literal('insert'),
+    line: line('Number that the first new line will have.'),
+    content: text('The new lines.'),
   }),
   z.strictObject({
-    type: z.literal('delete').describe('Takes whole lines away.'),
+    type: z.literal('delete'),
     startLine: line('First line, from 1.'),
     endLine: line('Last line, inclusive.'),
   }),
 ]);
 
+/** A replacement under the names that other editors have, which say no type. */
+function asOperation(item: Readonly<Record<string, unknown>>): unknown {
+  const names = { oldText: 'search', oldString: 'search', newText: 'replace', newString: 'replace', replaceAll: 'all' };
+  const { type, ...rest } = item;
+  if (type !== undefined && type !== 'replace') return item;
+  const own = respelled(rest, { search: 1, replace: 1, all: 1 }, { names }) as Record<string, unknown>;
+  return type === 'replace' || 'search' in own ? { type: 'replace', ...own } : item;
+}
+
 const input = z.strictObject({
-  path: workspacePath('File, relative to the workspace root.'),
+  path: workspacePath('File.'),
   operations: z
     .array(operation)
     .min(1)
     .max(OPERATIONS_MAX)
-    .describe('Applied in order, each to what the ones before left, line numbers included; all of them or none.'),
+    .describe('In order, each on what the one before left; all or none.'),
   ifHash: z
     .string()
     .regex(/^sha256:[0-9a-f]{64}$/)
     .optional()
-    .describe('Hash that file_read gave; the edit is refused when the file is no longer that.'),
-  preview: z.boolean().default(false).describe('Whether only the diff is wanted and nothing is written.'),
+    .describe('Refuse unless the file has this hash.'),
+  preview: z.boolean().default(false).describe('Only show the diff.'),
 });
 const asEdit = z.strictObject({
   filePath: input.shape.path,
@@ -71,9 +79,8 @@ export default defineTool({
   name: 'file_edit',
   title: 'Edit a file',
   summary:
-    'Change parts of a text file: replace exact text, insert or delete lines; several operations are one atomic change. ' +
-    'Text that is not there, or there more than once, is an error that shows the nearest lines. Line endings, BOM, final ' +
-    'newline and permissions are kept; in files with CRLF, text with plain newlines is found too. UTF-8 only, at most 10 MB.',
+    'Change parts of a text file: replace exact text, insert or delete lines, in one step. Gives the diff. Text that is not ' +
+    'there, or more than once, is an error that shows the nearest lines. Line endings are kept.',
   dependencies: ['file_read'],
   version: '1.0.0',
   capabilities: [
@@ -121,6 +128,7 @@ export default defineTool({
   ],
   spellings: {
     names: { filePath: 'path', oldText: 'oldString', newText: 'newString' },
+    items: { operations: asOperation },
     ignored: NO_BACKUP,
   },
   aliases: [

@@ -1,32 +1,30 @@
 import * as z from 'zod';
 import { matchGlob, parseSearchGlob } from '../../glob.ts';
 import { glob } from '../glob-parameter.ts';
+import { rare } from '../rare.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { type CheckedSearch, defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
-  pattern: glob(
-    'Glob of files: * ? [a-z] {a,b} **; with a / against the path below `path`, else against the name at any depth.',
+  pattern: glob('With a / of paths below `path`, else of names at any depth.'),
+  path: workspacePath('Directory.').default('.'),
+  ignore: z.array(glob()).max(50).default([]).describe('Globs to leave out.'),
+  includeDirs: rare(
+    z
+      .boolean()
+      .default(false)
+      .describe('Whether directories that hold files and match are returned too, with a / at their end.'),
   ),
-  path: workspacePath('Directory to look in, relative to the workspace root.').default('.'),
-  ignore: z.array(glob('A glob.')).max(50).default([]).describe('Globs of files and directories to leave out.'),
-  includeDirs: z
-    .boolean()
-    .default(false)
-    .describe('Whether directories that hold files and match are returned too, with a / at their end.'),
-  sortBy: z
-    .enum(['name', 'path', 'modified'])
-    .default('path')
-    .describe('name is the last part of the path; modified puts the newest first.'),
-  maxResults: z.int().min(1).max(20_000).default(1000).describe('Most paths returned.'),
+  sortBy: z.enum(['name', 'path', 'modified']).default('path').describe('modified: the newest first.'),
+  maxResults: z.int().min(1).max(20_000).default(1000).describe('Most paths.'),
 });
 
 export default defineTool({
   name: 'file_glob',
   title: 'Find files by name',
   summary:
-    'Find workspace files whose path matches a glob such as **/*.ts or src/**/*.{js,json}. Leaves out what .gitignore does, .git, ' +
-    'and hidden files unless a segment of the pattern begins with a dot. To find text in files use file_grep.',
+    'Find files by a glob such as *.ts or src/**/*.{js,json}. Leaves out what .gitignore does, and hidden files unless a part of ' +
+    'the pattern begins with a dot.',
   version: '1.0.0',
   capabilities: [{ action: 'find', description: 'Lists files whose path matches a glob.' }],
   category: 'filesystem',

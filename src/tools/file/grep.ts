@@ -1,22 +1,19 @@
 import * as z from 'zod';
 import { glob } from '../glob-parameter.ts';
+import { rare } from '../rare.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
-  pattern: z
-    .string()
-    .min(1)
-    .max(4096)
-    .describe("Regular expression in Rust's syntax, matched within one line; a plain text with literal."),
-  path: workspacePath('File or directory to search, relative to the workspace root.').default('.'),
-  include: glob('Glob of the files to search, as in file_glob: *.ts, src/**, {*.js,*.ts}.').optional(),
-  exclude: glob('Glob of files and directories to leave out.').optional(),
-  caseSensitive: z.boolean().default(false).describe('Whether upper and lower case differ.'),
-  contextLines: z.int().min(0).max(50).default(0).describe('Lines shown before and after each match.'),
-  literal: z.boolean().default(false).describe('Whether pattern is a plain text.'),
-  recursive: z.boolean().default(true).describe('Whether directories below are searched too.'),
-  maxResults: z.int().min(1).max(5000).default(200).describe('Most lines returned.'),
+  pattern: z.string().min(1).max(4096).describe("Regular expression (Rust's syntax) within one line."),
+  path: workspacePath('File or directory.').default('.'),
+  include: glob('Glob of files: *.ts, src/**, {*.js,*.ts}.').optional(),
+  exclude: glob('Glob to leave out.').optional(),
+  caseSensitive: z.boolean().default(false).describe('Whether case matters.'),
+  contextLines: z.int().min(0).max(50).default(0).describe('Lines around each match.'),
+  literal: z.boolean().default(false).describe('pattern is plain text.'),
+  recursive: rare(z.boolean().default(true).describe('Whether directories below are searched too.')),
+  maxResults: z.int().min(1).max(5000).default(200).describe('Most lines.'),
 });
 
 const { pattern, path, include, caseSensitive, contextLines, maxResults } = input.shape;
@@ -33,8 +30,8 @@ export default defineTool({
   name: 'file_grep',
   title: 'Search file contents',
   summary:
-    'Find lines of workspace files that match a regular expression, with file, line and column. Leaves out what .gitignore does, ' +
-    'hidden, binary and secret files and those over 10 MB. Not case-sensitive unless told. Lines are cut at 500 characters.',
+    'Find lines that match a regular expression, by file with line numbers. Leaves out what .gitignore does, hidden, binary ' +
+    'and secret files.',
   version: '1.0.0',
   capabilities: [{ action: 'search', description: 'Finds lines that match a regular expression.' }],
   category: 'search',

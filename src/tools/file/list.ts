@@ -1,33 +1,35 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { matchGlob, parseGlob } from '../../glob.ts';
+import { details, shownDetails } from '../details.ts';
+import { rare } from '../rare.ts';
 import { type CheckedDirectory, defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 /** Entries between two looks at the abort signal; about 10 ms of work. */
 const ENTRIES_PER_BREATH = 1000;
 
 const input = z.strictObject({
-  path: workspacePath('Directory, relative to the workspace root.').default('.'),
-  recursive: z.boolean().default(false).describe('Whether directories below are listed too.'),
-  maxDepth: z.int().min(1).max(1000).optional().describe('Levels listed when recursive; 1 is the directory itself.'),
-  includeHidden: z.boolean().default(false).describe('Whether names that begin with a dot are listed.'),
-  pattern: z
-    .string()
-    .min(1)
-    .max(1024)
-    .optional()
-    .describe('Glob that entries must match: * ? [a-z] {a,b} **; against the name, or with a / against the path.'),
-  sortBy: z
-    .enum(['name', 'size', 'modified'])
-    .default('name')
-    .describe('size and modified put the largest and newest first.'),
-  files: z.boolean().default(false).describe('Whether the paths of files are given as a list of their own, too.'),
-  sizes: z.boolean().default(true).describe('Whether size, mode and time of each entry are looked up.'),
+  path: workspacePath('Directory.').default('.'),
+  recursive: z.boolean().default(false).describe('Also what lies below.'),
+  maxDepth: z.int().min(1).max(1000).optional().describe('Levels when recursive.'),
+  includeHidden: z.boolean().default(false).describe('Also names that begin with a dot.'),
+  pattern: rare(
+    z
+      .string()
+      .min(1)
+      .max(1024)
+      .optional()
+      .describe('Glob that entries must match: * ? [a-z] {a,b} **; against the name, or with a / against the path.'),
+  ),
+  sortBy: z.enum(['name', 'size', 'modified']).default('name').describe('The largest or newest first.'),
+  files: rare(z.boolean().default(false).describe('Whether the paths of files are given as a list of their own, too.')),
+  sizes: rare(z.boolean().default(true).describe('Whether size, mode and time of each entry are looked up.')),
+  details,
 });
 
 /** Agents that know the tool by its other names look for `files` in the answer. */
 const withFiles = input.extend({
-  files: input.shape.files.unwrap().default(true).describe('Whether files lists the paths of files.'),
+  files: z.boolean().default(true).describe('Whether files lists the paths of files.'),
 });
 
 const entry = z.strictObject({
@@ -43,8 +45,7 @@ export default defineTool({
   name: 'file_list',
   title: 'List a directory',
   summary:
-    'List the entries of a workspace directory with type, size, mode and time; recursively and by glob where asked. ' +
-    'Symbolic links are named, not followed. At most 5 000 entries; truncated says whether there were more.',
+    'List a directory: names with / for directories and @ for links, which are not followed, and sizes of files in bytes. At most 5 000.',
   version: '1.0.0',
   capabilities: [{ action: 'list', description: 'Lists the entries of a directory, recursively where asked.' }],
   category: 'filesystem',
@@ -59,6 +60,7 @@ export default defineTool({
     count: z.int().nonnegative().describe('Entries returned.'),
     totalSize: z.int().nonnegative().describe('Bytes of the files returned; 0 without sizes.'),
     truncated: z.boolean(),
+    details: shownDetails,
   }),
   examples: [
     { input: { path: 'docs' }, output: { count: 1, truncated: false } },
@@ -75,7 +77,7 @@ export default defineTool({
     },
   ],
 
-  async run({ path, recursive, maxDepth, includeHidden, pattern, sortBy, sizes, files }, ctx) {
+  async run({ path, recursive, maxDepth, includeHidden, pattern, sortBy, sizes, files, details: detailed }, ctx) {
     if (sortBy !== 'name' && !sizes) {
       throw new ToolError('INPUT_INVALID', `sortBy ${sortBy} needs sizes: true, since it sorts by what sizes looks up`);
     }
@@ -92,7 +94,14 @@ export default defineTool({
     if (sortBy === 'modified') entries.sort((a, b) => compare(b.modifiedAt ?? '', a.modifiedAt ?? ''));
     const totalSize = entries.reduce((sum, it) => sum + (it.type === 'file' ? (it.size ?? 0) : 0), 0);
     const named = files ? { files: entries.filter((it) => it.type === 'file').map((it) => it.path) } : {};
-    return { entries, ...named, count: entries.length, totalSize, truncated };
+    return {
+      entries,
+      ...named,
+      count: entries.length,
+      totalSize,
+      truncated,
+      ...(detailed && { details: true as const }),
+    };
   },
 });
 

@@ -1,8 +1,10 @@
 import { extname } from 'node:path';
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
+import { details, shownDetails } from '../details.ts';
 import { UTF8 } from '../file-spellings.ts';
 import { toText } from '../file-text.ts';
+import { rare } from '../rare.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 /** Loaded once a thread, by the first call: the gateway has no use for it, and a later call need not wait for a promise. */
@@ -14,22 +16,25 @@ const CODE_TYPES = new Map(['.ts', '.mts', '.cts', '.tsx'].map((it) => [it, 'tex
 const lineNumber = () => z.int().positive().max(Number.MAX_SAFE_INTEGER);
 
 const input = z.strictObject({
-  path: workspacePath('Path relative to the workspace root.'),
-  startLine: lineNumber().default(1).describe('First line wanted, counted from 1.'),
-  endLine: lineNumber().optional().describe('Last line wanted, inclusive; the end of the file when absent.'),
-  maxLines: lineNumber().optional().describe('Most lines returned, counted from startLine.'),
-  encoding: z
-    .enum(['utf-8', 'ascii', 'latin1', 'base64'])
-    .default('utf-8')
-    .describe('How bytes become text; base64 is for binary files, which have no lines.'),
+  path: workspacePath('File.'),
+  startLine: lineNumber().default(1).describe('First line, from 1.'),
+  endLine: lineNumber().optional().describe('Last line, inclusive.'),
+  maxLines: rare(lineNumber().optional().describe('Most lines returned, counted from startLine.')),
+  encoding: rare(
+    z
+      .enum(['utf-8', 'ascii', 'latin1', 'base64'])
+      .default('utf-8')
+      .describe('How bytes become text; base64 is for binary files, which have no lines.'),
+  ),
+  details,
 });
 
 export default defineTool({
   name: 'file_read',
   title: 'Read a file',
   summary:
-    'Read a text file of the workspace, whole or by line range. Returns the content with its total line count, size, ' +
-    'MIME type and SHA-256 (pass it to file_write as ifHash). Files over 10 MB and secrets are refused; binary files need encoding base64.',
+    'Read a text file, whole or by lines. details: true also gives its size, type, time and hash. Files over 10 MB and ' +
+    'secrets are refused.',
   version: '1.0.0',
   capabilities: [{ action: 'read', description: 'Reads a file, whole or by line range.' }],
   category: 'filesystem',
@@ -47,6 +52,7 @@ export default defineTool({
     modifiedAt: z.string().describe('ISO 8601.'),
     hash: z.string().describe('sha256: and 64 hex digits, of the whole file.'),
     truncated: z.boolean().describe('Whether maxLines left lines out that were asked for.'),
+    details: shownDetails,
   }),
   examples: [
     { input: { path: 'notes.txt', startLine: 2, endLine: 2 }, output: { content: 'second line\n', lines: 3 } },
@@ -65,7 +71,7 @@ export default defineTool({
     },
   ],
 
-  async run({ path, startLine, endLine, maxLines, encoding }, ctx) {
+  async run({ path, startLine, endLine, maxLines, encoding, details: detailed }, ctx) {
     mime ??= (await import('mime/lite')).default;
     if (endLine !== undefined && endLine < startLine)
       throw new ToolError('INPUT_INVALID', `endLine ${endLine} is before startLine ${startLine}`);
@@ -80,6 +86,7 @@ export default defineTool({
         (encoding === 'base64' ? 'application/octet-stream' : 'text/plain'),
       modifiedAt: file.modifiedAt,
       hash: ctx.hashOf(bytes),
+      ...(detailed && { details: true as const }),
     };
     if (encoding === 'base64') return { content: bytes.toString('base64'), lines: 0, truncated: false, ...about };
 

@@ -2,20 +2,15 @@ import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
-  oldPath: workspacePath('What is moved: a file, a link or a directory, relative to the workspace root.'),
-  newPath: workspacePath('Its new path, not the directory to put it in; missing directories are made.'),
-  overwrite: z
-    .boolean()
-    .default(false)
-    .describe('Whether a file that is at newPath is replaced; directories never are.'),
+  oldPath: workspacePath('File, link or directory.'),
+  newPath: workspacePath('Its new path, not the directory to put it in.'),
+  overwrite: z.boolean().default(false).describe('Replace a file at newPath.'),
 });
 
 export default defineTool({
   name: 'file_rename',
   title: 'Rename or move a file or directory',
-  summary:
-    'Rename or move a file, a symbolic link (itself) or a directory within the workspace, in one step. What stands at newPath is ' +
-    'kept unless overwrite: true, and then only files are replaced. Secrets and protected files are refused by both names, also inside a directory.',
+  summary: 'Rename or move a file, a link or a directory in one step; missing directories are made.',
   version: '1.0.0',
   capabilities: [{ action: 'rename', description: 'Renames or moves a file or a directory.' }],
   category: 'filesystem',

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { unifiedDiff } from '../diff.ts';
 import { NO_BACKUP, UTF8 } from '../file-spellings.ts';
+import { rare } from '../rare.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 /** base64 of the largest file that can be written, in characters. */
@@ -9,24 +10,28 @@ const CONTENT_CHARS_MAX = 14 * 1024 * 1024;
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
 const input = z.strictObject({
-  path: workspacePath('Path relative to the workspace root.'),
-  content: z.string().max(CONTENT_CHARS_MAX).describe('The whole new content; line endings are kept as given.'),
-  encoding: z
-    .enum(['utf-8', 'ascii', 'latin1', 'base64'])
-    .default('utf-8')
-    .describe('How the content becomes bytes; base64 is for binary files.'),
-  createDirs: z.boolean().default(true).describe('Whether missing parent directories are made.'),
-  overwrite: z.boolean().default(true).describe('Whether an existing file may be replaced.'),
-  mode: z
-    .string()
-    .regex(/^0?[0-7]{3}$/)
-    .optional()
-    .describe('Permission bits, octal, such as 0644; an existing file keeps its own when absent.'),
+  path: workspacePath('File.'),
+  content: z.string().max(CONTENT_CHARS_MAX).describe('The whole new content.'),
+  encoding: rare(
+    z
+      .enum(['utf-8', 'ascii', 'latin1', 'base64'])
+      .default('utf-8')
+      .describe('How the content becomes bytes; base64 is for binary files.'),
+  ),
+  createDirs: rare(z.boolean().default(true).describe('Whether missing parent directories are made.')),
+  overwrite: z.boolean().default(true).describe('false only creates.'),
+  mode: rare(
+    z
+      .string()
+      .regex(/^0?[0-7]{3}$/)
+      .optional()
+      .describe('Permission bits, octal, such as 0644; an existing file keeps its own when absent.'),
+  ),
   ifHash: z
     .string()
     .regex(/^sha256:[0-9a-f]{64}$/)
     .optional()
-    .describe('Hash that file_read gave; the write is refused when the file is no longer that.'),
+    .describe('Refuse unless the file has this hash (file_read, details).'),
 });
 const withFilePath = input.omit({ path: true }).extend({ filePath: input.shape.path });
 
@@ -34,8 +39,8 @@ export default defineTool({
   name: 'file_write',
   title: 'Write a file',
   summary:
-    'Create a file of the workspace or replace its whole content, in one atomic step. Use ifHash to be sure that nothing ' +
-    'you have not seen is overwritten, overwrite: false to only create. At most 10 MB; secrets and files that other programs trust (.git/hooks, .envrc …) are refused.',
+    'Create a file, and missing directories above it, or replace its whole content in one step. At most 10 MB; secrets and files that ' +
+    'programs trust (.git/hooks, .envrc …) are refused. To change a part use file_edit.',
   dependencies: ['file_read'],
   version: '1.0.0',
   capabilities: [

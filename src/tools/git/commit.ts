@@ -17,8 +17,7 @@ export default defineTool({
   name: 'git_commit',
   title: 'Commit changes',
   summary:
-    'Commit changed files of a git repository: those named, new ones included, or all changes of files that git knows. ' +
-    "By the repository's user.name and user.email, else by the person's. Hooks are not run, the commit is not signed; filters such as LFS are refused.",
+    "Commit changes to git, in the person's name. Hooks are not run, nothing is signed, filters such as LFS are refused.",
   dependencies: ['file_write', 'file_edit', 'file_multi_edit', 'git_status', 'git_diff'],
   version: '1.0.0',
   capabilities: [{ action: 'commit', description: 'Commits named files, or all changes of tracked files.' }],
@@ -37,13 +36,13 @@ export default defineTool({
       .min(1)
       .max(MESSAGE_CHARS_MAX)
       .refine((it) => it.trim() !== '' && !it.includes('\0'), 'must say something, without NUL bytes')
-      .describe('Message of the commit.'),
+      .describe('Its message.'),
     files: z
-      .array(workspacePath('File or directory, relative to the workspace root.'))
+      .array(workspacePath())
       .max(FILES_MAX)
       .optional()
-      .describe('What is committed, and nothing else; all changed files that git knows when absent or empty.'),
-    path: workspacePath('Directory of the repository, relative to the workspace root.').default('.'),
+      .describe('Only these, new ones too; absent: all changed files that git knows.'),
+    path: workspacePath('In the repository.').default('.'),
   }),
   output: z.strictObject({
     commitHash: z.string(),

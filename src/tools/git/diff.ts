@@ -11,8 +11,8 @@ export default defineTool({
   name: 'git_diff',
   title: 'Differences',
   summary:
-    'Show what differs in a git repository: the work tree against the index, with staged the index against HEAD, with from the work tree (or to) against that commit. ' +
-    'Files that the policy keeps from being read are named in withheld, not shown. The diff is cut at 256 KiB; the numbers are of all of it.',
+    'Show the git diff of the work tree against the index, of the index (staged), or between commits (from, to). Secret files are only named. ' +
+    'Cut at 256 KiB.',
   version: '1.0.0',
   capabilities: [{ action: 'diff', description: 'Shows what differs between work tree, index and commits.' }],
   category: 'development',
@@ -23,10 +23,10 @@ export default defineTool({
   idempotent: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
-    path: workspacePath('Directory or file; what lies elsewhere is left out.').default('.'),
-    staged: z.boolean().default(false).describe('Whether the index is shown, against HEAD or from.'),
+    path: workspacePath('Only below.').default('.'),
+    staged: z.boolean().default(false).describe('The index, against HEAD or from.'),
     from: revision('Commit to compare with.').optional(),
-    to: revision('Commit that is compared; the work tree, or the index, when absent. Needs from.').optional(),
+    to: revision('Commit instead of the work tree; needs from.').optional(),
   }),
   output: z.strictObject(diffShape),
   examples: [

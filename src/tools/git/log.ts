@@ -10,9 +10,7 @@ import { literal } from './shown-diff.ts';
 export default defineTool({
   name: 'git_log',
   title: 'History',
-  summary:
-    'List commits of a git repository, the newest first: of a branch or other ref, of one path where asked. ' +
-    'truncated says whether there are more.',
+  summary: 'List git commits, the newest first.',
   version: '1.0.0',
   capabilities: [{ action: 'list', description: 'Lists commits, the newest first.' }],
   category: 'development',
@@ -23,16 +21,16 @@ export default defineTool({
   idempotent: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
-    path: workspacePath('Directory or file that the commits touch.').default('.'),
-    maxCount: z.int().min(1).max(1000).default(50).describe('Most commits listed.'),
-    ref: revision('Commit, branch or tag to begin with.').default('HEAD'),
+    path: workspacePath('What the commits touch.').default('.'),
+    maxCount: z.int().min(1).max(1000).default(50).describe('Most commits.'),
+    ref: revision('Where to begin.').default('HEAD'),
     since: z
       .string()
       .min(1)
       .max(64)
       .regex(/^[\p{L}\p{N} .:+-]+$/u, 'must be a date')
       .optional()
-      .describe('Only later ones: 2026-01-31, "2 weeks ago".'),
+      .describe('2026-01-31, 2 weeks ago.'),
   }),
   output: z.strictObject({ commits: z.array(z.strictObject(commitShape)), truncated: z.boolean() }),
   examples: [

@@ -13,9 +13,7 @@ const FIELDS = 6;
 export default defineTool({
   name: 'git_show',
   title: 'One commit',
-  summary:
-    'Show one commit of a git repository, its message and what it changed; a merge is compared with its first parent. ' +
-    'Files that the policy keeps from being read are named in withheld, not shown. The diff is cut at 256 KiB.',
+  summary: 'Show a git commit, its message and diff; a merge against its first parent. Secret files are only named.',
   version: '1.0.0',
   capabilities: [{ action: 'show', description: 'Shows the message and the changes of one commit.' }],
   category: 'development',
@@ -27,7 +25,7 @@ export default defineTool({
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
     ref: revision('Commit, branch or tag.').default('HEAD'),
-    path: workspacePath('Directory or file; what the commit changed elsewhere is left out.').default('.'),
+    path: workspacePath('Only below.').default('.'),
   }),
   output: z.strictObject({
     ...commitShape,

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { rare } from '../rare.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 import { Git } from './git.ts';
 import { assertGit, gitHealth } from './installed.ts';
@@ -13,8 +14,7 @@ export default defineTool({
   name: 'git_status',
   title: 'Status of a repository',
   summary:
-    'Tell the branch and what is staged, changed, untracked or in conflict in the git repository that holds a path; names relative to the workspace. ' +
-    'Changes inside of submodules are told by asking for the path of the submodule. At most 2 000 names of each kind.',
+    'Tell the branch of the git repository at a path, and what is staged, changed, untracked or in conflict. A submodule is asked by its own path.',
   version: '1.0.0',
   capabilities: [
     {
@@ -30,8 +30,8 @@ export default defineTool({
   idempotent: true,
   effects: ({ path }) => [{ kind: 'read', target: path }],
   input: z.strictObject({
-    path: workspacePath('Directory or file; what lies elsewhere is left out.').default('.'),
-    includeUntracked: z.boolean().default(true).describe('Whether files that git does not know are listed.'),
+    path: workspacePath('Only below.').default('.'),
+    includeUntracked: rare(z.boolean().default(true).describe('Whether files that git does not know are listed.')),
   }),
   output: z.strictObject({
     branch: z.string().nullable().describe('null when HEAD is detached.'),

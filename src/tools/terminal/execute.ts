@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { rare } from '../rare.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 import { commandHealth } from './runs.ts';
 
@@ -11,30 +12,27 @@ const input = z.strictObject({
     .min(1)
     .max(COMMAND_CHARS_MAX)
     .refine((it) => !it.includes('\0'), 'must not hold a NUL byte')
-    .describe('Command line for the shell.'),
-  cwd: workspacePath('Directory to run in, relative to the workspace root.').default('.'),
-  env: z
-    .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), z.string().max(32 * 1024))
-    .default({})
-    .refine((it) => Object.keys(it).length <= 64, 'must hold at most 64 variables')
-    .refine((it) => !Object.values(it).some((value) => value.includes('\0')), 'must not hold a NUL byte')
-    .describe('Environment variables set beside PATH, HOME, LANG, TZ and TERM.'),
-  timeout: z
-    .int()
-    .min(1)
-    .max(3_600_000)
-    .default(120_000)
-    .describe('Time limit in milliseconds; the policy may allow less.'),
-  shell: z.enum(['bash', 'sh', 'zsh']).default('bash').describe('What runs it; sh is bash in its POSIX mode.'),
-  stdin: z.string().max(STDIN_CHARS_MAX).optional().describe('Text given on standard input, which is empty otherwise.'),
+    .describe('Command line for bash.'),
+  cwd: workspacePath('Directory to run in.').default('.'),
+  env: rare(
+    z
+      .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), z.string().max(32 * 1024))
+      .default({})
+      .refine((it) => Object.keys(it).length <= 64, 'must hold at most 64 variables')
+      .refine((it) => !Object.values(it).some((value) => value.includes('\0')), 'must not hold a NUL byte')
+      .describe('Environment variables set beside PATH, HOME, LANG, TZ and TERM.'),
+  ),
+  timeout: z.int().min(1).max(3_600_000).default(120_000).describe('Milliseconds.'),
+  shell: rare(z.enum(['bash', 'sh', 'zsh']).default('bash').describe('What runs it; sh is bash in its POSIX mode.')),
+  stdin: z.string().max(STDIN_CHARS_MAX).optional().describe('Standard input.'),
 });
 
 export default defineTool({
   name: 'terminal_execute',
   title: 'Run a command',
   summary:
-    'Run a bash command line in a sandbox of its own: the workspace is writable, nothing else of the machine is, and the network only as far as the policy lists hosts. ' +
-    'Returns stdout, stderr and the exit code (a non-zero one is not an error). Output is cut to its start and end; everything started is gone afterwards.',
+    'Run a command line in a sandbox: only the workspace is writable, only hosts that the policy lists are reached. ' +
+    'Gives output and exit code; long output is cut in its middle. What it leaves running is ended.',
   version: '1.0.0',
   capabilities: [{ action: 'execute', description: 'Runs a bash command line to its end.' }],
   category: 'development',

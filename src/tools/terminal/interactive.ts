@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { defaultLimits } from '../../limits.ts';
+import { rare } from '../rare.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { commandHealth } from './runs.ts';
 
@@ -10,42 +11,27 @@ const DATA_CHARS_MAX = 16 * 1024;
 const WAIT_MS = 1000;
 
 const input = z.strictObject({
-  action: z
-    .enum(ACTIONS)
-    .optional()
-    .describe('What to do; all but open and list need sessionId. When absent: read with sessionId, else open.'),
-  sessionId: z.string().min(1).max(64).optional().describe('Id of the terminal, as open gave it.'),
+  action: z.enum(ACTIONS).optional().describe('All but open and list need sessionId.'),
+  sessionId: z.string().min(1).max(64).optional().describe('As open gave it.'),
   command: z
     .string()
     .min(1)
     .max(COMMAND_CHARS_MAX)
     .refine((it) => !it.includes('\0'), 'must not hold a NUL byte')
     .optional()
-    .describe('For open: command line for bash; an interactive bash when absent.'),
-  cwd: workspacePath('For open: directory to run in, relative to the workspace root.').default('.'),
-  data: z
-    .string()
-    .max(DATA_CHARS_MAX)
-    .optional()
-    .describe('For write: what to type. A line ends with \\r (Enter); \\u0003 is Ctrl-C, \\u0004 Ctrl-D.'),
-  signal: z.enum(SIGNALS).optional().describe('For signal: sent to the program in the foreground.'),
-  cols: z.int().min(2).max(500).optional().describe('For open and resize: columns, 80 when absent.'),
-  rows: z.int().min(1).max(200).optional().describe('For open and resize: rows, 24 when absent.'),
-  afterSeq: z
-    .int()
-    .min(0)
-    .optional()
-    .describe(
-      'Output after this place only: the seq of an earlier answer. When absent: for write what follows it, for read all.',
-    ),
+    .describe('open: command line; absent: an interactive bash.'),
+  cwd: workspacePath('open: directory to run in.').default('.'),
+  data: z.string().max(DATA_CHARS_MAX).optional().describe('write: what to type; \\r is Enter, \\u0003 Ctrl-C.'),
+  signal: z.enum(SIGNALS).optional().describe('signal: to the program in the foreground.'),
+  cols: rare(z.int().min(2).max(500).optional().describe('For open and resize: columns, 80 when absent.')),
+  rows: rare(z.int().min(1).max(200).optional().describe('For open and resize: rows, 24 when absent.')),
+  afterSeq: z.int().min(0).optional().describe('Only output after this seq of an earlier answer.'),
   waitMs: z
     .int()
     .min(0)
     .max(defaultLimits.terminalWaitMs)
     .optional()
-    .describe(
-      `How long to wait, for read until there is output, else until it needs input again or ends; ${WAIT_MS} when absent, 0 for read.`,
-    ),
+    .describe(`Longest wait until it needs input or ends, read: has output; ${WAIT_MS}, read: 0.`),
 });
 
 type Input = z.output<typeof input>;
@@ -112,9 +98,8 @@ export default defineTool({
   name: 'terminal_interactive',
   title: 'Use a terminal',
   summary:
-    'A real terminal in a sandbox as terminal_execute has it, for programs that ask, draw or go on: REPLs, editors, debuggers, servers. ' +
-    'open starts one, write types (end lines with \\r) and waits until it needs input again, read gives what came since, signal, resize, close, list. ' +
-    'Answers hold the output, the screen, and needsInput when its program waits. Terminals are ended when idle, when their session ends, and when the policy changes. For commands that just run, use terminal_execute.',
+    'A real terminal, sandboxed as terminal_execute, for what asks, draws or goes on: REPLs, debuggers, servers. ' +
+    'open starts one, write types and waits until it needs input again, read gives what came since.',
   version: '1.0.0',
   capabilities: [
     { action: 'open', description: 'Starts a program in a terminal.' },

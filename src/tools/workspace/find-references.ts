@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
+import { rare } from '../rare.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { SYMBOL_TYPES } from '../symbols.ts';
 import { defineTool, workspacePath } from '../tool.ts';
@@ -11,18 +12,18 @@ const input = z.strictObject({
     .min(1)
     .max(256)
     .regex(/^[\p{L}\p{N}_$#]+$/u, 'must be one bare name, as save; which one is meant is said by file and line')
-    .describe('The bare name, without its class or module.'),
-  file: workspacePath('A file in which it is named, relative to the workspace root; which one is meant.').optional(),
-  line: z.int().positive().optional().describe('Line of file in which it is named, from 1.'),
-  maxResults: z.int().min(1).max(2000).default(200).describe('Most references returned.'),
+    .describe('Bare name, without class or module.'),
+  file: workspacePath('A file that names the one meant.').optional(),
+  line: z.int().positive().optional().describe('Line in file.'),
+  maxResults: rare(z.int().min(1).max(2000).default(200).describe('Most references returned.')),
 });
 
 export default defineTool({
   name: 'workspace_find_references',
   title: 'Find references',
   summary:
-    'Find all that refers to a symbol, its declarations included. TypeScript and JavaScript by their language server; Python, Rust ' +
-    'and Go by name alone. Without file and line all symbols of that name are followed; definitions says which ones those are.',
+    'Find uses and declarations of a symbol: TypeScript and JavaScript by their language server; Python, Rust and Go by name. ' +
+    'Without file and line of all symbols of that name.',
   version: '1.0.0',
   capabilities: [{ action: 'references', description: 'Finds the uses and declarations of a symbol.' }],
   category: 'code_analysis',

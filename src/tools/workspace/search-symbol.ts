@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { rare } from '../rare.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { SYMBOL_TYPES } from '../symbols.ts';
 import { defineTool } from '../tool.ts';
@@ -15,8 +16,7 @@ export default defineTool({
   name: 'workspace_search_symbol',
   title: 'Search symbols',
   summary:
-    'Find where functions, classes, types and variables are declared, by name or a part of it. TypeScript and JavaScript by their ' +
-    'language server; Python, Rust and Go by their syntax. Leaves out what .gitignore does. Not case-sensitive; exact names come first.',
+    'Find where functions, classes, types and variables are declared (TypeScript, JavaScript, Python, Rust, Go).',
   version: '1.0.0',
   capabilities: [{ action: 'search', description: 'Finds where symbols are declared, by name.' }],
   category: 'code_analysis',
@@ -33,12 +33,12 @@ export default defineTool({
       .min(1)
       .max(256)
       .regex(/^[^\s\p{Cc}]+$/u, 'must be a name, without spaces')
-      .describe('A name or a part of one.'),
+      .describe('Name or part of it, in any case.'),
     type: z
       .enum([...SYMBOL_TYPES, 'any'])
       .default('any')
-      .describe('Methods are functions, enums types, fields variables.'),
-    maxResults: z.int().min(1).max(500).default(50).describe('Most symbols returned.'),
+      .describe('Methods are functions, fields variables.'),
+    maxResults: rare(z.int().min(1).max(500).default(50).describe('Most symbols returned.')),
   }),
   output: z.strictObject({
     symbols: z.array(symbol),

@@ -1,12 +1,13 @@
 import * as z from 'zod';
 import { glob } from '../glob-parameter.ts';
+import { rare } from '../rare.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 const input = z.strictObject({
-  path: workspacePath('Directory, relative to the workspace root.').default('.'),
-  maxDepth: z.int().min(1).max(50).default(5).describe('Levels shown; what lies deeper is counted.'),
-  exclude: z.array(glob('A glob.')).max(50).default([]).describe('Globs of files and directories to leave out.'),
+  path: workspacePath('Directory.').default('.'),
+  maxDepth: z.int().min(1).max(50).default(5).describe('Levels; the rest is counted.'),
+  exclude: rare(z.array(glob()).max(50).default([]).describe('Globs of files and directories to leave out.')),
 });
 
 /** Files between two looks at the abort signal; about 10 ms of work. */
@@ -18,8 +19,7 @@ export default defineTool({
   name: 'workspace_structure',
   title: 'Show the project tree',
   summary:
-    'Show the directories and files of the workspace as a tree with counts, to get to know a project. Leaves out what .gitignore does, ' +
-    'hidden files, symbolic links and directories without files. At most 1 000 lines; truncated says whether something was only counted.',
+    'Show a project as a tree with counts of files. Leaves out what .gitignore does and hidden files. At most 1 000 lines.',
   version: '1.0.0',
   capabilities: [{ action: 'tree', description: 'Shows directories and files as a tree with counts.' }],
   category: 'filesystem',

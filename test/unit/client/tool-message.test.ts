@@ -24,7 +24,7 @@ const failed: ToolResult = {
 
 describe('a success', () => {
   const result = succeeded({ content: 'one\ntwo\n', lines: 2 });
-  const text = 'one\ntwo\n\n{"lines":2}';
+  const text = 'one\ntwo\n';
 
   test('is an item of the Responses API', () => {
     expect(toToolMessage('openai', 'call_1', result)).toEqual({

@@ -1,6 +1,7 @@
 /** Results of calls as MCP's. */
 import { expect, test } from 'vitest';
 import type { ToolResult } from '../../../src/call.ts';
+import { ToolError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
 import { toCallResult } from '../../../src/mcp/map.ts';
 
@@ -23,4 +24,28 @@ test.each([
   [{ content: [null] }],
 ])('data of a plugin that only looks like that is told whole: %j', (data) => {
   expect(contentOf(data)).toEqual([{ type: 'text', text: JSON.stringify(data) }]);
+});
+
+test('structured content of a provider is passed on, unless its text says the same or the client knows none', () => {
+  const told = (text: string, links = true) => {
+    const data = { content: [{ type: 'text', text }], structured: { sum: 3, of: [1, 2] } };
+    const result = { success: true, data, callId: 'c', metadata: {} } as unknown as ToolResult;
+    return toCallResult(result, { ...parts, links }).structuredContent;
+  };
+  expect(told('the sum is 3')).toEqual({ sum: 3, of: [1, 2] });
+  expect(told('{ "of": [1, 2], "sum": 3 }')).toBeUndefined();
+  expect(told('the sum is 3', false)).toBeUndefined();
+});
+
+test('an error is told in words, and its facts beside them for programs', () => {
+  const { code, category, recoverable, layer, message } = new ToolError('NOT_FOUND', 'there is no a').toWire();
+  const error = { code, category, recoverable, layer, message, suggestion: 'List the folder.' };
+  const result = { success: false, error, callId: 'c', metadata: { durationMs: 1 } } as unknown as ToolResult;
+  const { content, structuredContent, isError, _meta } = toCallResult(result, parts);
+  expect({ content, structuredContent, isError }).toEqual({
+    content: [{ type: 'text', text: 'NOT_FOUND: there is no a\nList the folder.' }],
+    structuredContent: undefined,
+    isError: true,
+  });
+  expect(_meta).toMatchObject({ 'ringfence/call': { error: { code, category, recoverable, layer } } });
 });

@@ -1,0 +1,6 @@
+/** Whether a model reads all of a result, or what it mostly acts on (protocol/model-text.ts); programs get the same data either way. */
+import * as z from 'zod';
+
+export const details = z.boolean().default(false).describe('Also time, mode, hash …');
+
+export const shownDetails = z.literal(true).optional().describe('Where details were asked for.');
