@@ -36,18 +36,6 @@ class Redaction {
     return this.#rest ? 0 : this.#text.length - this.#given;
   }
 
-  /** Whether all that came is decided, so that what comes may be looked at by itself. */
-  get isClear(): boolean {
-    return this.#rest === undefined && this.#decided === this.#text.length;
-  }
-
-  /** As `push` where all is clear and `text` ends what has no literal in it: the characters that rules may look back at. */
-  pass(text: string): void {
-    this.#text = (this.#text + text).slice(-CONTEXT_CHARS);
-    this.#decided = this.#given = this.#text.length;
-    this.#withinValue = false;
-  }
-
   /** `clear`: characters from the start that hold no secret, and are not looked at; of a text that nothing came before. */
   push(text: string, final: boolean, clear = 0): string {
     this.#text = this.#text === '' ? text : this.#text + text;
@@ -120,20 +108,16 @@ class Redaction {
 
 /** `text` with its secrets replaced; the same string where it has none. */
 export function redactText(text: string, onSecret?: OnSecret): string {
-  let first = 0;
-  const isSecret = ({ at, end, rules }: Found) => {
-    first = at;
-    return rules.some((it) => it.look({ text, at, end, final: true }) !== 'none');
-  };
-  if (!search.some(text, isSecret)) return text;
+  let found = search.next(text, 0);
+  while (found && !isSecret(text, found)) found = search.next(text, found.at + 1);
+  if (!found) return text;
   const redaction = new Redaction(onSecret);
-  const redacted = redaction.push(text, true, first);
+  const redacted = redaction.push(text, true, found.at);
   return redaction.secrets === 0 ? text : redacted;
 }
 
-/** How much is looked at where something may begin, and then at a time, which is as much as is held back: little is looked at twice. */
-const FIRST_BYTES = 256;
-const NEXT_BYTES = 2048;
+const isSecret = (text: string, { at, end, rules }: Found): boolean =>
+  rules.some((it) => it.look({ text, at, end, final: true }) !== 'none');
 
 /**
  * Bytes that come in chunks, cut anywhere: what it gives is, put together, what `redactText` makes of the whole. Whole lines
@@ -155,33 +139,9 @@ export class RedactingStream {
   /** What can be given of all that came; the chunk itself where nothing is to be changed. */
   push(chunk: Uint8Array): Uint8Array {
     const { held, secrets } = this.#redaction;
-    const parts: Uint8Array[] = [];
-    for (let at = 0; at < chunk.length; ) at = this.#decide(chunk, this.#pass(chunk, at, parts), parts);
-    const bytes = parts.reduce((sum, it) => sum + it.length, 0);
-    if (held === 0 && secrets === this.#redaction.secrets && bytes === chunk.length) return chunk;
-    return parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts);
-  }
-
-  /** Bytes in which nothing begins are passed on without a look at them as text, which costs several times as much. */
-  #pass(chunk: Uint8Array, from: number, parts: Uint8Array[]): number {
-    if (!this.#redaction.isClear) return from;
-    const to = search.nextInBytes(chunk, from) ?? search.begunInBytes(chunk, from);
-    if (to === from) return from;
-    parts.push(chunk.subarray(from, to));
-    this.#redaction.pass(latin1(chunk.subarray(Math.max(from, to - CONTEXT_CHARS), to)));
-    return to;
-  }
-
-  /** From where something may begin until nothing is open, or to the end of the chunk. */
-  #decide(chunk: Uint8Array, from: number, parts: Uint8Array[]): number {
-    for (let at = from, bytes = FIRST_BYTES; ; bytes = NEXT_BYTES) {
-      // What ends within what may be a literal would not be clear.
-      const end = search.cleanEnd(chunk, Math.min(at + bytes, chunk.length));
-      const text = this.#redaction.push(latin1(chunk.subarray(at, end)), false);
-      if (text !== '') parts.push(Buffer.from(text, 'latin1'));
-      if (end === chunk.length || this.#redaction.isClear) return end;
-      at = end;
-    }
+    const text = this.#redaction.push(latin1(chunk), false);
+    const isUnchanged = held === 0 && secrets === this.#redaction.secrets && text.length === chunk.length;
+    return isUnchanged ? chunk : Buffer.from(text, 'latin1');
   }
 
   /**

@@ -46,24 +46,11 @@ const keyBlock: Rule = {
 // Credentials of URLs
 
 const AUTHORITY = run('^\\x00-\\x20"\'`<>\\\\/\\[\\]{}|\\x7f', 512);
-const inAuthority = new RegExp(`^${AUTHORITY.rest.source}$`);
-const isAuthority = Array.from({ length: 256 }, (_, byte) => inAuthority.test(String.fromCharCode(byte)));
 const EXAMPLE_PASSWORD =
   /^(?:(?:my|your|the)?[-_]?(?:passw(?:or)?d|pass|pwd|username|user|secret)|root|admin|localhost|127\.0\.0\.1|(?:example|test)\.(?:com|org)|undefined|null)$/i;
 
-const AT = 0x40;
-
 const urlPassword: Rule = {
   literals: ['://'],
-  /** Most have no user: telling so here saves making a text of what surrounds each address in a lock file. */
-  dismisses(bytes, end) {
-    for (let at = end; at < bytes.length; at++) {
-      const byte = bytes[at] as number;
-      if (byte === AT) return false;
-      if (!isAuthority[byte] || at - end >= AUTHORITY.max) return true;
-    }
-    return false;
-  },
   look(candidate) {
     const { text, end } = candidate;
     const to = endOf(AUTHORITY, end, candidate);

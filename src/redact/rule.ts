@@ -34,8 +34,6 @@ export interface Rule {
   /** Whether the literals are found in any case. */
   readonly anyCase?: boolean;
   look(candidate: Candidate): Look;
-  /** Whether `look` is sure to say `none` of the literal that ends at `end` of bytes read as latin1, whatever follows them. */
-  dismisses?(bytes: Uint8Array, end: number): boolean;
 }
 
 /** Characters before a literal that a rule may look at. */
