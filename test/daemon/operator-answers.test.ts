@@ -41,7 +41,7 @@ test('cache.clear forgets what was read, is recorded, and is for operators', asy
 /** The recipe of docs/policy.md. */
 const TYPES = `${ALLOW_ALL}rules:
   - id: file-types
-    match: { path: '**/*.*', not: { path: ['**/*.txt', '**/*.md', '**/.*'] } }
+    match: { path: '**/?*.*', not: { path: ['**/*.txt', '**/*.md'] } }
     decision: deny
     reason: Only text files are worked on here.
 `;
