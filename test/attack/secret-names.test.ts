@@ -12,6 +12,11 @@ const SECRETS = [
   'conf/private-key.json',
   'secrets/production.yaml',
   'src/credentials.ts.bak',
+  'ops/passwords/team.json',
+  '.passwords/production',
+  '.secret/token',
+  'private_keys/ci',
+  'Credentials/production.json',
 ];
 const CODE = [
   'src/same-secret.ts',
@@ -19,6 +24,11 @@ const CODE = [
   'test/secrets.test.ts',
   'src/secrets/index.ts',
   'docs/password.md',
+  'packages/password-reset/package.json',
+  'src/secrets-manager/settings.json',
+  'src/credentials/index.ts',
+  'src/password/en.json',
+  'src/secret/rules.json',
 ];
 
 let daemon: TestDaemon;

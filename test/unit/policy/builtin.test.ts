@@ -180,6 +180,9 @@ function isSecret(path: string): boolean {
   const name = last.replace(/(~|\.bak|\.old|\.orig)$/, '');
   return (
     parts.some((it) => ['.ssh', '.aws', '.gnupg', '.kube', '.docker'].includes(it)) ||
+    parts.some((it) => /^\.?(secrets|passwords|credentials|private[-_]?keys)$/.test(it)) ||
+    parts.some((it) => /^\.(secret|password|credential|password-store)$/.test(it)) ||
+    /private.*key/.test(name) ||
     ['.netrc', '.npmrc', '.pypirc', '.pgpass', '.git-credentials', '.htpasswd'].includes(name) ||
     ['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519'].includes(name) ||
     ['.pem', '.key', '.p12', '.pfx', '.jks', '.keystore', '.kdbx'].some((it) => name.endsWith(it)) ||
@@ -219,6 +222,11 @@ test('no-secrets holds for exactly the names that it means, in any case, outside
       'PASSWORDS.txt',
       'pass',
       'Credentials',
+      'Passwords',
+      'private_Keys',
+      '.password-store',
+      '.Secret',
+      'password-reset.d',
       'cred',
       'src',
       'a b',
