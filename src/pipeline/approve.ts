@@ -1,4 +1,4 @@
-/** Calls that the policy asks about wait for a person. Takes no places: other calls go on meanwhile. */
+/** Holds a call whose decision is `ask` until a person answers. A waiting call takes no slot at a host, so other calls go on. */
 import type { Effect } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -19,28 +19,28 @@ import type { Surroundings } from './surroundings.ts';
 
 export interface ApproveDeps {
   readonly limits: Limits;
-  /** How many could answer about a call of that session now. */
+  /** How many clients could answer a question about a call of this session now. */
   approvers(sessionId: string): number;
   /** Hides secrets in plain data. */
   redact<T>(value: T): T;
-  /** Hashes of what the call would change, and what it would change there. */
+  /** The hashes of the files that the call would change and, with `diff`, what it would change in them. */
   preview(call: Call, wants: { diff: boolean }): Promise<Preview>;
-  /** Files and directories that decide what it does, as they are now. */
+  /** The present state of the files and directories that decide what the call does. */
   surroundings(call: Call): Promise<Surroundings>;
-  /** The call as it would be decided about now: its programs are looked up anew. */
+  /** The call as the policy would judge it now: its programs are looked up again. */
   questionNow(call: Call): Question;
-  /** Of a program by its real path; undefined when it is gone. */
+  /** Identifies the program at a real path; undefined when no file is there. */
   fingerprint(path: string): Fingerprint | undefined;
-  /** Text of a rule that would allow such calls for good. */
+  /** The text of a policy rule that would allow such calls permanently. */
   proposeRule(question: Question): string;
 }
 
-/** Throws APPROVAL_DENIED, APPROVAL_TIMEOUT, RATE_LIMITED, STORE_FAILED, and the reason of an abort while it waits. */
+/** Throws APPROVAL_DENIED, APPROVAL_TIMEOUT, RATE_LIMITED, STORE_FAILED, or the reason of an abort while the call waits. */
 export const approve =
   (approvals: Approvals, deps: ApproveDeps): Stage =>
   (next) =>
   async (call: Call) => {
-    // What a call would do may be looked at without a yes: nothing is changed, and reading is judged by its own rules.
+    // A preview needs no approval: it changes nothing, and what it reads is judged by rules of its own.
     if (call.decision === 'allow' || call.options.preview) return next(call);
     const view = viewOf(call, deps);
     const grant = approvals.remembered(view.facts, call.id);
@@ -80,7 +80,7 @@ export const approve =
 
 interface Asked {
   readonly question: Question;
-  /** The rule that is told of. */
+  /** The rule that messages name. */
   readonly by: Pick<RuleFacts, 'id' | 'reason'>;
   /** Ids of all rules that ask. */
   readonly askingRules: readonly string[];
@@ -100,15 +100,14 @@ export function askedBy(call: Call): { rule: string; reason: string } {
   return { rule: by.id, reason: by.reason };
 }
 
-/** What is shown of the call, and what remembered answers are compared by. */
+/** What the person is shown of the call, and the facts that remembered answers are compared by. */
 interface View {
-  /** Whether secrets are hidden in what is shown. */
   readonly hides: boolean;
   readonly facts: Facts;
   readonly shown: Pick<Draft, 'input' | 'effects' | 'impact'>;
 }
 
-/** Effects shown of one call. */
+/** The most effects of one call that a person is shown. */
 const EFFECTS_MAX = 64;
 
 function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
@@ -126,7 +125,7 @@ function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
   const hidden = hiddenIn({ input, effects }, redact);
   const seen = hidden > 0 ? warned(whole, 'high', `${hidden} parts are hidden as secrets`) : whole;
   const { sessionId, sessionName, principal, workspace } = call;
-  // Last, as what may be left out: the whole line stands in the input.
+  // Commands come last, so that the cut takes them first: the input shows the whole line anyway.
   const runs = command?.commands.map(({ text }): Effect => ({ kind: 'exec', target: text })) ?? [];
   const told = [...effects, ...runs].slice(0, EFFECTS_MAX);
   return {
@@ -143,10 +142,10 @@ function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
   };
 }
 
-/** Says of a call whose changes undo keeps whole that it can be undone. */
+/** Marks the impact as undoable: the undo journal will keep every change of the call. */
 const kept = (view: View): View => ({ ...view, shown: { ...view.shown, impact: undoable(view.shown.impact) } });
 
-/** With what is hidden in its diff, too. */
+/** Adds a warning when redaction hides parts of the diff. */
 function withDiff(view: View, diff: string | undefined, { redact }: ApproveDeps): View {
   const hidden = diff === undefined ? 0 : hiddenIn(diff, redact);
   if (hidden === 0) return view;
@@ -154,7 +153,7 @@ function withDiff(view: View, diff: string | undefined, { redact }: ApproveDeps)
   return { hides: true, facts: { ...view.facts, level: 'high', unknown: true }, shown: { ...view.shown, impact } };
 }
 
-/** With what its place says of the call. */
+/** Adds what the call's surroundings say: the directory that it really runs in, and whether every named file was looked at. */
 function placed({ hides, facts, shown }: View, { complete, runsIn }: Surroundings, { redact }: ApproveDeps): View {
   let { impact } = shown;
   if (runsIn !== undefined) impact = warned(impact, 'low', redact(`Runs in ${cutText(runsIn, TARGET_CHARS_MAX)}`));
@@ -166,7 +165,7 @@ function placed({ hides, facts, shown }: View, { complete, runsIn }: Surrounding
 const textOf = (value: unknown): string =>
   JSON.stringify(value, (_, it: unknown) => (typeof it === 'bigint' ? String(it) : it));
 
-/** Parts that redaction takes out of what is to be approved; at least 1 where anything differs. */
+/** How many parts redaction takes out of what is to be approved; at least 1 if anything differs. */
 function hiddenIn(value: unknown, redact: ApproveDeps['redact']): number {
   const [before, after] = [value, redact(value)].map(textOf) as [string, string];
   if (before === after) return 0;
@@ -203,19 +202,19 @@ function draftOf(call: Call, { view, diff, binding, deps }: Drafting): Draft {
     ...(diff !== undefined && { diff: visible(cutText(deps.redact(diff), deps.limits.approvalShownChars)) }),
     remember: coverageOf(question.command, level),
     ...{ callId: call.id, reason: by.reason, bindingHash: bindingHash(binding), timeoutMs, rememberMaxMs },
-    // A rule holds the words of the call as they are, and its text is stored and sent.
+    // A proposed rule repeats the words of the call and is stored and sent, so none is made for words with secrets or inline code.
     ...(!view.hides && !facts.hasInlineCode && { proposedRule: deps.proposeRule(question) }),
   };
 }
 
-/** With paths and commands of the agent as every face may show them. */
+/** Escapes invisible characters: paths and commands come from the agent. */
 const seenImpact = ({ level, description, warnings }: Impact): Impact => ({
   level,
   description: visibleInLine(description),
   warnings: warnings.map(visibleInLine),
 });
 
-/** The strictest of all policies that must agree. */
+/** The strictest approval settings of all policy layers. */
 function settingsOf(policy: Policy): ApprovalSettings {
   return policy.and.map(settingsOf).reduce(
     (a, b) => ({
@@ -257,12 +256,12 @@ interface Confirming {
 
 async function confirm(call: Call, { answer, binding, approvals, deps }: Confirming): Promise<void> {
   const { preImages } = await deps.preview(call, { diff: false });
-  // Last, so that nothing takes time between this look and the start.
+  // The surroundings are read last, to keep the time between this look and the start short.
   const { states, writes } = await deps.surroundings(call);
   call.controller.signal.throwIfAborted();
   const now = bindingOf(call, { preImages: [...preImages, ...states], writes, deps });
   const changed = differencesOf(binding, now);
-  // Nothing is awaited from here on: what was looked at is what is used up.
+  // No await from here on: the approval is used for exactly the state that was compared.
   if (changed.length === 0) {
     approvals.use(answer.approvalId, bindingHash(now));
     call.approvalGranted = true;

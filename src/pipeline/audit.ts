@@ -6,8 +6,8 @@ import type { Call, Stage } from './stage.ts';
 import { verdictOf } from './verdict.ts';
 
 /**
- * Records each call that is refused and what came of each that is not. A log that can't be written refuses what may change
- * something (STORE_FAILED) before anybody is asked about it; reading goes on, with a warning.
+ * Writes a refusal or an outcome for each call to the audit log. While the log can't be written, calls that may
+ * change something end with STORE_FAILED before anybody is asked about them; reading goes on, with a warning.
  */
 export const audit =
   (log: AuditLog, powers: Powers): Stage =>
@@ -19,7 +19,7 @@ export const audit =
       log.append(
         {
           ...entryOf(call, kind),
-          // An intent has told it already.
+          // The entry of the intent holds the input already.
           ...(!call.intended && { input: call.rawInput }),
           durationMs: Math.round((powers.monotonicMs() - startedAt) * 1000) / 1000,
           ...(error && { code: error.code }),
@@ -40,26 +40,26 @@ export const audit =
       return data;
     } catch (thrown) {
       const error = toToolError(thrown);
-      // What never started had no outcome, also where it was allowed: stale, cancelled, no place.
+      // A call that never started has no outcome, even if it was allowed: it may be stale, cancelled or without a slot.
       end(call.outcome.started || isPreviewed(call) ? 'outcome' : 'refusal', error);
       throw error;
     }
   };
 
 /**
- * Where a call may change something, its intent is on disk before anything happens. After the decision, since an intent may be
- * large: refused ones, which are free, would fill the log.
+ * Writes the intent of a call that may change something to disk before the call runs. Stands after the decision: an
+ * intent may be large, and refused calls cost their caller nothing, so that they could fill the log.
  */
 export const intent =
   (log: AuditLog): Stage =>
   (next) =>
   async (call) => {
     if (mayChange(call)) {
-      // A log that can't be written may hold up the daemon for a second at each attempt; it tries again by itself.
+      // Each attempt to write to a broken log may block the daemon for a second; the log tries again by itself.
       if (!log.writable) throw unwritable();
       log.append({ ...entryOf(call, 'intent'), input: call.rawInput, ...parentOf(call) });
       call.intended = true;
-      // A program can do nothing but call; what it calls is written with all that came before.
+      // A program only makes calls; the intents of those calls flush this entry, too.
       if (!call.toolset.get(call.name)?.tool.isolated) log.flush();
     }
     return next(call);
@@ -70,7 +70,7 @@ const mayChange = ({ toolset, name, options }: Call): boolean => {
   return tool !== undefined && tool.tier !== 'read_only' && options.preview !== true;
 };
 
-/** A preview starts nothing, and is refused only by a decision. */
+/** Whether the call is a preview that was not denied. A preview starts nothing, but has an outcome. */
 const isPreviewed = ({ options, decision }: Call): boolean =>
   options.preview === true && decision !== undefined && decision !== 'deny';
 
@@ -93,7 +93,7 @@ function resourcesOf(
   };
 }
 
-/** Of a call that a program makes. */
+/** The call id of the program that made the call, for the record. */
 const parentOf = ({ options: { parentCallId } }: Call): Pick<AuditEntry, 'detail'> =>
   parentCallId === undefined ? {} : { detail: { parentCallId } };
 

@@ -1,8 +1,8 @@
-/** What a batch would be like, before it runs: its levels, its longest way, and its time as the past has it. */
+/** Estimates a batch before it runs: its levels, its critical path, and its duration from how long past calls took. */
 import type { BatchCall, BatchEstimate } from '../call.ts';
 import type { BatchPlan } from './batch-plan.ts';
 
-/** `pastMs` tells what calls of a tool took; a tool without a past counts as the mean of the others. */
+/** `pastMs` gives the usual duration of a tool in milliseconds; a tool without a past counts as the mean of the others. */
 export function estimateBatch(
   calls: readonly BatchCall[],
   { needs, follows, levels }: BatchPlan,

@@ -1,26 +1,29 @@
-/** The order of a batch's calls: what waits for what, refused before anything runs when that can't be. */
+/** Orders the calls of a batch by their dependencies, and refuses a batch whose dependencies can't be met before any call runs. */
 
 import type { BatchCall } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import { referencedIds } from './reference.ts';
 
 export interface BatchPlan {
-  /** What must have succeeded before a call begins: `dependsOn` and its references. */
+  /** Maps a call id to the calls that must succeed before it begins: `dependsOn` and the calls that its references name. */
   readonly needs: ReadonlyMap<string, ReadonlySet<string>>;
-  /** What it begins after, whatever came of it: calls before it of tools that its own usually follows. */
+  /**
+   * Maps a call id to the earlier calls that must end before it begins, even if they fail: calls of tools that its
+   * tool usually follows.
+   */
   readonly follows: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Ids by the longest way to them; those of one level could run at once. */
+  /** Call ids by the length of the longest dependency chain before them; calls of one level could run at once. */
   readonly levels: readonly (readonly string[])[];
 }
 
 export interface PlanParts {
-  /** Names of the tools that calls of this one usually follow. */
+  /** The tools that calls of this tool usually follow. */
   followsOf(tool: string): readonly string[];
-  /** The tool's own name, where it was called by an alias. */
+  /** The tool's name; `tool` may be an alias. */
   canonical(tool: string): string;
 }
 
-/** Throws INPUT_INVALID for an id that is used twice, unknown or its own; DEPENDENCY_CYCLE naming the calls in it. */
+/** Throws INPUT_INVALID for an id that is used twice, is unknown or depends on itself; DEPENDENCY_CYCLE naming the calls of a cycle. */
 export function planBatch(calls: readonly BatchCall[], parts: PlanParts): BatchPlan {
   const ids = new Set<string>();
   for (const { id } of calls) {
@@ -55,7 +58,7 @@ function needsOf({ id, input, dependsOn = [] }: BatchCall, ids: ReadonlySet<stri
   return needs;
 }
 
-/** The first cycle found, its first id again at the end. Without recursion: a chain may be as long as the batch. */
+/** Gives the first cycle, with its first id repeated at the end. Iterative: a chain may be as long as the batch. */
 function cycleIn(needs: ReadonlyMap<string, ReadonlySet<string>>): string[] | undefined {
   const done = new Set<string>();
   for (const root of needs.keys()) {
@@ -82,8 +85,8 @@ function cycleIn(needs: ReadonlyMap<string, ReadonlySet<string>>): string[] | un
 }
 
 /**
- * Only calls that stand before it, in the batch and in an order that all needs allow, so that no cycle can come of it; and
- * of those the nearest, since a wish for order is not worth a million edges.
+ * Orders a call after earlier calls only, in an order that all needs allow, so that no cycle can arise. Takes the
+ * nearest `FOLLOWS_MAX` per tool: an order that is only preferred is not worth a million edges.
  */
 function followsIn(
   calls: readonly BatchCall[],
@@ -112,7 +115,7 @@ function followsIn(
   return follows;
 }
 
-/** Calls of one tool that another is ordered after. */
+/** The most calls of one tool that another call is ordered after. */
 const FOLLOWS_MAX = 32;
 
 function levelsOf(

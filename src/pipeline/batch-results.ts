@@ -1,9 +1,9 @@
-/** The results of a batch: what its answer can hold, and what its references still need. */
+/** Keeps the results of a batch: those that its answer can hold, and those that references of later calls need. */
 import type { ToolResult } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import { measure } from './measure.ts';
 
-/** Results as they are answered: what does not fit one message is left out of it, and said so. */
+/** The results of the batch's answer. A result that does not fit into one message loses its data and gets a warning that says so. */
 export class BatchAnswer {
   readonly #results = new Map<string, ToolResult>();
   readonly #limits: Limits;
@@ -18,12 +18,12 @@ export class BatchAnswer {
     return this.#results.size;
   }
 
-  /** Of a call that is over. */
+  /** The result of a call that has ended. */
   get(id: string): ToolResult {
     return this.#results.get(id) as ToolResult;
   }
 
-  /** Gives what will be answered. */
+  /** Adds a result; returns it as the answer will hold it. */
   put(id: string, result: ToolResult): ToolResult {
     const size = measure(result);
     const { batchResultBytesMax, messageElementsMax } = this.#limits;
@@ -38,7 +38,7 @@ export class BatchAnswer {
   }
 }
 
-/** Of the elements of a message; the rest is for what is around the results. */
+/** The share of a message's elements that results may take; the rest is for the message around them. */
 const SHARE = 0.9;
 
 function withoutData(result: ToolResult & { success: true }, bytesTotal: number): ToolResult {
@@ -55,10 +55,10 @@ function withoutData(result: ToolResult & { success: true }, bytesTotal: number)
   };
 }
 
-/** Whole results that a call still to come needs; dropped with the last that does. */
+/** Whole results that later calls refer to; each is dropped after the last call that needs it. */
 export class HeldResults {
   readonly #results = new Map<string, { readonly result: ToolResult; readonly bytes: number }>();
-  /** By id, the calls that need it and have not had it. */
+  /** Maps a call id to how many calls need its result and have not ended. */
   readonly #wanted = new Map<string, number>();
   readonly #limits: Limits;
   readonly #needs: ReadonlyMap<string, ReadonlySet<string>>;
@@ -74,7 +74,7 @@ export class HeldResults {
     return this.#results.get(id)?.result;
   }
 
-  /** Takes the result of a call, which itself needs no other any more. */
+  /** Adds the result of a call, and releases the results that this call needed. */
   put(id: string, result: ToolResult): void {
     for (const other of this.#needs.get(id) ?? []) this.#done(other);
     if (!this.#wanted.has(id) || !result.success) return;

@@ -1,4 +1,4 @@
-/** Runs the calls of a batch as each becomes ready; what one waits for holds up nothing else. */
+/** Runs each call of a batch as soon as the calls that it depends on have ended. */
 import type { BatchCall, BatchOptions, BatchResult, CallOptions, CallState, ToolResult } from '../call.ts';
 import { ToolError, toToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -12,20 +12,20 @@ export interface BatchParts extends PlanParts {
   readonly powers: Powers;
   /** Runs one call through the whole pipeline; never rejects. */
   run(call: BatchCall, input: unknown, control: RunControl): Promise<ToolResult>;
-  /** The result of a call that is not to run. */
+  /** Makes the result of a call that will not run. */
   refuse(call: BatchCall, error: ToolError): ToolResult;
-  /** Told of each result as it comes. */
+  /** Receives each result when its call ends. */
   onResult(id: string, result: ToolResult): void;
 }
 
 export interface RunControl {
   readonly options: CallOptions;
-  /** Aborted with the ToolError that it then ends with. */
+  /** Aborts the call; the reason is the ToolError that the call ends with. */
   readonly signal: AbortSignal;
   onState(state: CallState): void;
 }
 
-/** Runs a batch to its end; never rejects. `signal` ends it, with its reason for the calls that are not over. */
+/** Runs a batch to its end; never rejects. An abort of `signal` ends the calls that are not over, with its reason. */
 export async function runBatch(
   calls: readonly BatchCall[],
   { options, signal }: { options: BatchOptions; signal: AbortSignal },
@@ -81,10 +81,10 @@ function toResult(
   };
 }
 
-/** One batch under way. */
+/** One running batch. */
 class Run {
   skipped = 0;
-  /** Most calls that were in progress at once; those that wait in a queue, for a lock or for a person are not. */
+  /** The most calls that were in progress at once; a call that waits in a queue, for a lock or for a person does not count. */
   maxParallelism = 0;
   readonly #inProgress = new Set<string>();
   readonly #calls: readonly BatchCall[];
@@ -93,15 +93,15 @@ class Run {
   readonly #parts: BatchParts;
   readonly #answer: BatchAnswer;
   readonly #held: HeldResults;
-  /** By id, the calls that wait for it. */
+  /** Maps a call id to the calls that wait for it. */
   readonly #waiting = new Map<string, string[]>();
-  /** By id, how many it waits for. */
+  /** Maps a call id to how many calls it still waits for. */
   readonly #missing = new Map<string, number>();
   readonly #byId: ReadonlyMap<string, BatchCall>;
   readonly #ready: BatchCall[];
   readonly #controller = new AbortController();
   readonly #over = Promise.withResolvers<void>();
-  /** Why nothing more begins. */
+  /** The error of every call that has not begun; set when the batch stops. */
   #refusal: ToolError | undefined;
   #active = 0;
   #isPaused = false;
@@ -146,7 +146,7 @@ class Run {
     return this.#calls.map(({ id }) => this.#answer.get(id));
   }
 
-  /** Ends what runs, and lets nothing more begin. */
+  /** Aborts the running calls and refuses the rest. */
   #stop(reason: ToolError): void {
     this.#refusal ??= reason;
     this.#controller.abort(reason);
@@ -167,7 +167,7 @@ class Run {
     }
   }
 
-  /** Large inputs take their time, and a batch begins as many at once as no client could send: others come between. */
+  /** Yields to other work before the next calls begin: resolving large inputs blocks the thread, and a batch begins many at once. */
   #pause(): void {
     this.#isPaused = true;
     this.#parts.powers.after(0, () => {
@@ -202,7 +202,7 @@ class Run {
     const result = await this.#parts.run(call, input, {
       options: call.options ?? {},
       signal: this.#controller.signal,
-      // A person takes minutes; only what needs the answer waits for it.
+      // A call that waits for a person, maybe for minutes, does not count against `concurrency`.
       onState: ({ status }) => {
         this.#note(call.id, status);
         count(status !== 'blocked-on-user');

@@ -1,14 +1,14 @@
-/** Which calls may change files of one place at the same time, so that what is seen of changes can be told as whose it is. */
+/** Tells which calls ran beside others in one workspace, so that a result can say that its file changes may be another call's. */
 
 export interface Stay extends Disposable {
-  /** Whether no other was there since this one came. */
+  /** Whether no other call was in the workspace since this one entered. */
   readonly isAlone: boolean;
 }
 
 export class Beside {
   readonly #there = new Map<string, Set<{ isAlone: boolean }>>();
 
-  /** Until it is disposed. */
+  /** Enters a workspace; disposing the stay leaves it. */
   enter(place: string): Stay {
     const there = this.#there.get(place) ?? new Set();
     this.#there.set(place, there);

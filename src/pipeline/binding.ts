@@ -1,8 +1,8 @@
-/** What a person's yes is bound to. Architecture invariant: pure; equal hashes mean that the same would happen. */
+/** What an approval is bound to. Architecture invariant: pure; equal hashes mean that the same would happen. */
 import { createHash } from 'node:crypto';
 import { canonical } from '../values.ts';
 
-/** A program as it lies on disk; see policy/programs.ts. */
+/** Identifies a program file on disk; see policy/programs.ts. */
 export interface Fingerprint {
   readonly path: string;
   readonly dev: number | bigint | string;
@@ -12,10 +12,10 @@ export interface Fingerprint {
   readonly ctimeNs: number | bigint | string;
 }
 
-/** What a file held that the call would change, or read to decide what to change. */
+/** The content of a file that the call would change, or would read to decide what to change. */
 export interface PreImage {
   readonly path: string;
-  /** Null: there was no such file. */
+  /** Null if there was no such file. */
   readonly hash: string | null;
 }
 
@@ -27,11 +27,11 @@ export interface Binding {
   readonly environment: Readonly<Record<string, string>>;
   readonly policyVersion: string;
   readonly preImages: readonly PreImage[];
-  /** Of a call that runs code that is not shown: changes with all that its asker may write; see writes.ts. */
+  /** Set for a call that runs code that the person was not shown: changes whenever its principal may have written; see writes.ts. */
   readonly writes?: string | undefined;
 }
 
-/** `sha256:<hex>` of all of it; neither the order of keys nor that of programs and files matters. */
+/** `sha256:<hex>` of the binding; the order of keys, programs and files does not matter. */
 export function bindingHash(binding: Binding): string {
   const { tool, input, programs, cwd, environment, policyVersion, preImages, writes } = binding;
   return hashOf({
@@ -41,17 +41,17 @@ export function bindingHash(binding: Binding): string {
   });
 }
 
-/** `sha256:<hex>` of tool and canonical input: the same call, whatever surrounds it. */
+/** `sha256:<hex>` of tool and canonical input: equal for the same request in any surroundings. */
 export function subjectHash(tool: string, input: unknown): string {
   return hashOf({ tool, input });
 }
 
-/** Text of what a call asks for: the same for the same tool and input, however its keys are ordered. */
+/** Canonical text of tool and input: equal for the same tool and input in any order of keys. */
 export function subjectOf({ tool, input }: { tool: string; input: unknown }): string {
   return canonical({ tool, input });
 }
 
-/** What is not the same, one line each, for the person and the agent; at most `DIFFERENCES_TOLD_MAX`. */
+/** The differences in words, one line each, for the person and the agent; at most `DIFFERENCES_TOLD_MAX`. */
 export function differencesOf(before: Binding, after: Binding): string[] {
   const changed = [
     ...(canonical(before.tool) === canonical(after.tool) ? [] : ['the tool']),

@@ -1,4 +1,4 @@
-/** How much a call may take: the least of what the daemon, each layer of its policy, its tool and its caller say. */
+/** How much a call may use: the least that the daemon, each layer of its policy, its tool and its caller allow. */
 import { hash } from 'node:crypto';
 import type { Tier } from '../call.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
@@ -12,11 +12,11 @@ interface Asked {
   readonly tier: Tier;
   readonly key: TierBound;
   readonly most: number;
-  /** Where a policy may say something of it alone. */
+  /** The tool, if the policy may have bounds for that tool alone. */
   readonly tool?: Pick<Tool, 'name' | 'aliases'>;
 }
 
-/** Of the daemon's own bound and what the layers of a policy say of a tier, and of the tool. */
+/** The least of the daemon's own bound `most` and what the policy layers allow for the tier and for the tool. */
 export function leastOf(policy: Policy, { tier, key, most, tool }: Asked): number {
   let least = most;
   for (const { tiers, toolBounds } of layersOf(policy)) {
@@ -29,14 +29,14 @@ export function leastOf(policy: Policy, { tier, key, most, tool }: Asked): numbe
   return least;
 }
 
-/** How long a call may run, in milliseconds from its start; what its caller allows runs since the call arrived. */
+/** How long a call may run, in milliseconds from its start. The caller's own time limit counts from the call's arrival, elsewhere. */
 export function timeLimitOf(call: Call, limits: Limits): number {
   const { tier, tool, input } = checkedOf(call);
   const most = tool.timeoutMs?.(input as never) ?? Infinity;
   return Math.min(most, leastOf(call.policy, { tier, tool, key: 'timeoutMs', most: limits.callTimeoutMs[tier] }));
 }
 
-/** What a command of a call may use; of a tool of another tier that runs programs, what that one says, too. */
+/** What a command may use. A tool of another tier that runs programs is held to the bounds of both tiers. */
 export function commandBoundsOf(
   policy: Policy,
   { commandMax, commandOutputBytes }: Limits,
@@ -54,25 +54,25 @@ export function commandBoundsOf(
 }
 
 /**
- * Name of the home of a policy's commands: they share one where all layers have the same names. Others of the workspace may be allowed
- * more, or less, than they.
+ * Names the HOME of a policy's commands. Commands share a HOME only if their policies have the same layers: others
+ * may be allowed more or less.
  */
 export const homeOf = (policy: Policy): string =>
   hash('sha256', JSON.stringify(layersOf(policy).map((it) => it.name))).slice(0, 32);
 
-/** CPU time that a tool may take of its thread, where a layer of the policy says so; commands have bounds of their own. */
+/** CPU time in milliseconds that a tool may use of its thread, if a policy layer bounds it; commands have bounds of their own. */
 export function threadCpuOf(policy: Policy, tier: Tier): { cpuMs?: number } {
   const cpuMs = leastOf(policy, { tier, key: 'cpuMs', most: Infinity });
   return tier === 'execute' || cpuMs === Infinity ? {} : { cpuMs };
 }
 
-/** The heap of that thread, which is one of its host: another heap is another host. */
+/** Heap of the tool's thread in MB, if a policy layer bounds it. The heap is fixed per host: another heap needs another host. */
 export function heapOf(policy: Policy, tier: Tier): { heapMb?: number } {
   const heapMb = leastOf(policy, { tier, key: 'memoryMb', most: Infinity });
   return tier === 'execute' || heapMb === Infinity ? {} : { heapMb };
 }
 
-/** What a command of a call, or its request, may connect to: what every layer allows; undefined where one of them allows nothing. */
+/** The connections that every policy layer allows to a command or an HTTP request; undefined if a layer allows none. */
 export function networkOf(policy: Policy, tier: 'execute' | 'external_api' = 'execute'): NetworkLayer[] | undefined {
   const said = layersOf(policy).map((it) => it.tiers[tier].network);
   if (said.includes(undefined)) return undefined;

@@ -1,4 +1,4 @@
-/** Results of reading are given again while everything that was read is the same. */
+/** Serves the result of a read again while everything that it read is unchanged. */
 import { hash } from 'node:crypto';
 import { isWitnesses, type Witness } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
@@ -7,7 +7,6 @@ import { canonical } from '../values.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 import { allHold } from './witness.ts';
 
-/** A result as it is kept. */
 export interface CachedResult {
   readonly data: unknown;
   readonly bytes: number;
@@ -18,13 +17,13 @@ export interface CachedResult {
 export interface CacheParts {
   readonly results: ResultCache<CachedResult>;
   readonly limits: Limits;
-  /** Names the rules on paths that a call is held to. */
+  /** Identifies the path rules that apply to a call. */
   viewKeyOf(call: Call): string;
 }
 
 /**
- * Only what was allowed without asking is kept, under the policy and the rules on paths that allowed it, so that nobody is
- * given what another may see. A result whose reading can't be witnessed whole is not kept.
+ * Caches only results of calls that were allowed without asking, keyed by policy and path rules, so that no caller is
+ * given what only another may see. A result is not cached if not everything that it read can be checked later.
  */
 export const cache =
   ({ results, limits, viewKeyOf }: CacheParts): Stage =>
@@ -46,7 +45,7 @@ export const cache =
     return data;
   };
 
-/** About what a witness takes in memory. */
+/** Approximate bytes that a witness takes in memory. */
 const WITNESS_BYTES = 200;
 
 function give({ data, bytes, truncatedBytes }: CachedResult, call: Call): unknown {

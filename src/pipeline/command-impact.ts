@@ -1,4 +1,4 @@
-/** What well-known programs do, for a person who has to decide; never a permission. Architecture invariant: pure. */
+/** What well-known programs do, shown to a person who decides; never a permission. Architecture invariant: pure. */
 import type { SimpleCommand } from '../policy/question.ts';
 import type { ImpactLevel } from '../store/approval.ts';
 
@@ -31,14 +31,14 @@ const SHELLS = set('sh bash dash zsh ksh fish');
 const INTERPRETERS = set(
   'python python2 python3 node deno bun perl ruby php lua awk gawk mawk osascript tclsh Rscript make',
 );
-/** Fetch a package and run it. */
+/** Programs that fetch a package and run it. */
 const RUNNERS = set('npx bunx uvx pnpx');
 const FETCHERS = set('curl wget');
-/** Read, unless an option makes them write or run something: a word that is not known could be that option. */
+/** Programs that only read unless an option makes them write or run something; an unknown word could be that option. */
 const READING_BY_OPTION: Readonly<Record<string, (args: readonly string[]) => CommandImpact>> = {
   git: impactOfGit,
   find: impactOfFind,
-  // Long options may be cut short.
+  // GNU programs accept abbreviated long options.
   sort: (args) =>
     args.some((it) => it.startsWith('--co')) ? RUNS : modifiesIf(args.some((it) => /^-(\w*o|-o)/.test(it))),
   rg: (args) => (args.some((it) => /^--(pre|hostname-bin)/.test(it)) ? RUNS : READS),
@@ -46,7 +46,7 @@ const READING_BY_OPTION: Readonly<Record<string, (args: readonly string[]) => Co
   uniq: (args) => modifiesIf(args.filter((it) => !it.startsWith('-')).length > 1),
 };
 
-/** Package managers, and the words with which they change what is installed. */
+/** Package managers with the sub-commands that change what is installed. */
 const INSTALLERS: Readonly<Record<string, ReadonlySet<string>>> = {
   npm: set('install i ci add update up upgrade uninstall remove rm exec x link dedupe rebuild'),
   pnpm: set('install i add update up remove rm dlx exec link'),
@@ -71,23 +71,23 @@ const INSTALLERS: Readonly<Record<string, ReadonlySet<string>>> = {
   composer: set('install require update remove'),
 };
 const PUBLISHING = set('publish unpublish deprecate push login adduser owner dist-tag deploy');
-/** Programs whose sub-commands of PUBLISHING reach others. */
+/** Programs whose sub-commands in PUBLISHING affect remote systems. */
 const PUBLISHERS = set('npm pnpm yarn bun cargo gem poetry twine uv mvn gradle');
 
 const GIT_READING = set(
   'status diff log show blame grep ls-files ls-tree rev-parse describe shortlog cat-file rev-list version help',
 );
 const GIT_REMOTE = set('push send-email request-pull svn p4');
-/** Change the repository or its files, and run what others wrote by their hooks and settings only. */
+/** Sub-commands that change the repository or its files; they run other code only through hooks and settings. */
 const GIT_CHANGING = set(
   'add am apply branch checkout cherry-pick commit commit-tree config format-patch hash-object init merge mv notes read-tree ' +
     'remote reset revert rm sparse-checkout stash switch symbolic-ref tag update-index worktree write-tree',
 );
 const GIT_LOSING = set('clean restore rebase filter-branch filter-repo gc prune reflog update-ref replace');
-/** Options of git before its sub-command that take a word. */
+/** Global options of git that take the next word as their value. */
 const GIT_TAKING = set('-C -c --git-dir --work-tree --namespace --exec-path --config-env');
 
-/** What one simple command does, as far as its words tell; of what can't be known the worst that is in sight. */
+/** What one simple command does, judged by its words; for an unknown command the worst that its words suggest. */
 export function impactOfCommand({ words, program, unknown }: SimpleCommand): CommandImpact {
   if (unknown === undefined && program === undefined) return ofForeign(impactOfWords(words));
   if (unknown === undefined) return impactOfWords([program, ...words.slice(1)]);
@@ -98,7 +98,7 @@ export function impactOfCommand({ words, program, unknown }: SimpleCommand): Com
     .reduce((worst, it) => (it.level === 'high' && worst.level !== 'high' ? it : worst), impact('medium', 'unclear'));
 }
 
-/** A program that is not the system's does what its file says, whatever it is called. */
+/** A program outside the system's directories does what its file says, whatever its name. */
 const ofForeign = (byName: CommandImpact): CommandImpact => (byName.level === 'high' ? byName : RUNS);
 
 const WRAPPED_WORDS_MAX = 16;
@@ -128,19 +128,19 @@ function impactOfWords(words: Words): CommandImpact {
   return READING.has(name) ? impact('low', 'reads') : impact('medium', 'modifies');
 }
 
-/** Whether it runs what files of the project, or its own options, say. */
+/** Whether the program runs code from files of the project or from its own options. */
 function runsProject(name: string, args: readonly string[]): boolean {
   if (BUILDERS.has(name)) return true;
   if (PROJECT_VERBS[name] !== undefined) return args.some((it) => PROJECT_VERBS[name]?.has(it));
   if (name === 'tar')
     return args.some(
       (it) =>
-        // Each cut as short as tar takes it.
+        // Each prefix is the shortest abbreviation that tar accepts.
         /^--(to-c|checkpoint-a|us|rs|rm|inf|new-)/.test(it) || /^-[a-zA-Z]*[IF]/.test(it),
     );
   if (name === 'vim' || name === 'vi' || name === 'nvim' || name === 'ex' || name === 'emacs')
     return args.some((it) => /^(-[cSsue]|--cmd|--eval|--load|\+)/.test(it));
-  // The `e` of GNU sed runs what it finds: as a command, or as a flag of `s`. Letters of a script are not told apart.
+  // GNU sed's `e` runs a command, as a command of its own or as a flag of `s`. This does not parse the script, so it may match too much.
   return (
     (name === 'sed' || name === 'gsed') &&
     args.some(
@@ -163,7 +163,7 @@ const PROJECT_VERBS: Readonly<Record<string, ReadonlySet<string>>> = {
   uv: set('run'),
 };
 
-/** Words looked at; a command line of 128 KiB is judged by as many as a person would read. */
+/** The most words of a command that are judged; a line of 128 KiB has more than a person would read. */
 const ARGUMENTS_MAX = 256;
 
 const isBareYarn = (name: string, args: Words): boolean => name === 'yarn' && args.length === 0;
@@ -173,7 +173,7 @@ function impactOfGit(args: readonly string[]): CommandImpact {
   for (; args[at]?.startsWith('-'); at++) {
     if (args[at] === '-c' || args[at]?.startsWith('--config-env') || args[at]?.startsWith('--exec-path'))
       return impact('high', 'runs');
-    // Its settings are another repository's.
+    // With --git-dir the settings come from another repository.
     if (args[at]?.startsWith('--git-dir')) {
       const inner = impactOfGit(args.slice(at + (args[at] === '--git-dir' ? 2 : 1)));
       return inner.level === 'high' ? inner : RUNS;
@@ -183,7 +183,7 @@ function impactOfGit(args: readonly string[]): CommandImpact {
   const [verb, ...rest] = args.slice(at);
   if (verb === undefined) return impact('low', 'reads');
   const names = rest.map((it) => it.replace(/=.*/s, ''));
-  // Git takes long ones cut short, too: `git grep --open=./x`. `--text` is one by itself.
+  // Git accepts abbreviated long options (`git grep --open=./x`); `--text` is a whole option.
   const has = (...options: string[]) =>
     names.some((it) => options.some((of) => of === it || (/^--\w/.test(it) && it !== '--text' && of.startsWith(it))));
   if (GIT_REMOTE.has(verb)) return impact('high', 'remote');
@@ -207,7 +207,7 @@ function impactOfGit(args: readonly string[]): CommandImpact {
     return more ? RUNS : READS;
   }
   if (verb === 'fetch' || verb === 'pull' || verb === 'clone' || verb === 'submodule') return impact('high', 'remote');
-  // Of an alias, an extension, `difftool -x`, `bisect run` nobody knows what they run.
+  // Aliases, extensions, `difftool -x` and `bisect run` may run anything.
   return GIT_CHANGING.has(verb) ? impact('medium', 'modifies') : RUNS;
 }
 
@@ -223,7 +223,7 @@ function impactOfFind(args: readonly string[]): CommandImpact {
     : impact('low', 'reads');
 }
 
-/** How interpreters are given code in their words. Too much is right: what is found here is only asked about again. */
+/** Options with which interpreters take code as words. Matching too much is safe: the answer is then not remembered. */
 const INLINE: readonly (readonly [program: RegExp, option: RegExp])[] = [
   [/^(sh|bash|dash|zsh|ksh|fish)$/, /^-[a-zA-Z]*c/],
   [/^(python|pypy)[\d.]*$/, /^-[a-zA-Z]*c/],
@@ -234,7 +234,7 @@ const INLINE: readonly (readonly [program: RegExp, option: RegExp])[] = [
   [/^[gmn]?awk$/, /^[^-]/],
 ];
 
-/** Whether code for an interpreter stands in the words: `node -e`, `sh -c`. */
+/** Whether a command has code for an interpreter in its words: `node -e`, `sh -c`. */
 export function hasInlineCode(commands: readonly SimpleCommand[]): boolean {
   return commands.some(({ words }) =>
     words.slice(0, WRAPPED_WORDS_MAX).some((_, at) => {

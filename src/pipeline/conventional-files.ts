@@ -1,7 +1,10 @@
-/** Files that programs read by themselves in a directory, so that a yes to `make -C d` is bound to `d/Makefile`. Architecture invariant: pure. */
+/**
+ * Files that programs read unasked in a directory, so that an approval of `make -C d` is bound to `d/Makefile`.
+ * Architecture invariant: pure.
+ */
 import type { SimpleCommand } from '../policy/question.ts';
 
-/** Programs that run what files of fixed names say, and those names. */
+/** Programs that run what files of fixed names (`ORDERS`) say. */
 const RUNNERS = new Set(
   (
     'npm pnpm yarn bun npx make gmake ninja cmake cargo go pytest tox nox gradle gradlew mvn mvnw ant just task rake bundle ' +
@@ -15,15 +18,15 @@ const ORDERS = (
   'Taskfile.yml Rakefile Gemfile tsconfig.json vite.config.ts vite.config.js vitest.config.ts jest.config.js deno.json composer.json'
 ).split(' ');
 
-/** What an interpreter runs of a directory that it is given. */
+/** Interpreters, and the files that they run when they are given a directory. */
 const PYTHON = /^(python|pypy)[\d.]*$/;
 const NODE = /^(node|nodejs|bun|deno)$/;
 const MAIN_OF_NODE = ['package.json', 'index.js', 'index.json', 'index.mjs', 'index.cjs', 'index.ts'];
 
-/** Modules that one command line may name with `-m`; further ones are not looked for. */
+/** The most modules of one command line (`-m`) that are looked for. */
 const MODULES_MAX = 16;
 
-/** Names to look for in each directory that the commands may work in, relative to it. */
+/** Names to look for in each directory that the commands may work in, relative to that directory. */
 export function conventionalFiles(commands: readonly SimpleCommand[]): string[] {
   const names = new Set<string>();
   const modules = new Set<string>();
@@ -39,7 +42,7 @@ export function conventionalFiles(commands: readonly SimpleCommand[]): string[] 
   return [...names];
 }
 
-/** The words that follow `-m`, or stand in one word with it and other short options. */
+/** Module names: the words after `-m`, or attached to it and other short options. */
 function modulesOf(words: readonly (string | undefined)[]): string[] {
   return words.flatMap((word, at) => {
     const name = /^-[A-Za-z]*m(.*)$/s.exec(word ?? '')?.[1];

@@ -5,8 +5,8 @@ import type { CostLedger, CostLimits } from '../store/cost-ledger.ts';
 import type { Call, Handler, NamedTool, Stage } from './stage.ts';
 
 /**
- * Sets aside what a call is estimated to cost, and books what it did cost when it is over; a call that never started
- * costs nothing. Tools without an estimate pass at once. Sets `costUsd` and, where a soft limit is passed, `costAsk`.
+ * Reserves the estimated cost of a call, and books the real cost when the call is over; a call that never started
+ * costs nothing. Tools without an estimate pass at once. Sets `costUsd` and, if a soft limit is passed, `costAsk`.
  * Throws COST_LIMIT, STORE_FAILED.
  */
 export const costCap =
@@ -37,19 +37,19 @@ async function payFor(call: Call, named: NamedTool, { ledger, next }: { ledger: 
   }
 }
 
-/** This stage stands before validate, and what that will refuse costs nothing. */
+/** Undefined for invalid input: this stage runs before `validate`, and a call that `validate` refuses costs nothing. */
 function estimateOf({ rawInput }: Call, named: NamedTool): number | undefined {
   let input: unknown;
   try {
     input = named.parse(rawInput ?? {});
   } catch {
-    // ZodError: validate parses it again and tells what is wrong.
+    // ZodError: `validate` parses the input again and reports what is wrong.
     return undefined;
   }
   return named.tool.estimateCostUsd?.(input as never);
 }
 
-/** The strictest limits of all layers. */
+/** The strictest cost limits of all policy layers. */
 function limitsOf(policy: Policy, tier: Tier): CostLimits {
   const rules = layersOf(policy).map((it) => it.tiers[tier]);
   const strictest = (of: (rule: (typeof rules)[number]) => number | undefined) =>

@@ -1,4 +1,4 @@
-/** What a call was kept from, as its result tells it, and what it did with its network, for the record. */
+/** Collects the accesses that were denied to a call for its result, and its network connections for the record. */
 import * as z from 'zod';
 import { type Denial, denial } from '../call.ts';
 import { ToolError } from '../errors.ts';
@@ -6,17 +6,17 @@ import { coarseWarnings } from '../hosts/coarse-warnings.ts';
 import type { FilesUnknown } from '../hosts/job.ts';
 import type { Ran } from '../hosts/runs.ts';
 
-/** Most that a result tells; each is a few hundred bytes, by names of a command's choosing. */
+/** The most denials in one result; each is a few hundred bytes, with names that the command chooses. */
 export const DENIALS_MAX = 64;
 const RULE = 'tiers.execute.network';
 
 const told = z.array(z.unknown());
 
-/** From the host, which is believed as far as its shape goes, and from the egress proxy; most telling first. */
+/** Denials that the host and the egress proxy report, the most telling first. The host's are checked against the schema only. */
 export function denialsOf({ result, egress }: Ran): Denial[] {
-  // Most calls. That nothing is no list would take zod longer to say than all the rest here.
+  // Fast path for most calls: zod would take longer than everything below.
   if (result.usage.denied === undefined && egress === undefined) return [];
-  // Each for itself: one too many, or one that is too long, takes none of the others along.
+  // Each denial is parsed alone, so that an invalid one does not drop the others.
   const ofHost = (told.safeParse(result.usage.denied).data ?? [])
     .slice(0, DENIALS_MAX)
     .flatMap((it) => denial.safeParse(it).data ?? []);
@@ -40,24 +40,24 @@ const ASK =
   'Commands have no network unless tiers.execute.network.allow of the policy lists a host; ask for the one needed.';
 const USE_PROXY = 'Only the proxy of HTTPS_PROXY, HTTP_PROXY and ALL_PROXY leads out; it looks up names, too.';
 
-/** Names the very entry of a policy that lets the connection through. */
+/** Names the policy entry that would allow the connection. */
 export function toSuggestion({ target, layer, reason }: { target: string; layer: string; reason: string }): string {
   if (layer === 'limit') return 'Make fewer connections at once.';
   const entry = layer === 'policy' ? target : entryFor(target, reason);
   return `Ask for \`${entry}\` in ${RULE}.allow of the policy.`;
 }
 
-/** An address of a reserved block is let through by itself alone; a name may lead to this machine's networks where its entry says so. */
+/** An address of a reserved block needs an entry of its own; a name may lead to this machine's networks only with `private: true`. */
 function entryFor(target: string, reason: string): string {
   const [, host = target, port = '443'] = /^(.*):(\d+)$/.exec(target) ?? [];
   const [, address] = / leads to (\S+), which /.exec(reason) ?? [];
   if (address === undefined) return target;
   if (reason.includes(' of this machine ')) return `{ host: ${host}, port: ${port}, private: true }`;
-  // A bracket begins a list where YAML sees no quote.
+  // Unquoted, a bracket begins a list in YAML.
   return address.includes(':') ? `"[${address}]:${port}"` : `${address}:${port}`;
 }
 
-/** What the caller should know of its command's network and changes although the command ended by itself. */
+/** Warnings about the command's network, memory, disk and file changes, for a command that ended by itself. */
 export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): string[] {
   const warnings: string[] = [];
   if (egress === 'lost') warnings.push('the egress proxy ended under this command, which had no network from then on');
@@ -86,12 +86,12 @@ const SCRATCH_FULL =
 const names = z.array(z.string().max(256)).max(64);
 
 const UNKNOWN = new Map<FilesUnknown | undefined, string>([
-  ['flood', 'more changed than could be followed'],
-  ['unwatched', 'the workspace is too large to be watched, or the system gives no more watches'],
+  ['flood', 'more files changed than could be followed'],
+  ['unwatched', 'the workspace is too large to be watched, or the system has no watches left'],
   ['late', 'the workspace was read for the first time, or is changing too fast'],
 ]);
 
-/** A failed call tells its connections that were refused, too: they may be why it failed. */
+/** Adds the refused connections to the error of a failed call: they may be the cause. */
 export function withDenials(error: ToolError, denied: readonly Denial[]): ToolError {
   const connects = denied.filter((it) => it.kind === 'connect');
   if (connects.length === 0) return error;

@@ -29,7 +29,7 @@ import type { Writes } from './writes.ts';
 export interface ExecuteParts {
   readonly isolates: Isolates;
   readonly upstreams: Upstreams;
-  /** Hosts of plugins that share a realm. */
+  /** Hosts of plugins that share a JavaScript realm. */
   readonly compartments: Isolates;
   readonly hosts: Hosts;
   readonly egress: Egress;
@@ -38,10 +38,10 @@ export interface ExecuteParts {
   readonly permission: PermissionParts;
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
-  /** Told of each call that starts, and of its end. */
+  /** Records the start and the end of each call. */
   readonly writes: Writes;
   readonly health: ToolHealth;
-  /** The rules on paths that a policy holds host and commands of a call to. */
+  /** The path rules of a policy for the host and the commands of a call. */
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
 }
 
@@ -67,9 +67,9 @@ export const execute = (parts: ExecuteParts): Handler => {
   };
 };
 
-const NOT_ALONE = 'other calls ran beside it; filesChanged may tell of what they changed, too';
+const NOT_ALONE = 'other calls ran beside it; filesChanged may hold their changes, too';
 
-/** A program, in an isolate host; it is held to no rules on paths, since it sees none. */
+/** Runs a program in an isolate host. No path rules apply: the program sees no paths. */
 async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
   const ran = await runProgram(call, parts, {
     timeout: (limitMs) => timeout(checkedOf(call), limitMs),
@@ -78,12 +78,12 @@ async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
   return taken(ran, call);
 }
 
-/** A call of a provider's tool; it is held to the workspace's masks by the provider's own sandbox. */
+/** Runs a call of a provider's tool. The provider's own sandbox applies the workspace's masks. */
 async function upstream(to: Upstream, call: Call, parts: ExecuteParts): Promise<unknown> {
   return taken(await runUpstream(to, call, { ...parts, beforeStart: () => lastWord(call, parts) }), call);
 }
 
-/** Before what has no host of its own begins. */
+/** The last checks before a call starts that needs no tier host. */
 async function lastWord(call: Call, parts: ExecuteParts): Promise<void> {
   policyOfStart(call, parts);
   call.onStart?.();
@@ -91,7 +91,7 @@ async function lastWord(call: Call, parts: ExecuteParts): Promise<void> {
   parts.writes.begin(call);
 }
 
-/** Aborts the call when its time is over. */
+/** Aborts the call with TIMEOUT at its time limit. */
 async function inTime<T>(
   call: Call,
   { limits, powers }: Pick<ExecuteParts, 'limits' | 'powers'>,
@@ -106,14 +106,14 @@ async function inTime<T>(
   }
 }
 
-/** Under the policy of the moment it starts; begins anew when that changes while its host is made ready. */
+/** Runs the call under the policy in force now; starts over if the policy changes while a host is made ready. */
 async function run(call: Call, parts: ExecuteParts): Promise<unknown> {
   for (;;) {
     const policy = policyOfStart(call, parts);
     try {
       return await runUnder(policy, call, parts);
     } catch (error) {
-      // Its end is the time limit of the call.
+      // The call's time limit ends this loop.
       if (error !== POLICY_MOVED) throw error;
     }
   }
@@ -121,10 +121,10 @@ async function run(call: Call, parts: ExecuteParts): Promise<unknown> {
 
 const POLICY_MOVED = new Error('the policy changed while a host was made ready');
 
-/** The policy in force now, where it lets the call run as it is. Throws POLICY_DENIED, APPROVAL_STALE. */
+/** The policy in force now, if it lets the call run as it is. Throws POLICY_DENIED, APPROVAL_STALE. */
 function policyOfStart(call: Call, { permission }: ExecuteParts): Policy {
   const policy = call.policyNow();
-  // A yes to this very call is bound to the policy, and says so itself.
+  // An approval of this call is bound to the policy, and `confirm` refuses it itself.
   if (policy.version === call.policy.version) return policy;
   if (decideAgain(call, policy, permission) !== 'ask' || call.confirm) return policy;
   const { tool } = checkedOf(call);
@@ -144,7 +144,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   const heap = isCommand ? {} : heapOf(policy, tier);
   const place = { tier: hostTier, workspace, view, ...heap, ...(tool.keeps && { keeps: true }) };
   const isStale = () => call.policyNow().version !== policy.version;
-  // A terminal outlives the call whose policy said what it may connect to.
+  // No network: a terminal outlives the call whose policy listed its hosts.
   const network = tier === 'execute' && !tool.keeps ? networkOf(policy) : undefined;
   const job = {
     ...{ tool: tool.name, input },
@@ -166,7 +166,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     signal,
     onOutput: call.output,
     beforeStart: async () => {
-      // The host was chosen by its rules on paths, and holds the call to no others.
+      // The host was chosen for the path rules of `policy`, and applies no others.
       if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
       call.onStart?.();
       await call.confirm?.();
@@ -178,7 +178,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
     },
   };
   const ran = await runJournalled(call, { place, request: job, options }, parts).catch((error: unknown) => {
-    // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
+    // Killing the host of an aborted call looks like a crash: report the reason of the abort instead.
     throw signal.aborted ? signal.reason : error;
   });
   parts.health.note(tool, workspace, ran.result);
@@ -188,7 +188,7 @@ async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promis
   return data;
 }
 
-/** What came of it is the call's. Throws the error that it is. */
+/** Copies what the run brought into the call's outcome, and returns its data. Throws the run's error. */
 function taken(ran: Ran, call: Call, network?: readonly NetworkLayer[]): unknown {
   const { result, pid, egress } = ran;
   const { outcome } = call;
@@ -207,7 +207,7 @@ function taken(ran: Ran, call: Call, network?: readonly NetworkLayer[]): unknown
   }
 }
 
-/** A host that was taken over could send anything. Throws INTERNAL, STORE_FAILED. */
+/** Keeps the state that a tool returned. The state is checked: a compromised host could send anything. Throws INTERNAL, STORE_FAILED. */
 function keepState(state: unknown, { call, tool, parts }: { call: Call; tool: Tool; parts: ExecuteParts }): void {
   if (!tool.state || state === undefined) return;
   const checked = tool.state.schema.safeParse(state);
@@ -215,7 +215,7 @@ function keepState(state: unknown, { call, tool, parts }: { call: Call; tool: To
   parts.toolStates.set(tool.state.name, call.workspace, checked.data);
 }
 
-/** Paths that the person saw before saying yes: what rules ask about is not held against the call there. */
+/** Paths that the person was shown before approving: inside the host, `ask` rules no longer refuse these. */
 function shownTargets({ question }: Call): string[] {
   const { effects = [], command } = question ?? {};
   return [...effects, ...(command?.redirects ?? [])]
@@ -224,10 +224,10 @@ function shownTargets({ question }: Call): string[] {
     .slice(0, SHOWN_TARGETS_MAX);
 }
 
-/** As many as one command line names, with room. */
+/** More than one command line can name. */
 const SHOWN_TARGETS_MAX = 4096;
 
-/** For who asked for a preview: without the diff where reading what it shows is not theirs to do unasked. */
+/** The preview for the caller: without the diff unless the policy allows its principal to read the files in it. */
 async function shownPreviewOf(call: Call, parts: ExecuteParts): Promise<Preview> {
   const { diff, ...hashes } = await previewOf(call, parts);
   const { question } = call;
@@ -239,7 +239,10 @@ async function shownPreviewOf(call: Call, parts: ExecuteParts): Promise<Preview>
   return reading.decision === 'allow' ? { ...hashes, diff } : hashes;
 }
 
-/** What the call would do, found out by a host that can change nothing, in its time. Throws UNSUPPORTED for tools that can't tell. */
+/**
+ * What the call would do, computed by a host that can change nothing, within the call's time limit. Throws
+ * UNSUPPORTED for tools without a preview.
+ */
 export async function previewOf(call: Call, { hosts, viewOf, limits, powers }: ExecuteParts): Promise<Preview> {
   const { tool, tier, input } = checkedOf(call);
   if (!tool.preview)
@@ -265,7 +268,7 @@ function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {
 }
 
 function dataOf(result: JobResult, { controller: { signal } }: Call): unknown {
-  // What was done in time stands, also when the abort came at the same moment.
+  // A result that arrived stands, even if an abort came at the same moment.
   if (result.ok) return result.data;
   const error = ToolError.fromWire(result.error);
   if (!signal.aborted) throw error;

@@ -1,4 +1,4 @@
-/** Places for work, given to sessions in turn, so that one with a thousand calls waiting does not hold up one with one. */
+/** Hands out slots for work to sessions in turn, so that a session with a thousand waiting calls does not hold up a session with one. */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 
@@ -11,23 +11,23 @@ interface Waiter {
 }
 
 interface Line {
-  /** Sessions in the order of their turns. */
+  /** Waiters by session, in the order in which sessions take turns. */
   readonly lanes: Map<string, Waiter[]>;
   readonly places: number;
-  /** By session; those without any are not kept. */
+  /** Slots in use by session; a session without any has no entry. */
   readonly held: Map<string, number>;
   running: number;
 }
 
 export interface Place {
-  /** Where work goes that shares places. */
+  /** Names the line; work of one line shares its slots. */
   readonly line: string;
   readonly places: number;
-  /** Of these, the most that one session may have. */
+  /** The most of these slots that one session may use. */
   readonly placesOfSession: number;
   readonly session: string;
   readonly signal: AbortSignal;
-  /** While this holds the work is not begun, and its place goes to another session. */
+  /** While this is true the work does not begin, and its slot goes to another session. */
   congested(): boolean;
 }
 
@@ -57,7 +57,7 @@ export class FairQueue {
     return running;
   }
 
-  /** Waits for a place; call what it gives to leave it. Throws QUEUE_FULL, or the signal's reason. */
+  /** Waits for a slot; the returned function gives it back. Throws QUEUE_FULL, or the signal's reason. */
   async enter(place: Place): Promise<() => void> {
     const line = this.#line(place);
     const { session, placesOfSession } = place;
@@ -70,7 +70,7 @@ export class FairQueue {
     };
   }
 
-  /** Looks again at what waited because it was congested. */
+  /** Checks again whether work that waited because it was congested can begin. */
   wake(): void {
     for (const [name, line] of this.#lines) this.#fill(name, line);
   }
@@ -120,9 +120,9 @@ export class FairQueue {
     });
   }
 
-  /** Gives free places to the sessions in line, each of which then goes to the end of it. */
+  /** Gives free slots to the sessions of the line; a session that gets one goes to the end of the line. */
   #fill(name: string, line: Line): void {
-    // A lane that is put back is come to again, until the places are taken or whoever is left is congested.
+    // The iteration reaches a lane that is put back again, so the loop ends when no slot is free or every waiter left is congested.
     for (const [session, lane] of line.lanes) {
       if (line.running >= line.places) break;
       const [first] = lane;

@@ -1,4 +1,4 @@
-/** A call that is one HTTP request: made by the egress process, which reaches what every layer of the policy lists. */
+/** Runs a call that is one HTTP request: the egress process makes the request, and reaches only hosts that every policy layer lists. */
 import { isUtf8 } from 'node:buffer';
 import type { HttpAnswer, HttpAsked } from '../egress/messages.ts';
 import { ToolError } from '../errors.ts';
@@ -16,7 +16,10 @@ export interface FetchParts {
 
 const RULE = 'tiers.external_api.network';
 
-/** Its data; `beforeStart` has the last word. Throws POLICY_DENIED, UPSTREAM_FAILED, and what `beforeStart` throws. */
+/**
+ * Gives the data of the answer; `beforeStart` can still refuse the call. Throws POLICY_DENIED, UPSTREAM_FAILED, and
+ * what `beforeStart` throws.
+ */
 export async function runFetch(
   call: Call,
   { egress, limits, powers }: FetchParts,

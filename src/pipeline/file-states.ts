@@ -1,35 +1,38 @@
-/** What a command line stands on: files, directories and lists that a yes is bound to. Looks with stat and readdir; opens nothing. */
+/**
+ * The files, directories and lists of names that an approval of a command line is bound to. Uses only stat and
+ * readdir; opens no file.
+ */
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { matchGlob, parseGlob } from '../glob.ts';
 
-/** How something was found; change times can't be set by those whom this is to catch. */
+/** The state of one path. The hash includes the change time, which a command can't set. */
 export interface FileState {
-  /** As the command names it. */
+  /** The path as the command names it. */
   readonly path: string;
-  /** Null: nothing there. */
+  /** Null if nothing is there. */
   readonly hash: string | null;
 }
 
 export interface FileStates {
   readonly states: readonly FileState[];
-  /** False where more was named than was looked at. */
+  /** False if the command names more than `max` paths, so that some were not looked at. */
   readonly complete: boolean;
 }
 
 export interface Named {
   /** Relative to the workspace, or absolute. */
   readonly paths: readonly string[];
-  /** What the shell will unfold to paths. */
+  /** Globs that the shell will expand to paths. */
   readonly globs?: readonly string[];
-  /** Names that the command's programs look for in a directory, relative to it. */
+  /** Names that the command's programs look for in a directory, relative to that directory. */
   readonly conventional?: readonly string[];
 }
 
 /**
- * The regular files and directories that are named, those that the globs find, the directory of each, and in each directory
- * that is named the files of conventional names, as they are now: a file by all that `stat` says, a directory by what it
- * really is, not by what lies in it. At most `max` names and entries.
+ * The present state of the named files and directories, the paths that the globs match, the parent directory of each,
+ * and the files with conventional names in each named directory. A file's state is all that `stat` says; a
+ * directory's is its real path and identity, not its content. Looks at no more than `max` names and entries.
  */
 export async function fileStates(
   workspace: string,
@@ -46,7 +49,7 @@ export async function fileStates(
   }
   if (conventional.length > 0)
     for (const folder of await directoriesAmong(workspace, [...found].slice(0, max))) {
-      if (found.size > max) break; // Thousands of directories would be hundreds of thousands of names.
+      if (found.size > max) break; // Thousands of directories would make hundreds of thousands of names.
       for (const name of conventional) found.add(join(folder, name));
     }
   const bound = [...found].slice(0, max);
@@ -64,7 +67,7 @@ async function directoriesAmong(workspace: string, paths: readonly string[]): Pr
     try {
       return (await stat(resolve(workspace, path))).isDirectory();
     } catch {
-      return false; // ENOENT and its like: most words are no files.
+      return false; // ENOENT and similar: most words are not files.
     }
   };
   const found = await Promise.all(paths.map(isDirectory));
@@ -80,22 +83,22 @@ async function stateOf(workspace: string, path: string): Promise<FileState | und
     const { dev, ino, size, mtimeNs, ctimeNs } = now;
     return { path, hash: `stat:${[dev, ino, size, mtimeNs, ctimeNs].join(':')}` };
   } catch {
-    return { path, hash: null }; // ENOENT and its like: a word that is no file, or none yet.
+    return { path, hash: null }; // ENOENT and similar: the word is not a file, or not yet.
   }
 }
 
-/** Its times are left out: they change with every file that is made in it. */
+/** The state of a directory. Leaves out its times, which change with every file that is made in the directory. */
 async function directoryState(at: string, path: string): Promise<FileState> {
   try {
     const real = await realpath(at);
     const { dev, ino } = await stat(real, { bigint: true });
     return { path: `${path}/`, hash: `directory:${real}:${dev}:${ino}` };
   } catch {
-    return { path: `${path}/`, hash: null }; // ENOENT: it may be made by the command itself.
+    return { path: `${path}/`, hash: null }; // ENOENT: the command may make this directory itself.
   }
 }
 
-/** What a glob finds on this disk, in the form that it has itself; too much rather than too little. */
+/** The paths that a glob matches, in the form in which the glob is written; rather too many than too few. */
 async function unfold(workspace: string, glob: string, room: { left: number }): Promise<string[]> {
   const segments = glob.split('/').filter((it) => it !== '');
   let found = [isAbsolute(glob) ? '/' : ''];
@@ -119,6 +122,6 @@ async function matching(folder: string, segment: string, room: { left: number })
     const pattern = parseGlob(segment);
     return names.filter((it) => matchGlob(pattern, it, it));
   } catch {
-    return []; // No directory, or not ours to list: the shell finds nothing there either.
+    return []; // Not a directory, or not readable by us: the shell finds nothing there either.
   }
 }

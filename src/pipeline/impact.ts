@@ -1,4 +1,4 @@
-/** How much a call may do, for a person who has to decide. Architecture invariant: pure, and never a permission. */
+/** How much a call may do, shown to a person who decides. Architecture invariant: pure, and never a permission. */
 import type { Effect, Tier } from '../call.ts';
 import type { ParsedCommand } from '../policy/question.ts';
 import { visibleInLine } from '../shown-text.ts';
@@ -11,17 +11,17 @@ export interface ImpactFacts {
   readonly tier: Tier;
   readonly effects: readonly Effect[];
   readonly command?: ParsedCommand | undefined;
-  /** Whether this very call may destroy something that can't be had back. */
+  /** Whether this call may destroy something permanently. */
   readonly destructive: boolean;
   /** Reasons why more may happen than is known. */
   readonly unknown: readonly string[];
   readonly costUsd?: number | undefined;
 }
 
-/** Paths, programs and reasons named per kind, and characters of each; a wall of warnings is not read. */
+/** The most paths, programs and reasons named per kind, and characters of each; nobody reads a wall of warnings. */
 const NAMED_MAX = 8;
 const NAME_CHARS_MAX = 200;
-/** Simple commands of one command line that are looked at; nobody judges more of them. */
+/** The most simple commands of one command line that are judged. */
 const COMMANDS_MAX = 1000;
 const CANNOT_BE_UNDONE = 'Cannot be undone';
 
@@ -31,7 +31,7 @@ interface Finding {
   readonly warnings: readonly string[];
 }
 
-/** The worst that is in sight decides level and description; all warnings are told, the worst first. */
+/** The worst finding decides level and description; the warnings of all findings follow, the worst first. */
 export function impactOf(facts: ImpactFacts): Impact {
   const { effects, command, unknown, costUsd = 0, tier } = facts;
   const parts = command ? [...effects.filter((it) => it.kind !== 'exec'), ...command.redirects] : effects;
@@ -47,7 +47,7 @@ export function impactOf(facts: ImpactFacts): Impact {
   return { level, description, warnings: [...new Set(findings.flatMap((it) => it.warnings))] };
 }
 
-/** The same of a call whose changes undo keeps whole. How high it is stays: what is deleted is away for whoever needs it meanwhile. */
+/** The impact of a call whose changes the undo journal keeps. The level stays: until somebody undoes it, a deleted file is gone. */
 export function undoable({ level, description, warnings }: Impact): Impact {
   return {
     level,
@@ -56,7 +56,7 @@ export function undoable({ level, description, warnings }: Impact): Impact {
   };
 }
 
-/** The same with one warning more, and at least `level`. */
+/** Adds a warning, and raises the level to at least `level`. */
 export function warned(impact: Impact, level: ImpactLevel, warning: string): Impact {
   const higher = IMPACTS.indexOf(level) > IMPACTS.indexOf(impact.level) ? level : impact.level;
   return { ...impact, level: higher, warnings: [warning, ...impact.warnings] };
@@ -68,7 +68,7 @@ const REMOTE: Finding = {
   warnings: ['Remote operation - affects others'],
 };
 
-/** What is left when nothing else is known of the call. */
+/** The finding by tier alone, for when nothing else is known of the call. */
 function ofTier({ tier, tool, command, effects, destructive }: ImpactFacts): Finding {
   const none = { warnings: [] };
   if (tier === 'read_only') return { level: 'low', description: 'This operation reads only', ...none };
@@ -142,11 +142,11 @@ function ofCommand({ commands }: ParsedCommand): Finding[] {
 
 const UNSEEN: ReadonlySet<CommandImpact['kind']> = new Set(['runs', 'unclear', 'installs']);
 
-/** Whether a line runs code that is not in it: of files that it names, or that nobody can name beforehand. */
+/** Whether a line runs code that it does not contain: from files that it names, or from sources that can't be known beforehand. */
 export const runsUnseen = ({ commands, unknown }: ParsedCommand): boolean =>
   unknown.length > 0 || commands.length > COMMANDS_MAX || commands.some((it) => UNSEEN.has(impactOfCommand(it).kind));
 
-/** How far the commands of a line reach. Deleting is modifying that its level tells apart. */
+/** How far the commands of a line reach. Deleting counts as modifying; the impact level tells the two apart. */
 export function reachOf({ commands, redirects, unknown }: ParsedCommand): Reach {
   const reaches = commands.slice(0, COMMANDS_MAX).map((it) => REACH_OF[impactOfCommand(it).kind]);
   if (redirects.some((it) => it.kind !== 'read')) reaches.push('modifies');
@@ -160,7 +160,7 @@ const REACH_OF: Readonly<Record<CommandImpact['kind'], Reach>> = {
   ...{ remote: 'remote', installs: 'remote', privileged: 'remote' },
 };
 
-/** What a yes would cover that is remembered, for each way in which it may be; see `Approval.remember`. */
+/** What a remembered approval would cover, by each way to remember it; see `Approval.remember`. */
 export function coverageOf(command: ParsedCommand | undefined, level: ImpactLevel): Approval['remember'] {
   if (command && hasInlineCode(command.commands)) return {};
   const exact =
@@ -179,7 +179,7 @@ export function coverageOf(command: ParsedCommand | undefined, level: ImpactLeve
   };
 }
 
-/** What the commands of a line run: real paths, or names as written where there is no file of that name; sorted. */
+/** The programs of a line, sorted: real paths, or names as written for programs that were not found. */
 export function programsOf({ commands }: ParsedCommand): string[] {
   return [...new Set(commands.map((it) => it.programPath ?? `? ${it.words[0] ?? it.text}`))].toSorted();
 }

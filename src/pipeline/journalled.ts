@@ -1,4 +1,4 @@
-/** Jobs that change files keep what they change; what one that was cut off had done is taken back. */
+/** Runs jobs that change files with an undo journal; the changes of a job that was cut off are rolled back. */
 import { ToolError } from '../errors.ts';
 import type { Hosts, Place } from '../hosts/hosts.ts';
 import { isJournalReport } from '../hosts/job.ts';
@@ -21,7 +21,10 @@ export interface Job {
   readonly options: RunOptions;
 }
 
-/** As `hosts.run`. When its host died, everything is as it was before the call, as far as that could be kept. */
+/**
+ * Runs a job like `hosts.run`. If its host dies, the files are rolled back to their state before the call, as far as
+ * the journal has it.
+ */
 export async function runJournalled(call: Call, { place, request, options }: Job, parts: JournalParts): Promise<Ran> {
   const { hosts, undoJournal, limits } = parts;
   const folder = isJournalled(call, place) ? undoJournal.spoolOf(place.workspace) : undefined;
@@ -49,19 +52,19 @@ export async function runJournalled(call: Call, { place, request, options }: Job
   }
 }
 
-/** What runs programs, or keeps something, changes files in ways that nobody sees. */
+/** Whether the call writes an undo journal. Programs and terminals change files unseen, so their calls have none. */
 function isJournalled(call: Call, { tier }: Place): boolean {
   return tier === 'write' && checkedOf(call).effects.some(({ kind }) => kind === 'write' || kind === 'delete');
 }
 
 /**
- * Takes back what calls of this workspace did that were cut off. Gives those that could not be, and never will be: the policy
- * forbids it, or their journals are not whole. Throws what keeps it from having a host.
+ * Rolls back the calls of this workspace that were cut off. Gives the keys of those that can never be rolled back:
+ * the policy forbids it, or their journals are incomplete. Throws what keeps it from having a host.
  */
 async function takeBack(place: Place, folder: string, parts: JournalParts): Promise<Set<string>> {
   const { undoJournal } = parts;
   const left = new Set<string>();
-  // Others may be cut off meanwhile.
+  // Other calls may be cut off meanwhile.
   while (undoJournal.cutOff(place.workspace).length > 0)
     for (const it of await undoJournal.alone(place.workspace, () => rollBack(place, folder, parts))) left.add(it);
   return left;
@@ -69,7 +72,7 @@ async function takeBack(place: Place, folder: string, parts: JournalParts): Prom
 
 async function rollBack(place: Place, folder: string, { hosts, undoJournal, limits, powers }: JournalParts) {
   const keys = undoJournal.cutOff(place.workspace);
-  // Of the daemon, and not of any call: whoever waits for it may go.
+  // A signal of its own: the roll-back goes on even if the call that waits for it is aborted.
   const controller = new AbortController();
   const timer = powers.after(limits.callTimeoutMs.write, () =>
     controller.abort(new ToolError('TIMEOUT', 'calls that were cut off could not be taken back in time')),
@@ -94,7 +97,7 @@ async function isTakenBack(
   try {
     return !(await takeBack(place, folder, parts)).has(key);
   } catch (error) {
-    // No host can be had: the next call of this workspace, or the next daemon, does it.
+    // No host is available: the next call of this workspace, or the next daemon, rolls the call back.
     parts.powers.log.error({ error, key }, 'a call that was cut off is not taken back yet');
     return false;
   }

@@ -1,13 +1,13 @@
 /**
- * Who works on which paths, and who waits for whom. A lock is on a path with all below it. Somebody gets all locks at once or
- * waits, in the order of arrival, so that nobody ever holds one and waits for another: there can be no deadlock.
+ * Locks on paths. A lock on a path covers all below it. A caller gets all its locks at once or waits, in the order of
+ * arrival, so that nobody ever holds one lock and waits for another: deadlock is impossible.
  */
 
-/** Paths without links and dots, `/` between names; '' is everything. */
+/** Paths are normalized: no links, no dots, `/` between names; '' is the whole workspace. */
 export interface Wanted {
   readonly reads: readonly string[];
   readonly writes: readonly string[];
-  /** Whose reads wait for whose writes: those of other owners do not, since a file is replaced whole. */
+  /** Reads wait only for writes of the same owner: others see a file whole anyway, since a write replaces it. */
   readonly owner: string;
 }
 
@@ -18,22 +18,22 @@ interface Waiter extends Wanted {
 export class LockTable {
   readonly #held = new Held();
   readonly #waiting = new Set<Waiter>();
-  /** What those want who wait. */
+  /** The locks that all waiters want. */
   readonly #wished = new Held();
   readonly #wishes = new Map<string, number>();
   #isGranting = false;
 
-  /** Paths that are waited for, all together. */
+  /** How many paths are waited for in all. */
   get waiting(): number {
     return [...this.#wishes.values()].reduce((sum, it) => sum + it, 0);
   }
 
-  /** Those of one owner. */
+  /** How many paths one owner waits for. */
   waitingOf(owner: string): number {
     return this.#wishes.get(owner) ?? 0;
   }
 
-  /** Settles with a function to call when it is over. Rejects with the signal's reason. */
+  /** Resolves with a function that releases the locks. Rejects with the signal's reason. */
   async acquire(wanted: Wanted, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const isFree = !this.#held.conflicts(wanted) && !this.#wished.conflicts(wanted);
@@ -57,7 +57,7 @@ export class LockTable {
       const leave = () => {
         this.#wish(waiter, -1);
         reject(signal.reason as Error);
-        // Those behind it may have waited for it alone.
+        // Later waiters may have waited for this one alone.
         this.#grantSoon();
       };
       signal.addEventListener('abort', leave, { once: true });
@@ -75,7 +75,7 @@ export class LockTable {
     else this.#wishes.delete(owner);
   }
 
-  /** Once for all that end at the same moment, as those of a session do. */
+  /** Grants once for all locks that are released in the same microtask turn, as a session's are. */
   #grantSoon(): void {
     if (this.#isGranting) return;
     this.#isGranting = true;
@@ -85,13 +85,13 @@ export class LockTable {
     });
   }
 
-  /** Lets begin who conflicts neither with who works nor with who came before and waits. */
+  /** Starts each waiter that conflicts neither with held locks nor with an earlier waiter. */
   #grant(): void {
     const before = new Held();
     for (const waiter of this.#waiting) {
       if (this.#held.conflicts(waiter) || before.conflicts(waiter)) {
         before.add(waiter, 1);
-        // Everything behind a lock on everything waits for it.
+        // Every later waiter waits for a lock on the whole workspace.
         if (waiter.writes.includes('')) return;
         continue;
       }
@@ -102,7 +102,7 @@ export class LockTable {
   }
 }
 
-/** Numbers of locks by path, so that a question costs as much as its paths are deep, however many locks there are. */
+/** Counts locks by path, so that a check costs as much as its paths are deep, however many locks there are. */
 class Held {
   readonly #writes = new PathCounts();
   readonly #byOwner = new Map<string, { readonly reads: PathCounts; readonly writes: PathCounts; count: number }>();
@@ -129,7 +129,7 @@ class Held {
 }
 
 class PathCounts {
-  /** By path: locks on it, and locks on it or below it. */
+  /** Maps a path to how many locks are on it, and how many on it or below it. */
   readonly #counts = new Map<string, { own: number; all: number }>();
 
   add(path: string, change: 1 | -1): void {
@@ -151,7 +151,7 @@ class PathCounts {
   }
 }
 
-/** The path itself, then each one above it, to ''. */
+/** Yields the path itself, then each of its parents, up to ''. */
 function* upwards(path: string): Generator<string> {
   for (let at = path; ; at = at.slice(0, Math.max(0, at.lastIndexOf('/')))) {
     yield at;

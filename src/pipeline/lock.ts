@@ -1,4 +1,4 @@
-/** Calls whose effects meet wait for each other, in the order of their arrival. */
+/** Makes calls with conflicting effects wait for each other, in the order of their arrival. */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { locksOf } from '../policy/schema.ts';
@@ -6,9 +6,9 @@ import { LockTable, type Wanted } from './lock-table.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 
 /**
- * Takes the call's locks and gives them back when it is over. A write waits for writes of anybody and for its own session's
- * reads of the same paths, and the other way round; commands lock what the policy says (`tiers.execute.locks`). Ends a call
- * with QUEUE_FULL when too many wait.
+ * Holds the call's locks while it runs. A write waits for all writes and for its own session's reads of the same
+ * paths; a read waits for its own session's writes. Commands lock what the policy says (`tiers.execute.locks`).
+ * Throws QUEUE_FULL when too many paths are waited for.
  */
 export const lock = (limits: Limits): Stage => {
   const tables = new Map<string, LockTable>();
@@ -27,7 +27,6 @@ export const lock = (limits: Limits): Stage => {
   };
 };
 
-/** Throws QUEUE_FULL. */
 function assertRoom(table: LockTable, session: string, limits: Limits): void {
   const full = (waiting: number, whose: string, most: number) =>
     new ToolError(
@@ -45,7 +44,7 @@ function assertRoom(table: LockTable, session: string, limits: Limits): void {
 function wantedBy(call: Call): Wanted {
   const { effects, tool } = checkedOf(call);
   const owner = call.sessionId;
-  // What it calls takes its own, and would wait for ever for those of the call that it is made for.
+  // A program takes no locks: the calls that it makes take theirs, and would wait for the program's for ever.
   if (tool.isolated) return { reads: [], writes: [], owner };
   const locks = call.question?.command ? locksOf(call.policy) : 'paths';
   if (locks === 'none') return { reads: [], writes: [], owner };
@@ -56,14 +55,14 @@ function wantedBy(call: Call): Wanted {
   return { owner, writes: unique(writes), reads: unique(reads) };
 }
 
-/** Of a glob, the folder in which it looks: what stands before its first wildcard. */
+/** The path to lock; for a glob, the folder before its first wildcard. */
 function lockPath(target: string): string {
   const fixed = target.split('/').filter((it) => it !== '' && it !== '.');
   const wild = fixed.findIndex((it) => /[*?[{]/.test(it));
   return (wild < 0 ? fixed : fixed.slice(0, wild)).slice(0, LOCK_DEPTH_MAX).join('/');
 }
 
-/** Deeper paths are locked by the folder that they lie in at this depth. */
+/** The deepest path that is locked, in names; a deeper path is locked by its folder at this depth. */
 const LOCK_DEPTH_MAX = 64;
 
 const unique = (paths: readonly string[]): string[] => [...new Set(paths)];

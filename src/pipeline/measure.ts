@@ -1,4 +1,4 @@
-/** What a value takes as a message, about. */
+/** Approximate size of a value in a message: at most so many bytes, and how many elements. */
 export function measure(value: unknown): { bytes: number; elements: number } {
   const sum = { bytes: 0, elements: 0 };
   const add = (it: unknown): void => {

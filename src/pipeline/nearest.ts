@@ -1,9 +1,10 @@
-/** Longest names compared; names come from callers, and the distance is quadratic in them. */
+/** Characters of a name that are compared: callers choose names, and the distance takes quadratic time. */
 const NAME_CHARS_MAX = 64;
 
 /**
- * The candidate that a misspelt name means, if any: one character away, the same words in another order, or as many words of
- * which each is close to its own. A name that only looks alike (`git_pull` and `git_push`, `task` and `bash`) means another thing.
+ * The candidate that a misspelt name means, if any: one edit away, the same words in another order, or as many words
+ * of which each is close to its counterpart. Names that only look alike (`git_pull` and `git_push`, `task` and
+ * `bash`) mean different things.
  */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = name.slice(0, NAME_CHARS_MAX).toLowerCase();
@@ -16,7 +17,7 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** Infinity where the two mean different things. */
+/** The edit distance, or Infinity if the two names mean different things. */
 function distanceTo(wanted: string, candidate: string): number {
   const whole = editDistance(wanted, candidate);
   if (whole <= 1) return whole;
@@ -26,7 +27,7 @@ function distanceTo(wanted: string, candidate: string): number {
   return a.every((word, at) => isNear(word, b[at] as string)) ? whole : Infinity;
 }
 
-/** A third of a word may be wrong, or its end be missing. */
+/** Whether a word is a prefix of the other, or has at most a third of its characters wrong. */
 function isNear(word: string, other: string): boolean {
   if (word.length >= PREFIX_CHARS_MIN && other.startsWith(word)) return true;
   return editDistance(word, other) <= Math.max(1, Math.floor(word.length / 3));
@@ -34,7 +35,7 @@ function isNear(word: string, other: string): boolean {
 
 const PREFIX_CHARS_MIN = 3;
 
-/** Levenshtein with neighbours that changed places as one fault, one row at a time. */
+/** Levenshtein distance in which swapped neighbours count as one edit; keeps one row at a time. */
 function editDistance(a: string, b: string): number {
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);

@@ -1,31 +1,32 @@
 /**
- * What one attempt to run a call brought beside its data or its error. Each attempt begins a new one, so that nothing of a failed attempt
- * is told of the next. It lies on the call, and is not returned by the stages: an attempt that throws has one, too.
+ * What one attempt to run a call brought, beside its data or error. Each attempt begins a new one, so that nothing of
+ * a failed attempt is reported for the next. Kept on the call and not returned by the stages, since an attempt that
+ * throws has an outcome, too.
  */
 import type { Denial, Withheld } from '../call.ts';
 import type { EgressReport } from '../egress/messages.ts';
 import type { JobUsage } from '../hosts/job.ts';
 
 export interface Outcome {
-  /** Whether its job was handed to a host: from then on it may have cost something. */
+  /** Whether the job was handed to a host: from then on it may have cost something. */
   started: boolean;
-  /** Milliseconds that it waited for a host. */
+  /** Milliseconds that the attempt waited for a host. */
   queuedMs: number;
-  /** Whether the result was taken from the cache, and nothing ran. */
+  /** Whether the result came from the cache, so that nothing ran. */
   cached: boolean;
   hostPid?: number;
   usage?: JobUsage;
-  /** Accesses that policy or egress proxy refused while it ran. */
+  /** Accesses that the policy or the egress proxy refused during the run. */
   denied?: readonly Denial[];
   /** What the sandbox of a failed command kept from it. */
   withheld?: Withheld;
-  /** Hosts that its command connected to. */
+  /** Hosts that the command connected to. */
   connected?: EgressReport['connected'];
-  /** What the caller should know although the call succeeded. */
+  /** Warnings for the caller of a call that succeeded. */
   readonly warnings: string[];
-  /** How many secrets were hidden in its result or error. */
+  /** How many secrets were hidden in the result or error. */
   redactions: number;
-  /** About how many bytes of memory the result takes. */
+  /** Approximate bytes of memory that the result takes. */
   heldBytes: number;
 }
 

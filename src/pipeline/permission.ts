@@ -13,26 +13,26 @@ import { type Judged, separate, withoutDenied } from './separate.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 import type { Turns } from './turns.ts';
 
-/** What of the machine a decision needs to know. */
+/** What a decision needs to know of the machine. */
 export interface PermissionParts {
   /** The person's home directory, absolute: what `~/` in a rule stands for. */
   readonly home: string;
-  /** The absolute real path of a program as a command in this workspace would find it; `path` is the PATH that its caller set. */
+  /** The absolute real path of the program that a command in this workspace would find; `path` is the caller's PATH. */
   resolve(name: string, where: { workspace: string; cwd: string; path?: string | undefined }): string | undefined;
 }
 
-/** Who asks, and where. */
+/** The caller of a question, and its workspace. */
 export interface Asker {
   readonly principal: string;
   readonly session: string;
   readonly workspace: string;
-  /** The daemon's workspace that holds it: what targets are relative to. */
+  /** The configured workspace that holds `workspace`; targets are relative to this root. */
   readonly root: string;
 }
 
 /**
- * The policy's decision on the call's effects. Denials end here; what a person must be asked about goes on to `approve`. Of a
- * tool whose effects are separable, the stages after it see the call without what is denied.
+ * Decides on the call's effects by its policy. A denied call ends here; an asked one goes on to `approve`. If the
+ * tool's effects are separable, the later stages see the call without the denied ones.
  */
 export const permission =
   (parts: PermissionParts, turns: Turns, redact: <T>(value: T) => T): Stage =>
@@ -41,7 +41,7 @@ export const permission =
     const { tool, input } = checkedOf(call);
     const line = tool.commandOf?.(input as never);
     const targets = tool.effects(input as never).length;
-    // Each call waits a turn, with a command line or without: none overtakes one that came before it.
+    // Every call waits its turn, with or without a command line, so that none overtakes an earlier one.
     await turns.take({ line: line?.command, targets, session: call.sessionId, signal: call.controller.signal });
     const question = questionOf(call, parts);
     call.question = question;
@@ -54,7 +54,7 @@ export const permission =
     return separated ? withoutDenied(call, separated.denied, { next, redact }) : next(call);
   };
 
-/** What the stages after this one see of the call. */
+/** Sets what later stages see of the call. */
 function take({ input, question, decided }: Judged, call: Call): void {
   call.question = question;
   call.checked = { ...checkedOf(call), input, effects: question.effects };
@@ -63,14 +63,14 @@ function take({ input, question, decided }: Judged, call: Call): void {
   call.rule = decided.by.id;
 }
 
-/** The call as the policy is asked about it: its programs are those that are found at this moment. */
+/** The call as a question to the policy; its programs are looked up now. */
 export function questionOf(call: Call, parts: PermissionParts): Question {
   const { tool, input } = checkedOf(call);
   const { principal, sessionId: session, workspace, root } = call;
   return toQuestion(tool, input, { asker: { principal, session, workspace, root }, parts });
 }
 
-/** What another policy says of a call that was let through before. Throws POLICY_DENIED and its like. */
+/** Asks another policy about a call that was let through before. Throws POLICY_DENIED, SENSITIVE_FILE. */
 export function decideAgain(call: Call, policy: Policy, parts: PermissionParts): 'allow' | 'ask' {
   const question = questionOf(call, parts);
   const { tool, input } = checkedOf(call);
@@ -80,7 +80,7 @@ export function decideAgain(call: Call, policy: Policy, parts: PermissionParts):
   return decided.decision;
 }
 
-/** A call in the terms that policies are written in. */
+/** Turns a call into the terms of policies. */
 export function toQuestion(
   tool: Tool,
   input: unknown,
@@ -90,7 +90,7 @@ export function toQuestion(
   const line = tool.commandOf?.(input as never);
   const effects = tool
     .effects(input as never)
-    // A command line is judged by what stands in it.
+    // A command line is judged by its content.
     .filter((it) => !(line && it.kind === 'exec'))
     .map((it) =>
       isPath(it.kind) ? { kind: it.kind, target: toTarget(it.target, { workspace: root, cwd: workspace }) } : it,
@@ -105,7 +105,10 @@ export function toQuestion(
   };
 }
 
-/** Each target is looked at once, so that a decision that is asked for again says the same. What lies elsewhere is never ordinary. */
+/**
+ * Tells whether a target inside the root is an ordinary file; one outside never is. Looks at each target once, so
+ * that a repeated decision is the same.
+ */
 function looksIn(root: string): (target: string) => boolean {
   const found = new Map<string, boolean>();
   return (target) => {
@@ -132,12 +135,12 @@ function placeOf(
   return {
     ...{ workspace: root, cwd, home: parts.home },
     resolve: (name) => parts.resolve(name, { workspace: root, cwd, path }),
-    // A variable can make any program run another (LD_PRELOAD, GIT_EXTERNAL_DIFF …).
+    // Variables can make a program run another one (LD_PRELOAD, GIT_EXTERNAL_DIFF …).
     exported: line.env,
   };
 }
 
-/** Variables that a caller sets reach its command only where every policy says so. Throws POLICY_DENIED. */
+/** Refuses variables that the caller sets unless every policy layer allows them. Throws POLICY_DENIED. */
 function assertEnvironment(policy: Policy, env: Readonly<Record<string, string>>): void {
   const refusal = refusedVariables(policy, env);
   if (!refusal) return;
@@ -148,7 +151,7 @@ function assertEnvironment(policy: Policy, env: Readonly<Record<string, string>>
   });
 }
 
-/** As `decide`, for whoever only wants to know: variables that no caller may set are refused in the same way as by a call. */
+/** Decides like `decide` and also denies variables that no caller may set; for questions without a call. */
 export function decideWhole(policy: Policy, question: Question, env: Readonly<Record<string, string>> = {}): Decided {
   const decided = decide(policy, question);
   const refusal = refusedVariables(policy, env);
@@ -159,7 +162,7 @@ export function decideWhole(policy: Policy, question: Question, env: Readonly<Re
   return { ...decided, decision: 'deny', by, rules: [by, ...decided.rules] };
 }
 
-/** What the first policy that must agree refuses of them, and says instead. */
+/** The variables that the first refusing layer forbids, and those that it allows. */
 function refusedVariables(policy: Policy, env: Readonly<Record<string, string>>) {
   for (const { name, environment } of layersOf(policy)) {
     if (environment === undefined) continue;

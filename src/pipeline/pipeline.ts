@@ -52,7 +52,7 @@ export interface PipelineParts {
   readonly turns: Turns;
   readonly cache: ResultCache<CachedResult>;
   viewOf: ExecuteParts['viewOf'];
-  /** How many could answer about a call of that session now. */
+  /** How many clients could answer a question about a call of this session now. */
   approvers(sessionId: string): number;
   redact<T>(value: T): T;
 }
@@ -64,9 +64,9 @@ export interface Pipeline {
 }
 
 /**
- * Audit is outermost, so that refusals are recorded too; the rate limit needs only the name, so that floods of bad input
- * are bounded; policy sees checked input only; permission comes before the cache; a person is asked only on a miss; the
- * sanitizer is inside the cache, so that secrets are never stored.
+ * Audit is outermost, so that refusals are recorded, too. The rate limit needs only the tool's name, so that it
+ * bounds floods of bad input. Policy sees checked input only. Permission comes before the cache, and a person is
+ * asked only on a cache miss. The sanitizer is inside the cache, so that secrets are never stored.
  */
 export function createPipeline(given: PipelineParts): Pipeline {
   const health = new ToolHealth(given);
@@ -90,14 +90,14 @@ export function createPipeline(given: PipelineParts): Pipeline {
   return { queue, health, run: order.reduceRight((next, stage) => stage(next), execute(parts)) };
 }
 
-/** What a person is shown and what their yes is bound to. */
+/** What a person is shown, and what their approval is bound to. */
 function approveDeps(parts: PipelineParts & ExecuteParts): ApproveDeps {
   const { limits, approvers, redact, writes } = parts;
   return {
     ...{ limits, approvers, redact, fingerprint, proposeRule },
     questionNow: (call) => questionOf(call, parts.permission),
     preview: async (call) => (checkedOf(call).tool.preview ? previewOf(call, parts) : { preImages: [] }),
-    // Writes last: what is begun while the files are looked at counts.
+    // `writes` comes last, so that a call that begins while the files are looked at counts.
     surroundings: async (call) => ({ ...(await surroundingsOf(call, limits)), writes: writes.stateFor(call) }),
   };
 }

@@ -1,4 +1,4 @@
-/** Of a call of a plugin's tool: what its host gets, and how much it may take. */
+/** Makes the job for a call of a plugin's tool, with its bounds. */
 import type { ProgramRequest } from '../hosts/isolates.ts';
 import type { IsolateBounds } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
@@ -6,7 +6,7 @@ import type { PluginSpec } from '../tools/tool.ts';
 import { leastOf } from './bounds.ts';
 import { type Call, checkedOf } from './stage.ts';
 
-/** The job of a plugin host. Capabilities open built-in tools only: never one of a plugin. */
+/** The job for a plugin host. Capabilities name built-in tools only, never a tool of a plugin. */
 export function pluginJobOf(call: Call, spec: PluginSpec, limits: Limits): ProgramRequest {
   const { tool, tier, input } = checkedOf(call);
   const of = (key: 'cpuMs' | 'memoryMb' | 'outputBytes', most: number) =>

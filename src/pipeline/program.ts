@@ -1,4 +1,4 @@
-/** Runs a program of a caller's in an isolate host; what it calls goes through the whole pipeline as calls of the same session. */
+/** Runs a caller's program in an isolate host. Each call that the program makes goes through the whole pipeline, in the same session. */
 import type { CallState, ToolResult } from '../call.ts';
 import { ToolError, type WireError } from '../errors.ts';
 import type { Isolates, ProgramRequest } from '../hosts/isolates.ts';
@@ -12,13 +12,13 @@ import { type Call, checkedOf } from './stage.ts';
 
 export interface ProgramParts {
   readonly isolates: Isolates;
-  /** Hosts of plugins that share a realm. */
+  /** Hosts of plugins that share a JavaScript realm. */
   readonly compartments: Isolates;
   readonly limits: Limits;
   readonly powers: Powers;
 }
 
-/** What a tool that is `isolated` takes. */
+/** The input of an `isolated` tool. */
 export interface ProgramInput {
   readonly code: string;
   readonly input?: unknown;
@@ -26,7 +26,7 @@ export interface ProgramInput {
   readonly memoryMb?: number | undefined;
 }
 
-/** `beforeStart` has the last word. Throws what ended the program, and what `beforeStart` throws. */
+/** Runs the program of a call; `beforeStart` can still refuse it. Throws what ended the program, and what `beforeStart` throws. */
 export async function runProgram(
   call: Call,
   { isolates, compartments, limits, powers }: ProgramParts,
@@ -38,7 +38,7 @@ export async function runProgram(
   const clock = new Clock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
     call.controller.abort(timeout(limitMs)),
   );
-  // Ends what it called when it ends itself, whatever the reason.
+  // Aborts the program's calls when the program ends, for whatever reason.
   const children = new AbortController();
   const job = plugin ? pluginJobOf(call, plugin, limits) : programJobOf(call, limits);
   const { isolate } = job;
@@ -59,7 +59,7 @@ export async function runProgram(
     });
     return plugin ? ran : { ...ran, result: withLogs(ran.result, logs) };
   } catch (error) {
-    // A host that had to be killed under an aborted call did not crash: why it was aborted is the reason.
+    // Killing the host of an aborted call looks like a crash: report the reason of the abort instead.
     const reason: unknown = signal.aborted ? signal.reason : error;
     throw reason instanceof ToolError ? toldWith(logs, reason) : reason;
   } finally {
@@ -69,7 +69,7 @@ export async function runProgram(
   }
 }
 
-/** What it wrote to its console belongs to what came of it. */
+/** Adds the program's console output to its result or error. */
 function withLogs(result: JobResult, logs: readonly LogLine[]): JobResult {
   if (result.ok) return { ...result, data: { ...(result.data as object), logs } };
   if (logs.length === 0) return result;
@@ -92,7 +92,7 @@ function programJobOf(call: Call, limits: Limits): ProgramRequest {
   };
 }
 
-/** Names that a program may call: what its caller says of what the session has; never another program. */
+/** The bounds of a program. It may call the tools that its caller lists among the session's, but no other program. */
 function boundsOf(call: Call, limits: Limits): IsolateBounds {
   const { tools: asked, memoryMb = DEFAULT_MEMORY_MB } = checkedOf(call).input as ProgramInput;
   const callable = [...call.toolset].filter(([, { tool }]) => !tool.isolated).map(([name]) => name);
@@ -110,10 +110,10 @@ function boundsOf(call: Call, limits: Limits): IsolateBounds {
 }
 
 const DEFAULT_MEMORY_MB = 64;
-/** The engine starts with no less. */
+/** The engine does not start with less. */
 const MEMORY_MB_MIN = 8;
 
-/** Runs one call of a program; never rejects. */
+/** Runs one call for a program; never rejects. */
 async function answerTo(
   { tool, input }: ChildAsk,
   {
@@ -124,7 +124,7 @@ async function answerTo(
     signal,
   }: { call: Call; isolate: IsolateBounds; limits: Limits; clock: Clock; signal: AbortSignal },
 ): Promise<Omit<ChildAnswer, 'id' | 'call'>> {
-  // The host checks it too, and may lie.
+  // Checked here again: a compromised host may lie.
   if (!call.child || !isolate.tools.includes(tool))
     return { error: new ToolError('TOOL_NOT_FOUND', `this program may not call ${tool.slice(0, 64)}`).toWire() };
   let isPaused = false;
@@ -150,14 +150,14 @@ function toAnswer(result: ToolResult, { codeAnswerBytes: limit }: Limits): { dat
   return { error: error.toWire() };
 }
 
-/** About what it takes as JSON. */
+/** Approximate bytes of the value as JSON. */
 function sizeOf(value: unknown): number {
   if (typeof value === 'string') return value.length + 2;
   if (typeof value !== 'object' || value === null) return 8;
   return Object.entries(value).reduce((sum, [key, it]) => sum + key.length + 4 + sizeOf(it), 2);
 }
 
-/** The time of a program, which stands still while one of its calls waits for a person, up to a bound. */
+/** The remaining time of a program. The clock stops while one of the program's calls waits for a person, up to a bound. */
 class Clock {
   readonly #powers: Powers;
   readonly #onEnd: () => void;
@@ -179,7 +179,7 @@ class Clock {
     this.#set();
   }
 
-  /** By one more call that waits for a person, or one less. */
+  /** Counts one more or one fewer call that waits for a person. */
   pause(change: 1 | -1): void {
     if (!this.#timer) return;
     this.#count();
@@ -203,7 +203,7 @@ class Clock {
 
   #set(): void {
     this.#timer?.cancel();
-    // What waits longer than that counts as the program's own time.
+    // A pause beyond its bound counts as the program's own time.
     const ms = this.#pauses > 0 ? this.#pauseLeftMs + this.#leftMs : this.#leftMs;
     this.#timer = this.#powers.after(Math.max(ms, 0), this.#onEnd);
   }

@@ -1,7 +1,7 @@
 /**
- * Calls per tool, session and principal in a span of time. Counted here and not by rate-limiter-flexible: that one reads
- * its own clock, keeps a timer for each key without a bound, counts refused calls, can't take several limits at once,
- * and forgets spans over 24 days at once, since they overflow its timer.
+ * Limits calls per tool, session and principal in a span of time. Not rate-limiter-flexible: that library reads its
+ * own clock, keeps an unbounded timer for each key, counts refused calls, can't take several limits at once, and
+ * forgets spans over 24 days immediately, since they overflow its timer.
  */
 import { createHash } from 'node:crypto';
 import { ToolError } from '../errors.ts';
@@ -10,7 +10,7 @@ import type { Policy, RateLimit } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import type { Call, Stage } from './stage.ts';
 
-/** How many calls were let through since the first of them. */
+/** A span of time, and how many calls were let through in it. */
 interface Span {
   readonly perMs: number;
   calls: number;
@@ -19,27 +19,27 @@ interface Span {
 
 interface Rule {
   readonly limit: RateLimit;
-  /** What it counts, without how many it allows: two policies about the same calls look at the same count. */
+  /** Identifies what the limit counts, without its maximum: two policies that limit the same calls share a count. */
   readonly counts: string;
   /** Each tool pattern, split at its `*`. */
   readonly patterns: readonly (readonly string[])[];
-  /** For whoever comes when no further spans are kept. */
+  /** Shared by all newcomers once `rateKeysMax` spans are kept. */
   shared?: Span;
 }
 
-/** Looking for ended spans among rateKeysMax takes about 1 ms, which a flood of new sessions must not cost each call. */
+/** A sweep of rateKeysMax spans takes about 1 ms, too much for each call of a flood of new sessions. */
 const SWEEP_EVERY_MS = 1000;
 
 /**
- * Lets a call through when all rate limits of its policies that name its tool have room, and then counts it in each;
- * a refused one counts in none. Throws RATE_LIMITED. A span begins with its first call, on the clock that never jumps.
+ * Lets a call through if all rate limits of its policies that name its tool have room, and then counts it in each; a
+ * refused call counts in none. Throws RATE_LIMITED. A span begins with its first call, on the monotonic clock.
  */
 export const rateLimit = (powers: Powers, limits: Limits): Stage => {
   const rulesOf = createRuleIndex();
   const spans = new Spans(limits.rateKeysMax);
   return (next) => (call) => {
     const rules = rulesOf(call);
-    // Whole milliseconds: sums of them are exact, so that whoever waits `retryAfterMs` is let in.
+    // Whole milliseconds add up exactly, so a caller that waits `retryAfterMs` is let in.
     if (rules.length > 0) take(call, rules, spans, Math.floor(powers.monotonicMs()));
     return next(call);
   };
@@ -51,7 +51,7 @@ function take(call: Call, rules: readonly Rule[], spans: Spans, nowMs: number): 
   const [longest] = full.sort((a, b) => b.span.endsAtMs - a.span.endsAtMs);
   if (longest) throw limited(call, longest.rule, longest.span.endsAtMs - nowMs);
   for (const span of new Set(found.map((it) => it.span))) {
-    // An empty span was only looked at until now.
+    // An empty span starts with this call.
     if (span.calls === 0) span.endsAtMs = nowMs + span.perMs;
     span.calls += 1;
   }
@@ -70,7 +70,7 @@ function scopeOf({ limit }: Rule, { sessionId, principal }: Call): string {
   }
 }
 
-/** Spans by what they count and for whom; never more than `max`. */
+/** Spans by what they count and for whom; at most `max`. */
 class Spans {
   readonly #spans = new Map<string, Span>();
   readonly #max: number;
@@ -81,8 +81,8 @@ class Spans {
   }
 
   /**
-   * The running span, or an empty one. When too many run, newcomers share one for each rule: dropping one instead would
-   * let whoever opens enough sessions reset a limit, and refusing newcomers would let them shut out everybody else.
+   * The running span, or an empty one. When too many run, newcomers share one per rule: dropping a span would let
+   * anyone who opens enough sessions reset a limit, and refusing newcomers would let them shut everybody else out.
    */
   get(rule: Rule, scope: string, nowMs: number): Span {
     const key = `${rule.counts} ${scope}`;
@@ -110,7 +110,7 @@ class Spans {
   }
 }
 
-/** Gives the rules about a call's tool; kept for each policy and known tool, since both are few and calls are many. */
+/** Finds the rules for a call's tool; cached by policy and known tool, since both are few and calls are many. */
 function createRuleIndex(): (call: Call) => readonly Rule[] {
   const compiled = new WeakMap<Policy, readonly Rule[]>();
   const byTool = new WeakMap<Policy, Map<string, readonly Rule[]>>();
@@ -118,7 +118,7 @@ function createRuleIndex(): (call: Call) => readonly Rule[] {
   const rulesOf = (policy: Policy): readonly Rule[] => {
     const known = compiled.get(policy);
     if (known) return known;
-    // Layers are compiled by themselves: a shared span outlives the policies that were put together of them.
+    // Each layer is compiled separately: a shared span outlives the policies composed of the layer.
     const rules = [...policy.rateLimits.map(compile), ...policy.and.flatMap(rulesOf)];
     compiled.set(policy, rules);
     return rules;
@@ -128,11 +128,11 @@ function createRuleIndex(): (call: Call) => readonly Rule[] {
     const rules = rulesOf(policy);
     if (rules.length === 0) return rules;
     const tool = toolset.get(name)?.tool;
-    // Names that are no tool's are not kept: there is no end to them.
+    // Unknown names are not cached: there is no end to them.
     if (!tool) return rules.filter((rule) => covers(rule, name));
     const tools = byTool.get(policy) ?? new Map<string, readonly Rule[]>();
     byTool.set(policy, tools);
-    // Its aliases count, as they do in rules.
+    // Aliases count, as they do in rules.
     const names = [tool.name, ...tool.aliases.map((it) => it.name)];
     const about = tools.get(tool.name) ?? rules.filter((rule) => names.some((it) => covers(rule, it)));
     tools.set(tool.name, about);
@@ -150,7 +150,7 @@ function compile(limit: RateLimit): Rule {
 
 const covers = ({ patterns }: Rule, tool: string): boolean => patterns.some((it) => matches(it, tool));
 
-/** Whether `name` is these pieces with anything between them; each is looked for once, behind the one before. */
+/** Whether `name` consists of these pieces with anything between them; searches each piece once, after the one before. */
 function matches(pieces: readonly string[], name: string): boolean {
   const [first = '', ...rest] = pieces;
   const last = rest.pop();
@@ -171,7 +171,7 @@ const WHOSE: Record<RateLimit['per'], string> = {
   daemon: 'over all sessions',
 };
 
-/** Patterns of a rule that a message names. */
+/** The most patterns of a rule that a message names. */
 const PATTERNS_TOLD_MAX = 3;
 
 function limited({ name, toolset }: Call, { limit }: Rule, retryAfterMs: number): ToolError {

@@ -1,25 +1,26 @@
 /**
- * References of a batch: `${id.path}` in the input of one call stands for a part of another's result. They are looked for
- * in what the caller wrote, once: a value that came from a tool is never read for references.
+ * Resolves the references of a batch: `${id.path}` in the input of one call stands for a part of another call's
+ * result. Only the caller's own text is searched, once: a value that came from a tool is never searched for
+ * references.
  */
 import { parsePath } from 'dot-prop';
 import { ToolError } from '../errors.ts';
 import { isRecord } from '../values.ts';
 import { measure } from './measure.ts';
 
-/** `$` before it makes it plain text: `$${a.b}` is `${a.b}`. */
+/** A second `$` escapes a reference: `$${a.b}` is the text `${a.b}`. */
 const REFERENCE = /\$?\$\{([^\s.${}[\]]{1,128})\.([^{}]{1,1024})\}/g;
 const WHOLE = /^\$\{([^\s.${}[\]]{1,128})\.([^{}]{1,1024})\}$/;
 
-/** Where a referenced value is looked for; undefined for a call that has no result to give. */
+/** Gives the result of a call; undefined if the call has none. */
 export type Lookup = (id: string) => unknown;
 
 export interface ReferenceBounds {
-  /** Bytes that the resolved input may have, about. */
+  /** Approximate bytes that the resolved values may have in all. */
   readonly bytesMax: number;
 }
 
-/** Ids of the calls that an input refers to, each once. */
+/** The distinct ids of the calls that an input refers to. */
 export function referencedIds(input: unknown): Set<string> {
   const ids = new Set<string>();
   replaceStrings(input, (text) => {
@@ -29,7 +30,7 @@ export function referencedIds(input: unknown): Set<string> {
   return ids;
 }
 
-/** How many references an input holds, escaped ones too, each of which costs a look; counted no further than `max` + 1. */
+/** How many references an input holds; escaped ones count, since each costs a look. Counts no further than `max` + 1. */
 export function countReferences(input: unknown, max: number): number {
   let count = 0;
   const look = (value: unknown): void => {
@@ -45,8 +46,9 @@ export function countReferences(input: unknown, max: number): number {
 }
 
 /**
- * The input with its references replaced: typed where a string is nothing else, as text inside a longer one. Throws
- * REFERENCE_UNRESOLVED for a path that is not there, INPUT_INVALID where the values together are too large.
+ * Replaces the references of an input: by the value itself if a string is nothing but a reference, by text inside a
+ * longer string. Throws REFERENCE_UNRESOLVED for a path that does not exist, INPUT_INVALID if the values together are
+ * too large.
  */
 export function resolveReferences(input: unknown, lookup: Lookup, { bytesMax }: ReferenceBounds): unknown {
   let bytes = 0;
@@ -73,7 +75,7 @@ export function resolveReferences(input: unknown, lookup: Lookup, { bytesMax }: 
   });
 }
 
-/** A part of a result by a dotted, indexed path; without `data` in front it is looked for there too. */
+/** The part of a result at a dotted, indexed path; a path that is not found in the result is looked for in its `data`. */
 function valueAt(result: unknown, id: string, path: string): unknown {
   const unresolved = () =>
     new ToolError('REFERENCE_UNRESOLVED', `\`\${${id}.${path}}\`: the result of \`${id}\` has nothing there`, {
@@ -84,26 +86,26 @@ function valueAt(result: unknown, id: string, path: string): unknown {
   const keys = keysOf(path);
   if (!keys) throw unresolved();
   const found = walk(result, keys);
-  if (found !== undefined) return found; // Null is a value, too.
+  if (found !== undefined) return found; // Null is a value.
   const inData = isRecord(result) ? walk(result.data, keys) : undefined;
   if (inData === undefined) throw unresolved();
   return inData;
 }
 
-/** Undefined for what is no path: a bracket without an end, or a key such as `__proto__`, which the library refuses. */
+/** The keys of a path; undefined for an invalid one: an unclosed bracket, or a key such as `__proto__`, which the library refuses. */
 function keysOf(path: string): (string | number)[] | undefined {
   try {
     const keys = parsePath(path);
     return keys.length === 0 ? undefined : keys;
   } catch {
-    return undefined; // Its complaint names a position; the path itself says more.
+    return undefined; // The library's message names only a position; ours shows the path.
   }
 }
 
 function walk(from: unknown, keys: readonly (string | number)[]): unknown {
   let at = from;
   for (const key of keys) {
-    // Own members only: a list has no `length` here, nor an object a `constructor`.
+    // Own members only: `length` of a list and `constructor` of an object are not found.
     if (Array.isArray(at)) at = typeof key === 'number' ? at[key] : undefined;
     else if (isRecord(at) && Object.hasOwn(at, key)) at = at[key];
     else return undefined;
@@ -117,7 +119,7 @@ function toText(value: unknown): string {
   return JSON.stringify(value);
 }
 
-/** A copy with each string replaced; keys stay as they are. */
+/** A copy of the value with each string replaced; keys stay. */
 function replaceStrings(value: unknown, replace: (text: string) => unknown): unknown {
   if (typeof value === 'string') return replace(value);
   if (Array.isArray(value)) return value.map((it) => replaceStrings(it, replace));

@@ -1,11 +1,11 @@
-/** The error of a call that the policy denies: which part of it, by which rule, and what to ask for. */
+/** Makes the error of a call that the policy denies: the denied part of the call, the rule, and what to ask for. */
 import { ToolError } from '../errors.ts';
 import { type Decided, decide } from '../policy/decide.ts';
 import { suggest } from '../policy/explain.ts';
 import type { Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 
-/** What a call ends with that the policy denies; `decided` is what it said of `question`. */
+/** The error of a denied call; `decided` is the policy's decision on `question`. */
 export function refusalOf(policy: Policy, decided: Decided, question: Question): ToolError {
   const { by, unknown } = decided;
   const { code = 'POLICY_DENIED', id, reason, source } = by;
@@ -21,7 +21,7 @@ export function refusalOf(policy: Policy, decided: Decided, question: Question):
   });
 }
 
-/** What of the call that rule is about: of several files or commands one, and not the first that there is. */
+/** The part of the call that the rule denies: the one of several files or commands that matches. */
 function refusedOf(policy: Policy, { by }: Decided, question: Question): string | undefined {
   const { effects, command } = question;
   if (!command && effects.length === 1) return effects[0]?.target;

@@ -1,4 +1,4 @@
-/** Failures that may pass are tried again, where a second attempt can't do anything twice. */
+/** Retries failures that may be temporary, if a second attempt can't do anything twice. */
 import { type Code, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -6,7 +6,7 @@ import type { Retry } from '../tools/tool.ts';
 import { newOutcome } from './outcome.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 
-/** For who asks for retries of a tool that says nothing about them. */
+/** Used when the caller asks for retries of a tool without a retry plan. */
 const DEFAULT_RETRY: Retry = {
   maxAttempts: 1,
   backoffMs: 100,
@@ -14,7 +14,7 @@ const DEFAULT_RETRY: Retry = {
   codes: ['QUEUE_FULL', 'HOST_CRASHED', 'UPSTREAM_FAILED', 'PROVIDER_UNAVAILABLE'],
 };
 
-/** Waits grow from attempt to attempt, with jitter, so that those who failed together don't come back together. */
+/** Waits longer before each attempt, with jitter, so that calls that failed together do not return together. */
 export const retry =
   (limits: Limits, powers: Powers): Stage =>
   (next) =>
@@ -35,7 +35,7 @@ export const retry =
         }
       }
     } finally {
-      // For the record it counts whether any attempt did.
+      // For the record the call started if any attempt did.
       call.outcome.started ||= hasStarted;
     }
   };
@@ -44,7 +44,7 @@ function mayPass(error: unknown, codes: readonly Code[]): error is ToolError {
   return error instanceof ToolError && error.toWire().recoverable && codes.includes(error.code);
 }
 
-/** What began may have done its work before it failed. A yes to this very call is used up by its start. */
+/** Whether a second attempt is safe. A started attempt may have done its work before it failed, and its start used up the approval. */
 function isRepeatable(call: Call, { code }: ToolError): boolean {
   const { tool, tier } = checkedOf(call);
   if (call.controller.signal.aborted) return false;
@@ -64,7 +64,10 @@ function delayMs(
   return Math.min(Math.max(jittered, asked), limits.retryBackoffMsMax);
 }
 
-/** Rejects with the error at once where its caller's time would be over by then, and with the reason of an abort. */
+/**
+ * Waits before the next attempt. Rejects with `error` at once if the caller's time would be over by then, and with
+ * the reason of an abort.
+ */
 async function wait(
   ms: number,
   { call, powers, error }: { call: Call; powers: Powers; error: ToolError },
@@ -85,5 +88,5 @@ async function wait(
   });
 }
 
-/** 0 to 1. */
+/** A random number from 0 to 1. */
 const fraction = (powers: Powers): number => Number.parseInt(powers.secret().slice(0, 8), 16) / 0xffff_ffff;

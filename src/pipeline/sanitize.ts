@@ -1,4 +1,4 @@
-/** What reaches a caller, and is remembered or recorded of it: bounded in size, and without secrets. */
+/** Bounds the size of results, and hides secrets in all that reaches the caller, the cache and the record. */
 import { ToolError } from '../errors.ts';
 import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
@@ -9,7 +9,7 @@ import type { Call, Stage } from './stage.ts';
 
 type Output = Call['output'];
 
-/** Throws OUTPUT_LIMIT for results that are too large; errors of the stages within come out without secrets. */
+/** Throws OUTPUT_LIMIT for a result that is too large; hides secrets in errors of the stages within. */
 export const sanitize =
   (limits: Limits, powers: Pick<Powers, 'after'>): Stage =>
   (next) =>
@@ -37,15 +37,15 @@ export const sanitize =
     return shown;
   };
 
-/** How long the beginning of what may become a secret is waited for; then it is shown, unless part of a value is in it. */
+/** How long output that may be the beginning of a secret is held back, in ms; then it is shown, unless it holds part of a value. */
 const HELD_MS = 100;
 
 /**
- * An output callback whose bytes have no secrets, each stream for itself. A prompt without an end of line comes a moment later.
- * `end` gives what is left, and nothing comes after it.
+ * Wraps an output callback so that its bytes have no secrets; each stream is searched separately. A prompt without a
+ * newline is shown HELD_MS later. `end` passes on what is left; nothing may follow.
  */
 export function redactOutput(output: Output, powers: Pick<Powers, 'after'>): { output: Output; end(): void } {
-  // Made when something comes: most calls have no output.
+  // Created on the first output: most calls have none.
   let streams: Map<'stdout' | 'stderr', RedactingStream> | undefined;
   let showing: Timer | undefined;
   const streamOf = (name: 'stdout' | 'stderr') => {
@@ -79,7 +79,7 @@ export function redactOutput(output: Output, powers: Pick<Powers, 'after'>): { o
   };
 }
 
-/** Secrets in a result. The content of a binary file is left: a replacement would make other bytes of it. */
+/** Hides the secrets of a result, except in base64 content: a replacement would change the bytes. */
 function redactResult(data: unknown, onSecret: OnSecret): unknown {
   if (typeof data !== 'object' || data === null || !('encoding' in data) || data.encoding !== 'base64')
     return redactValue(data, { onSecret });
@@ -88,7 +88,7 @@ function redactResult(data: unknown, onSecret: OnSecret): unknown {
   return redacted === rest ? data : { ...(redacted as object), content };
 }
 
-/** The same failure without secrets; itself where it has none, and where it is none that a caller sees. */
+/** A copy of the error without secrets; the error itself if it has none, or is not a ToolError, which no caller sees. */
 function redactError(thrown: unknown, onSecret: OnSecret): unknown {
   if (!(thrown instanceof ToolError)) return thrown;
   const { cause, ...extras } = thrown.extras;
@@ -98,7 +98,7 @@ function redactError(thrown: unknown, onSecret: OnSecret): unknown {
   return new ToolError(thrown.code, message, { ...redacted, cause });
 }
 
-/** What a policy says of commands is of their output, which is cut to it where it is read. */
+/** The most bytes of a result. The policy's bound for commands is on their output, which is cut where it is read. */
 function resultBytesMaxOf({ checked, policy }: Call, { resultBytesMax: most }: Limits): number {
   if (!checked || checked.tier === 'execute') return most;
   return leastOf(policy, { tier: checked.tier, tool: checked.tool, key: 'outputBytes', most });
@@ -113,7 +113,7 @@ function assertSize(data: unknown, limit: number): void {
   });
 }
 
-/** About what it takes on the wire: strings and bytes whole, 8 bytes for everything else. */
+/** Approximate bytes on the wire: strings and bytes whole, 8 bytes for any other value. */
 function sizeOf(value: unknown): number {
   if (typeof value === 'string') return Buffer.byteLength(value);
   if (value instanceof Uint8Array) return value.length;

@@ -6,7 +6,7 @@ import { hostTierOf, type Tool } from '../tools/tool.ts';
 import type { FairQueue, Place } from './fair-queue.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 
-/** Waits for a place at the tier host of the call's workspace. QUEUE_FULL when too many wait. */
+/** Waits for a slot at the tier host of the call's workspace. Throws QUEUE_FULL when too many wait. */
 export const schedule =
   (queue: FairQueue, limits: Limits, powers: Powers): Stage =>
   (next) =>
@@ -30,19 +30,19 @@ export const schedule =
     }
   };
 
-/** Programs have places of their own: they wait for calls, which must find theirs. */
+/** The line and slots of a call. Programs have slots of their own: a program waits for its calls, which need slots themselves. */
 function placeOf(
   { isolated, upstream, connects }: Tool,
   tier: Tier,
   { call, limits }: { call: Call; limits: Limits },
 ): Pick<Place, 'line' | 'places' | 'placesOfSession'> {
   if (isolated) return { line: 'isolate', places: limits.isolatesMax, placesOfSession: limits.sessionIsolatesMax };
-  // One that is slow is waited for by its own callers only.
+  // Each provider has a line of its own, so that a slow one holds up only its own callers.
   if (upstream) {
     const { provider, places } = upstream;
     return { line: `provider\0${provider}`, places, placesOfSession: places };
   }
-  // No host makes it, but the one egress process.
+  // The one egress process makes the request, no host.
   if (connects) return { line: 'http', places: limits.httpRequestsMax, placesOfSession: limits.sessionHttpRequestsMax };
   const places = placesOf(tier, limits);
   const placesOfSession = tier === 'execute' ? limits.sessionCommandsMax : places;

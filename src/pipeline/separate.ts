@@ -1,8 +1,8 @@
 /**
- * Calls of tools whose effects are separable (`file_read_many`): what the policy denies is taken out of the input before any
- * other stage sees the call, so that no host opens it, and cache and approval know only what runs. The result tells each
- * denied target afterwards as an error of its own, from the policy's words alone: nothing is looked up, so that the answer
- * does not depend on whether the target exists.
+ * Separates calls of tools with separable effects (`file_read_many`): what the policy denies is taken out of the
+ * input before any other stage sees the call, so that no host opens it, and cache and approval know only what runs.
+ * The result then holds an error for each denied target, made from the policy's words alone: nothing is looked up, so
+ * that the answer does not depend on whether the target exists.
  */
 import type { Denial } from '../call.ts';
 import type { ToolError } from '../errors.ts';
@@ -23,23 +23,23 @@ export interface Judged {
 }
 
 interface DeniedEffect {
-  /** The input as the caller wrote it. */
+  /** The path as the caller wrote it. */
   readonly path: string;
   readonly error: ToolError;
   readonly denial: Denial;
 }
 
 export interface Separated {
-  /** What is left to run; the policy allows all of it, or asks about some. */
+  /** The rest of the call, which the policy allows or asks about. */
   readonly rest: Judged;
-  /** Each path once. */
+  /** The denied effects, one for each path. */
   readonly denied: readonly DeniedEffect[];
 }
 
-/** Undefined where the call is to be judged whole: nothing of it is denied, or everything, or its tool can't be separated. */
+/** Undefined if the call must be judged whole: none or all of it is denied, or its tool has no separable effects. */
 export function separate(policy: Policy, tool: Tool, { input, question, decided }: Judged): Separated | undefined {
   if (decided.decision !== 'deny' || !tool.separable || question.command) return undefined;
-  // A question without a command line has the tool's effects one to one.
+  // Without a command line, the question's effects are the tool's, in the same order.
   const declared = tool.effects(input as never);
   const denied = new Map<string, DeniedEffect>();
   const effects = question.effects.filter((effect, at) => {
@@ -60,7 +60,7 @@ export function separate(policy: Policy, tool: Tool, { input, question, decided 
   return { rest: { input: left, question: rest, decided: decidedRest }, denied: [...denied.values()] };
 }
 
-/** Runs the rest of a call, whose input has no denied target any more, and adds these to its result and its record. */
+/** Runs the rest of a call, and adds the denied effects to its result and its record. */
 export async function withoutDenied(
   call: Call,
   denied: readonly DeniedEffect[],
@@ -70,12 +70,12 @@ export async function withoutDenied(
   try {
     const data = await next(call);
     if (call.options.preview || !tool.separable) return data;
-    // The sanitizer stands further in, and has not seen these.
+    // The sanitizer is an inner stage and has not seen these errors.
     const errors = redact(denied.map(({ path, error: { code, message } }) => ({ path, code, message })));
     call.outcome.heldBytes += heldBytes(errors);
     return tool.separable.withDenied(data as never, errors);
   } finally {
-    // Last, since each attempt begins a new outcome.
+    // Set last: each attempt begins a new outcome.
     const ofHost = call.outcome.denied ?? [];
     call.outcome.denied = [...denied.map((it) => it.denial), ...ofHost].slice(0, DENIALS_MAX);
   }
@@ -90,6 +90,6 @@ function denialOf({ kind, target }: Question['effects'][number], { by }: Decided
   };
 }
 
-/** What the schema of `Denial` takes. */
+/** Bounds of the `Denial` schema, in characters. */
 const TARGET_CHARS_MAX = 4096;
 const WORDS_CHARS_MAX = 1024;

@@ -1,28 +1,27 @@
-/** What a person is shown of a call's input: whole where it is short, with what is left out said where it is not. */
+/** What a person is shown of a call's input: short input whole, long input cut, with the gaps marked. */
 import { visible, visibleInLine } from '../shown-text.ts';
 
-/** Values looked at; a person reads no more, and a list of approvals must fit one message. */
+/** The most values that are shown; a person reads no more, and a list of approvals must fit into one message. */
 const VALUES_MAX = 256;
 const KEY_CHARS_MAX = 128;
-/** No text takes more than this part of the room, so that a long one does not hide what stands behind it. */
+/** One text gets at most 1/SHARE of the room, so that a long text does not hide what follows it. */
 const SHARE = 4;
-/** Escapes of what nobody sees may make a text this much longer. */
+/** Escaping invisible characters may make a text longer, at most by this factor. */
 const GROWTH = 2;
 
 export interface Shown {
   readonly value: unknown;
-  /** Whether anything was left out. */
   readonly cut: boolean;
 }
 
-/** Plain JSON data of about `charsMax` characters. */
+/** Cuts a value to plain JSON data of about `charsMax` characters. */
 export function shown(value: unknown, charsMax: number): Shown {
   const room = { chars: charsMax, values: VALUES_MAX, perText: Math.ceil(charsMax / SHARE), cut: false };
   const result = show(value, room);
   return { value: result, cut: room.cut };
 }
 
-/** Its start and its end, and how much is missing between them. */
+/** The start and the end of a text, and how many characters are missing between them. */
 export function cutText(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text;
   const head = Math.ceil((charsMax * 3) / 4);

@@ -1,4 +1,4 @@
-/** What passes through the pipeline: one call, whose facts each stage may read and add to. */
+/** The call that passes through the pipeline; each stage may read its facts and add to them. */
 import type { CallOptions, CallState, Decision, Effect, Tier, ToolResult } from '../call.ts';
 import type { Decided } from '../policy/decide.ts';
 import type { Question } from '../policy/question.ts';
@@ -6,23 +6,23 @@ import type { Policy } from '../policy/schema.ts';
 import type { Preview, Tool } from '../tools/tool.ts';
 import type { Outcome } from './outcome.ts';
 
-/** A tool by the name that the caller used. */
+/** A tool under the name that the caller used. */
 export interface NamedTool {
   readonly tool: Tool;
-  /** Checks that name's own parameters and gives the tool's. Throws ZodError. */
+  /** Checks the parameters of that name, and gives those of the tool. Throws ZodError. */
   parse(input: unknown): unknown;
-  /** What the caller is told of parameters that are accepted and change nothing. */
+  /** Warnings about parameters that are accepted but have no effect. */
   warnings?(input: unknown): string[];
-  /** Parameters that go with that name, for suggestions. */
+  /** The parameters of that name, for suggestions. */
   readonly parameters: readonly string[];
   /** What one of them holds, in the words of TypeScript; undefined for what is no more than a word or a list of words. */
   shapeOf?(parameter: string): string | undefined;
 }
 
-/** Names to tools; what a session was not given can't be named. */
+/** Tools by name; a call can name only tools that its session was given. */
 export type Toolset = ReadonlyMap<string, NamedTool>;
 
-/** What validation proved; the stages after it work on this. */
+/** What validation proved; later stages work on this. */
 export interface Checked {
   readonly tool: Tool;
   readonly input: unknown;
@@ -30,7 +30,7 @@ export interface Checked {
   readonly tier: Tier;
 }
 
-/** Makes a call for a program; never rejects. `signal` is aborted with the ToolError that it then ends with. */
+/** Makes a call for a program; never rejects. The call ends with the ToolError that aborts `signal`. */
 export type ChildCall = (
   tool: string,
   input: unknown,
@@ -40,32 +40,32 @@ export type ChildCall = (
 export interface Call {
   readonly id: string;
   readonly sessionId: string;
-  /** Of sessions that share what a person said for the session. */
+  /** Names the sessions that share answers remembered for the session. */
   readonly sessionName?: string;
   readonly principal: string;
   readonly workspace: string;
-  /** The daemon's workspace that holds it: paths in rules, effects and records count from there. */
+  /** The configured workspace that holds `workspace`; paths in rules, effects and records are relative to this root. */
   readonly root: string;
-  /** In force when the call came; `policyNow` is asked again just before it starts. */
+  /** The policy in force when the call arrived; `policyNow` is asked again just before the start. */
   readonly policy: Policy;
   policyNow(): Policy;
   readonly toolset: Toolset;
-  /** The input as the caller wrote it. */
+  /** The tool's name as the caller wrote it. */
   readonly name: string;
   readonly rawInput: unknown;
   readonly options: CallOptions;
-  /** Aborted with the ToolError that the call then ends with: CANCELLED, TIMEOUT, SHUTTING_DOWN. */
+  /** Aborted with the ToolError that ends the call: CANCELLED, TIMEOUT, SHUTTING_DOWN. */
   readonly controller: AbortController;
-  /** Whether its caller reads so slowly that its result had better not be made yet. */
+  /** Whether the caller reads so slowly that the call should not start yet. */
   congested(): boolean;
-  /** Announces; nothing waits for it. */
+  /** Announces a state; nothing waits for the message. */
   announce(state: CallState): void;
-  /** Takes output while it comes; gives a promise where more had better wait until it settles, which never rejects. */
+  /** Passes on output as it comes. A returned promise asks the sender to pause until it settles; it never rejects. */
   output(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 
-  /** For programs. */
+  /** Makes calls for a program; set if the tool runs one. */
   child?: ChildCall;
-  /** Called before its job is sent, each time it is. Throws STORE_FAILED; then it does not run. */
+  /** Called before each time that the job is sent. Throws STORE_FAILED to stop the call. */
   onStart?: () => void;
 
   checked?: Checked;
@@ -73,32 +73,32 @@ export interface Call {
   decided?: Decided;
   decision?: Decision;
   rule?: string;
-  /** Whether its cost passes the soft limit, so that a person is asked. */
+  /** Whether the cost passes the soft limit, so that a person is asked. */
   costAsk?: boolean;
   costUsd?: number;
-  /** Set by a person's yes. */
+  /** Whether a person approved the call. */
   approvalGranted?: boolean;
-  /** Called right before the job starts. Throws APPROVAL_STALE when what was approved is not what would run. */
+  /** Called right before the job starts. Throws APPROVAL_STALE if what would run is not what was approved. */
   confirm?: () => Promise<void>;
-  /** What the person saw of files that it may replace; set with the yes to a tool that tells. */
+  /** Hashes of the files as the person saw them, for tools with a preview; the call replaces no other content. */
   approvedPreImages?: Preview['preImages'];
-  /** What the caller should know of the call, whatever comes of it. */
+  /** Warnings for the caller, whether the call succeeds or fails. */
   readonly warnings: string[];
-  /** Of the last attempt to run it. */
+  /** What the last attempt brought. */
   outcome: Outcome;
   /** Attempts after the first. */
   retriesAttempted?: number;
-  /** Whether its intent is on record, with its input. */
+  /** Whether the audit log holds the call's intent, with its input. */
   intended?: boolean;
-  /** Names the log of its output, once there is some. */
+  /** Names the log of the call's output, once there is output. */
   logRef?: string;
 }
 
-/** Gives the call's data, or throws the ToolError that it ends with. */
+/** Gives the call's data, or throws the ToolError that ends the call. */
 export type Handler = (call: Call) => Promise<unknown>;
 export type Stage = (next: Handler) => Handler;
 
-/** The facts of validation, for the stages that stand after it. */
+/** What validation proved, for the stages after `validate`. */
 export function checkedOf(call: Call): Checked {
   if (!call.checked) throw new Error('this stage stands after validate');
   return call.checked;

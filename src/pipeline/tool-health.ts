@@ -1,4 +1,4 @@
-/** Whether tools could work: what they say of themselves in the hosts that their calls run in, and what calls met. */
+/** Whether tools could work in a workspace: learned from checks in the hosts of their calls, and from the calls themselves. */
 import { ToolError } from '../errors.ts';
 import type { Hosts, PathView, Place } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
@@ -29,12 +29,12 @@ interface Checked {
   readonly all: Promise<Map<string, Health>>;
 }
 
-/** What a host says, which may be any length. */
+/** The most characters kept of a message; a host may send any length. */
 const MESSAGE_CHARS_MAX = 500;
 
 export class ToolHealth {
   readonly #parts: HealthParts;
-  /** Tools by name, by workspace. */
+  /** Maps a workspace to what is known of each tool by name. */
   readonly #known = new Map<string, Map<string, Known>>();
   readonly #checked = new Map<string, Checked>();
 
@@ -42,7 +42,7 @@ export class ToolHealth {
     this.#parts = parts;
   }
 
-  /** Why a tool could not work in a workspace, where that was found out a short while ago. */
+  /** Why a tool could not work in a workspace, if that was learned less than `healthToldMs` ago. */
   badHealthOf(tool: string, workspace: string): Health | undefined {
     const { powers, limits } = this.#parts;
     const known = this.#known.get(workspace)?.get(tool);
@@ -50,14 +50,14 @@ export class ToolHealth {
     return isTold ? known.health : undefined;
   }
 
-  /** Takes what a call of a tool met: that it was not ready, or that it works. */
+  /** Learns from the result of a call: the tool was not ready, or it works. */
   note(tool: Tool, workspace: string, result: JobResult): void {
     if (result.ok) this.#known.get(workspace)?.delete(tool.name);
     else if (result.error.details?.reason === 'not-ready')
       this.#know(tool.name, workspace, { ok: false, message: result.error.message });
   }
 
-  /** Has each of the tools that can say so say whether it could work; what can't be asked now is left out. */
+  /** Asks each tool that can be checked whether it could work; leaves out those that can't be asked now. */
   check(tools: readonly Tool[], asker: HealthAsker): Promise<Map<string, Health>> {
     const { powers, limits } = this.#parts;
     const key = `${asker.workspace}\0${asker.policy.version}`;
@@ -101,7 +101,7 @@ export class ToolHealth {
       return names.map((it) => [it, healthIn(result.data, it)]);
     } catch (error) {
       if (!(error instanceof ToolError)) throw error;
-      // Says something of the daemon at this moment, and nothing of the tools.
+      // These errors are about the daemon at this moment, not about the tools.
       if (error.code === 'QUEUE_FULL' || error.code === 'SHUTTING_DOWN') return [];
       return names.map((it) => [it, { ok: false, message: error.message }]);
     } finally {
@@ -118,13 +118,13 @@ export class ToolHealth {
   }
 }
 
-/** The oldest goes. */
+/** Removes the oldest entry of a full map. */
 function makeRoom(map: Map<string, unknown>, max: number): void {
   const oldest = map.keys().next();
   if (map.size >= max && !oldest.done) map.delete(oldest.value);
 }
 
-/** A host that was taken over could say anything. */
+/** Checks the answer: a compromised host could send anything. */
 function healthIn(data: unknown, tool: string): Health {
   const it = (data as Record<string, { ok?: unknown; message?: unknown }> | null)?.[tool];
   if (it?.ok === true) return { ok: true };

@@ -1,19 +1,19 @@
 /**
- * Whose turn it is to have a call judged. Judging runs in the one thread that serves everybody, and how long it takes is for the
- * caller's words to decide, so that it is charged by the time it used: a session that used up its part waits, and so does
- * everybody's judging while it has had more than its part of the thread.
+ * Takes turns at judging calls. Judging runs in the one thread that serves everybody, and its time depends on the
+ * caller's input, so each session is charged for the time that it used: a session beyond its share waits, and all
+ * judging waits while it has had more than its share of the thread.
  */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { afterMicrotasks, type Powers, type Timer } from '../powers.ts';
 
 export interface Turn {
-  /** The command line that is to be judged, if any. */
+  /** The command line to judge, if any. */
   readonly line: string | undefined;
-  /** How many targets are to be judged beside it. */
+  /** How many targets are judged beside the command line. */
   readonly targets: number;
   readonly session: string;
-  /** Its reason is thrown when it aborts before the turn comes. */
+  /** Aborts the wait; its reason is thrown. */
   readonly signal: AbortSignal;
 }
 
@@ -22,27 +22,27 @@ interface Waiter {
   readonly go: () => void;
 }
 
-/** Milliseconds used, of which one is forgiven in each millisecond. */
+/** Milliseconds used at `atMs`; each millisecond that passes forgives one. */
 interface Used {
   ms: number;
   atMs: number;
 }
 
 const RETRY_AFTER_MS = 100;
-/** Sessions that used something are looked over for those whose use is forgiven when there are more. */
+/** Above this many sessions, those whose use is forgiven are dropped. */
 const SWEEP_ABOVE = 256;
 
 export class Turns {
   readonly #limits: Limits;
   readonly #powers: Powers;
-  /** By session. */
+  /** Time used, by session. */
   readonly #used = new Map<string, Used>();
   readonly #usedByAll: Used;
-  /** Keyed by session, in the order in which they came. */
+  /** Waiters by session; sessions stand in the order of their turns. */
   readonly #waiting = new Map<string, Waiter[]>();
   #count = 0;
   #judged: { readonly session: string; readonly sinceMs: number } | undefined;
-  /** Whether a turn was given to one that has not taken it up yet. */
+  /** Whether a turn was given to a waiter that has not begun yet. */
   #isGiven = false;
   #later: Timer | undefined;
 
@@ -52,20 +52,20 @@ export class Turns {
     this.#usedByAll = { ms: 0, atMs: powers.monotonicMs() };
   }
 
-  /** Whether a call could take long to judge; those that can't don't wait. */
+  /** Whether a call could take long to judge; light calls don't wait. */
   isHeavy({ line, targets }: Pick<Turn, 'line' | 'targets'>): boolean {
     return line !== undefined || targets > this.#limits.judgedAtOnceTargets;
   }
 
   /**
-   * Waits until a call may be judged. What its caller does before it awaits something that takes time is charged to the session.
-   * Throws QUEUE_FULL, or the signal's reason.
+   * Waits until a call may be judged. The session is charged for the synchronous work of the caller after this
+   * resolves. Throws QUEUE_FULL, or the signal's reason.
    */
   async take(turn: Turn): Promise<void> {
     if (!this.isHeavy(turn)) return;
     turn.signal.throwIfAborted();
     const { session } = turn;
-    // Several may come before the first of them is judged.
+    // Several calls may arrive before the first is judged.
     const isFree = !this.#judged && !this.#isGiven && this.#count === 0;
     if (!isFree || this.#overMs > 0) await this.#wait(turn);
     this.#isGiven = false;
@@ -76,20 +76,20 @@ export class Turns {
     });
   }
 
-  /** The present turn is over. */
+  /** Ends the present turn and charges its time. */
   #charge(): void {
     if (!this.#judged) return;
     const { session, sinceMs } = this.#judged;
     this.#judged = undefined;
     const nowMs = this.#powers.monotonicMs();
     for (const it of [this.#usedOf(session), this.#usedByAll]) {
-      // Nothing is forgiven in the time that it takes.
+      // Nothing is forgiven during the turn itself.
       it.ms = this.#msOf(it, sinceMs) + nowMs - sinceMs;
       it.atMs = nowMs;
     }
   }
 
-  /** What all have used beyond their part of the thread. */
+  /** Milliseconds that all sessions together used beyond judging's share of the thread. */
   get #overMs(): number {
     return this.#msOf(this.#usedByAll) - this.#limits.judgeTurnMs;
   }
@@ -145,7 +145,7 @@ export class Turns {
     });
   }
 
-  /** Gives the next turn as soon as everybody else has had the thread for as long as the turns before it. */
+  /** Gives the next turn once the rest of the daemon has had the thread for as long as the earlier turns took. */
   #giveSoon(): void {
     if (this.#later || this.#isGiven || this.#judged || this.#count === 0) return;
     const overMs = this.#overMs;
@@ -170,7 +170,7 @@ export class Turns {
     if (rest && this.#waiting.delete(session)) this.#waiting.set(session, rest);
   }
 
-  /** The session that used least; of equals the one that has waited longest. */
+  /** The session that used least; among equals the one that has waited longest. */
   #next(): string | undefined {
     let least: string | undefined;
     for (const session of this.#waiting.keys())

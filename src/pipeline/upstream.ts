@@ -1,23 +1,23 @@
-/** Calls of tools that external providers have: handed to whoever knows the providers, told of as any other call. */
+/** Runs calls of tools that external providers offer, and announces them like any other call. */
 import type { PathView } from '../hosts/hosts.ts';
 import type { Ran, RunOptions } from '../hosts/runs.ts';
 import type { Powers } from '../powers.ts';
 import type { Upstream } from '../tools/upstream.ts';
 import { type Call, checkedOf } from './stage.ts';
 
-/** Where and for whom a call runs. */
+/** The workspace and the path rules of a provider call. */
 export interface UpstreamCaller {
-  /** Absolute. */
+  /** Absolute path. */
   readonly workspace: string;
-  /** What the caller's policy keeps from programs there. */
+  /** The paths that the caller's policy hides from programs in the workspace. */
   readonly view: PathView;
 }
 
 /** The providers, as far as a call needs them. */
 export interface Upstreams {
   /**
-   * Throws TOOL_DISABLED where the definition is not the accepted one, PROVIDER_UNAVAILABLE where it is down or ends under the
-   * call, ACCESS_DENIED where it sees what its caller may not, and the signal's reason when that comes first.
+   * Throws TOOL_DISABLED if the tool's definition is not the accepted one, PROVIDER_UNAVAILABLE if the provider is
+   * down or ends during the call, ACCESS_DENIED if the provider sees what the caller may not, or the signal's reason.
    */
   run(to: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<Ran>;
 }
@@ -26,11 +26,11 @@ export interface UpstreamParts {
   readonly upstreams: Upstreams;
   readonly powers: Powers;
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
-  /** Has the last word before it is sent. */
+  /** Called before the call is sent; can still refuse it. */
   beforeStart(): Promise<void>;
 }
 
-/** Runs it; throws what `Upstreams.run` and `beforeStart` throw. */
+/** Runs a provider call; throws what `Upstreams.run` and `beforeStart` throw. */
 export async function runUpstream(to: Upstream, call: Call, parts: UpstreamParts): Promise<Ran> {
   const { input } = checkedOf(call);
   const { signal } = call.controller;
@@ -56,7 +56,7 @@ export async function runUpstream(to: Upstream, call: Call, parts: UpstreamParts
       },
     );
   } catch (error) {
-    // What was ended under an aborted call did not fail: why it was aborted is the reason.
+    // Ending an aborted call is no failure of the provider: report the reason of the abort.
     throw signal.aborted ? signal.reason : error;
   }
 }

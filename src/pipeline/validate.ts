@@ -4,7 +4,7 @@ import { tierOfCall } from '../tools/tool.ts';
 import { nearest } from './nearest.ts';
 import type { Call, NamedTool, Stage } from './stage.ts';
 
-/** Resolves the tool in the session's toolset and its input by the tool's schema; all problems are told at once. */
+/** Looks up the tool in the session's toolset and checks the input by its schema; reports all problems at once. */
 export const validate: Stage = (next) => (call) => {
   const named = call.toolset.get(call.name);
   if (!named) throw unknownTool(call);
@@ -23,7 +23,7 @@ function unknownTool({ name, toolset }: Call): ToolError {
   });
 }
 
-/** Throws ToolError INPUT_INVALID. */
+/** Throws INPUT_INVALID. */
 export function parseInput(named: NamedTool, input: unknown): unknown {
   try {
     return named.parse(input ?? {});
@@ -33,14 +33,14 @@ export function parseInput(named: NamedTool, input: unknown): unknown {
   }
 }
 
-/** Problems told of one input; naming the nearest parameter for each of 50 000 wrong ones would hold up everybody. */
+/** The most problems reported of one input; finding the nearest parameter for 50 000 wrong ones would hold up everybody. */
 const PROBLEMS_TOLD_MAX = 16;
 
 function invalid(named: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolError {
   const { tool, parameters } = named;
   const issues = problems.slice(0, PROBLEMS_TOLD_MAX).flatMap((issue) => {
     const path = issue.path.join('.');
-    // What is wrong with a key is said below that it is wrong.
+    // The inner issue says what is wrong with the key.
     if (issue.code === 'invalid_key') return [{ path, message: issue.issues[0]?.message ?? issue.message }];
     if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }];
     return issue.keys.slice(0, PROBLEMS_TOLD_MAX).map((key) => {

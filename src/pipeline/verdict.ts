@@ -1,4 +1,4 @@
-/** What ended a call, as its result and its record say. */
+/** The verdict on a call for its result and its record: what ended the call. */
 import type { Verdict } from '../call.ts';
 import type { Code, ToolError } from '../errors.ts';
 
@@ -14,7 +14,7 @@ const VERDICTS: Partial<Record<Code, Verdict>> = {
   HOST_CRASHED: 'crashed',
 };
 
-/** `used` is what the host saw, which does not know why it was told to end the call. */
+/** `used` is the host's verdict; the host does not know why it was told to end the call. */
 export function verdictOf(error: ToolError, used: Verdict | undefined): Verdict {
   const { category } = error.toWire();
   return VERDICTS[error.code] ?? (category === 'PERMISSION' ? 'denied' : (used ?? 'ok'));

@@ -1,12 +1,12 @@
-/** What the sandbox of a failed command kept from it, as its result tells it: it may be why the command failed. */
+/** Reports what the sandbox kept from a failed command: that may be why the command failed. */
 import { type Withheld, withheldPaths } from '../call.ts';
 import type { Ran } from '../hosts/runs.ts';
 import { covers, type NetworkLayer, type NetworkRule, showNetworkRule } from '../policy/network.ts';
 
-/** Hosts that are listed; a model pays for every one. */
+/** The most hosts that are listed; a model pays for each. */
 const HOSTS_LISTED_MAX = 20;
 
-/** Undefined where no command failed. The host's list of paths is believed only as far as its shape goes. */
+/** Undefined if no command failed. The host's list of paths is checked against the schema only. */
 export function withheldOf(
   { result, unixSockets = 'none' }: Ran,
   network: readonly NetworkLayer[] | undefined,

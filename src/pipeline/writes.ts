@@ -1,23 +1,24 @@
 /**
- * Which calls of a principal may have written since a question was put. A yes to code that the person was not shown holds only
- * while nobody who may have asked for it could change that code: what `bash main.sh` sources is named nowhere.
+ * Tracks which calls of a principal may have written since a question was asked. An approval of code that the person
+ * was not shown holds only while its principal could not change that code: what `bash main.sh` sources is named
+ * nowhere.
  */
 import { isInside } from '../paths.ts';
 import { hostTierOf } from '../tools/tool.ts';
 import { reachOf, runsUnseen } from './impact.ts';
 import { type Call, checkedOf } from './stage.ts';
 
-/** What was begun in one workspace by one principal. There is one for each such pair, so that their number is that of the config. */
+/** Calls of one principal in one workspace; there are as many as the configuration has such pairs. */
 interface Place {
   readonly principal: string;
   readonly root: string;
-  /** Grows with each begin and each end. */
+  /** Grows with each start and each end of a call. */
   turns: number;
   running: number;
 }
 
 export class Writes {
-  /** Tells one run of the daemon from another: what was written before this one is not known. */
+  /** Identifies the run of the daemon: writes before this run are unknown. */
   readonly #run: string;
   readonly #places = new Map<string, Place>();
   readonly #begun = new Map<Call, Place>();
@@ -27,7 +28,7 @@ export class Writes {
     this.#run = run;
   }
 
-  /** A call starts. Only what may write counts; the same call again, on another attempt, counts once. */
+  /** Records the start of a call that may write; a retried call counts once. */
   begin(call: Call): void {
     if (this.#begun.has(call) || !mayWrite(call)) return;
     const { principal, root } = call;
@@ -39,7 +40,7 @@ export class Writes {
     place.running += 1;
   }
 
-  /** It is over. */
+  /** Records the end of a call. */
   end(call: Call): void {
     const place = this.#begun.get(call);
     if (!place) return;
@@ -48,7 +49,7 @@ export class Writes {
     place.running -= 1;
   }
 
-  /** Equal texts mean that nothing may have been written between; undefined for a call that only runs what it shows. */
+  /** Equal texts mean that nothing may have been written in between; undefined for a call that runs only what the person is shown. */
   stateFor({ principal, root, question, checked }: Call): string | undefined {
     const command = question?.command;
     const isShown = command ? !runsUnseen(command) : !checked?.effects.some((it) => it.kind === 'exec');
@@ -57,7 +58,7 @@ export class Writes {
       (it) => it.principal === principal && (isInside(it.root, root) || isInside(root, it.root)),
     );
     const turns = places.reduce((sum, it) => sum + it.turns, 0);
-    // What runs may write at any moment, so that no two looks are equal.
+    // A running call may write at any moment, so no two states are equal.
     const isRunning = places.some((it) => it.running > 0);
     return `${this.#run}:${turns}${isRunning ? `:${++this.#looks}` : ''}`;
   }
