@@ -32,6 +32,7 @@ type Counted =
   | 'withheld'
   | 'trackedHidden'
   | 'gitConfigHeld'
+  | 'gitConfigs'
   | 'scratchFull'
   | 'memoryNear'
   | 'homeRemoved';
@@ -85,7 +86,8 @@ export class Commands {
     return outcome;
   }
 
-  #count({ used, outputBytes, denied, scratchFull, homeRemoved }: CommandOutcome, { memoryMb }: CommandBounds): void {
+  #count(outcome: CommandOutcome, { memoryMb }: CommandBounds): void {
+    const { used, outputBytes, denied, scratchFull, homeRemoved, gitConfigs } = outcome;
     const all = this.used;
     all.cpuMs += used.cpuMs;
     all.outputBytes += outputBytes;
@@ -94,6 +96,7 @@ export class Commands {
     if (isNear) all.memoryNear = true;
     if (scratchFull) all.scratchFull = true;
     if (homeRemoved.length > 0) all.homeRemoved = [...(all.homeRemoved ?? []), ...homeRemoved];
+    if (gitConfigs.length > 0) all.gitConfigs = [...(all.gitConfigs ?? []), ...gitConfigs];
     if (denied.length > 0) all.denied = [...(all.denied ?? []), ...denied];
     if (used.processes !== undefined) all.processes = Math.max(all.processes ?? 0, used.processes);
   }

@@ -11,6 +11,7 @@ import { PolicyError, readPolicy } from '../policy/load.ts';
 import { type Powers, systemPowers } from '../powers.ts';
 import { runtime, version } from '../runtime.ts';
 import { type Coarse, describeCoarse } from '../sandbox/coarse-masks.ts';
+import { whyNoGitCopies } from '../sandbox/git-config/probe.ts';
 import { type Outcome, PROBE_IDS, PROBES, type ProbeId } from '../sandbox/probes.ts';
 import { type Confinement, createSandbox } from '../sandbox/sandbox.ts';
 import { showLine } from '../shown-text.ts';
@@ -49,6 +50,7 @@ export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number
     ...judgeState(places, limits),
     ...(await judgeDaemon(caller, { places, limits, powers })),
     judgeConfinement(confinement),
+    judgeGitCopies(await whyNoGitCopies(powers)),
   ];
   const probes = PROBE_IDS.map((id): Probed => {
     const { shows, layer, fix } = PROBES[id];
@@ -110,6 +112,15 @@ function judgeConfinement({ level, missing, advice }: Confinement): Finding {
   if (missing.includes('execute-host'))
     return { id: 'confinement', status: 'warning', found, fix: 'Run it where a sandbox may be made within another.' };
   return { id: 'confinement', status: 'ok', found };
+}
+
+/** Without it commands run, and see the configs of repositories read-only. */
+function judgeGitCopies(why: string | undefined): Finding {
+  const id = 'git-config';
+  if (why === undefined)
+    return { id, status: 'ok', found: 'git in commands can set up remotes, branches and submodules' };
+  const found = `commands see the configs of repositories read-only: ${why}`;
+  return { id, status: 'warning', found, fix: 'Install util-linux and bubblewrap from your distribution.' };
 }
 
 function judgePolicy({ policy, limits }: Config): Finding {

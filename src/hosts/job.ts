@@ -5,6 +5,7 @@ import type { CommandBounds, Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Rule } from '../policy/schema.ts';
 import type { CommandPlace } from '../sandbox/cgroup.ts';
+import type { TakenOver } from '../sandbox/git-config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { isRecord } from '../values.ts';
 
@@ -147,6 +148,8 @@ export interface JobUsage {
   trackedHidden?: number;
   /** Whether git in its command failed to write the config of a repository, which commands see read-only. */
   gitConfigHeld?: boolean;
+  /** What became of its commands' changes of repositories' configs. */
+  gitConfigs?: readonly TakenOver[];
   /** Whether a command came near the end of its memory. */
   memoryNear?: boolean;
   /** Whether the scratch space of a command was full at some time. */

@@ -1,6 +1,7 @@
 import { ToolError, toToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 import type { AuditEntry, AuditLog } from '../store/audit-log.ts';
+import { gitConfigsOf } from './git-configs.ts';
 import type { Outcome } from './outcome.ts';
 import type { Call, Stage } from './stage.ts';
 import { verdictOf } from './verdict.ts';
@@ -97,13 +98,16 @@ function resourcesOf(
 const parentOf = ({ options: { parentCallId } }: Call): Pick<AuditEntry, 'detail'> =>
   parentCallId === undefined ? {} : { detail: { parentCallId } };
 
-function detailOf({ costUsd, outcome: { redactions, denied, connected }, options }: Call): Pick<AuditEntry, 'detail'> {
+function detailOf({ costUsd, outcome, options }: Call): Pick<AuditEntry, 'detail'> {
+  const { redactions, denied, connected, usage } = outcome;
   const { parentCallId } = options;
+  const gitConfigs = usage ? gitConfigsOf(usage) : [];
   const detail = {
     ...(parentCallId !== undefined && { parentCallId }),
     ...(costUsd !== undefined && { costUsd }),
     ...(redactions > 0 && { redactions }),
     ...(connected && { connected }),
+    ...(gitConfigs.length > 0 && { gitConfigs }),
     ...(denied && {
       denied: denied.map(({ kind, target, rule, layer, count }) => ({ kind, target, rule, layer, count })),
     }),

@@ -5,6 +5,7 @@ import { ToolError } from '../errors.ts';
 import { coarseWarnings } from '../hosts/coarse-warnings.ts';
 import type { FilesUnknown } from '../hosts/job.ts';
 import type { Ran } from '../hosts/runs.ts';
+import { gitConfigWarnings } from './git-configs.ts';
 
 /** The most denials in one result; each is a few hundred bytes, with names that the command chooses. */
 export const DENIALS_MAX = 64;
@@ -71,7 +72,7 @@ export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): str
   const { trackedHidden = 0 } = usage;
   if (Number.isSafeInteger(trackedHidden) && trackedHidden > 0) warnings.push(toldTracked(trackedHidden));
   if (usage.gitConfigHeld === true) warnings.push(GIT_CONFIG_HELD);
-  return [...warnings, ...coarseWarnings(coarse)];
+  return [...warnings, ...gitConfigWarnings(usage), ...coarseWarnings(coarse)];
 }
 
 const toldTracked = (count: number): string =>

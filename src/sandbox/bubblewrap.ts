@@ -199,6 +199,9 @@ export const HOME = '/run/home';
 /** Path of git's system config in a command's sandbox; the file is empty when the person's name is unknown. */
 export const GIT_SYSTEM = '/run/git';
 
+/** Path of a command's own copies of repositories' configs in its sandbox. */
+export const GIT_COPIES = '/run/git-config';
+
 /** A home that is kept on disk, or, without one, as much memory. */
 export const homeMount = (kept: string | undefined, bytes: number): string[] =>
   kept === undefined ? toArgs({ kind: 'tmpfs', at: HOME, bytes }) : ['--bind', kept, HOME];
@@ -312,6 +315,7 @@ export function commandProfile(request: ProfileRequest & { workspace: string; is
       tmp(tmpBytes),
       { kind: 'folder', at: HOME },
       { kind: 'folder', at: GIT_SYSTEM },
+      { kind: 'folder', at: GIT_COPIES },
       ...toolchainMounts(request),
       { kind: 'rw', path: workspace },
     ],

@@ -23,6 +23,7 @@ import {
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { CommandGroup } from './command-group.ts';
 import { Status } from './command-status.ts';
+import { GitCopies, type GivenConfig, givenConfigs, withoutLinks } from './git-config/copies.ts';
 import { type CommandEgress, egressOf, NO_EGRESS } from './listener-program.ts';
 import { guard, type Masks, maskMounts, onDisk, socketMounts } from './masks.ts';
 import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
@@ -52,6 +53,9 @@ export interface Shape {
   readonly withheld: Masks;
   /** Files that git tracks, of those that are hidden. */
   readonly tracked: number;
+  /** Configs of repositories that it has copies of. */
+  readonly gitConfigs: readonly GivenConfig[];
+  readonly workspace: string;
 }
 
 /** The masks hold what is there now; the gateway's word on it may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
@@ -71,7 +75,7 @@ export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | '
     home: readOnly ? [] : homeMount(kept, limits.commandTmpBytes),
     // Over the writable one: a remount would leave mounts below it as they are.
     masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts],
-    ...{ withheld: found, tracked },
+    ...{ withheld: found, tracked, workspace, gitConfigs: readOnly ? [] : givenConfigs(found, { workspace, cwd }) },
   };
 }
 
@@ -105,6 +109,8 @@ export interface Begun extends Disposable {
   readonly admitted: Promise<void>;
   readonly stdout: OutputPipe;
   readonly stderr: OutputPipe;
+  /** Its copies of repositories' configs. */
+  readonly copies: GitCopies;
 }
 
 /** One that waits for its command. */
@@ -135,7 +141,8 @@ export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers):
   // What bubblewrap says comes by another pipe, and may be read later.
   said.on('error', () => {});
   said.once('data', () =>
-    begun.status.onInit(() => {
+    begun.status.onInit(async (init) => {
+      await begun.copies.lay(init);
       waiting.isBuilt = true;
       resolve();
     }),
@@ -153,22 +160,27 @@ export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers):
 export function isMasked({ status, shape }: Pick<Begun, 'status' | 'shape'>): boolean {
   if (shape.masks.length === 0) return true;
   const mounts = status.init === undefined ? undefined : mountsOf(status.init);
-  return mounts !== undefined && areCovered(shape.masks, mounts);
+  return mounts !== undefined && areCovered(shape.masks, withoutLinks(mounts));
 }
 
 /** Whether bash has to wait until `isMasked` is known: only what is bound by a name can be swapped for something else. */
 export const needsGate = ({ masks }: Shape): boolean => boundPaths(masks).length > 0;
 
 /** Lets a bash at its gate go on. Rejects with SANDBOX_UNAVAILABLE where it must not; never settles where it doesn't come so far. */
-export function letThrough(child: ChildProcess, { status, shape }: Pick<Begun, 'status' | 'shape'>, gate: Gate) {
+export function letThrough(
+  child: ChildProcess,
+  { status, shape, copies }: Pick<Begun, 'status' | 'shape'> & Partial<Pick<Begun, 'copies'>>,
+  gate: Gate,
+) {
   const stdio = child.stdio as readonly unknown[];
   const [line, said] = [stdio[gate.fd] as Writable, stdio[gate.builtFd] as Readable];
   // EPIPE, ECONNRESET: it has ended, and says why.
   for (const it of [line, said]) it.on('error', () => {});
   return new Promise<void>((resolve, reject) => {
     said.once('data', () =>
-      status.onInit(() => {
+      status.onInit(async (init) => {
         if (!isMasked({ status, shape })) return reject(new NotInPlace());
+        await copies?.lay(init);
         line.end('\n');
         resolve();
       }),
@@ -221,10 +233,14 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   const nameless = toArgBytes(shape.masks);
   const masksFd = LINE_FD + stdio.length;
   const told = nameless.length > 0 ? (['pipe'] as const) : [];
+  const copiesFd = masksFd + told.length;
+  const copies = parts.use(new GitCopies(shape.gitConfigs, { workspace: shape.workspace, firstFd: copiesFd }, powers));
+  const { pipes } = copies;
   const around = {
     ...(egress && { egress }),
     ...(nameless.length > 0 && { masksFd }),
-    hold: group?.holdArgs(masksFd + told.length) ?? [],
+    copies: copies.args,
+    hold: group?.holdArgs(copiesFd + pipes.length) ?? [],
   };
   const args = withoutNul(toSandboxArgs({ shape, env, bash }, setup, around));
   const filter = openSync(shape.filterFile, 'r');
@@ -232,7 +248,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   try {
     const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
     const options: SpawnOptions = {
-      stdio: [...before, ...stdio, ...told, ...(group?.holds ? (['pipe'] as const) : [])],
+      stdio: [...before, ...stdio, ...told, ...pipes, ...(group?.holds ? (['pipe'] as const) : [])],
       env: setup.environment,
       cwd: '/',
     };
@@ -244,6 +260,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   // EPIPE: it has ended, and says why.
   if (nameless.length > 0) (child.stdio[masksFd] as Writable).on('error', () => {}).end(nameless);
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
+  copies.feed(child, status);
   const admitted = new Promise<void>((resolve, reject) => {
     status.onInit((init) => (group ? group.admit(init, child).then(resolve, reject) : resolve()));
   });
@@ -251,7 +268,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   admitted.catch(() => {});
   const kept = parts.move();
   return {
-    ...{ shape, child, status, group, admitted, stdout, stderr },
+    ...{ shape, child, status, group, admitted, stdout, stderr, copies },
     [Symbol.dispose]: () => kept.dispose(),
   };
 }
@@ -268,6 +285,8 @@ export interface Around {
   /** Programs that become bash. */
   readonly launcher?: readonly string[];
   readonly egress?: CommandEgress;
+  /** What bubblewrap is told of copies of configs. */
+  readonly copies?: readonly string[];
   /** What bubblewrap is told of its group. */
   readonly hold?: readonly string[];
   /** By which descriptor it is told of masks over paths that are not UTF-8. */
@@ -282,7 +301,7 @@ export interface Around {
 export function toSandboxArgs(
   { shape, env, bash }: Pick<Own, 'shape' | 'env' | 'bash'>,
   setup: CommandSetup,
-  { launcher = [], egress = NO_EGRESS, hold = [], masksFd }: Around = {},
+  { launcher = [], egress = NO_EGRESS, copies = [], hold = [], masksFd }: Around = {},
 ): string[] {
   const early = Object.entries(env).filter(([name]) => COMPUTED.some((it) => it === name));
   const { gitIdentity } = setup;
@@ -295,6 +314,7 @@ export function toSandboxArgs(
     ...shape.home,
     ...shape.masks.filter((it) => !isNameless(it)).flatMap(toArgs),
     ...(masksFd === undefined ? [] : ['--args', `${masksFd}`]),
+    ...copies,
     ...hold,
     ...['--json-status-fd', `${COMMAND_STATUS_FD}`, '--clearenv', ...variables, '--chdir', shape.cwd],
     ...['--', ...egress.first, ...launcher, '/bin/bash', ...bash],

@@ -14,6 +14,7 @@ import { type Powers, settlesWithin, type Timer } from '../powers.ts';
 import type { CommandGroups } from './command-group.ts';
 import { type Begun, begin, shapeOf } from './command-start.ts';
 import type { Status } from './command-status.ts';
+import type { TakenOver } from './git-config/take-over.ts';
 import type { GitIdentity } from './git-identity.ts';
 import type { GitView } from './git-view.ts';
 import { HeadAndTail } from './head-and-tail.ts';
@@ -115,6 +116,8 @@ export interface CommandOutcome {
   readonly withheld: Masks;
   /** Files that git tracks, of those that were hidden. */
   readonly tracked: number;
+  /** What became of its changes of repositories' configs. */
+  readonly gitConfigs: readonly TakenOver[];
   /** Whether its scratch space was full at some time. */
   readonly scratchFull: boolean;
   /** Parts of its home that were removed before. */
@@ -171,6 +174,7 @@ export async function runCommand(
     // bwrap's own word on how it went may come after 100 ms on a slow machine, and nobody else can hold that pipe.
     await settlesWithin(status.ended, STATUS_WAIT_MS, powers);
     const { exitCode } = status;
+    const gitConfigs = await begun.copies.takeOver();
     const signal = signalOf(exitCode);
     const used = usedOf((group ?? watch)?.seen, { cpuMs, signal, bounds: request.bounds, home });
     const overflowed = output.overflowed ? 'output' : undefined;
@@ -184,7 +188,7 @@ export async function runCommand(
       durationMs: Math.round(powers.monotonicMs() - startedAt),
       used,
       ...{ denied: network?.denied() ?? [], withheld: begun.shape.withheld, tracked: begun.shape.tracked },
-      ...{ scratchFull: scratch.wasFull, homeRemoved: home?.removed ?? [] },
+      ...{ gitConfigs, scratchFull: scratch.wasFull, homeRemoved: home?.removed ?? [] },
       ended: killed ?? 'exit',
     };
   } finally {

@@ -57,8 +57,11 @@ const UNCOUNTED = { memfd_create: 319 };
 /** Memory that not even the kernel looks into. */
 const SECRET_MEMORY = { memfd_secret: 447 };
 
-/** What bubblewrap itself calls inside its new namespaces (0.8.0, --hostname and --disable-userns included). */
-const BUILD_NAMESPACES = { pivot_root: 155, mount: 165, umount2: 166, sethostname: 170, unshare: 272 };
+/**
+ * What bubblewrap itself calls inside its new namespaces (0.8.0, --hostname and --disable-userns included), and what `nsenter` enters those by
+ * (git-config/copies.ts): a host has power over none but those that it made.
+ */
+const BUILD_NAMESPACES = { pivot_root: 155, mount: 165, umount2: 166, sethostname: 170, unshare: 272, setns: 308 };
 
 const REFUSED = {
   // Reading and steering other processes of the same uid, and taking their open files.
@@ -66,7 +69,7 @@ const REFUSED = {
 
   // Leaving the mount namespace, and the mount code itself: fsconfig alone gave root from a user namespace
   // (CVE-2022-0185). Handles name files by inode, past every masked path.
-  ...{ chroot: 161, setns: 308, name_to_handle_at: 303, open_by_handle_at: 304 },
+  ...{ chroot: 161, name_to_handle_at: 303, open_by_handle_at: 304 },
   ...{ open_tree: 428, move_mount: 429, fsopen: 430, fsconfig: 431, fsmount: 432, fspick: 433 },
   ...{ mount_setattr: 442, open_tree_attr: 467 },
 

@@ -47,6 +47,7 @@ test('this machine would run every tier: all probes hold, that of memory only wi
   expect(told.probes.filter((it) => it.result !== 'ok').map((it) => it.id)).toEqual(open);
   expect(told.probes.filter((it) => it.fix).map((it) => it.id)).toEqual(open);
   expect(finding(told, 'daemon')).toMatchObject({ status: 'ok', found: expect.stringMatching(/none runs/) });
+  expect(finding(told, 'git-config')).toMatchObject({ status: 'ok' });
   expect(readdirSync(state)).toEqual([]);
   expect(processesWith(state)).toEqual([]);
 });

@@ -85,21 +85,28 @@ test.each(['x\n[alias]\n\tst = !id', '"; [core] fsmonitor = id', 'a\\', '# c', '
   },
 );
 
-test('a command that may not write the config of a repository is told why, and what works instead', async () => {
+test('a command has a config of its own, of which the repository gets what names no program; the rest it is told', async () => {
   const repository = repositoryAt('held');
   repository.commit('first');
-  const config = join(repository.folder, '.git/config');
-  const before = readFileSync(config, 'utf8');
-  for (const command of [
-    'git remote add o https://example.org/x',
-    'git config core.fsmonitor id',
-    'git branch -m trunk',
-  ]) {
-    const { warnings } = await run(`${command}; true`, 'held');
-    expect([command, warnings.join()]).toEqual([command, expect.stringContaining('is read-only to commands')]);
-  }
-  expect((await run('git -c user.name=x commit -qm x --allow-empty; git config user.name', 'held')).warnings).toEqual(
-    [],
+  const config = () => readFileSync(join(repository.folder, '.git/config'), 'utf8');
+  const { stdout, warnings } = await run(
+    'git config core.editor id; git config core.editor; git branch -m trunk',
+    'held',
   );
-  expect(readFileSync(config, 'utf8')).toBe(before);
+  expect([stdout, warnings.join()]).toEqual([
+    'id\n',
+    expect.stringContaining('held/.git/config was not given: core.editor'),
+  ]);
+  expect(config()).not.toContain('editor');
+  expect((await run('git config user.name Zed && git config core.editor', 'held')).warnings).toEqual([]);
+  expect(config()).toContain('name = Zed');
+});
+
+test("a terminal sees a repository's config read-only, and git in it says so", async () => {
+  const repository = repositoryAt('typed');
+  const command = 'git -C typed config user.name Typed; echo over';
+  const { sessionId = '' } = await dataOf(client.call('terminal_interactive', { action: 'open', command }));
+  const read = () => dataOf(client.call('terminal_interactive', { action: 'read', sessionId }));
+  await expect.poll(async () => JSON.stringify(await read()), { timeout: 10_000 }).toContain('over');
+  expect(repository.git('config', 'user.name')).toBe('Ada\n');
 });

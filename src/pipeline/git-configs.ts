@@ -1,0 +1,36 @@
+/** What became of a command's changes of repositories' configs, as its result and the record tell it. */
+import * as z from 'zod';
+import type { JobUsage } from '../hosts/job.ts';
+import { showLine } from '../shown-text.ts';
+
+/** From the host, which is believed as far as its shape goes: names are of the command's choosing. */
+const shape = z
+  .array(
+    z.object({
+      path: z.string().max(4096),
+      taken: z.array(z.string().max(2048)).max(256),
+      refused: z.array(z.object({ key: z.string().max(256), why: z.string().max(4096) })).max(256),
+    }),
+  )
+  .max(256);
+
+export type GitConfigs = z.infer<typeof shape>;
+
+export const gitConfigsOf = ({ gitConfigs }: Pick<JobUsage, 'gitConfigs'>): GitConfigs =>
+  gitConfigs === undefined ? [] : (shape.safeParse(gitConfigs).data ?? []);
+
+/** Keys that one result names for each repository. */
+const TOLD_MAX = 16;
+
+/** What the repositories were not given, and what commands can do without it. */
+export function gitConfigWarnings(usage: Pick<JobUsage, 'gitConfigs'>): string[] {
+  return gitConfigsOf(usage).flatMap(({ path, refused }) => {
+    if (refused.length === 0) return [];
+    const told = refused.slice(0, TOLD_MAX).map(({ key, why }) => `${showLine(key)} (${showLine(why)})`);
+    const more = refused.length > TOLD_MAX ? [`${refused.length - TOLD_MAX} more`] : [];
+    return [
+      `${showLine(path)} was not given: ${[...told, ...more].join(', ')}. It had this for the command only; ` +
+        "a config can name programs that the person's git would run, so to keep it, the person runs the command outside",
+    ];
+  });
+}

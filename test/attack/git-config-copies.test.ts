@@ -1,0 +1,233 @@
+/**
+ * A command's own copy of a repository's config: what it writes there that could make the person's git run something, read something
+ * else or connect elsewhere does not reach the repository, at no moment; what it may set does.
+ */
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, existsSync, linkSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Client } from '../../src/client.ts';
+import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
+import { createRepository, type TestRepository } from '../support/repository.ts';
+
+let daemon: TestDaemon;
+let client: Client;
+beforeAll(async () => {
+  daemon = await startDaemon({ policy: ALLOW_ALL });
+  client = await daemon.connect();
+});
+afterAll(() => daemon[Symbol.asyncDispose]());
+
+let count = 0;
+function repositoryOf(): TestRepository & { readonly name: string; config(): string } {
+  const name = `r${++count}`;
+  const repository = createRepository(join(daemon.workspace, name));
+  repository.commit('first');
+  return { ...repository, name, config: () => readFileSync(join(repository.folder, '.git/config'), 'utf8') };
+}
+
+/** What a command says, and what its caller is told. The line comes from a file: rules judge words that are seen. */
+async function run(line: string, cwd: string, options: { timeout?: number } = {}) {
+  const script = `line-${++count}.sh`;
+  writeFileSync(join(daemon.workspace, script), line);
+  const result = await client.call('terminal_execute', { command: `sh ../${script}`, cwd, ...options });
+  const warnings = result.metadata.warnings?.join('\n') ?? '';
+  return result.success
+    ? { ...result.data, warnings }
+    : { stdout: '', stderr: result.error.message, exitCode: -1, warnings };
+}
+
+describe('what a command sets', () => {
+  test('is taken over where it names no program, and what the person wrote stays', async () => {
+    const { name, folder, config } = repositoryOf();
+    appendFileSync(join(folder, '.git/config'), '; mine\n[alias]\n\tst = status\n');
+    const before = config();
+    const { stderr, exitCode, warnings } = await run(
+      'git remote add o https://example.org/x && git config user.name Grace && git checkout -q -b side --track main',
+      name,
+    );
+    expect([stderr, exitCode, warnings]).toEqual(['', 0, '']);
+    expect(config()).toBe(
+      `${before.replace('Ada', 'Grace')}[remote "o"]\n\turl = https://example.org/x\n\tfetch = +refs/heads/*:refs/remotes/o/*\n` +
+        '[branch "side"]\n\tremote = .\n\tmerge = refs/heads/main\n',
+    );
+    expect((await run('git branch -m side other && git config --unset user.email', name)).warnings).toBe('');
+    expect(config()).toContain('[branch "other"]\n\tremote = .\n\tmerge = refs/heads/main\n');
+    for (const it of ['email', '"side"']) expect(config()).not.toContain(it);
+    expect(existsSync(join(folder, '.git/config.lock'))).toBe(false);
+  });
+
+  test('is recorded', async () => {
+    const { name } = repositoryOf();
+    await run('git config user.name Recorded; git config alias.x "!id"', name);
+    await using operator = await daemon.connect({ role: 'operator' });
+    const { entries } = (await operator.request('audit.query', { limit: 20 })) as { entries: { detail?: object }[] };
+    const told = entries.map((it) => JSON.stringify(it.detail ?? {})).join();
+    expect(told).toContain(`{"path":"${name}/.git/config","taken":["user.name"],"refused":[{"key":"alias.x"`);
+  });
+
+  test('of a submodule and of a nested repository is taken over, too', async () => {
+    const { name, folder } = repositoryOf();
+    createRepository(join(folder, 'inner')).commit('first');
+    const { stderr } = await run('git -C inner config user.email in@example.org', name);
+    expect(stderr).toBe('');
+    expect(readFileSync(join(folder, 'inner/.git/config'), 'utf8')).toContain('in@example.org');
+  });
+});
+
+describe('the person is never given', () => {
+  test.each([
+    ['a monitor', 'git config core.fsmonitor ./trip.sh', 'core.fsmonitor'],
+    ['an alias', 'git config alias.st "!./trip.sh"', 'alias.st'],
+    ['an included file', 'git config include.path ../more', 'include.path'],
+    ['another address', 'git config url.https://evil.example/.insteadOf https://github.com/', 'insteadof'],
+    [
+      'a remote that is a program',
+      'git remote add e "ext::./trip.sh"; git config protocol.ext.allow always',
+      'remote.e.url',
+    ],
+    ['a remote that is a folder, whose hooks run', 'git remote add e ../evil', 'remote.e.url'],
+    ['hooks', 'git config core.hooksPath own', 'core.hookspath'],
+    [
+      'a config of a worktree',
+      'git config extensions.worktreeConfig true; echo "[alias]" >.git/config.worktree',
+      'extensions.worktreeconfig',
+    ],
+    ['a filter', 'git config filter.x.clean ./trip.sh', 'filter.x.clean'],
+    [
+      'what hides in a value',
+      'git config user.name "$(printf \'x\\n[core]\\n\\tfsmonitor = ./trip.sh\')"',
+      'user.name',
+    ],
+    ['what hides in a branch', 'git config branch.x.remote "ext::./trip.sh"', 'branch.x.remote'],
+    ['a config that is none', 'echo "[core" >/run/git-config/0', 'all keys'],
+    ['a config of 100 MB', 'head -c 100000000 /dev/zero | tr "\\0" "\\n" >/run/git-config/0', 'all keys'],
+    [
+      'a config of many keys',
+      'for i in $(seq 5000); do echo "[branch \\"b$i\\"] remote = ."; done >>/run/git-config/0',
+      'all keys',
+    ],
+    ['a named pipe', 'rm /run/git-config/0; mkfifo /run/git-config/0', 'all keys'],
+    ['a folder', 'rm /run/git-config/0; mkdir /run/git-config/0', 'all keys'],
+  ])('%s', async (_, line, told) => {
+    const { name, folder, config } = repositoryOf();
+    writeFileSync(join(folder, 'trip.sh'), '#!/bin/sh\ntouch ran\n', { mode: 0o755 });
+    const before = config();
+    const { warnings } = await run(line, name);
+    expect(config()).toBe(before);
+    expect(warnings).toContain('was not given');
+    expect(warnings).toContain(told);
+    execFileSync('git', ['status'], { cwd: folder, stdio: 'pipe' });
+    expect(existsSync(join(folder, 'ran'))).toBe(false);
+  });
+
+  test('another place that their pushes go to', async () => {
+    const { name, git, config } = repositoryOf();
+    git('remote', 'add', 'origin', 'https://example.org/x');
+    git('config', 'branch.main.remote', 'origin');
+    const before = config();
+    for (const line of [
+      'git remote set-url origin https://evil.example/x',
+      'git remote set-url --push origin https://evil.example/x',
+      'git remote set-url --add origin https://evil.example/x',
+      'git remote remove origin; git remote add origin https://evil.example/x',
+      'git config remote.pushDefault origin; git config branch.main.pushRemote origin',
+    ])
+      expect((await run(line, name)).warnings).toContain('was not given');
+    expect(git('remote', 'get-url', '--push', 'origin')).toBe('https://example.org/x\n');
+    expect(config()).not.toContain('evil');
+    expect(config().slice(0, before.indexOf('[branch'))).toBe(before.slice(0, before.indexOf('[branch')));
+  });
+
+  test('a secret that a link in the copy leads to', async () => {
+    const { name, folder, config } = repositoryOf();
+    const secret = join(daemon.workspace, `${name}-secret`);
+    writeFileSync(secret, '[user]\n\tname = of-the-host\n');
+    const before = config();
+    for (const target of [secret, '/proc/self/environ', '/etc/passwd']) {
+      const { warnings } = await run(`rm /run/git-config/0; ln -s ${target} /run/git-config/0`, name);
+      expect(warnings).toContain('is no file');
+    }
+    expect(config()).toBe(before);
+    expect(existsSync(join(folder, '.git/config.lock'))).toBe(false);
+  });
+});
+
+describe('the config itself', () => {
+  test('can be neither written, removed, moved nor uncovered by a command', async () => {
+    const { name, config } = repositoryOf();
+    const before = config();
+    const ways = [
+      'rm -f .git/config; mv .git/config x; mv x .git/config; ln -f /run/git-config/0 .git/config',
+      'umount .git/config; mount --bind /run/git-config/0 .git/config; unshare -Urm umount .git/config',
+      'rm -rf /run/git-config/*; echo "[alias] x = !id" >.git/config; mv .git g; mv g .git',
+      'mkdir .git/c; echo "[alias] x = !id" >.git/c/config; mv .git/c/config .git/config',
+      'nsenter -t 1 -m true; cat /proc/1/root/.git/config; echo "[alias] x = !id" >/proc/1/cwd/.git/config',
+      'for fd in /proc/self/fd/* /proc/1/fd/*; do echo "[alias] x = !id" >>$fd/config; done',
+    ];
+    for (const way of ways) await run(`(${way}) >/dev/null 2>&1; true`, name);
+    expect(config()).not.toContain('alias');
+    expect(config()).toContain(before.split('\n')[3]);
+  });
+
+  test('stays covered for a command that runs while another one sets something', async () => {
+    const { name, config } = repositoryOf();
+    const lurking = run(
+      'for i in $(seq 40); do rm -f .git/config; echo "[alias] lurk = !id" >>.git/config; sleep 0.05; done 2>/dev/null; true',
+      name,
+    );
+    for (const who of ['a', 'b', 'c']) expect((await run(`git config user.name ${who}`, name)).warnings).toBe('');
+    await lurking;
+    expect(config()).toContain('name = c');
+    expect(config()).not.toContain('lurk');
+  });
+
+  test('has what two commands set at once, and nothing that one of them may not', async () => {
+    const { name, config } = repositoryOf();
+    const set = (key: string) =>
+      run(`for i in $(seq 5); do git config branch.${key}.description $i; git config alias.${key} "!id"; done`, name);
+    await Promise.all(['a', 'b', 'c', 'd'].map(set));
+    for (const key of ['a', 'b', 'c', 'd']) expect(config()).toContain(`[branch "${key}"]\n\tdescription = 5\n`);
+    expect(config()).not.toContain('alias');
+  });
+
+  test('shows the git of the person no key that is refused, while commands set what they may', async () => {
+    const { name, folder, config } = repositoryOf();
+    const trap = '  fsmonitor = id  ';
+    const done = (async () => {
+      for (let i = 0; i < 6; i++)
+        await run(
+          `git config branch.main.description "${trap.repeat((i % 3) + 1)}"; git config core.fsmonitor id`,
+          name,
+        );
+      return true;
+    })();
+    let isOver = false;
+    void done.then(() => (isOver = true));
+    while (!isOver) {
+      const listed = execFileSync('git', ['config', '--local', '--list', '--name-only'], {
+        cwd: folder,
+        encoding: 'utf8',
+      });
+      expect(listed).not.toContain('fsmonitor');
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(config()).toContain('description');
+  });
+
+  test('is not written where it has another name, or somebody holds its lock', async () => {
+    const { name, folder, config } = repositoryOf();
+    const before = config();
+    writeFileSync(join(folder, '.git/config.lock'), '');
+    expect((await run('git config user.name x', name)).warnings).toContain('config.lock');
+    linkSync(join(folder, '.git/config'), join(folder, 'other-name'));
+    await run('rm .git/config.lock; git config user.name x', name);
+    expect(config()).toBe(before);
+  });
+
+  test('has what a command set before it was ended', async () => {
+    const { name, config } = repositoryOf();
+    await run('git config user.name Before; sleep 60', name, { timeout: 3000 });
+    expect(config()).toContain('name = Before');
+  });
+});

@@ -1,0 +1,53 @@
+/** A config that is written in place never shows a line that is in neither the old nor the new text. */
+import { closeSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { rewrite } from '../../../../src/sandbox/git-config/take-over.ts';
+import { parseGitConfig } from '../../../../src/sandbox/git-config/text.ts';
+import { temporaryDir } from '../../../support/daemon.ts';
+
+const folder = temporaryDir('rewrite');
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const A = '[core]\n\tbare = false\n\n; mine\n[user]\n\tname = Ada\n';
+const TRAP = '[branch "x"]\n\tdescription = "long  fsmonitor = id"\n\tremote = .\n';
+
+test.each([
+  ['longer at its end', A, `${A}${TRAP}`],
+  ['shorter', `${A}${TRAP}`, A],
+  ['changed in its middle', `${A}${TRAP}`, `${A.replace('Ada', 'Grace Hopper')}${TRAP}`],
+  ['shorter in its middle', `[a]\n\tk = vvvvvvvvvvvvvvv\n${TRAP}`, `[a]\n\tk = v\n${TRAP}`],
+  ['without its last newline', A.trimEnd(), `${A}[b]\n\tk = 1\n`],
+  ['empty', '', A],
+  ['emptied', A, ''],
+])('%s', (_, before, after) => {
+  const path = join(folder, 'config');
+  writeFileSync(path, before);
+  const known = new Set([before, after].flatMap((it) => parseGitConfig(it) ?? []).map((it) => JSON.stringify(it)));
+  const fd = openSync(path, 'r+');
+  const look = (text: string) => {
+    const entries = parseGitConfig(text);
+    // What is cut off in a comment is a comment; what stands without its section is no config.
+    for (const it of entries ?? []) expect([text, known.has(JSON.stringify(it))]).toEqual([text, true]);
+  };
+  const slowly = ((...[to, bytes, from, count, at]: [number, Buffer, number, number, number]) => {
+    const old = readFileSync(path);
+    const end = Math.max(old.length, at + count);
+    // A reader may meet the write at any byte, on either side of it.
+    for (let i = 0; i <= count; i++) {
+      const half = Buffer.alloc(at + i >= old.length ? at + i : old.length);
+      old.copy(half);
+      bytes.copy(half, at, from, from + i);
+      look(half.toString());
+      if (end === old.length) {
+        const other = Buffer.from(old);
+        bytes.copy(other, at + i, from + i, from + count);
+        look(other.toString());
+      }
+    }
+    return writeSync(to, bytes, from, count, at);
+  }) as typeof writeSync;
+  rewrite(fd, Buffer.from(before), Buffer.from(after), slowly);
+  closeSync(fd);
+  expect(readFileSync(path, 'utf8')).toBe(after);
+});
