@@ -1,16 +1,16 @@
 /**
- * IP addresses as numbers, and what lies behind them. IPv4 is counted as IPv6 (::ffff:a.b.c.d), so that an address written
- * either way is the same one. Pure.
+ * IP addresses as 128-bit numbers, and the kind of network that they belong to. An IPv4 address becomes its IPv6 form (::ffff:a.b.c.d), so
+ * both spellings compare equal. Pure.
  */
 import { isIPv4, isIPv6 } from 'node:net';
 
 const BITS = 128;
 const MAPPED_BITS = 96;
 const MAPPED = 0xffffn << 32n;
-/** Addresses that a NAT64 makes of IPv4 ones (RFC 6052): they lead to those. */
+/** Prefix of the IPv6 addresses that a NAT64 gateway translates to IPv4 ones (RFC 6052). */
 const NAT64 = 0x64ff9bn << 96n;
 
-/** A number of 128 bits; undefined for what is no address. Zones (`%eth0`) are none. */
+/** The address as a 128-bit number; undefined if the text is no IP address. An address with a zone (`%eth0`) counts as none. */
 export function parseAddress(text: string): bigint | undefined {
   if (isIPv4(text)) return MAPPED | fromIPv4(text);
   if (!isIPv6(text) || text.includes('%')) return undefined;
@@ -27,14 +27,14 @@ export function parseAddress(text: string): bigint | undefined {
 const wordsOf = (text: string): bigint[] => (text === '' ? [] : text.split(':').map((it) => BigInt(`0x${it}`)));
 const fromIPv4 = (text: string): bigint => text.split('.').reduce((sum, part) => (sum << 8n) | BigInt(part), 0n);
 
-/** Addresses that begin alike. */
+/** A CIDR block. */
 export interface Block {
   readonly address: bigint;
-  /** Of 128; one of IPv4 has 96 more than it is written with. */
+  /** Prefix length out of 128 bits; an IPv4 block has 96 more than its text says. */
   readonly prefix: number;
 }
 
-/** `10.0.0.0/8`, `fd00::/8`, or one address; undefined for what is neither, bits below the prefix included. */
+/** Parses `10.0.0.0/8`, `fd00::/8` or a single address; undefined for anything else, and for a block with bits set below the prefix. */
 export function parseBlock(text: string): Block | undefined {
   const [base = '', length, more] = text.split('/');
   const address = parseAddress(base);
@@ -54,14 +54,14 @@ export const holds = (outer: Block, inner: Block): boolean =>
 export const only = (address: bigint): Block => ({ address, prefix: BITS });
 
 /**
- * public: anybody's. private: this machine and its networks. special: neither, and often a trap (metadata of clouds,
- * translations of other addresses, groups).
+ * public: the internet. private: this machine and its networks. special: neither, and often dangerous (cloud metadata, translated
+ * addresses, multicast).
  */
 export type Reach = 'public' | 'private' | 'special';
 
 const blocks = (...texts: string[]): Block[] => texts.map((it) => parseBlock(it) as Block);
 
-/** IANA's registries of special-purpose addresses, and the places where clouds tell machines their secrets. */
+/** IANA's special-purpose registries, and the addresses of cloud metadata services. */
 const SPECIAL = blocks(
   ...['0.0.0.0/8', '169.254.0.0/16', '192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24', '198.18.0.0/15'],
   ...['198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
@@ -73,7 +73,7 @@ const PRIVATE = blocks(
 );
 const [IPV4, GLOBAL, FROM_NAT64] = blocks('0.0.0.0/0', '2000::/3', '64:ff9b::/96') as [Block, Block, Block];
 
-/** What lies at all addresses of a block: the worst of it, where they differ. */
+/** The reach of a block; if its addresses differ, the most dangerous one. */
 export function reachOf(block: Block): Reach {
   if (holds(FROM_NAT64, block)) return reachOf({ ...block, address: MAPPED | (block.address ^ NAT64) });
   if (SPECIAL.some((it) => holds(it, block))) return 'special';

@@ -1,6 +1,6 @@
 /**
- * The built-in policies as texts, and as the build has read them: to read YAML, and to hold it to a shape, is an eighth of a
- * start. What was read counts only for the very texts that are there now.
+ * The built-in policies: their YAML texts, and the form that the build has parsed. Parsing and validating YAML takes an eighth of the
+ * start-up time. The parsed form is used only if the texts have not changed since.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -9,22 +9,22 @@ import { fileURLToPath } from 'node:url';
 import { builtInFolder } from './file.ts';
 import type { Policy } from './schema.ts';
 
-/** `default` first: the others extend it. */
+/** `default` comes first: the others extend it. */
 export const BUILT_IN_NAMES = ['default', 'strict', 'unattended', 'read-only', 'subagent'] as const;
 
-/** `dist/policies.json`, seen from the built form of this file; of a checkout's sources there is none. */
+/** `dist/policies.json`, relative to the built form of this file; a checkout's sources have none. */
 const READ = fileURLToPath(new URL('../policies.json', import.meta.url));
 
-/** Whoever can change the package can change the code that reads it, so that its policies are as trusted. */
+/** Reads without the ownership checks of other policy files: whoever can change the package can change the code as well. */
 export function builtInText(name: string): string {
   return readFileSync(join(builtInFolder(), `${name}.yaml`), 'utf8');
 }
 
-/** What `dist/policies.json` holds: policies are plain data. */
+/** The content of `dist/policies.json`. */
 export const toBuilt = (policies: ReadonlyMap<string, Policy>): string =>
   JSON.stringify({ key: keyOfTexts(), policies: [...policies] });
 
-/** The built-in policies by name, as the build has read them; undefined where it has not, or has read other texts. */
+/** The built-in policies by name, as the build parsed them; undefined if there is no build, or the texts have changed since. */
 export function loadBuilt(): ReadonlyMap<string, Policy> | undefined {
   if (!existsSync(READ)) return undefined;
   const { key, policies } = JSON.parse(readFileSync(READ, 'utf8')) as { key: string; policies: [string, Policy][] };

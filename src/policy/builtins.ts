@@ -1,4 +1,4 @@
-/** What the shell does itself: its own commands, and what they change about the commands beside them. Pure. */
+/** The shell's builtins, and how each affects the commands around it. Pure. */
 import type { Field } from './words.ts';
 
 const BUILTINS = new Set(
@@ -14,23 +14,25 @@ const BUILTINS = new Set(
 export const isBuiltin = (name: string): boolean => BUILTINS.has(name);
 
 /**
- * Variables that the shell or the loader acts on; setting one changes what later words mean. Some are numbers to bash, which
- * evaluates what they are set to (`RANDOM='a[$(rm x)]'`), and HISTFILESIZE cuts the file that HISTFILE names.
+ * Variables that the shell or the loader acts on; setting one changes what later words mean. Bash evaluates the values of some as
+ * arithmetic (`RANDOM='a[$(rm x)]'`), and HISTFILESIZE truncates the file that HISTFILE names.
  */
 const TELLING =
   /^(RANDOM|SRANDOM|SECONDS|LINENO|OPTIND|E?UID|PPID|BASHPID|EPOCH\w*|HIST\w*|PATH|HOME|PWD|OLDPWD|CDPATH|IFS|ENV|SHELL|PS4|PROMPT_COMMAND|POSIXLY_CORRECT|GLOBIGNORE|EXECIGNORE|SHELLOPTS|BASHOPTS|BASH_\w*|GIT_\w*|LD_\w*|DYLD_\w*|LANG|LANGUAGE|LC_\w*|TEXTDOMAIN\w*|TERM|TERMINFO\w*|TMP|TMPDIR|TZ|LOCPATH|GCONV_PATH)$/;
 
-/** Whether setting the variable `name` may change what other commands of the text do. `exported` are those that commands are given. */
+/**
+ * Whether setting the variable `name` may change what other commands of the text do. `exported` holds the variables that the caller sets.
+ */
 export const isTelling = (name: string, exported: ReadonlySet<string>): boolean =>
   TELLING.test(name) || exported.has(name);
 
-/** What a builtin changes. */
+/** Effects of a builtin on the reading of a command line. */
 export interface Change {
-  /** Why no command of the same text can be told any more. */
+  /** Why no command of the same text can be known any more. */
   readonly lookup?: string;
-  /** Why this very command does more than its words say. */
+  /** Why this command does more than its words say. */
   readonly own?: string;
-  /** Where it takes the shell; a path that only the shell knows is undefined. */
+  /** The shell's new working directory; `path` is undefined if only the shell knows it. */
   readonly goesTo?: { readonly path: string | undefined };
 }
 
@@ -41,10 +43,10 @@ const HARMLESS_OPTIONS = new Set(
   ),
 );
 
-/** Whether an option of the shell changes nothing of which commands a text runs. */
+/** Whether a shell option has no influence on which commands a text runs. */
 export const isHarmlessOption = (name: string): boolean => HARMLESS_OPTIONS.has(name);
 
-/** What the builtin `fields[0]` changes by being run with these words. */
+/** What running the builtin `fields[0]` with these words changes. */
 export function changeBy(fields: readonly Field[], exported: ReadonlySet<string>): Change {
   const name = fields[0]?.text as string;
   const args = fields.slice(1);
@@ -112,7 +114,10 @@ function destination(name: string, args: readonly Field[]): string | undefined {
   return /^[-+]\d*$/.test(target.text ?? '-') ? undefined : target.text;
 }
 
-/** Options and positional parameters; `set -a`, `set -k`, `shopt -s expand_aliases` and unknown ones are not. */
+/**
+ * Whether `set` or `shopt` only sets harmless options and positional parameters; `set -a`, `set -k`, `shopt -s expand_aliases` and unknown
+ * options are not harmless.
+ */
 function setsOnly(args: readonly Field[]): boolean {
   const dashes = args.findIndex((it) => it.text === '--');
   return args
@@ -120,7 +125,7 @@ function setsOnly(args: readonly Field[]): boolean {
     .every(({ text }) => text !== undefined && (/^[-+][euxfvCETsuqo]+$/.test(text) || HARMLESS_OPTIONS.has(text)));
 }
 
-/** A subscript is evaluated, and what it holds may be run: `read 'a[$(rm x)]'`. */
+/** The effect of a builtin that sets variables. Bash evaluates subscripts, which can run commands: `read 'a[$(rm x)]'`. */
 function assigned(name: string, args: readonly Field[], exported: ReadonlySet<string>): Change {
   const isPlain = ({ text, sets }: Field) => {
     const variable = sets ?? /^(?:-v)?(\w*)/.exec(text ?? '')?.[1] ?? '';

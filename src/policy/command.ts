@@ -1,7 +1,7 @@
 /**
- * Command lines as a policy sees them. A real grammar reads them, not expressions over the text; whatever can't be told from
- * the text alone is said to be unknown. For asking early: the boundary is the sandbox, built from the same rules.
- * Architecture invariant: never throws, and ends in bounded time whatever the text is.
+ * Reads command lines for policy decisions. A real shell grammar parses them, and whatever the text alone does not tell is reported as
+ * unknown. This serves to ask early; the security boundary is the sandbox, which is built from the same rules. Architecture invariant:
+ * never throws, and ends in bounded time for any text.
  */
 import { isAbsolute, resolve } from 'node:path';
 import type { Effect } from '../call.ts';
@@ -15,13 +15,13 @@ import type { Field } from './words.ts';
 
 export type { CommandPlace } from './reading.ts';
 
-/** What a command line would do, as far as its text says. Looks at nothing but what `place.resolve` looks at. */
+/** What a command line would do, as far as its text says. Touches the disk only through `place.resolve`. */
 export function parseCommand(text: string, place: CommandPlace): ParsedCommand {
   const reading = new Reading(place);
   try {
     reading.read(text, 0);
   } catch (error) {
-    // Beyond a bound, or a parser that gave up (a RangeError for its stack): what was read until then is listed all the same.
+    // A bound was exceeded, or the parser gave up (a RangeError when its stack is full): whatever was read until then is still listed.
     reading.unknown(error instanceof Beyond ? error.message : 'it can not be read');
   }
   const where: Where = { ...place, folders: foldersOf(reading, place), isSure: !reading.goesTo.includes(undefined) };
@@ -42,10 +42,10 @@ export function parseCommand(text: string, place: CommandPlace): ParsedCommand {
   };
 }
 
-/** Of the targets in the workspace, those that are made or overwritten and named in no other way. */
+/** Targets in the workspace that the commands only make or overwrite and that no other word names. */
 function destinationsIn(reading: Reading, where: Where): string[] {
   const { destinations, named, functions, lookup } = reading;
-  // What the name of a program means may have been changed.
+  // The name of a program may stand for something else by now.
   if (destinations.size === 0 || functions.size > 0 || lookup !== undefined) return [];
   const others = named.filter((it) => !destinations.has(it));
   const read = new Set(toTargets(candidatesOf(others, where, reading), reading, where));
@@ -54,7 +54,7 @@ function destinationsIn(reading: Reading, where: Where): string[] {
 }
 
 interface Where extends CommandPlace {
-  /** Each directory that the shell may be in, as far as it is told. */
+  /** Every directory that the shell may be in, as far as known. */
   readonly folders: readonly string[];
   readonly isSure: boolean;
 }
@@ -71,7 +71,7 @@ function foldersOf(reading: Reading, { cwd, home }: CommandPlace): string[] {
   return [...folders].slice(0, limits.commandFoldersMax);
 }
 
-/** What the whole line says of one of its commands: a later function may bear its name, a loop may bring it after a `cd`. */
+/** Applies what the whole line says to one of its commands: a function defined later may have its name, a loop may run it after a `cd`. */
 function settle(draft: Draft, { lookup, functions, goesTo }: Reading): void {
   const name = draft.words[0];
   if (lookup !== undefined) draft.unknown ??= lookup;
@@ -83,7 +83,7 @@ function settle(draft: Draft, { lookup, functions, goesTo }: Reading): void {
   draft.unknown ??= isMoved ? 'its path counts from where cd went' : 'it is a function of this text';
 }
 
-/** What is no file: descriptors, and devices that keep nothing. */
+/** Targets that are not files: descriptors, and devices that store nothing. */
 const NO_FILE = /^\/dev\/(null|zero|full|u?random|tty|std(in|out|err)|fd\/\d+)$/;
 
 function toEffects({ kinds, field }: Reading['redirects'][number], reading: Reading, where: Where): Effect[] {
@@ -92,7 +92,7 @@ function toEffects({ kinds, field }: Reading['redirects'][number], reading: Read
     reading.unknown('only the shell knows where a redirection goes');
     return [];
   }
-  // Bash opens these itself.
+  // Bash itself opens network connections for these names.
   const [, host, port] = /^\/dev\/(?:tcp|udp)\/([^/]+)\/([^/]+)$/.exec(text) ?? [];
   if (host !== undefined) return [{ kind: 'connect', target: `${host}:${port}` }];
   if (!where.isSure && !isAbsolute(text)) reading.unknown('a redirection goes to where only the shell knows');
@@ -101,16 +101,16 @@ function toEffects({ kinds, field }: Reading['redirects'][number], reading: Read
     .flatMap((target) => kinds.map((kind) => ({ kind, target })));
 }
 
-/** A path from each directory that it may count from. */
+/** The targets of a path from every directory that it may be relative to. */
 function targetsOf(path: string, { workspace, folders }: Where): string[] {
   const from = isAbsolute(path) ? folders.slice(0, 1) : folders;
   return [...new Set(from.map((cwd) => toTarget(path, { workspace, cwd })))];
 }
 
-/** Bringing a path to its form looks at it a few times. */
+/** Normalising a path reads each of its characters a few times. */
 const STEPS_PER_CHAR = 8;
 
-/** Each of `paths` from each directory, once; stops at the bounds, and says so. */
+/** The distinct targets of `paths` from each directory; stops at the bounds and reports that as unknown. */
 function toTargets(paths: Iterable<string>, reading: Reading, where: Where): string[] {
   const found = new Set<string>();
   const seen = new Set<string>();
@@ -135,7 +135,7 @@ function* candidatesOf(named: readonly Field[], { home }: Where, reading: Readin
     if (!areAll) reading.unknown(`one of its words may name more than ${limits.commandWordPathsMax} paths`);
     for (const it of paths) {
       yield it;
-      // The shell leaves the tilde of `--file=~/x` to the program, which may take it for a home all the same.
+      // The shell does not expand the tilde in `--file=~/x`, but the program may.
       if (/^~(\/|$)/.test(it)) yield `${home}${it.slice(1)}`;
     }
   }

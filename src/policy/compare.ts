@@ -1,11 +1,11 @@
-/** What two policies say differently, and which examples of either they decide differently. Pure. */
+/** What differs between two policies, and which examples of either they decide differently. Pure. */
 import type { Decision } from '../call.ts';
 import { decide } from './decide.ts';
 import { type EffectsOf, toQuestion } from './examples.ts';
 import { showNetworkRule } from './network.ts';
 import type { Policy, Rule } from './schema.ts';
 
-/** One thing that only one of two policies says, or that they say differently; undefined where it is not said. */
+/** One setting on which two policies differ; undefined on the side that lacks it. */
 export interface Difference {
   readonly what: string;
   readonly old: string | undefined;
@@ -19,14 +19,14 @@ export interface DecidedDifferently {
   readonly new: Decision;
 }
 
-/** Tiers, rules and the rest by name, sorted; places and reasons are no differences. */
+/** Tiers, rules and other settings that differ, sorted by name; source positions and reasons are not compared. */
 export function differences(old: Policy, by: Policy): Difference[] {
   const [before, after] = [factsOf(old), factsOf(by)];
   const names = [...new Set([...before.keys(), ...after.keys()])].sort();
   return names.map((what) => ({ what, old: before.get(what), new: after.get(what) })).filter((it) => it.old !== it.new);
 }
 
-/** All examples of both, each decided by both. Throws what `effectsOf` throws. */
+/** The examples of both policies that the two decide differently. Throws what `effectsOf` throws. */
 export function decidedDifferently(old: Policy, by: Policy, effectsOf?: EffectsOf): DecidedDifferently[] {
   const examples = new Set([...old.rules, ...by.rules].flatMap(examplesOf));
   return [...examples]
@@ -54,7 +54,7 @@ function factsOf({ tiers, rules, rateLimits, approvals, environment, toolBounds 
   }
   for (const { id, match, decision, code } of rules) {
     const name = id.startsWith('tools.') ? id : `rules.${id}`;
-    // Several may bear one name: each file of a chain can disable tools.
+    // Several rules may have the same name: each file of a chain can disable tools.
     const before = facts.get(name);
     const said = `${decision} ${JSON.stringify(match)}${code ? ` ${code}` : ''}`;
     facts.set(name, before === undefined ? said : `${before}, ${said}`);

@@ -1,9 +1,9 @@
-/** What is wrong with the shape of a policy file, said with its place and what to write instead. */
+/** Says what is wrong with the shape of a policy file: the position, the key, and what to write instead. */
 import * as z from 'zod';
 import { type Positioned, shown, type ValuePath } from './position.ts';
 import { policyFile } from './schema.ts';
 
-/** Keys of the design that this version does not enforce, by what holds them; to take them would be to promise it. */
+/** Keys that are designed but not enforced yet, by the object that holds them; accepting them would promise enforcement. */
 const NOT_YET: readonly { readonly holder: RegExp; readonly keys: readonly string[] }[] = [
   { holder: /^$/, keys: ['network'] },
   { holder: /^tiers\.[a-z_]+$/, keys: ['undo', 'processes', 'fileMb'] },
@@ -17,7 +17,7 @@ export function complaintsOf(issues: readonly Issue[], source: Positioned): stri
   return issues.filter((it) => !isFollowing(it, issues)).flatMap((issue) => complain(issue, [], source));
 }
 
-/** Without its misspelt key an object may be empty; that is no second mistake. */
+/** Whether an issue only follows from a misspelt key: without that key the object looks empty, which is no second mistake. */
 const isFollowing = (issue: Issue, all: readonly Issue[]): boolean =>
   issue.code === 'custom' &&
   all.some((it) => it.code === 'unrecognized_keys' && it.path.join('.') === issue.path.join('.'));
@@ -36,7 +36,7 @@ function complain(issue: Issue, above: ValuePath, source: Positioned): string[] 
   return [`${source.at(path)}: ${label}: ${issue.message}`];
 }
 
-/** Of `x or a list of x` the alternative that was meant is the one whose type fits at the top. */
+/** For a union such as `x or a list of x`: reports the problems of the alternative whose outer type fits, since that one was meant. */
 function complainOfUnion(issue: z.core.$ZodIssueInvalidUnion, path: ValuePath, source: Positioned): string[] {
   const meant = issue.errors.filter((it) => !it.some(({ code, path }) => code === 'invalid_type' && path.length === 0));
   if (meant.length === 1) return (meant[0] as Issue[]).flatMap((it) => complain(it, path, source));
@@ -72,7 +72,7 @@ interface JsonSchema {
 
 let shape: JsonSchema | undefined;
 
-/** The keys that a place of a policy file takes. */
+/** The keys that are valid at `path` of a policy file. */
 function keysAt(path: ValuePath): string[] {
   shape ??= z.toJSONSchema(policyFile, { io: 'input' }) as JsonSchema;
   let at: JsonSchema | undefined = shape;
@@ -89,7 +89,7 @@ function resolveRef(schema: JsonSchema | undefined, top: JsonSchema): JsonSchema
   return top.$defs?.[schema.$ref.replace('#/$defs/', '')];
 }
 
-/** The known name that shares most with a misspelt one: equal but for its case, a prefix, or at most two letters changed. */
+/** The known name closest to a misspelt one: equal except for case, a prefix of it or the reverse, or at most two letters changed. */
 function nearest(name: string, known: readonly string[]): string | undefined {
   const wanted = name.toLowerCase();
   const close = (it: string) => {
@@ -99,7 +99,7 @@ function nearest(name: string, known: readonly string[]): string | undefined {
   return known.find(close) ?? known.find((it) => isNear(wanted, it.toLowerCase()));
 }
 
-/** Whether two names are equal once what they share at both ends is gone, but for two letters. */
+/** Whether at most two letters of the longer name remain after the common prefix and suffix are removed. */
 function isNear(a: string, b: string): boolean {
   const shortest = Math.min(a.length, b.length);
   let [from, to] = [0, 0];

@@ -1,4 +1,4 @@
-/** How policies go together: a file with what it extends, and policies that must all agree. Pure. */
+/** Combines policies: a file with the policy that it extends, and several policies that must all agree. Pure. */
 import { createHash, hash } from 'node:crypto';
 import { type Decision, TIERS, type Tier } from '../call.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
@@ -23,12 +23,12 @@ import { withoutAllowedTools } from './tool-decisions.ts';
 const STRICTNESS: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 };
 const isLessStrict = (a: Decision, b: Decision): boolean => STRICTNESS[a] < STRICTNESS[b];
 
-/** A file that was read: its data, and where each value of it stands. */
+/** A policy file that was read: its data, and the position of each value. */
 export interface Said {
   readonly name: string;
   readonly data: PolicyFile;
   readonly where: Positioned;
-  /** Its own rules, `tools` included; see `rulesOf`. */
+  /** The file's own rules, including those from `tools`; see `rulesOf`. */
   readonly rules: readonly PlacedRule[];
 }
 
@@ -38,7 +38,7 @@ export interface PlacedRule {
   readonly path: ValuePath;
 }
 
-/** A child on its parent: widening is noted as a problem unless the parent is open for it. */
+/** One file being composed onto its parent. Widening is a problem unless the parent opens what the file widens. */
 export interface Composing {
   readonly parent: Policy;
   readonly said: Said;
@@ -47,10 +47,10 @@ export interface Composing {
   complain(place: string, problem: string): void;
 }
 
-/** Built-in policies that open nothing. */
+/** Built-in policies whose `open` list is empty. */
 const CLOSED: ReadonlySet<string> = new Set(['strict', 'unattended', 'read-only', 'subagent']);
 
-/** One policy out of a file and what it extends, and every place where the file widens what its parent has not opened. */
+/** Composes one policy from a file and its parent, with a problem for every value that widens what the parent has not opened. */
 export function compose(parent: Policy, said: Said): { policy: Policy; problems: string[] } {
   const problems: string[] = [];
   const complain = (place: string, problem: string) => void problems.push(`${place}: ${problem}`);
@@ -79,7 +79,7 @@ export function compose(parent: Policy, said: Said): { policy: Policy; problems:
   return { policy, problems };
 }
 
-/** Both at once: each decides for itself, and the strictest answer counts, so that neither can widen the other. */
+/** A policy in which both take part: each decides for itself and the strictest answer counts, so neither can widen the other. */
 export function narrow(policy: Policy, by: Policy): Policy {
   const known = new Set([policy, ...policy.and].map(versionOf));
   const further = [by, ...by.and].filter((it) => !known.has(versionOf(it)));
@@ -128,10 +128,10 @@ function composeTier({ parent, said, widens }: Composing, tier: Tier): TierRule 
   };
 }
 
-/** What a file says of a tier; some keys are of one tier only. */
+/** The entry of a file for one tier, with the keys of all tiers. */
 type TierSaid = NonNullable<NonNullable<PolicyFile['tiers']>['execute']>;
 
-/** A list stands for its parent's, and is narrower when every entry of it lies in one of those. */
+/** The network list of a tier. A file's list replaces its parent's and is narrower if every entry lies within one of the parent's. */
 function networkOf(
   { parent, said, widens }: Pick<Composing, 'parent' | 'said' | 'widens'>,
   tier: Tier,
@@ -168,7 +168,7 @@ function approveOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' |
   return facts;
 }
 
-/** The rules of a file in its order: `tools` first. */
+/** All rules of a file in order; rules from `tools` come first. */
 export function rulesOf(data: PolicyFile, where: Positioned): PlacedRule[] {
   const { disable, ...tools } = data.tools ?? {};
   const disabled: PlacedRule[] = disable?.length
@@ -228,7 +228,7 @@ function composeRules(it: Composing): Rule[] {
   return [...withoutAllowedTools(it, kept), ...said.rules.map(({ rule }) => rule)];
 }
 
-/** Whether a rule stands for its parent's of the same id; if not, it is added to the parent's rules. */
+/** Whether a rule replaces its parent's rule of the same id; otherwise it is added to the parent's rules. */
 function replaces({ parent, said, widens, complain }: Composing, { rule, path }: PlacedRule): boolean {
   const before = rule.id === 'tools.disable' ? undefined : parent.rules.find(({ id }) => id === rule.id);
   const decisionPath = path[0] === 'rules' ? [...path, 'decision'] : path;
@@ -241,14 +241,14 @@ function replaces({ parent, said, widens, complain }: Composing, { rule, path }:
     return true;
   }
   if (before && !isLessStrict(rule.decision, before.decision)) return true;
-  // Only a rule that allows stands in for a tier.
+  // Only an allow rule replaces the tier's decision.
   if (before)
     widens(decisionPath, `${rule.decision} is less strict than ${before.decision} (${before.source})`, 'rules');
   else if (rule.decision === 'allow') widens(decisionPath, 'a rule that allows', 'rules');
   return before !== undefined;
 }
 
-/** Limits for the same calls, counted the same way, stand together for the parent's: a short span and a long one. Others are added. */
+/** Limits for the same calls and counted the same way replace the parent's as a group (a short span and a long one); others are added. */
 function composeRateLimits({ parent, said, widens }: Composing): RateLimit[] {
   const keyOf = ({ tool, per }: Pick<RateLimit, 'tool' | 'per'>) => JSON.stringify([per, [...tool].sort()]);
   const own = (said.data.rateLimits ?? []).map(({ tool, calls, perMs, per }, index): RateLimit => {
@@ -295,7 +295,7 @@ function composeEnvironment({ parent, said, widens }: Composing): readonly strin
   return own;
 }
 
-/** What is not opened stays closed for those that extend the child, whatever its parent opened. */
+/** The `open` list of the child. Only what it names itself is open to its own children, whatever the parent opened. */
 function composeOpen({ parent, said, complain }: Composing): readonly string[] {
   const open = said.data.open ?? [];
   for (const [index, name] of open.entries()) {
@@ -314,7 +314,7 @@ function byTier(rule: (tier: Tier) => TierRule): Policy['tiers'] {
 
 const sealed = (policy: Omit<Policy, 'version'>): Policy => ({ ...policy, version: versionOf(policy) });
 
-/** Covers what one layer decides by and nothing else: not places, reasons, examples or what children may widen. */
+/** Hash of what one layer decides by; leaves out positions, reasons, examples and what children may widen. */
 function versionOf({ tiers, rules, rateLimits, approvals, toolBounds, environment }: Omit<Policy, 'version'>): string {
   const perTier = TIERS.map((tier) => {
     const { decision, approveDestructive, network, ...rest } = tiers[tier];
@@ -340,20 +340,20 @@ const sortedById = <T extends { id: string }>(items: readonly T[]): T[] =>
 const hashOf = (value: unknown): string =>
   `sha256:${createHash('sha256').update(JSON.stringify(value, sortKeys)).digest('hex')}`;
 
-/** Two ways of writing the same object are the same text. */
+/** Sorts keys, so that equal objects serialise to equal texts. */
 const sortKeys = (_: string, value: unknown): unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
     : value;
 
-/** A policy in force everywhere that allows everything: below it, a file that is a further layer says only what it says. */
+/** Allows everything. A file that is only a further layer extends it, so that the layer restricts nothing but what the file says. */
 export const NEUTRAL: Policy = rootPolicy('the policy in force', 'allow', {
   approvals: { timeoutMs: 86_400_000, headless: 'wait', rememberMaxMs: 28_800_000 },
   open: [],
   network: 'any',
 });
 
-/** What `default` extends: nothing is allowed unless it says so, and it may open everything. */
+/** The parent of `default`: denies everything and opens everything. */
 export const ROOT: Policy = rootPolicy('nothing', 'deny', {
   approvals: { timeoutMs: 86_400_000, headless: 'wait', rememberMaxMs: 28_800_000 },
   open: ['tiers', 'rules', 'approvals', 'rateLimits', 'environment', 'secrets'],
@@ -374,7 +374,10 @@ function rootPolicy(name: string, decision: Decision, { network, ...rest }: Root
   return sealed({ name, tiers: byTier(tier), rules: [], rateLimits: [], and: [], ...rest });
 }
 
-/** A policy of a folder as one of the folder that holds it: `prefix` leads from that to it, '' for the same. */
+/**
+ * Rewrites the policy of a folder for the folder that contains it; `prefix` is the path from the outer folder to the inner one, '' if they
+ * are the same.
+ */
 export function rebase(policy: Policy, prefix: string): Policy {
   if (prefix === '') return policy;
   const version = `sha256:${hash('sha256', `${policy.version}\0${prefix}`, 'hex')}`;

@@ -1,6 +1,6 @@
 /**
- * Decisions. Architecture invariant: pure, the same inputs give the same decision; no order of rules, layers or parts
- * changes it.
+ * Decides calls. Architecture invariant: pure, so the same inputs give the same decision; the order of rules, layers or parts does not
+ * matter.
  */
 import type { Decision, Effect, Tier } from '../call.ts';
 import { compileSegment, toSegments, unfoldBraces } from '../glob.ts';
@@ -23,23 +23,23 @@ import type { ParsedCommand, Question } from './question.ts';
 import { indexOf, type RuleIndex } from './rule-index.ts';
 import type { MatchSpec, Policy, Rule } from './schema.ts';
 
-/** Rules told of one decision; a command line of a thousand words may meet every rule there is. */
+/** Most rules listed for one decision; a command line of a thousand words may match every rule there is. */
 const RULES_TOLD_MAX = 64;
 
-/** What was decided and why. */
+/** A decision and the reasons for it. */
 export interface Decided {
   readonly decision: Decision;
-  /** What decided: of the strictest ones a rule before a tier, then by id. */
+  /** The rule or tier that decided: the strictest one; among equals a rule before a tier, then by id. */
   readonly by: Facts;
-  /** All that had a say, tiers where no rule allowed; strictest first, each id and source once, at most 64. */
+  /** All rules that apply, and tiers for which no rule allowed; strictest first, without duplicates, at most 64. */
   readonly rules: readonly Facts[];
-  /** What the call does, one `exec` for each simple command. */
+  /** Effects of the call, one `exec` for each simple command. */
   readonly effects: readonly Effect[];
-  /** Why more may happen than that; empty when all is known. */
+  /** Why the call may do more than `effects` lists; empty when everything is known. */
   readonly unknown: readonly string[];
 }
 
-/** Decides a call: each of its parts by the strictest rule that holds for it, by the tier unless one of them allows it. */
+/** Decides a call: each part by the strictest rule that matches it, or by its tier unless a rule allows the part. */
 export function decide(policy: Policy, question: Question): Decided {
   const parts = partsOf(question);
   const mentions = mentionsOf(question);
@@ -62,7 +62,7 @@ export function decide(policy: Policy, question: Question): Decided {
   };
 }
 
-/** Which of two decides: the stricter; of equal ones a rule before a tier, one with a code of its own, then by id and source. */
+/** Sort order of deciding facts: stricter first; among equals a rule before a tier, then one with an error code, then by id and source. */
 export function compareFacts(a: Facts, b: Facts): number {
   return (
     STRICTNESS[b.decision] - STRICTNESS[a.decision] ||
@@ -77,18 +77,18 @@ const STRICTNESS: Readonly<Record<Decision, number>> = { allow: 0, ask: 1, deny:
 const isOfTier = ({ id }: Facts): boolean => id.startsWith('tiers.');
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** A policy and all that must agree with it. */
+/** A policy and all further policies that must agree with it. */
 export const layersOf = (policy: Policy): readonly Policy[] =>
   policy.and.length === 0 ? [policy] : [policy, ...policy.and.flatMap(layersOf)];
 
 interface Layered {
   readonly layer: Policy;
   readonly index: RuleIndex;
-  /** Whether a glob of the command line may find what a rule refuses: then no rule may allow its commands. */
+  /** Whether a glob of the command line may match a path that a rule refuses; if so, no rule may allow its commands. */
   readonly blind: boolean;
 }
 
-/** The rules that hold for a part, and what the tier says where none of them allows it. */
+/** The rules that match a part, plus the tier's decision unless a rule allows the part. */
 function decidePart({ layer, index, blind }: Layered, part: Part): readonly Facts[] {
   let allowable = isAllowable(part) && !(blind && part.kind === 'command');
   const strict: Facts[] = [];
@@ -103,13 +103,13 @@ function decidePart({ layer, index, blind }: Layered, part: Part): readonly Fact
       } else if (level === YES) (facts.id.startsWith(OF_TOOL) ? ofTool : allowing).push(facts);
     }
   }
-  // Only a rule that allows stands in for the tier: one that asks must not open what the tier denies.
+  // Only an allow rule replaces the tier's decision: a rule that asks must not open what the tier denies.
   if (allowable && allowing.length > 0) return [...strict, ...allowing];
-  // `tools.NAME.decision` says of one tool what the tier says of many, so also of what a parser can't know.
+  // `tools.NAME.decision` replaces the tier's decision for one tool, so it also covers what a parser can't know.
   return [...strict, ...(ofTool.length > 0 ? ofTool : [tierOf(layer, part.question)])];
 }
 
-/** How the ids of rules begin that `tools` makes; ids of other rules have no dot. */
+/** Prefix of the ids of rules made from `tools`; other rule ids contain no dot. */
 const OF_TOOL = 'tools.';
 
 function tierOf({ tiers }: Policy, { tier, destructive }: Question): Facts {
@@ -119,7 +119,7 @@ function tierOf({ tiers }: Policy, { tier, destructive }: Question): Facts {
   return { id, decision, reason, source };
 }
 
-/** The rules that ask or deny for a path that a command names; what is not refused is not allowed by that either. */
+/** The rules that ask or deny for a path that a command names; a path without such a rule is not thereby allowed. */
 function refusalsOf(index: RuleIndex, part: Part): Facts[] {
   const rules = index.candidates(part).flat();
   return rules
@@ -145,10 +145,9 @@ function effectsOf({ effects, command }: Question): readonly Effect[] {
 const deniedNames = new WeakMap<readonly Rule[], ReadonlySet<string>>();
 
 /**
- * Whether a glob of a command line might find a path that a rule refuses. Which files there are is not known here, and the
- * sandbox hides the refused ones anyway; so this is no denial, it only keeps rules from allowing the line. Might find, kept
- * simple: a segment of the glob begins with a dot, or matches a name that stands in a rule that asks or denies. Like the
- * shell, `*` finds no name that begins with a dot.
+ * Whether a glob of a command line might match a path that a rule refuses. Existing files are not known here and the sandbox hides refused
+ * ones anyway, so the result denies nothing; it only keeps rules from allowing the line. The test is deliberately simple: a segment of the
+ * glob begins with a dot, or matches a name from a rule that asks or denies. As in the shell, `*` matches no name that begins with a dot.
  */
 function mayFindDenied(rules: readonly Rule[], { mentionGlobs = [] }: ParsedCommand): boolean {
   const names = deniedNames.get(rules) ?? namesDenied(rules);
@@ -160,7 +159,7 @@ function segmentsOf(glob: string): string[] {
   try {
     return unfoldBraces(glob).flatMap(toSegments);
   } catch {
-    return ['.']; // Braces unfold to too many to look at: it may find anything.
+    return ['.']; // Too many alternatives to look at: assume that it may match anything.
   }
 }
 
@@ -171,7 +170,7 @@ function finds(segment: string, names: ReadonlySet<string>): boolean {
   return false;
 }
 
-/** The last plain name of each pattern. */
+/** The last literal segment of each path pattern in rules that ask or deny. */
 function namesDenied(rules: readonly Rule[]): Set<string> {
   const globs = rules.filter((it) => it.decision !== 'allow').flatMap(({ match }) => globsIn(match));
   const literals = globs
@@ -185,17 +184,17 @@ const globsIn = (match: MatchSpec): readonly string[] => [
   ...[match.all ?? [], match.any ?? [], match.not ?? []].flat().flatMap(globsIn),
 ];
 
-/** What is known of a tool before it is called. */
+/** Facts about a tool that are known before a call. */
 export interface ToolFacts {
   readonly name: string;
   readonly aliases: readonly { readonly name: string }[];
   readonly tier: Tier;
   readonly category: string;
-  /** Present where its calls run command lines. */
+  /** Present if calls of the tool run command lines. */
   readonly commandOf?: unknown;
 }
 
-/** What calls of a tool get where no rule about effects or callers says otherwise; what tool lists show. */
+/** The decision for calls of a tool unless a rule about effects or callers says otherwise; tool lists show it. */
 export function decideTool(policy: Policy, tool: ToolFacts): Decision {
   const part = toolPart(tool);
   const said = layersOf(policy).map((layer) => {
@@ -206,7 +205,7 @@ export function decideTool(policy: Policy, tool: ToolFacts): Decision {
   return (said.sort(compareFacts)[0] as Facts).decision;
 }
 
-/** Whether any call of a tool could be allowed, if only by a person; tools without such a call are not shown. */
+/** Whether any call of a tool could be allowed, if only by a person; tool lists leave out tools without such a call. */
 export function couldAllow(policy: Policy, tool: ToolFacts): boolean {
   const part = toolPart(tool);
   return layersOf(policy).every((layer) => {
@@ -222,7 +221,7 @@ export function couldAllow(policy: Policy, tool: ToolFacts): boolean {
   });
 }
 
-/** Whether only calls that run a command line can match. */
+/** Whether the match can hold only for calls that run a command line. */
 const needsCommand = ({ command, all = [], any }: MatchSpec): boolean =>
   command !== undefined || all.some(needsCommand) || (any?.every(needsCommand) ?? false);
 

@@ -1,4 +1,4 @@
-/** The examples of rules: what a rule says that it matches is tried out, so that a file which errs about itself is not taken. */
+/** Tries the examples of rules, so that a policy file whose examples contradict its rules is refused. */
 import type { Effect, Tier } from '../call.ts';
 import { parseJson } from '../parse-json.ts';
 import { parseCommand } from './command.ts';
@@ -8,20 +8,20 @@ import type { Question } from './question.ts';
 import type { MatchSpec, Rule } from './schema.ts';
 import { toTarget } from './target.ts';
 
-/** What a call of a tool bears on permission; undefined for a tool that is not known. Throws for input that it does not take. */
+/** The permission-relevant facts of a call; undefined for an unknown tool. Throws for input that the tool does not accept. */
 export type EffectsOf = (tool: string, input: Readonly<Record<string, unknown>>) => Partial<Question> | undefined;
 
 export interface ExampleOutcome {
   readonly rule: string;
   readonly kind: 'match' | 'no_match';
-  /** Its position in the list of that kind. */
+  /** Index in the list of that kind. */
   readonly index: number;
   readonly text: string;
-  /** What is wrong with it; undefined when it holds. */
+  /** Why the example fails; undefined when it holds. */
   readonly problem: string | undefined;
 }
 
-/** Examples are judged here, wherever they are judged, so that they say the same on every machine. */
+/** The fixed workspace in which all examples are judged, so that results are the same on every machine. */
 const PLACE = {
   workspace: '/workspace',
   cwd: '/workspace',
@@ -40,14 +40,14 @@ export function tryExamples(rule: Rule, effectsOf?: EffectsOf): ExampleOutcome[]
   return [...outcomes('match', rule.examples?.match), ...outcomes('no_match', rule.examples?.no_match)];
 }
 
-/** What trying a rule's examples costs: its characters times theirs. */
+/** The cost of trying a rule's examples: characters of the match times characters of the examples. */
 export function exampleWork({ match, examples }: Rule): number {
   const texts = [...(examples?.match ?? []), ...(examples?.no_match ?? [])];
   if (texts.length === 0) return 0;
   return JSON.stringify(match).length * texts.reduce((sum, it) => sum + it.length, 0);
 }
 
-/** The call that an example stands for: `tool {json}`, or else a command line. Throws what `effectsOf` throws. */
+/** The call that an example describes: `tool {json}`, or else a command line. Throws what `effectsOf` throws. */
 export function toQuestion(text: string, effectsOf?: EffectsOf): Question {
   const { tool, input } = toCall(text) ?? { tool: 'terminal_execute', input: { command: text } };
   const known = effectsOf?.(tool, input);
@@ -78,7 +78,7 @@ function toCall(text: string): { tool: string; input: Record<string, unknown> } 
   }
 }
 
-/** What can be told of a call whose tool is not known: a path may be read, written and deleted, a command may be run. */
+/** A question for a call whose tool is unknown: its path may be read, written and deleted, its command may be run. */
 function questionOf(tool: string, { path, command }: Readonly<Record<string, unknown>>): Question {
   const runs = typeof command === 'string';
   const tier: Tier = runs ? 'execute' : 'write';
@@ -95,11 +95,11 @@ function questionOf(tool: string, { path, command }: Readonly<Record<string, unk
   };
 }
 
-/** Targets as they are in questions. */
+/** An effect with its target in the form that questions use. */
 const normalised = (effect: Effect): Effect =>
   ['read', 'write', 'delete'].includes(effect.kind) ? { ...effect, target: toTarget(effect.target, PLACE) } : effect;
 
-/** Examples of a rule for somebody are calls by that somebody. */
+/** The caller that a rule asks for, so that its examples are tried as calls of that caller. */
 function whoOf({ principal, session, when, all }: MatchSpec): Partial<Pick<Question, 'principal' | 'session'>> {
   const named = (globs: string | readonly string[] | undefined) => [globs ?? []].flat()[0]?.replaceAll('*', 'x');
   const inner: ReturnType<typeof whoOf> = Object.assign({}, ...(all ?? []).map(whoOf));

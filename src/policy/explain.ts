@@ -1,4 +1,4 @@
-/** Decisions in words: what decided, and what to write where for another one. Pure. */
+/** Explains decisions in words: what decided, and what to write where for another decision. Pure. */
 import { createHash } from 'node:crypto';
 import type { Decision, Effect } from '../call.ts';
 import type { Decided } from './decide.ts';
@@ -13,11 +13,11 @@ export interface WireDecision {
   readonly effects: readonly Effect[];
   /** Strictest first. */
   readonly rules: readonly RuleFacts[];
-  /** What to write, and where; absent when the call is allowed. */
+  /** What to change, and where; absent when the call is allowed. */
   readonly suggestion?: string;
 }
 
-/** A decision as it is told; with the question the suggestion has a rule for this very call. */
+/** The wire form of a decision; with `question` the suggestion contains a rule for this call. */
 export function toDecision(decided: Decided, policy: Policy, question?: Question): WireDecision {
   const { decision, effects, rules } = decided;
   const suggestion = suggest(decided, policy, question);
@@ -28,7 +28,7 @@ export function toDecision(decided: Decided, policy: Policy, question?: Question
   };
 }
 
-/** What would have to change for the call to be allowed, in a sentence or two; undefined when it is. */
+/** What would have to change for the call to be allowed, in one or two sentences; undefined when it already is. */
 export function suggest({ decision, by, unknown }: Decided, policy: Policy, question?: Question): string | undefined {
   if (decision === 'allow') return undefined;
   const { id, source } = by;
@@ -53,10 +53,10 @@ export function suggest({ decision, by, unknown }: Decided, policy: Policy, ques
     : `${hint}Write ${tier}.`;
 }
 
-/** Sub-commands of git that a tool does as well. */
+/** Subcommands of git for which a tool exists. */
 const GIT_TOOLS: ReadonlySet<string | undefined> = new Set(['status', 'diff', 'log', 'show', 'branch', 'commit']);
 
-/** A sentence on the tool that does the same as a git command of the line; undefined where there is none. */
+/** Names the tool that does the same as a git command of the line; undefined if there is none. */
 export function gitToolFor({ command }: Question): string | undefined {
   const found = command?.commands.find(({ program, words }) => program === 'git' && GIT_TOOLS.has(words[1]));
   const tool = found && `git_${found.words[1]}`;
@@ -64,8 +64,8 @@ export function gitToolFor({ command }: Question): string | undefined {
 }
 
 /**
- * YAML of an allow rule, one line, that covers this call and as little else as rules can say: its tool, its principal, each of
- * its commands word for word, each of its paths and hosts. Where no rule can, a YAML comment that says why.
+ * An allow rule as one line of YAML that covers this call and as little else as possible: its tool, its principal, each of its commands
+ * word for word, each of its paths and hosts. If no rule can cover it, a YAML comment that says why.
  */
 export function proposeRule(question: Question): string {
   const rule = ruleFor(question);
@@ -79,10 +79,10 @@ interface Proposed {
   readonly reason: string;
 }
 
-/** What the schema of policy files takes. */
+/** Bounds of the policy file's schema. */
 const MOST = { words: 32, alternatives: 32, word: 256, glob: 512, id: 64 } as const;
 
-/** A rule, or why there is none. */
+/** The rule, or the reason why there is none. */
 function ruleFor(question: Question): Proposed | string {
   const { tool, principal, command, effects } = question;
   if (command && command.unknown.length > 0) return shown(command.unknown[0] as string);
@@ -123,7 +123,7 @@ function matchOfEffect({ kind, target }: Effect): MatchSpec | string {
 
 const escapeText = (text: string): string => text.replaceAll(/[*?\\]/g, '\\$&');
 
-/** The same call has the same id, and another one most likely another. */
+/** A rule id that is stable for the same match; another match almost certainly gets another one. */
 function idOf(words: string, match: MatchSpec): string {
   const hash = createHash('sha256').update(JSON.stringify(match)).digest('hex').slice(0, 8);
   const slug = words
@@ -141,7 +141,7 @@ const shown = (text: string): string => {
 
 const toYaml = (rule: Proposed): string => `- ${toFlow(rule)}`;
 
-/** One line of YAML, in which nothing that a person could not see stands as it is. */
+/** One line of YAML with invisible characters escaped. */
 function toFlow(value: unknown): string {
   if (typeof value === 'string') return toScalar(value);
   if (Array.isArray(value)) return `[${value.map(toFlow).join(', ')}]`;
@@ -149,7 +149,7 @@ function toFlow(value: unknown): string {
   return `{ ${entries.join(', ')} }`;
 }
 
-/** Words that YAML takes for something else than text. */
+/** Unquoted words that YAML does not read as text. */
 const NOT_TEXT = /^(true|false|null|yes|no|on|off|y|n)$/i;
 const PLAIN = /^[A-Za-z][\w ./-]*[\w.$/-]$|^\$$|^[A-Za-z]$/;
 

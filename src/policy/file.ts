@@ -1,18 +1,18 @@
-/** Policy files on disk: opened once, looked at through what was opened, never by a name that may be changed meanwhile. */
+/** Reads policy files. Checks apply to the opened descriptor, never to a name that may be replaced in the meantime. */
 import * as fs from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY } = fs.constants;
-// A pipe or a device that stands where a file should would otherwise hold up the daemon in open().
+// O_NONBLOCK keeps open() from blocking the daemon on a pipe or device in place of a file.
 const OPEN_FILE = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 
-/** A policy file that can't be read; the message says why, without its place. */
+/** A policy file can't be read; the message says why, without a position. */
 export class FileRefusal extends Error {}
 
 /**
- * The text of a file that decides what calls may do, so that only we or root may be able to write it.
- * Throws FileRefusal; `ENOENT` is its cause where there is no such file.
+ * The text of a file that decides what calls may do; requires that only our user or root can write it. Throws FileRefusal, whose cause is
+ * `ENOENT` if the file does not exist.
  */
 export function readTrusted(path: string, bytesMax: number): string {
   const fd = open(path);
@@ -30,8 +30,8 @@ export function readTrusted(path: string, bytesMax: number): string {
 }
 
 /**
- * Refuses a file that others could replace: its directory, and each one in which a name is looked up on the way to it, is ours
- * or root's, and nobody else may write it. `/tmp` and its like are let through where the file is our own. Throws FileRefusal.
+ * Refuses a file that others could replace: every directory on the way to it must belong to us or root and be writable by nobody else.
+ * Sticky directories such as `/tmp` are accepted for a file of our own. Throws FileRefusal.
  */
 export function assertNotReplaceable(path: string): void {
   const uid = process.getuid?.() ?? 0;
@@ -42,21 +42,21 @@ export function assertNotReplaceable(path: string): void {
   const own = directories.at(-1)?.at;
   const closed = directories.filter((it) => (it.mode & 0o011) === 0 && it.owner === uid);
   for (const { at, mode, owner } of directories) {
-    // Nobody else gets as far as this one; the file's own directory is held to the rule in any case.
+    // Others can't enter a closed directory above this one; the file's own directory is checked in any case.
     if (at !== own && closed.some((it) => at.startsWith(`${it.at}/`))) continue;
     const advice = 'move the file into a directory that only you can write, such as ~/.config/ringfence';
     if (owner !== uid && owner !== 0)
       throw new FileRefusal(`the directory ${at} belongs to user ${owner}, who may replace ${path}; ${advice}`);
-    // In a sticky directory others can't rename what isn't theirs.
+    // In a sticky directory others can't rename files that aren't theirs.
     const isSafe = (mode & 0o022) === 0 || ((mode & 0o1000) !== 0 && owner === 0 && fs.lstatSync(path).uid === uid);
     if (!isSafe) throw new FileRefusal(`others may write the directory ${at}, and so replace ${path}; ${advice}`);
   }
 }
 
-/** Links followed on the way to one file; the kernel follows 40. */
+/** Most symbolic links followed on the way to one file; the kernel follows 40. */
 const LINKS_MAX = 40;
 
-/** The directories in which a name is looked up on the way to a file, the last one its own, by their real paths. */
+/** The real paths of all directories that are searched on the way to a file; the last one contains the file. */
 function directoriesTo(path: string): string[] {
   const found = ['/'];
   const names = resolve(path).split('/').slice(1, -1);
@@ -77,8 +77,8 @@ function directoriesTo(path: string): string[] {
 }
 
 /**
- * The text of a file below `folder`, named by its components; undefined where one of them is not there. Each is opened
- * below the one before and no link is followed, since whoever made the folder chose what stands in it. Throws FileRefusal.
+ * The text of a file below `folder`, named by path components; undefined if one of them does not exist. Opens each component relative to
+ * the one before and follows no links, since the folder's contents are not trusted. Throws FileRefusal.
  */
 export function readBelow(folder: string, components: readonly string[], bytesMax: number): string | undefined {
   const opened: number[] = [];
@@ -101,13 +101,13 @@ export function readBelow(folder: string, components: readonly string[], bytesMa
   }
 }
 
-/** The folder of the built-in policies: of the checkout, or of the published package. */
+/** The folder of the built-in policies, in a checkout or in the published package. */
 export function builtInFolder(): string {
   const start = dirname(fileURLToPath(import.meta.url));
   for (let folder = start; folder !== dirname(folder); folder = dirname(folder)) {
     const policies = join(folder, 'policies');
     if (fs.existsSync(join(policies, 'default.yaml'))) return policies;
-    // Above our package others choose what stands there.
+    // Directories above our package are not ours.
     if (fs.existsSync(join(folder, 'package.json'))) break;
   }
   throw new FileRefusal(`the built-in policies are missing: no policies/default.yaml above ${start}`);
@@ -130,7 +130,7 @@ function readBounded(fd: number, path: string, bytesMax: number): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(0, length));
   } catch {
-    // The one failure is a byte sequence that UTF-8 doesn't have.
+    // The only failure is a byte sequence that is not valid UTF-8.
     throw new FileRefusal(`${path} is not UTF-8`);
   }
 }

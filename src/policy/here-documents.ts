@@ -1,19 +1,19 @@
-/** Leaves the bodies of quoted here-documents out of a text that is too long to be read with them: files that commands write. Pure. */
+/** Removes the bodies of quoted here-documents (files that commands write) from a text that is too long to be parsed with them. Pure. */
 
-/** A text without bodies, and where they stood: the places in it at which the syntax must have an empty quoted here-document. */
+/** A text without the bodies, and the offsets in it at which the parser must find an empty quoted here-document. */
 export interface Shortened {
   readonly text: string;
   readonly places: ReadonlySet<number>;
 }
 
-/** Here-documents that are looked for; each may have its end at the end of the text. */
+/** Most here-documents searched for; the search for each end may read to the end of the text. */
 const BODIES_MAX = 64;
 
 const OPENING = /<<(-?)[ \t]*(?:'([^'\n]+)'|"([^"\n$`\\]+)"|\\(\w+))/g;
 
 /**
- * Guesses by lines, so it may be wrong (`echo "<<'E'"`); the syntax of what is left shows it, since a text is read from left to
- * right and what stands before a body says whether it is one.
+ * Finds here-documents line by line, which may be wrong (`echo "<<'E'"`). The parser then notices: a shell text is read from left to right,
+ * so the text before a body tells whether it is one.
  */
 export function withoutBodies(text: string): Shortened {
   const places = new Set<number>();
@@ -24,7 +24,7 @@ export function withoutBodies(text: string): Shortened {
     const lineEnd = text.indexOf('\n', match.index + match[0].length);
     if (match.index < from || lineEnd < 0) continue;
     const line = text.slice(text.lastIndexOf('\n', match.index) + 1, lineEnd);
-    // Several on a line: whose body comes first is not for a guess.
+    // With several here-documents on a line it is unclear whose body comes first.
     if (line.indexOf('<<') !== line.lastIndexOf('<<')) continue;
     const [, dash, single, double, escaped] = match;
     const end = endOf(text, lineEnd + 1, {
@@ -44,11 +44,11 @@ export function withoutBodies(text: string): Shortened {
 
 interface Ending {
   readonly delimiter: string;
-  /** Whether tabs may stand before it. */
+  /** Whether tabs may precede the delimiter. */
   readonly isIndented: boolean;
 }
 
-/** Where the line of the delimiter begins. */
+/** Offset of the line that holds the delimiter. */
 function endOf(text: string, start: number, { delimiter, isIndented }: Ending): number | undefined {
   for (let at = start; at >= 0 && at < text.length; ) {
     const next = text.indexOf('\n', at);

@@ -1,4 +1,4 @@
-/** Policy files from disk to a Policy, or complaints with their places. A file is refused whole when anything in it is wrong. */
+/** Loads policy files into a Policy, or reports problems with their positions. A file with any problem is refused as a whole. */
 import { dirname, join, resolve } from 'node:path';
 import { defaultLimits, type Limits } from '../limits.ts';
 import { BUILT_IN_NAMES, builtInText, loadBuilt } from './built-in.ts';
@@ -14,60 +14,60 @@ import { type Policy, type PolicyFile, policyFile } from './schema.ts';
 export { PolicyError } from './policy-error.ts';
 
 export interface LoadOptions {
-  /** What a file extends that does not say; `default` when absent. */
+  /** The parent of a file without `extends`; `default` when absent. */
   readonly parent?: Policy;
-  /** What calls of known tools would touch, for examples written `tool {json}`. */
+  /** Effects of calls to known tools, for examples written `tool {json}`. */
   readonly effectsOf?: EffectsOf | undefined;
   readonly limits?: Limits | undefined;
 }
 
 export interface LoadedPolicy {
   readonly policy: Policy;
-  /** Absolute paths of the files that it was made of; none for a built-in. */
+  /** Absolute paths of the files that were read; none for a built-in policy. */
   readonly files: readonly string[];
 }
 
-/** A file that was looked at whole, whether or not it is taken. */
+/** A file that was examined completely, whether or not it is accepted. */
 export interface ExaminedPolicy extends LoadedPolicy {
-  /** One for each example of its own rules, in order. */
+  /** One outcome for each example of the file's own rules, in order. */
   readonly outcomes: readonly (ExampleOutcome & { readonly at: string })[];
-  /** Why it is not taken; empty when it is. */
+  /** Why the file is refused; empty when it is accepted. */
   readonly problems: readonly string[];
 }
 
-/** One load: what it was told, and what it has opened so far. */
+/** One load: its options, and the files opened so far. */
 interface Loading extends LoadOptions {
   readonly limits: Limits;
-  /** From the first file to the one that is being read. */
+  /** Paths from the first file to the one that is being read. */
   readonly chain: readonly string[];
   readonly files: Set<string>;
-  /** Whether examples are tried; those of built-in policies are by our tests. */
+  /** Whether examples are tried; our tests try those of the built-in policies. */
   readonly tries: boolean;
-  /** Those that may be extended by name. */
+  /** Policies that a file may extend by name. */
   readonly builtIns: ReadonlyMap<string, Policy>;
   /** Keys that this file may not use, and why. */
   readonly refused?: Readonly<Record<string, string>>;
 }
 
-/** The built-in policies by name. */
+/** Built-in policies by name. */
 export const BUILT_IN: ReadonlyMap<string, Policy> = loadBuilt() ?? readBuiltIns();
 
-/** The policy that is in force when none is named, and that files extend when they don't say what. */
+/** The policy in force when none is named, and the parent of files without `extends`. */
 export const defaultPolicy: Policy = BUILT_IN.get('default') as Policy;
 
-/** A built-in name or the path of a file. Throws PolicyError with every problem. */
+/** Loads a built-in policy by name, or a file by path. Throws PolicyError with every problem. */
 export function loadPolicy(nameOrPath: string, options: LoadOptions = {}): Policy {
   return readPolicy(nameOrPath, options).policy;
 }
 
-/** As `loadPolicy`, with the files that went into it. Throws PolicyError with every problem. */
+/** Like `loadPolicy`, also returns the files that were read. Throws PolicyError with every problem. */
 export function readPolicy(nameOrPath: string, options: LoadOptions = {}): LoadedPolicy {
   const { policy, files, problems } = examinePolicy(nameOrPath, options);
   if (problems.length > 0) throw new PolicyError(problems, files);
   return { policy, files };
 }
 
-/** As `readPolicy`, but says how each example came out. Throws PolicyError only where nothing can be tried. */
+/** Like `readPolicy`, but returns problems and the outcome of each example. Throws PolicyError only if nothing can be examined. */
 export function examinePolicy(nameOrPath: string, options: LoadOptions = {}): ExaminedPolicy {
   if (BUILT_IN.has(nameOrPath)) {
     const loading = startLoading(options, nameOrPath === 'default' ? ROOT : defaultPolicy);
@@ -82,7 +82,7 @@ export function examinePolicy(nameOrPath: string, options: LoadOptions = {}): Ex
   }
 }
 
-/** The text of a policy file, called `file` in complaints; what it extends is looked for beside it. Throws PolicyError. */
+/** Parses the text of a policy file; `file` is its name in problems and the base of what it extends. Throws PolicyError. */
 export function parsePolicy(text: string, file: string, options: LoadOptions = {}): Policy {
   const { policy, problems } = examine(text, file, { ...startLoading(options), chain: [resolve(file)] });
   if (problems.length > 0) throw new PolicyError(problems);
@@ -90,8 +90,8 @@ export function parsePolicy(text: string, file: string, options: LoadOptions = {
 }
 
 /**
- * What a repository says of itself in `.ringfence/policy.yaml`, as a layer that can only narrow; undefined where it says
- * nothing. Whoever can write the workspace can write this. Throws PolicyError.
+ * The policy that a repository has in `.ringfence/policy.yaml`, as a layer that can only narrow; undefined if there is none. Anybody who
+ * can write the workspace can write this file. Throws PolicyError.
  */
 export function projectPolicy(workspace: string, options: Omit<LoadOptions, 'parent'> = {}): Policy | undefined {
   const loading = startLoading(options, NEUTRAL);
@@ -126,7 +126,7 @@ function readBuiltIns(): ReadonlyMap<string, Policy> {
   return policies;
 }
 
-/** Everything of one file but its own reading. Throws PolicyError where its shape, or what it extends, is not taken. */
+/** Examines the text of one file. Throws PolicyError if its shape or its parent is refused. */
 function examine(text: string, file: string, loading: Loading): ExaminedPolicy {
   const where = readYaml(text, file, loading.limits);
   const data = shapeOf(where, loading);
@@ -142,7 +142,7 @@ function examine(text: string, file: string, loading: Loading): ExaminedPolicy {
 
 function shapeOf(where: Positioned, { refused = {} }: Loading): PolicyFile {
   const value = where.value ?? undefined;
-  // What an editor that was cut off or a full disk leaves behind must not stand for `default`.
+  // An empty file, as an interrupted editor or a full disk leaves behind, must not mean `default`.
   if (value === undefined)
     throw new PolicyError([
       `${where.file}:1:1: the file says nothing; to mean only what it extends, write \`version: 1\``,
@@ -150,7 +150,7 @@ function shapeOf(where: Positioned, { refused = {} }: Loading): PolicyFile {
   const problems = Object.entries(refused)
     .filter(([key]) => Object.hasOwn(value, key))
     .map(([key, why]) => `${where.atKey([key])}: ${key}: ${why}`);
-  // Read once: a parser compiled for it would take longer than the reading.
+  // A compiled parser would take longer to build than it saves for a single use.
   const parsed = policyFile.safeParse(value, { jitless: true });
   if (!parsed.success) problems.push(...complaintsOf(parsed.error.issues, where));
   if (!parsed.success || problems.length > 0) throw new PolicyError(firstOf(problems));
@@ -174,7 +174,7 @@ function parentOf({ extends: named }: PolicyFile, where: Positioned, loading: Lo
   return policy;
 }
 
-/** Patterns are compiled now, so that none is found wanting by the call that it should have refused. */
+/** Compiles all patterns when the file is loaded, so that no call meets a broken one. */
 function uncompilable(rules: readonly PlacedRule[], where: Positioned): string[] {
   return rules.flatMap(({ rule, path }) => {
     try {
@@ -203,7 +203,7 @@ function tryAll(rules: readonly PlacedRule[], where: Positioned, { limits, effec
   };
 }
 
-/** The text at `path`, of which the load takes note; refusals begin with `label`. */
+/** Reads the file at `path` and records it in `files`; refusals begin with `label`. */
 function readFor(path: string, { files, limits }: Loading, label: string): string {
   files.add(path);
   return refusedAs(label, () => {
@@ -213,7 +213,7 @@ function readFor(path: string, { files, limits }: Loading, label: string): strin
   });
 }
 
-/** What can't be read, as a policy that is not taken. */
+/** Turns a FileRefusal of `read` into a PolicyError. */
 function refusedAs<T>(label: string, read: () => T): T {
   try {
     return read();
@@ -221,7 +221,7 @@ function refusedAs<T>(label: string, read: () => T): T {
     if (!(error instanceof FileRefusal)) throw error;
     if (error.cause !== 'ENOENT') throw new PolicyError([`${label}: ${error.message}`]);
     const none = `no built-in policy (${BUILT_IN_NAMES.join(', ')}) has that name`;
-    // A bare word was never meant for a file of the folder that a daemon works in, which is the root.
+    // A single word was meant as a built-in name, not as a file in the daemon's working directory, which is `/`.
     const [, word] = /^policy ([a-z-]+)$/.exec(label) ?? [];
     const why = word === undefined ? `${error.message}, and ${none}` : `${none}; a file is named as ./${word}`;
     throw new PolicyError([`${label}: ${why}`]);

@@ -1,6 +1,6 @@
 /**
- * Whether a rule holds for a part of a call. Architecture invariant: pure, and linear in what an agent wrote; patterns are
- * compiled once and never become regular expressions.
+ * Tells whether a rule matches a part of a call. Architecture invariant: pure, and linear in the agent's text; patterns are compiled once
+ * and never become regular expressions.
  */
 import type { Effect } from '../call.ts';
 import {
@@ -15,43 +15,46 @@ import {
 import type { ParsedCommand, Question, SimpleCommand } from './question.ts';
 import type { MatchSpec, Rule, RuleFacts } from './schema.ts';
 
-/** What is told of a rule that decided. */
+/** The facts reported about a rule that decided. */
 export type Facts = RuleFacts & Pick<Rule, 'code'>;
 
 /**
- * How far a matcher holds, from NO to YES; the opposite of a level is its negative, `all` is the least and `any` the most.
- * A rule that allows takes YES only; one that asks or denies takes LIKELY and more.
+ * How surely a matcher holds, from NO to YES: `not` negates the level, `all` takes the least and `any` the greatest. Allow rules need YES;
+ * rules that ask or deny need LIKELY or more.
  */
 export type Level = number;
 export const YES = 3;
-/** As it is written, but that may not be what runs: a workspace's own `git`. Strict rules hold either way, negated or not. */
+/** Matches as written, but something else may run: a workspace's own `git`. Strict rules hold either way, negated or not. */
 export const LIKELY = 0;
-/** Only the shell knows, as with `git $x`: strict rules don't hold, but no rule may allow it either. */
+/** Only the shell knows, as with `git $x`: strict rules don't hold, but no rule may allow the part either. */
 export const MAYBE = -1;
 /**
- * Speaks of something that can't be seen in this part: which paths a command touches. Its opposite is enough for a rule
- * that denies all but some paths, and never for one that allows all but some.
+ * The matcher is about something that can't be seen in this part, such as the paths that a command touches. Its negation satisfies a rule
+ * that denies all but some paths, never one that allows all but some.
  */
 const FOREIGN = -2;
 export const NO = -3;
 
-/** What is decided by itself: an effect, a simple command, a path named by one, what a parser could not know, or the bare call. */
+/**
+ * One thing that is decided by itself: an effect, a simple command, a path that a command names, an unknown of the parser, or the bare
+ * call.
+ */
 export interface Part {
   readonly question: Question;
   readonly kind: Effect['kind'] | 'call' | 'command' | 'mention' | 'unknown' | 'tool';
   readonly target: string;
-  /** Of a path. */
+  /** Present for paths. */
   readonly places: Places | undefined;
   readonly command: SimpleCommand | undefined;
-  /** Whether it is only asked for refusals that know the whole line: `rm` and a path together. */
+  /** Whether the part is judged only by refusals that see the whole line, such as `rm` together with a path. */
   readonly ofLine: boolean;
-  /** Whether a command only makes or overwrites it, so that no secret is read. */
+  /** Whether a command only makes or overwrites the path, so that no secret is read. */
   readonly isDestination?: boolean;
-  /** As of a question. */
+  /** See `Question.isOrdinary`. */
   readonly isOrdinary?: Question['isOrdinary'];
 }
 
-/** A path as the three kinds of pattern see it, by segments; undefined where it lies elsewhere. */
+/** Segments of a path for each of the three kinds of pattern; undefined if the path lies outside. */
 export interface Places {
   readonly relative: readonly string[] | undefined;
   readonly absolute: readonly string[] | undefined;
@@ -60,13 +63,13 @@ export interface Places {
 
 export interface Matcher {
   readonly test: (part: Part) => Level;
-  /** Whether paths are any of its business, so that it is asked of paths that commands name. */
+  /** Whether the matcher concerns paths, so that it is also asked about paths that commands name. */
   readonly ofPaths: boolean;
 }
 
 const matchers = new WeakMap<MatchSpec, Matcher>();
 
-/** Ready to be asked, made once for each object. Throws INPUT_INVALID for a path whose braces unfold to too many. */
+/** Compiles a match, once for each object. Throws INPUT_INVALID if the braces of a path expand to too many alternatives. */
 export function compileMatch(match: MatchSpec): Matcher {
   const known = matchers.get(match);
   if (known) return known;
@@ -81,7 +84,7 @@ export function compileMatch(match: MatchSpec): Matcher {
   return compiled;
 }
 
-/** Whether a rule holds for any part of a call; what the examples of rules are judged by. */
+/** Whether a rule matches any part of a call; decides whether the examples of rules hold. */
 export function ruleMatches(rule: Rule, question: Question): boolean {
   const { test, ofPaths } = compileMatch(rule.match);
   if (rule.decision === 'allow') return partsOf(question).some((it) => isAllowable(it) && test(it) === YES);
@@ -89,15 +92,15 @@ export function ruleMatches(rule: Rule, question: Question): boolean {
   return parts.some((it) => isAsked(rule, it) && test(it) >= LIKELY);
 }
 
-/** Whether a rule is asked about a path that a command names: one on secrets is not where nothing is read. */
+/** Whether a rule applies to a path that a command names; a rule on secrets does not apply to a path that is only written. */
 export const isAsked = ({ code }: Pick<Rule, 'code'>, { isDestination }: Part): boolean =>
   !(isDestination && code === 'SENSITIVE_FILE');
 
-/** Whether a rule may allow it at all: never what a parser could not know. */
+/** Whether a rule may allow the part: never if a parser could not fully know it. */
 export const isAllowable = ({ kind, command }: Part): boolean =>
   kind !== 'unknown' && (!command || (command.unknown === undefined && command.words[0] !== undefined));
 
-/** What of a call is decided, each for itself; at least one. */
+/** The parts of a call that are decided separately; at least one. */
 export function partsOf(question: Question): Part[] {
   const { effects, command } = question;
   const own = command ? effects.filter((it) => it.kind !== 'exec') : effects;
@@ -109,7 +112,7 @@ export function partsOf(question: Question): Part[] {
   return parts.length > 0 ? parts : [toPart(question, 'call', question.tool)];
 }
 
-/** Paths that a command line names or redirects to, once more: only rules that ask or deny are asked for them. */
+/** Paths that a command line names or redirects to, as further parts that only rules that ask or deny are asked about. */
 export function mentionsOf(question: Question): Part[] {
   const { mentions = [], destinations = [], redirects = [] } = question.command ?? {};
   const made = new Set(destinations);
@@ -120,7 +123,7 @@ export function mentionsOf(question: Question): Part[] {
 
 const PATH_KINDS: ReadonlySet<Part['kind']> = new Set(['read', 'write', 'delete', 'mention']);
 
-/** A part that is no simple command. */
+/** A part that is not a simple command. */
 export function toPart(question: Question, kind: Part['kind'], target: string): Part {
   const places = PATH_KINDS.has(kind) ? toPlaces(target, question) : undefined;
   const { isOrdinary } = question;
@@ -136,7 +139,7 @@ function toPlaces(target: string, { home, workspace }: Pick<Question, 'home' | '
   return { relative, absolute, home: absolute && below(toSegments(home), absolute) };
 }
 
-/** Targets come without `..`; one that has some all the same must not get past a rule by it. */
+/** Segments of a path with `..` resolved. Targets come without `..`; if one has some anyway, it must not slip past a rule. */
 function resolved(path: string): string[] {
   const segments = toSegments(path);
   if (!segments.includes('..')) return segments;
@@ -167,7 +170,7 @@ const least = (tests: readonly Test[], part: Part): Level => {
 };
 const sure = (holds: boolean): Level => (holds ? YES : NO);
 
-/** The quick ones first, since the first NO ends it. */
+/** Tests in order of cost, cheap ones first: the first NO ends the evaluation. */
 function toTests(match: MatchSpec): Test[] {
   const { tool, tier, category, principal, session, when, path, read, write, command, host, all, any, not } = match;
   const tests: (Test | undefined)[] = [
@@ -222,14 +225,14 @@ const whoTest =
   ({ kind, question }) =>
     kind === 'tool' ? FOREIGN : sure(holds(question));
 
-/** A pattern of paths: from the workspace, from the root, or from home. */
+/** A path pattern: relative to the workspace, absolute, or below home. */
 export interface PathPattern {
   readonly place: keyof Places;
   readonly segments: readonly string[];
   readonly test: PathTest;
 }
 
-/** The alternatives of a rule's glob for paths; `docs/` is all of `docs/**`. Throws INPUT_INVALID when there are too many. */
+/** The path patterns of a glob after brace expansion; `docs/` means `docs/**`. Throws INPUT_INVALID when there are too many. */
 export function toPathPatterns(glob: string): PathPattern[] {
   return unfoldBraces(glob).map((text) => {
     const isHome = text === '~' || text.startsWith('~/');
@@ -240,7 +243,7 @@ export function toPathPatterns(glob: string): PathPattern[] {
   });
 }
 
-/** The globs for paths that a match says itself, not in `all any not`. */
+/** The path globs of a match itself, without those in `all`, `any` and `not`. */
 export const pathsOf = ({ path, read, write, delete: deleted }: MatchSpec): readonly string[] =>
   [path, read, write, deleted].flatMap((it) => many(it));
 
@@ -258,15 +261,15 @@ function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly Part['ki
   };
 }
 
-/** After the tests of the path, since it looks at the disk. */
+/** Runs after the path tests, since it reads the disk. */
 const holdsTest: Test = ({ kind, target, places, isOrdinary }) =>
   places ? sure(!isOrdinary?.(target)) : hiddenIn(kind);
 
-/** A command may touch any path and reach any host, whatever can be read from its words. */
+/** The level for a part without paths or hosts of its own: a command may touch any path and reach any host, whatever its words say. */
 const hiddenIn = (kind: Part['kind']): Level =>
   kind === 'command' || kind === 'exec' || kind === 'unknown' || kind === 'tool' ? FOREIGN : NO;
 
-/** `host` or `host:port`, where `*` may stand for the port too; IPv6 addresses in brackets. Case does not matter. */
+/** Matches `host` or `host:port`, where `*` may stand for the port as well; IPv6 addresses stand in brackets. Ignores case. */
 function hostTest(globs: readonly string[]): Test {
   const lower = globs.map((it) => it.toLowerCase());
   const whole = anyText(lower.filter((it) => withoutPort(it) !== it));
@@ -289,10 +292,10 @@ function splitPort(target: string): [host: string, port: string] {
 
 type Tokens = readonly (readonly Wildcard[])[];
 
-/** The words of the end of a command, in a rule. */
+/** The last word of a `command` match that allows no further words. */
 const NO_MORE = '$';
 
-/** The alternatives for each of the first words that a rule wants. */
+/** The alternatives for each word at the start of a command. */
 export const toTokens = (command: NonNullable<MatchSpec['command']>): Tokens =>
   (command.at(-1) === NO_MORE ? command.slice(0, -1) : command).map((it) => many(it).map(compileText));
 
@@ -312,7 +315,7 @@ function commandTest(command: NonNullable<MatchSpec['command']>): Test {
   };
 }
 
-/** A path is of one of the line's commands, but which one is not known. */
+/** The level for a path: one of the line's commands uses it, but which one is unknown. */
 const lineLevel = (levels: readonly Level[]): Level =>
   levels.length > 0 && levels.every((it) => it === YES) ? YES : Math.min(LIKELY, Math.max(NO, ...levels));
 
@@ -322,7 +325,7 @@ interface Wanted {
   readonly ends: boolean;
 }
 
-/** Words by position; one that only the shell knows may be any number of words, so what follows it may stand elsewhere. */
+/** Compares words by position. A word that only the shell knows may become any number of words, so later words may have moved. */
 function commandLevel({ tokens, ends }: Wanted, { words, program }: SimpleCommand): Level {
   let level: Level = YES;
   let shifted = false;

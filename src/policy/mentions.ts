@@ -1,16 +1,16 @@
-/** Which words of a command could be paths that its program reads or writes. Pure; too many is right, too few is not. */
+/** Finds the words of a command that could be paths which its program reads or writes. Pure. Too many are fine, too few are not. */
 import { defaultLimits as limits } from '../limits.ts';
 import type { Field } from './words.ts';
 import { isWrapper } from './wrappers.ts';
 
-/** Longest path of the kernel; of longer words only so much is looked at. */
+/** The kernel's longest path; longer words are cut to it. */
 const PATH_CHARS_MAX = 4096;
 /** Letters before a path in one word of short options: `-xf.env`. */
 const CLUSTER_MAX = 4;
 
 const ADDRESS = /^[a-z][a-z0-9+.-]*:\/\//;
 
-/** Arguments of `name` that may name something: not what echo prints, nor the message of a commit. `fields[0]` is the program. */
+/** Arguments of `name` that may name a file: without what echo prints or the message of a commit. `fields[0]` is the program. */
 export function withoutMessages(name: string, fields: readonly Field[]): readonly Field[] {
   if (name === 'echo' || name === 'printf') return [];
   const args = fields.slice(1);
@@ -25,12 +25,12 @@ export function withoutMessages(name: string, fields: readonly Field[]): readonl
   );
 }
 
-/** Letters of `cp` and `mkdir` that take no value and make no link. */
+/** Options of `cp` and `mkdir` that take no value and make no link. */
 const MAKES: Readonly<Record<string, RegExp>> = { cp: /^-[afinpruvRT]+$/, mkdir: /^-[pv]+$/ };
 
 /**
- * Those of a program's arguments that it only makes or overwrites: what `mkdir` makes, the second of two operands of `cp`. None
- * where a word is not known, or an option may make them something else.
+ * The arguments that a program only makes or overwrites: all operands of `mkdir`, the second of two operands of `cp`. Empty if a word is
+ * unknown or an option may change what the operands mean.
  */
 export function destinationsOf(name: string, fields: readonly Field[]): readonly Field[] {
   const options = MAKES[name];
@@ -42,12 +42,12 @@ export function destinationsOf(name: string, fields: readonly Field[]): readonly
   return operands.length === 2 ? operands.slice(1) : [];
 }
 
-/** Programs whose first word that is no option is a pattern, unless an option gives it. */
+/** Programs whose first operand is a pattern unless an option gives one. */
 const SEARCHES: ReadonlySet<string> = new Set(['grep', 'egrep', 'fgrep', 'zgrep']);
 
 /**
- * Without the pattern of a search, which may be the very word that secrets have in their names. Only where every word is
- * known, and no option gives a pattern (`-e`, `-f`) or takes the next word: then the first word that is no option names no file.
+ * The arguments of a search without its pattern, which may look like the name of a secret. Applies only if every word is known and no
+ * option gives a pattern (`-e`, `-f`) or takes the next word; only then is the first operand certainly not a file.
  */
 function withoutPattern(args: readonly Field[]): readonly Field[] {
   const texts = args.map((it) => it.text);
@@ -58,21 +58,21 @@ function withoutPattern(args: readonly Field[]): readonly Field[] {
   return args.filter((_, at) => at !== pattern);
 }
 
-/** Letters of grep that take no value, and long ones that are written out: the rest may hide a file behind what looks like a pattern. */
+/** Options of grep that take no value, and long options written in full; other options could hide a file. */
 const PLAIN_OPTION =
   /^(-[EFGPiIvwxcLlqsbHhnTZzaoRrU]+|--(recursive|ignore-case|line-number|fixed-strings|extended-regexp|perl-regexp|word-regexp|count|files-with-matches|files-without-match|invert-match|only-matching|no-messages|text|color|(color|include|exclude|exclude-dir)=.*))$/;
 
-/** The arguments of a program that runs another one: `timeout 60 git diff HEAD`. */
+/** The arguments of a program that runs git (`timeout 60 git diff HEAD`), without the commits that they name. */
 function withoutCommitNames(args: readonly Field[]): readonly Field[] {
   const at = args.findIndex(({ text }) => text === 'git' || text?.endsWith('/git'));
   if (at < 0 || subcommand(args.slice(at + 1)) === 'mv') return args;
   return [...args.slice(0, at + 1), ...withoutCommits(args.slice(at + 1))];
 }
 
-/** A commit by the name `HEAD`, as git takes one: `HEAD`, `origin/HEAD`, `HEAD@{1}`, and a path or another ref behind a colon. */
+/** `HEAD` as git names a commit: `HEAD`, `origin/HEAD`, `HEAD@{1}`, optionally followed by a colon and a path or another ref. */
 const COMMIT_NAME = /^[+^]?(?:refs\/[\w./-]+\/|[\w.-]+\/)?HEAD(?:@\{[^}]*\})?(?:$|:)/;
 
-/** Options of git whose next word is a file that it writes: `git log --output HEAD` writes one of that name. */
+/** Options of git whose next word is a file that git writes: `git log --output HEAD` writes a file called HEAD. */
 const TAKES_FILE = /^(?:-o|--outp[a-z-]*)$/;
 
 /** The arguments of git without the commits that they name. */
@@ -80,8 +80,8 @@ const withoutCommits = (args: readonly Field[]): readonly Field[] =>
   args.flatMap((it, at) => (TAKES_FILE.test(args[at - 1]?.text ?? '') ? [it] : pathsBesideCommit(it)));
 
 /**
- * What of one of git's words may be a path. The word `HEAD` is a file of that name to `git mv`, which is told where to, and behind
- * an option that takes a file; other commands of git name the last commit by it, and a rule about files called HEAD is not meant for them.
+ * The part of a git argument that may be a path. Only `git mv` and options that take a file use `HEAD` as a file name; elsewhere it names a
+ * commit, and rules about files called HEAD must not apply.
  */
 function pathsBesideCommit(field: Field): readonly Field[] {
   const [name] = COMMIT_NAME.exec(field.text ?? '') ?? [];
@@ -99,20 +99,20 @@ function subcommand(args: readonly Field[]): string {
   return '';
 }
 
-/** What one word may hold. */
+/** Paths that one word may hold. */
 export interface Candidates {
   readonly paths: readonly string[];
-  /** False where it may hold more than are looked at. */
+  /** False if the word may hold more paths than are listed. */
   readonly areAll: boolean;
 }
 
-/** The paths that a static word could hold: itself, and what follows `=`, `:`, `@`, `,`, `<`, `)` or the letters of an option. */
+/** The paths that a static word could hold: the word itself, and what follows `=`, `:`, `@`, `,`, `<`, `)` or the letters of an option. */
 export function toCandidates(word: string): Candidates {
   const text = word.slice(0, PATH_CHARS_MAX);
   if (text === '' || (ADDRESS.test(text) && !text.startsWith('file:') && !text.includes('/..')))
     return { paths: [], areAll: true };
   const found = [text];
-  // Of several lines: a text, not a name with parts.
+  // A word of several lines is a text, not a name with parts.
   const all = text.includes('\n') ? [] : [...text.matchAll(/[=:@,<)]/g)].map((it) => it.index);
   const marks = all.slice(0, limits.commandWordPathsMax / 2);
   marks.forEach((at, nth) => {

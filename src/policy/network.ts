@@ -1,35 +1,35 @@
 /**
- * Where commands may connect to: entries of `tiers.execute.network`, and what they say of a name, a port and an address.
- * Plain data, since they cross to the egress proxy. Pure.
+ * Network rules of policies: the entries of `tiers.execute.network`, and what they allow for a name, a port and an address. Plain data,
+ * since rules are sent to the egress proxy. Pure.
  */
 import { type Block, holds, only, parseAddress, parseBlock, reachOf } from './address.ts';
 
 /** One entry of an allowlist. */
 export interface NetworkRule {
-  /** Without a trailing dot, lower-case, in ASCII; absent where `block` is there. */
+  /** Lower-case ASCII without a trailing dot; absent if `block` is present. */
   readonly name?: string;
-  /** Whether it means what lies below the name (`*.example.org`), and not the name. */
+  /** Whether the rule means the subdomains of the name (`*.example.org`) and not the name itself. */
   readonly below?: boolean;
-  /** `10.0.0.0/8`, or one address. */
+  /** A CIDR block such as `10.0.0.0/8`, or a single address. */
   readonly block?: string;
-  /** Empty: all. */
+  /** Allowed ports; empty means all. */
   readonly ports: readonly number[];
-  /** Whether the name may lead to this machine and its networks. */
+  /** Whether the name may resolve to this machine and its networks. */
   readonly private: boolean;
 }
 
-/** What one layer of a policy says; all of them must allow a connection. */
+/** The rules of one layer of a policy; a connection needs every layer to allow it. */
 export type NetworkLayer = readonly NetworkRule[];
 
-/** An entry as it is written. */
+/** An entry as written in a policy file. */
 export type NetworkEntry =
   | string
   | { host: string; port?: number | number[] | '*' | undefined; private?: boolean | undefined };
 
-/** What an entry without a port means. */
+/** Ports of an entry without a port. */
 const WEB_PORTS = [80, 443];
 
-/** Throws an Error that says what is wrong with it. */
+/** Parses an entry. Throws an Error that says what is wrong with it. */
 export function parseNetworkEntry(entry: NetworkEntry): NetworkRule {
   if (typeof entry !== 'string') {
     const rule = parseNetworkEntry(entry.host);
@@ -50,7 +50,7 @@ export function parseNetworkEntry(entry: NetworkEntry): NetworkRule {
   return { name, ...(below && { below }), ports, private: false };
 }
 
-/** `host`, `host:port`, `[v6]:port`; a bare IPv6 address has no port. */
+/** Splits `host`, `host:port` or `[v6]:port`; a bare IPv6 address has no port. */
 function portOf(text: string): { host: string; port?: string | undefined } {
   const bracketed = /^\[([^\]]*)\](?::(\d{1,5}|\*))?$/.exec(text);
   if (bracketed) return { host: bracketed[1] as string, port: bracketed[2] };
@@ -61,8 +61,8 @@ function portOf(text: string): { host: string; port?: string | undefined } {
 const HOST_CHARS_MAX = 253;
 
 /**
- * A host as it is compared: lower-case, in ASCII, without a trailing dot; addresses in their one spelling, whether they were
- * written in decimal, octal, hexadecimal or in parts. Undefined for what is no host.
+ * A host in its canonical form: lower-case ASCII without a trailing dot. An IP address gets one spelling, whether written in decimal,
+ * octal, hexadecimal or in parts. Undefined if the text is no host.
  */
 export function toHostName(text: string): string | undefined {
   if (/[\s/?#@\\%]/.test(text) || text === '') return undefined;
@@ -75,20 +75,20 @@ export function toHostName(text: string): string | undefined {
   return name.split('.').every((label) => /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/.test(label)) ? name : undefined;
 }
 
-/** Why a connection is not to be made. */
+/** Why a connection is refused. */
 export interface Refusal {
-  /** What refused it: the policy's list, or what no list opens unasked. */
+  /** The refusing side: the policy's list, or the sandbox, for addresses that a list must name explicitly. */
   readonly layer: 'policy' | 'sandbox';
   readonly reason: string;
 }
 
 export interface Destination {
-  /** Of `toHostName`. */
+  /** Canonical form from `toHostName`. */
   readonly host: string;
   readonly port: number;
 }
 
-/** Before anything is looked up: a name that a layer does not list is told to nobody. */
+/** Checks a connection before any DNS lookup, so that names which a layer does not list are not revealed. */
 export function refusedName(layers: readonly NetworkLayer[], to: Destination): Refusal | undefined {
   const literal = parseAddress(to.host);
   for (const rules of layers) {
@@ -105,7 +105,7 @@ export function refusedName(layers: readonly NetworkLayer[], to: Destination): R
   return undefined;
 }
 
-/** The address that a listed name leads to, or that was given instead of one. */
+/** Checks the address that a listed name resolved to, or that was given instead of a name. */
 export function refusedAddress(
   layers: readonly NetworkLayer[],
   { host, port, address }: Destination & { address: string },
@@ -127,7 +127,7 @@ function reaches(rule: NetworkRule, to: { host: string; number: bigint; reach: R
   const block = blockOf(rule);
   if (!block) return names(rule, to.host) && (to.reach === 'public' || (to.reach === 'private' && rule.private));
   if (!holds(block, only(to.number))) return false;
-  // A wide block was not written with what is special in it in mind.
+  // The author of a wide block did not have the special addresses in it in mind.
   if (to.reach === 'special') return block.prefix === only(0n).prefix;
   return to.reach === 'public' || reachOf(block) === 'private';
 }
@@ -137,7 +137,7 @@ const names = ({ name, below }: NetworkRule, host: string): boolean =>
   name !== undefined && (below ? host.endsWith(`.${name}`) : host === name);
 const blockOf = ({ block }: NetworkRule): Block | undefined => (block === undefined ? undefined : parseBlock(block));
 
-/** Whether all that `inner` allows, `outer` does too. */
+/** Whether `outer` allows everything that `inner` allows. */
 export function covers(outer: NetworkRule, inner: NetworkRule): boolean {
   const ports = outer.ports.length === 0 || (inner.ports.length > 0 && inner.ports.every((it) => opens(outer, it)));
   if (!ports || (inner.private && !outer.private)) return false;
@@ -147,13 +147,13 @@ export function covers(outer: NetworkRule, inner: NetworkRule): boolean {
   return inner.name?.endsWith(`.${outer.name}`) || (inner.below === true && inner.name === outer.name);
 }
 
-/** One in another, of which it does not name what the other only surrounds. */
+/** Whether one block lies in another that allows all of it; a block allows special addresses only if it is exactly that block. */
 const isSafelyWithin = (around: Block, within: Block): boolean =>
   holds(around, within) &&
   (reachOf(within) === 'public' || reachOf(around) === reachOf(within)) &&
   (reachOf(within) !== 'special' || around.prefix === within.prefix);
 
-/** As it is written in a policy, for people. */
+/** The rule in the notation of a policy file. */
 export function showNetworkRule({ name, below, block, ports, private: isPrivate }: NetworkRule): string {
   const host = block ?? `${below ? '*.' : ''}${name}`;
   const shown = host.includes(':') ? `[${host}]` : host;

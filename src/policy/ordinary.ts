@@ -1,20 +1,20 @@
 /**
- * Paths whose name may be a secret's and that hold none: folders, and settings of package managers without a credential.
- * Architecture invariant: whatever can't be looked at, or can't be understood, counts as a secret.
+ * Recognises paths whose name could be a secret's but that hold no secret: folders, and settings of package managers without a credential.
+ * Architecture invariant: whatever can't be read or understood counts as a secret.
  */
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, realpathSync } from 'node:fs';
 import { basename } from 'node:path';
 import { defaultLimits as limits } from '../limits.ts';
 
-/** Names of files that are secrets only where they hold a credential. Other spellings of them stay secrets. */
+/** Settings files that are secrets only if they hold a credential. Other spellings of the names stay secrets. */
 const SETTINGS: ReadonlySet<string> = new Set(['.npmrc', '.pypirc']);
 
-/** Whether what a file of that name holds decides whether it is a secret. */
+/** Whether the content of a file with this name decides whether the file is a secret. */
 export const isSettingsName = (name: string): boolean => SETTINGS.has(name);
 
 /**
- * Whether the absolute `path` is a folder, or a settings file that holds no credential. False where it is missing, can't be
- * read, or a link stands anywhere in it: rules judge what a link leads to by its own name.
+ * Whether the absolute `path` is a folder, or a settings file without a credential. False if it is missing, can't be read, or contains a
+ * symbolic link: rules judge the target of a link by its own name.
  */
 export function isOrdinary(path: string): boolean {
   try {
@@ -22,12 +22,14 @@ export function isOrdinary(path: string): boolean {
     if (lstatSync(path).isDirectory()) return true;
     return isSettingsName(basename(path)) && !holdsCredential(readSettings(path));
   } catch {
-    // ENOENT, EACCES, ELOOP and their like: nothing is known of it.
+    // ENOENT, EACCES, ELOOP and similar: nothing is known about the path.
     return false;
   }
 }
 
-/** Throws what the file system says, and for what is no small file of text. */
+/**
+ * The text of a settings file. Throws for file system errors, for anything but a regular file, for files that are too large or not UTF-8.
+ */
 function readSettings(path: string): string {
   const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
@@ -43,16 +45,16 @@ function readSettings(path: string): string {
   }
 }
 
-/** Words of the names that credentials are set by. */
+/** Words in the names of settings that hold credentials. */
 const TELLING = /auth|token|passw|secret|credential|login|user|key|cert|otp|bearer|basic/i;
-/** `always-auth=true`, and what takes its value from the environment. */
+/** `always-auth=true`, or a value taken from the environment. */
 const HARMLESS_VALUE = /^[^=]*=\s*(true|false|"?\$\{\w+\}"?)\s*$/;
-/** A name before the host of an address. */
+/** A user name before the host of a URL. */
 const USER_IN_ADDRESS = /:\/\/[^/]*@/;
-/** Long runs that are no words: tokens stand in addresses, too. */
+/** Long runs of characters that are not words: tokens can be part of URLs. */
 const LONG_RUN = /[A-Za-z0-9_+%-]{16,}/g;
 const WORDS = /^([a-z]+|[A-Z]+)([-_]([a-z]+|[A-Z]+))*$/;
-/** What no settings file has, and another encoding, or an escape that hides a name, does. */
+/** Characters of other encodings, and backslashes, which could hide a name; no settings file needs them. */
 const ODD = /[^\t\n\r\x20-\x7e]|\\/;
 
 /** Whether the text of a settings file may hold a credential; when in doubt, it may. */

@@ -1,6 +1,6 @@
 /**
- * The rules on paths alone, apart from the calls that come by them: what mounts and file tools are held to, whichever
- * program asks. Plain data, which crosses to hosts and threads.
+ * The rules on paths alone, independent of tool and command: mounts and file tools obey them, whichever program asks. Plain data, which is
+ * sent to hosts and threads.
  */
 import { createHash } from 'node:crypto';
 import { compileSegment, type TextTest, toSegments } from '../glob.ts';
@@ -10,19 +10,19 @@ import type { Question } from './question.ts';
 import { indexOf } from './rule-index.ts';
 import type { MatchSpec, Policy, Rule } from './schema.ts';
 
-/** For whom rules are taken. */
+/** The caller that rules are evaluated for. */
 export interface Who {
   readonly principal: string;
   readonly session: string;
-  /** Absolute. */
+  /** Absolute path. */
   readonly home: string;
-  /** Absolute; patterns from the root or from home then hold for what they reach inside it too. */
+  /** Absolute path; with it, absolute and home patterns also apply to paths inside the workspace. */
   readonly workspace?: string;
 }
 
 /**
- * The rules of all layers that ask or deny and whose match depends on nothing but paths, once it is known who calls. Of an
- * `any` that depends on more, what is of paths is kept: a rule may say less here than in a decision, never more.
+ * The rules of all layers that ask or deny and depend only on paths once the caller is known. If some alternatives of an `any` depend on
+ * more, only those on paths are kept: a rule may refuse less here than in a decision, never more.
  */
 export function pathRulesOf(policy: Policy, who: Who): readonly Rule[] {
   const rules = layersOf(policy).flatMap((layer) => layer.rules.filter((it) => it.decision !== 'allow'));
@@ -32,7 +32,10 @@ export function pathRulesOf(policy: Policy, who: Who): readonly Rule[] {
   });
 }
 
-/** The strictest of such rules that holds for a path: relative to the workspace where inside it, else absolute. `isOrdinary` as of a question. */
+/**
+ * The strictest of `rules` that matches a path; undefined if none does. `target` is relative to the workspace if inside it, else absolute.
+ * See `Question.isOrdinary`.
+ */
 export function pathDecision(
   rules: readonly Rule[],
   kind: 'read' | 'write' | 'delete',
@@ -53,7 +56,7 @@ export function pathDecision(
   return by;
 }
 
-/** Equal for equal sets of rules, in whatever order and wherever they stand. `sha256:<hex>`. */
+/** Hash that is equal for equal sets of rules, whatever their order and source. `sha256:<hex>`. */
 export function viewKey(rules: readonly Rule[]): string {
   const texts = rules.map(({ id, decision, code, match }) => JSON.stringify([id, decision, code ?? null, match]));
   return `sha256:${createHash('sha256')
@@ -61,21 +64,21 @@ export function viewKey(rules: readonly Rule[]): string {
     .digest('hex')}`;
 }
 
-/** Rules on paths don't look at the rest. */
+/** A question for rules on paths, which ignore the other fields. */
 const questionOf = ({ principal, session, home }: Pick<Who, 'principal' | 'session' | 'home'>): Question => ({
   ...{ tool: '', aliases: [], tier: 'read_only', category: '', destructive: false, effects: [] },
   ...{ principal, session, home },
 });
 
-/** Of the home that was asked for last: a process has one, and 100 000 names are asked for in a row. */
+/** The question for the home that was used last: a process has one home, and asks about 100 000 names in a row. */
 let nobody = questionOf({ principal: '', session: '', home: '/' });
 
-/** What is left of a match to be asked of paths; `depends` when a call is needed for more. */
+/** What remains of a match after evaluating the caller; `depends` if only a call can tell. */
 type Left = MatchSpec | boolean | 'depends';
 
 const OF_CALLS = ['tool', 'tier', 'category', 'command', 'host'] as const;
 
-/** `exact`: inside a `not`, where saying less would be saying more. */
+/** Reduces a match to its path conditions. `exact` is set inside a `not`, where dropping an alternative would make the rule match more. */
 function simplify(match: MatchSpec, who: Who, exact: boolean): Left {
   const { all = [], any, not } = match;
   const lefts = all.map((it) => simplify(it, who, exact));
@@ -118,7 +121,7 @@ function pathsFor({ path, read, write, delete: deleted, holds }: MatchSpec, who:
   };
 }
 
-/** What a pattern from the root or from home says of paths relative to the workspace: what is left of it once it got there. */
+/** The parts of an absolute or home pattern that apply to paths relative to the workspace. */
 function insideWorkspace(glob: string, { home, workspace }: Who): string[] {
   if (workspace === undefined) return [];
   const folders = toSegments(workspace);
@@ -129,7 +132,7 @@ function insideWorkspace(glob: string, { home, workspace }: Who): string[] {
   });
 }
 
-/** Where in a pattern one can be after some folders. */
+/** Indexes of the segments that a pattern can continue with after matching `folders`. */
 function positionsAfter(segments: readonly string[], folders: readonly string[]): Set<number> {
   const tests = segments.map((it): TextTest | undefined => (it === '**' ? undefined : compileSegment(it).test));
   let reached = new Set([0]);
@@ -137,7 +140,7 @@ function positionsAfter(segments: readonly string[], folders: readonly string[])
     const next = new Set<number>();
     for (const start of reached) {
       let at = start;
-      // `**` may take this folder, or leave it to what comes next.
+      // `**` may consume this folder, or end before it.
       while (at < tests.length && tests[at] === undefined) next.add(at++);
       if (tests[at]?.(folder)) next.add(at + 1);
     }
@@ -146,5 +149,5 @@ function positionsAfter(segments: readonly string[], folders: readonly string[])
   return reached;
 }
 
-/** A path as a glob for itself alone. */
+/** A glob that matches only the given path. */
 export const escapeGlob = (path: string): string => path.replaceAll(/[*?[\]{}\\]/g, '\\$&');

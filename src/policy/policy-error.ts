@@ -1,7 +1,7 @@
-/** A policy that is not taken; each problem begins with `file:line:col: `, or with the file where it could not be read. */
+/** A policy was refused. Each problem begins with `file:line:col: `, or with the file if it could not be read. */
 export class PolicyError extends Error {
   readonly problems: readonly string[];
-  /** Absolute paths of what was read on the way, parents included: a change of any may mend it. */
+  /** Absolute paths of all files that were read, parents included; changing any of them may solve the problem. */
   readonly files: readonly string[];
 
   constructor(problems: readonly string[], files: readonly string[] = []) {

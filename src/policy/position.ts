@@ -1,4 +1,4 @@
-/** YAML text to plain values that remember where they stood. Aliases are shared, not copied, and counted as if they were. */
+/** Reads YAML into plain values that remember their positions. Aliases are shared rather than copied, but counted as if copied. */
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, type YAMLSeq } from 'yaml';
 import type { Limits } from '../limits.ts';
 import { PolicyError } from './policy-error.ts';
@@ -6,20 +6,20 @@ import { PolicyError } from './policy-error.ts';
 /** Keys and indexes from the top of a file to a value. */
 export type ValuePath = readonly PropertyKey[];
 
-/** What a text says and where it says it. */
+/** A parsed file with the position of each value. */
 export interface Positioned {
   readonly file: string;
   /** Plain data; undefined for an empty file. */
   readonly value: unknown;
-  /** `file:line:col` of the value; of what holds it where it is missing. */
+  /** `file:line:col` of the value; if it is missing, of the value that should contain it. */
   at(path: ValuePath): string;
-  /** `file:line:col` of the last key of the path. */
+  /** `file:line:col` of the last key in the path. */
   atKey(path: ValuePath): string;
-  /** `file:line` of the last key of the path, or of the item of a list. */
+  /** `file:line` of the last key in the path, or of a list item. */
   line(path: ValuePath): string;
 }
 
-/** Offsets into the text. What an alias stands for has its places where it was written, the alias itself where it is used. */
+/** Offsets into the text. The target of an alias has the position where it is written, the alias itself the one where it is used. */
 interface Spot {
   readonly key: number | undefined;
   readonly value: number;
@@ -29,35 +29,35 @@ interface Spot {
 interface Converted {
   readonly value: unknown;
   readonly children?: ReadonlyMap<string, Spot> | undefined;
-  /** Values in it, each alias counted in full, since whoever walks it meets them all. */
+  /** Number of values inside; every alias counts in full, since a traversal visits its target each time. */
   readonly count: number;
-  /** How deep it goes, aliases included. */
+  /** Depth of nesting, aliases included. */
   readonly levels: number;
 }
 
-/** Problems told at once; a file of nothing but errors would fill the screen and the log. */
+/** Most problems reported at once; a file of nothing but errors would fill the screen and the log. */
 const PROBLEMS_MAX = 50;
 const NAME_CHARS_MAX = 80;
 
-/** The names and texts of other people in our messages: bounded, and without what could drive a terminal or forge a line. */
+/** Text from outside for use in our messages: shortened, with characters escaped that could control a terminal or forge a line. */
 export const shown = (text: string): string => {
   const cut = text.length > NAME_CHARS_MAX ? `${text.slice(0, NAME_CHARS_MAX)}…` : text;
   return cut.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (it) => `\\u{${(it.codePointAt(0) as number).toString(16)}}`);
 };
 
-/** At most so many problems that they can be read. */
+/** At most PROBLEMS_MAX problems, and the number of the others. */
 export const firstOf = (problems: readonly string[]): readonly string[] =>
   problems.length <= PROBLEMS_MAX
     ? problems
     : [...problems.slice(0, PROBLEMS_MAX), `and ${problems.length - PROBLEMS_MAX} more`];
 
 /**
- * One YAML document of plain values: no tags, directives, duplicate keys, or aliases that multiply. Takes linear time.
- * Throws PolicyError with all problems.
+ * Reads one YAML document of plain values: no tags, directives, duplicate keys or multiplying aliases. Takes linear time. Throws
+ * PolicyError with all problems.
  */
 export function readYaml(text: string, file: string, limits: YamlLimits): Positioned {
   const lines = new LineCounter();
-  // The library compares each key with each other one; we look for duplicates ourselves.
+  // The library compares every key with every other one; `Reader` finds duplicates in linear time.
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: false, strict: true, prettyErrors: false });
   const place = (offset: number) => {
     const { line, col } = lines.linePos(offset);
@@ -87,7 +87,7 @@ function positioned(file: string, { root, start, place }: Layout): Positioned {
     let spot: Spot = { key: undefined, value: start, children: root.children };
     for (const step of path) {
       const next = spot.children?.get(String(step));
-      // What is missing is missing in its holder, which is easiest found by its own key.
+      // The position of a missing value is the key of the value that should contain it.
       if (!next) return { key: spot.key, value: spot.key ?? spot.value };
       spot = next;
     }
@@ -109,11 +109,11 @@ function positioned(file: string, { root, start, place }: Layout): Positioned {
 type YamlLimits = Pick<Limits, 'policyDepthMax' | 'policyValuesMax'>;
 type Complain = (offset: number, problem: string) => void;
 
-/** One walk over a document's nodes, in their order. */
+/** One traversal of a document's nodes in order. */
 class Reader {
   readonly #limits: YamlLimits;
   readonly #complain: Complain;
-  /** By anchor, as far as read: an alias inside of what it names finds nothing. */
+  /** Values by anchor, as far as read; an alias inside its own target finds nothing. */
   readonly #anchored = new Map<string, Converted>();
   #tooLarge = false;
 

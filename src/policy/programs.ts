@@ -1,19 +1,19 @@
-/** What names of programs stand for on this disk. Only looks: stat, access and realpath. */
+/** Resolves program names on this disk. Only calls stat, access and realpath. */
 import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute } from 'node:path';
 import { isSystemPath } from './target.ts';
 
-/** Where a program is looked for. */
+/** Folders in which a program is searched for. */
 export interface Whereabouts {
-  /** Absolute. */
+  /** Absolute path. */
   readonly workspace: string;
-  /** Absolute; the directory of the command. */
+  /** Absolute path; the working directory of the command. */
   readonly cwd: string;
-  /** Folders as in PATH, colons between them; those of the system when absent. */
+  /** Folders separated by colons as in PATH; the system's folders when absent. */
   readonly path?: string | undefined;
 }
 
-/** What makes a file the same file as before; big numbers as text, so that it can be hashed and stored. */
+/** Identity of one version of a file; numbers are texts, so that they can be hashed and stored. */
 export interface Fingerprint {
   readonly path: string;
   readonly dev: string;
@@ -23,15 +23,15 @@ export interface Fingerprint {
   readonly ctimeNs: string;
 }
 
-/** The PATH that commands are given where nobody says more. */
+/** PATH of commands unless configured otherwise. */
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-/** Folders of a PATH that are looked at; a caller may set one of thousands. */
+/** Most folders of a PATH that are searched; a caller may set thousands. */
 const FOLDERS_MAX = 32;
 
 /**
- * Looks a program up as a shell would: the absolute real path of what `name` runs, undefined when nothing is there. A link
- * outside the system's folders that leads into them is given as it lies: its name says nothing of what it runs.
- * Nothing is remembered, since another file may be there by the next call; six stats take 20 µs.
+ * Resolves a program as a shell would: the absolute real path of what `name` runs, undefined if it does not exist. A link outside the
+ * system's folders that leads into them is returned unresolved, since its name says nothing about what it runs. Nothing is cached, since
+ * the file may be another one by the next call; six stats take 20 µs.
  */
 export function createProgramResolver(ownPath = SYSTEM_PATH): (name: string, where: Whereabouts) => string | undefined {
   return (name, where) => {
@@ -43,19 +43,19 @@ export function createProgramResolver(ownPath = SYSTEM_PATH): (name: string, whe
       const calledBySystem = isSystemPath(realpathSync(dirname(found)), where.workspace);
       return calledBySystem || !isSystemPath(real, where.workspace) ? real : found;
     } catch {
-      // ENOENT: it went away since it was found.
+      // ENOENT: the file was removed after it was found.
       return undefined;
     }
   };
 }
 
-/** Of the file that `path` leads to, at this moment; undefined when there is none. */
+/** The fingerprint of the file that `path` leads to now; undefined if there is none. */
 export function fingerprint(path: string): Fingerprint | undefined {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
     return { path, dev: `${dev}`, ino: `${ino}`, size: `${size}`, mtimeNs: `${mtimeNs}`, ctimeNs: `${ctimeNs}` };
   } catch {
-    // ENOENT and its like: no such file, or none that we may see.
+    // ENOENT and similar: the file does not exist, or is not visible to us.
     return undefined;
   }
 }
@@ -66,7 +66,7 @@ function find(name: string, { cwd, path = '' }: Whereabouts): string | undefined
   return folders.map((it) => `${it}/${name}`).find(isProgram);
 }
 
-/** Not normalised: after a link, `..` is where the link leads, as the kernel sees it. */
+/** Joins without normalising: after a link, `..` means the parent of the link's target, as for the kernel. */
 const from = (cwd: string, path: string) => (isAbsolute(path) ? path : `${cwd}/${path}`);
 
 function isProgram(file: string): boolean {
@@ -75,7 +75,7 @@ function isProgram(file: string): boolean {
     accessSync(file, constants.X_OK);
     return true;
   } catch {
-    // Not ours to look at or to run (EACCES), or no path (ENOTDIR): the shell goes on to the next folder too.
+    // EACCES or ENOTDIR: the shell goes on to the next folder as well.
     return false;
   }
 }

@@ -1,4 +1,7 @@
-/** What the syntax of a command line amounts to: its simple commands with those that they run, its redirections, the paths it names. */
+/**
+ * Collects what a command line does from its syntax: its simple commands and the ones that they run, its redirections, the paths that it
+ * names.
+ */
 import type { Assignment, Command, Redirect, Redirection, Word } from 'unbash';
 import type { Effect } from '../call.ts';
 import { defaultLimits as limits } from '../limits.ts';
@@ -10,56 +13,59 @@ import { isSystemPath } from './target.ts';
 import { DYNAMIC, type Field, toFields, toSingleField } from './words.ts';
 import { type Inner, unwrap } from './wrappers.ts';
 
-/** Where a command line is to run. */
+/** The surroundings in which a command line is to run. */
 export interface CommandPlace {
-  /** All three absolute. */
+  /** workspace, cwd and home are absolute. */
   readonly workspace: string;
   readonly cwd: string;
   readonly home: string;
-  /** Absolute path of the program that `name` stands for, see programs.ts; undefined when there is none. */
+  /** Absolute path of the program called `name`, see programs.ts; undefined if there is none. */
   readonly resolve: (name: string) => string | undefined;
-  /** The environment variables that the caller sets beside our own. */
+  /** Environment variables that the caller sets in addition to ours. */
   readonly exported?: Readonly<Record<string, string>>;
 }
 
-/** A simple command while it is being read. */
+/** A simple command that is still being read. */
 export type Draft = { -readonly [K in keyof SimpleCommand]: SimpleCommand[K] };
 
-/** One simple command to be taken in. */
+/** One simple command to be added. */
 interface Simple {
   readonly fields: readonly Field[];
   readonly text: string;
   readonly nesting: number;
   readonly external: boolean;
   readonly why: string | undefined;
-  /** What its input is, where the text holds it. */
+  /** Text of its standard input, if the command line holds it. */
   readonly input?: string | undefined;
 }
 
-/** Longest source text of a simple command that is kept; thousands of nested ones would each hold most of the line. */
+/** Most characters kept of a simple command's source text; otherwise thousands of nested commands would each hold most of the line. */
 const TEXT_SHOWN_MAX = 256;
-/** Reasons that are told; one is enough to decide by. */
+/** Most reasons kept; one is enough to decide. */
 const REASONS_MAX = 32;
-/** Of variables that callers may set, those that change nothing of what a program does but its looks. */
+/** Variables that callers may set and that change only the looks of a program's output. */
 const HARMLESS_VARIABLE = /^(COLUMNS|LINES|CI|NO_COLOR|FORCE_COLOR|CLICOLOR)$/;
-/** Those that choose among files of the system, unless they name one: catalogues of messages hold formats. LANGUAGE is a list of such. */
+/**
+ * Variables that select system files and are harmless unless their value is a path: message catalogues contain format strings. LANGUAGE is
+ * a list of such names, so it is not among them.
+ */
 const NAMING_VARIABLE = /^(LANG|LC_\w+|TERM|TZ)$/;
 
 const isHarmless = ([name, value]: [string, string]): boolean =>
   HARMLESS_VARIABLE.test(name) || (NAMING_VARIABLE.test(name) && !/\/|\.\./.test(value));
 
-/** What was found so far, in the order of the text. */
+/** Everything found so far, in the order of the text. */
 export class Reading implements Listener {
   readonly commands: Draft[] = [];
   readonly redirects: { kinds: readonly Effect['kind'][]; field: Field }[] = [];
   readonly named: Field[] = [];
-  /** Of what is named, what is made or overwritten only. */
+  /** The named words that commands only make or overwrite. */
   readonly destinations = new Set<Field>();
   readonly reasons = new Set<string>();
   readonly functions = new Set<string>();
-  /** Where `cd` goes; undefined where only the shell knows. */
+  /** Directories that `cd` changes to; undefined if only the shell knows. */
   readonly goesTo: (string | undefined)[] = [];
-  /** Why nothing can be told of any command: a loop or a function may bring an earlier one after what changes it. */
+  /** Why no command can be known: a loop or a function may run an earlier command after what changes it. */
   lookup: string | undefined;
 
   readonly #place: CommandPlace;
@@ -100,11 +106,11 @@ export class Reading implements Listener {
     if (target === undefined) return this.unknown('a redirection has no target');
     this.#assertRoom();
     const fields = this.#fields(target);
-    // Several words are an error to bash, and what it says of one that we can't read is its own business.
+    // Several words are an error in bash; what bash reports for one that we can't read does not matter.
     const field = fields.length === 1 ? (fields[0] as Field) : DYNAMIC;
     const isDuplicate = /^(\d+-?|-)$/.test(field.text ?? '');
     if ((operator === '<&' || operator === '>&') && isDuplicate) return;
-    // Anything but a descriptor is an error after `<&` and `2>&`; `>&` and `1>&` take files.
+    // After `<&` and `2>&` anything but a descriptor is an error; `>&` and `1>&` accept files.
     const takesFile = descriptor === undefined || (descriptor.type === 'FileDescriptor' && descriptor.value === 1);
     if (field.text === undefined && (operator === '<&' || (operator === '>&' && !takesFile))) return;
     const kinds =
@@ -158,7 +164,7 @@ export class Reading implements Listener {
     throw new Beyond(`it has more than ${limits.commandPartsMax} commands and redirections`);
   }
 
-  /** What may be nothing at all leaves the next word to be the program: `$x rm y`. */
+  /** Reads the words after a dynamic one as a command: `$x rm y` runs `rm` if `$x` is empty. */
   #afterDynamic({ fields, text, nesting }: Simple): void {
     const rest = fields.slice(fields.findIndex((it) => it.text !== undefined));
     if (rest[0]?.text === undefined) return;
@@ -175,7 +181,7 @@ export class Reading implements Listener {
     if (!this.#programs.has(name)) this.#programs.set(name, this.#place.resolve(name));
     const path = this.#programs.get(name);
     draft.programPath = path;
-    // By the name it was called by: `awk` is what rules say, wherever the system links it to.
+    // Keeps the name in the call: rules say `awk`, whatever file the system links it to.
     if (path !== undefined && isSystemPath(path, this.#place.workspace))
       draft.program = name.slice(name.lastIndexOf('/') + 1);
   }
@@ -192,7 +198,7 @@ export class Reading implements Listener {
     this.unknown(why);
   }
 
-  /** An outer command is known where it is harmless and all that it runs is. */
+  /** Reads the commands that an outer command runs. The outer one is known if it is harmless and all inner ones are known. */
   #unwrap(draft: Draft, name: string, simple: Simple): void {
     const unwrapped = unwrap(name, simple.fields);
     if (!unwrapped) return;
@@ -222,7 +228,7 @@ export class Reading implements Listener {
       const input = inputOf(it);
       const text =
         input === undefined || typeof input === 'string' ? input : toSingleField(input, this.#place.home).text;
-      // A short one may be a name that the command reads: `xargs cat <<< .env`.
+      // A single word may be a name that the command reads: `xargs cat <<< .env`.
       if (it.type === 'HereString' && text !== undefined && !/\s/.test(text)) this.#name([{ text }]);
       if (text !== undefined) return text;
     }
@@ -237,7 +243,9 @@ export class Reading implements Listener {
     return fields;
   }
 
-  /** `declare x=…`: the shell unfolds no braces in it, but we leave those to it. */
+  /**
+   * An assignment argument such as `declare x=…`. The shell expands no braces in it; values with braces or tildes count as unknown here.
+   */
   #assigned({ name, value, append, index, text }: Assignment): Field {
     if (index || value.type !== 'Word' || /[{~]/.test(text)) return { ...DYNAMIC, sets: name };
     const { text: known } = toSingleField(value, this.#place.home);

@@ -1,6 +1,6 @@
 /**
- * The rules of one policy, filed by what a part must have for them to hold, so that 500 rules cost about as much as the ten
- * that come into question. A rule that can't be filed is asked every time.
+ * Indexes the rules of one policy by a property that a part must have for them to match, so that 500 rules cost about as much as the ten
+ * that could match. A rule that can't be indexed is tested every time.
  */
 import type { Decision } from '../call.ts';
 import { compileSegment, compileText } from '../glob.ts';
@@ -8,7 +8,7 @@ import { compileMatch, type Facts, type Level, type Part, pathsOf, toPathPattern
 import type { ParsedCommand, SimpleCommand } from './question.ts';
 import type { MatchSpec, Rule } from './schema.ts';
 
-/** A rule, ready to be asked. */
+/** A rule, ready to be tested. */
 export interface FiledRule {
   readonly facts: Facts;
   readonly decision: Decision;
@@ -18,7 +18,7 @@ export interface FiledRule {
 
 const indexes = new WeakMap<readonly Rule[], RuleIndex>();
 
-/** Made once for each list of rules. Throws INPUT_INVALID for a rule with a path whose braces unfold to too many. */
+/** The index of a list of rules, built once for each list. Throws INPUT_INVALID if the braces of a path expand to too many alternatives. */
 export function indexOf(rules: readonly Rule[]): RuleIndex {
   const known = indexes.get(rules);
   if (known) return known;
@@ -29,14 +29,14 @@ export function indexOf(rules: readonly Rule[]): RuleIndex {
 
 type Drawer = Map<string, FiledRule[]>;
 
-/** Where a rule is put. */
+/** The list, or the map and key, under which a rule is stored. */
 type Place = readonly [drawer: Drawer, key: string] | readonly [list: FiledRule[]];
 
 export class RuleIndex {
   readonly all: readonly FiledRule[];
-  /** By a literal segment that their paths contain. */
+  /** Rules by a literal segment that their paths contain. */
   readonly #bySegment: Drawer = new Map();
-  /** By what follows the last dot of their paths. */
+  /** Rules by the file extension of their paths. */
   readonly #byExtension: Drawer = new Map();
   readonly #byProgram: Drawer = new Map();
   readonly #byTool: Drawer = new Map();
@@ -54,7 +54,7 @@ export class RuleIndex {
     }
   }
 
-  /** Lists that together have every rule whose level for the part may be MAYBE or more; some rules may be in it twice. */
+  /** Lists that together contain every rule whose level for the part may be MAYBE or more; a rule may occur twice. */
   candidates(part: Part): (readonly FiledRule[])[] {
     const lists: (readonly FiledRule[])[] = [this.#others];
     const take = (found: readonly FiledRule[] | undefined) => found && lists.push(found);
@@ -81,7 +81,7 @@ export class RuleIndex {
     return [this.#commands, ...found.filter((it) => it !== false && it !== undefined)];
   }
 
-  /** The rules on paths that a line's commands are found by; kept, since each path that the line names needs them. */
+  /** The rules on paths that the line's commands select; cached, since each path that the line names needs them. */
   #ofLine(line: ParsedCommand): readonly FiledRule[] {
     const known = this.#ofLines.get(line);
     if (known) return known;
@@ -91,9 +91,9 @@ export class RuleIndex {
     return rules;
   }
 
-  /** Under what a rule can always be found; undefined when there is nothing of the kind. */
+  /** The places under which a rule can always be found; undefined if there are none. */
   #placesOf(match: MatchSpec): Place[] | undefined {
-    // All of these must hold, so that one of them is enough to find the rule by. The rarest comes first.
+    // All conditions must hold, so one of them is enough to find the rule. The most selective comes first.
     const must = conjunctsOf(match);
     const globs = must.map(pathsByKey).find((it) => it.length > 0);
     if (globs) return this.#placesOfPaths(globs);
@@ -129,7 +129,7 @@ function toFiled({ id, decision, reason, source, code, match }: Rule): FiledRule
 
 const conjunctsOf = (match: MatchSpec): MatchSpec[] => [match, ...(match.all ?? []).flatMap(conjunctsOf)];
 
-/** The globs of one of its keys for paths; each of its keys must hold. */
+/** The globs of one of the match's path keys; one is enough, since all keys must hold. */
 function pathsByKey({ path, read, write, delete: deleted }: MatchSpec): readonly string[] {
   const value = path ?? read ?? write ?? deleted;
   return value === undefined ? [] : pathsOf({ path: value });
@@ -140,7 +140,7 @@ interface Key {
   readonly text: string;
 }
 
-/** What every path that matches contains; undefined when that can't be told. */
+/** A segment or extension that every matching path contains; undefined if there is none. */
 function keyOf(segments: readonly string[]): Key | undefined {
   const wildcards = segments.filter((it) => it !== '**').map(compileSegment);
   const literal = wildcards.findLast((it) => it.literal !== undefined)?.literal;

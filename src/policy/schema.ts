@@ -1,6 +1,6 @@
 /**
- * The shape of a policy file (`policyFile`, from which policies/policy.schema.json is made) and of a policy that was read.
- * Keys that this version does not enforce yet are refused, never ignored.
+ * The schema of a policy file (`policyFile`, the source of policies/policy.schema.json) and the types of a parsed policy. Keys that are not
+ * enforced yet are refused, never ignored.
  */
 import * as z from 'zod';
 import { type Decision, TIERS, type Tier } from '../call.ts';
@@ -11,11 +11,11 @@ const tierName = z.enum(TIERS);
 const text = (max: number) => z.string().min(1).max(max);
 const ruleId = text(64).regex(/^[a-z0-9][a-z0-9-]*$/, 'takes lower-case letters, digits and dashes');
 const glob = text(512);
-/** One or several of something. */
+/** One item or a list of them. */
 const oneOrMany = <T extends z.ZodType>(item: T) => z.union([item, z.array(item).min(1).max(64)]);
 const globs = oneOrMany(glob);
 
-/** One position of a command's argv: a token or its alternatives; `*` inside a token stands for any characters. */
+/** One word of a command: a token or its alternatives; `*` inside a token stands for any characters. */
 const token = oneOrMany(text(256));
 
 interface MatchInput {
@@ -39,7 +39,7 @@ interface MatchInput {
 
 const when = z.strictObject({ principal: globs.optional(), session: globs.optional() });
 
-/** All keys given must hold; an empty one is refused, since it would match everything. */
+/** All given keys must hold. An empty match is refused, since it would match everything. */
 const match: z.ZodType<MatchInput> = z
   .strictObject({
     tool: globs.optional().describe('Tool names, aliases included; `*` stands for any characters.'),
@@ -98,7 +98,7 @@ const rule = z.strictObject({
     .describe('Commands, or calls written `tool {"json": …}`; run whenever the file is loaded.'),
 });
 
-/** A key of docs/policy.md that is not enforced yet, except for the values that are always in force. */
+/** Keys of every tier. `sandbox` and `network` accept only the value that is always in force. */
 const tier = z.strictObject({
   decision: decision.optional(),
   reason: text(512).optional().describe('Why the decision is what it is, for whoever is asked or refused.'),
@@ -134,7 +134,7 @@ const tier = z.strictObject({
   network: z.literal('none', { error: 'only `none` is supported for this tier, and always in force' }).optional(),
 });
 
-/** What tools do themselves, in a worker thread of their host. */
+/** Tiers whose tools run in a worker thread of their host. */
 const toolTier = tier.extend({
   cpuMs: z.int().min(1).max(86_400_000).optional().describe('CPU time of a call: of the thread that it runs in.'),
   memoryMb: z
@@ -147,7 +147,7 @@ const toolTier = tier.extend({
 
 const port = z.int().min(1).max(65_535);
 
-/** An entry that can't be read is told in the parser's words. */
+/** One entry of a network list; a bad entry is reported with the parser's message. */
 const networkEntry: z.ZodType<NetworkEntry> = z
   .union([
     text(300),
@@ -174,15 +174,15 @@ const network = z
     'What commands, or requests of the tier external_api, may connect to: none, or names (`*.example.org` is what lies below), addresses and blocks, with `:port` (80 and 443 when absent).',
   );
 
-/** What a command locks; the strictest last. */
+/** What a command locks, from least to most strict. */
 export const LOCKS = ['none', 'paths', 'workspace'] as const;
 export type Locks = (typeof LOCKS)[number];
 
-/** Unix sockets of commands: their own, or none; the strictest last. */
+/** Which Unix sockets commands may use, from least to most strict: their own, or none. */
 export const UNIX_SOCKETS = ['own', 'none'] as const;
 export type UnixSockets = (typeof UNIX_SOCKETS)[number];
 
-/** Commands are the only ones that are held to these. */
+/** The execute tier, which alone limits processes, files, Unix sockets and locks. */
 const executeTier = tier.extend({
   network: network.optional(),
   cpuMs: z.int().min(1).max(86_400_000).optional().describe('CPU time of a command, all its processes together.'),
@@ -208,7 +208,7 @@ const executeTier = tier.extend({
     ),
 });
 
-/** Its tools make requests, which reach what is listed and nothing else. */
+/** The external_api tier: its tools reach only the listed hosts. */
 const apiTier = tier.extend({ network: network.optional() });
 
 const rateLimit = z.strictObject({
@@ -221,7 +221,7 @@ const rateLimit = z.strictObject({
   per: z.enum(['session', 'principal', 'daemon']).default('principal').describe('Whose calls are counted together.'),
 });
 
-/** What one tool may, and how much of it; bounds here only lower those of its tier. */
+/** Settings of one tool; its bounds can only lower those of its tier. */
 const toolEntry = z
   .strictObject({
     decision: decision.optional(),
@@ -232,7 +232,10 @@ const toolEntry = z
 
 const tools = z.strictObject({ disable: z.array(glob).max(256).optional() }).catchall(toolEntry);
 
-/** Names of what a child may widen: `tiers`, `tiers.<tier>`, `rules` (adding allow rules), `rules.<id>`, `approvals`, `rateLimits`, `environment`, `secrets`. */
+/**
+ * Names of what a child may widen: `tiers`, `tiers.<tier>`, `rules` (adding allow rules), `rules.<id>`, `approvals`, `rateLimits`,
+ * `environment`, `secrets`.
+ */
 const openName = text(80).regex(/^(tiers|rules)(\.[a-z0-9_-]+)?$|^(approvals|rateLimits|environment|secrets)$/);
 
 export const policyFile = z.strictObject({
@@ -273,9 +276,9 @@ export const policyFile = z.strictObject({
 export type PolicyFile = z.output<typeof policyFile>;
 export type MatchSpec = MatchInput;
 
-/** Where a decision stands and why; what explanations and audit entries show. */
+/** Source and reason of a decision, as explanations and audit entries show them. */
 export interface RuleFacts {
-  /** A rule's own, or `tiers.<tier>.decision`, `tiers.<tier>.approve`, `tools.disable`, `tools.<name>.decision`. */
+  /** The rule's own id, or `tiers.<tier>.decision`, `tiers.<tier>.approve`, `tools.disable`, `tools.<name>.decision`. */
   readonly id: string;
   readonly decision: Decision;
   readonly reason: string;
@@ -283,10 +286,10 @@ export interface RuleFacts {
   readonly source: string;
 }
 
-/** A rule of a policy; `match` is plain data, so that it can cross to hosts. */
+/** A rule of a policy; `match` is plain data, so that it can be sent to hosts. */
 export interface Rule extends RuleFacts {
   readonly match: MatchSpec;
-  /** The code of a refusal by it; POLICY_DENIED unless said otherwise. */
+  /** Error code of a refusal by this rule; POLICY_DENIED when absent. */
   readonly code?: 'TOOL_DISABLED' | 'SENSITIVE_FILE';
   readonly examples?: {
     readonly match?: readonly string[] | undefined;
@@ -294,7 +297,7 @@ export interface Rule extends RuleFacts {
   };
 }
 
-/** Bounds of a tier, which a child may lower; `processes` and `fileMb` are of the execute tier only, `cpuMs` and `memoryMb` not of external_api. */
+/** Bounds of a tier, which a child may lower. Only execute has `processes` and `fileMb`; external_api has no `cpuMs` and `memoryMb`. */
 export const TIER_BOUNDS = [
   'timeoutMs',
   'outputBytes',
@@ -310,11 +313,13 @@ export const TIER_BOUNDS = [
 export type TierBound = (typeof TIER_BOUNDS)[number];
 
 export interface TierRule extends RuleFacts, Partial<Readonly<Record<TierBound, number>>> {
-  /** What commands, or requests, may connect to: nothing when absent, `any` where another layer is to say. Of execute and external_api only. */
+  /**
+   * What commands or requests may connect to: nothing when absent; `any` leaves it to the other layers. Only for execute and external_api.
+   */
   readonly network?: NetworkLayer | 'any';
-  /** The question for destructive calls of an allowed tier, where the policy has one. */
+  /** The rule that asks about destructive calls of an allowed tier, if the policy has one. */
   readonly approveDestructive?: RuleFacts;
-  /** Of the execute tier. */
+  /** Only for the execute tier. */
   readonly locks?: Locks;
   readonly unixSockets?: UnixSockets;
 }
@@ -333,33 +338,33 @@ export interface ApprovalSettings {
   readonly rememberMaxMs: number;
 }
 
-/** In milliseconds, and bytes of a result. */
+/** Bounds of one tool, in milliseconds and in bytes of a result. */
 export type ToolBounds = Partial<Readonly<Record<'timeoutMs' | 'outputBytes', number>>>;
 
-/** One policy, parents included. */
+/** A policy with its parents merged in. */
 export interface Policy {
-  /** Built-in name, or the file's path. */
+  /** Built-in name or file path. */
   readonly name: string;
-  /** Hash of everything in it that decides, parents included: another version may decide differently. `sha256:<hex>`. */
+  /** Hash of everything that decides, parents included; a policy with another version may decide differently. `sha256:<hex>`. */
   readonly version: string;
   readonly tiers: Readonly<Record<Tier, TierRule>>;
   readonly rules: readonly Rule[];
   readonly rateLimits: readonly RateLimit[];
   readonly approvals: ApprovalSettings;
-  /** Bounds of single tools, by the name or alias that the policy gives; below those of their tier. */
+  /** Bounds of single tools, by the name or alias that the policy uses; lower than those of their tier. */
   readonly toolBounds?: Readonly<Record<string, ToolBounds>>;
-  /** Undefined: all. */
+  /** Variables that callers may set for commands; undefined means all. */
   readonly environment?: readonly string[];
   readonly open: readonly string[];
-  /** Further policies that must agree: a session's own, a project's. The strictest of all decides. */
+  /** Further policies that must agree, such as a session's or a project's. The strictest one decides. */
   readonly and: readonly Policy[];
 }
 
-/** Unix sockets of commands: none where any layer says so. */
+/** Whether commands may use Unix sockets of their own: `none` if any layer says so. */
 export const unixSocketsOf = (policy: Policy): UnixSockets =>
   [policy, ...policy.and].some(({ tiers }) => tiers.execute.unixSockets === 'none') ? 'none' : 'own';
 
-/** What a command locks: the most that any layer says, everything where none does. */
+/** The strictest locks that any layer sets; `workspace` if none does. */
 export function locksOf(policy: Policy): Locks {
   const said = [policy, ...policy.and].flatMap(({ tiers }) => tiers.execute.locks ?? []);
   return (

@@ -1,6 +1,6 @@
 /**
- * Walks the syntax of a command line and hands each thing that does something to a listener, wherever it stands:
- * in a pipe, a subshell, a function's body, a here-document, the default of a variable. Pure.
+ * Walks the syntax tree of a command line and reports everything that has an effect to a listener, wherever it is: in a pipe, a subshell, a
+ * function's body, a here-document, the default of a variable. Pure.
  */
 import {
   type ArithmeticExpression,
@@ -22,27 +22,27 @@ import {
 import { defaultLimits as limits } from '../limits.ts';
 import { withoutBodies } from './here-documents.ts';
 
-/** What is found; the nodes are unbash's. */
+/** Receives what the walk finds; the nodes are unbash's. */
 export interface Listener {
-  /** `text` is its source. */
+  /** `text` is the source of the command. */
   command(node: Command, text: string, nesting: number): void;
   redirect(node: Redirect): void;
-  /** A word that stands in no command but may name a path: a value, a loop's list, an operand of a test. */
+  /** A word outside of any command that may name a path: a value, a loop's list, an operand of a test. */
   word(node: Word): void;
-  /** A variable that is set. */
+  /** The text sets a variable. */
   variable(name: string): void;
   function(name: string): void;
-  /** Something that may do more than can be read. */
+  /** The text contains something that may do more than can be read. */
   unknown(why: string): void;
 }
 
-/** A bound was reached, and the rest is not read; the message says which. */
+/** A bound was exceeded and the rest is not read; the message says which. */
 export class Beyond extends Error {}
 
-/** What each brace, bracket and here-document may make the parser read again: all that follows it. */
+/** Marks that may each make the parser read all following text again: braces, brackets, here-documents. */
 const OPENERS = /[{`[]|<<|[?*+@!<>$=(]\(/g;
 
-/** Numbers and operators: arithmetic on a variable runs what the variable holds, if that is a subscript with `$(…)`. */
+/** Only numbers and operators: arithmetic on a variable runs its value if that is a subscript with `$(…)`. */
 const PLAIN_ARITHMETIC = /^[\d\s+\-*/%()<>=!&|^~?:,#.]*$/;
 
 export class Syntax {
@@ -53,11 +53,13 @@ export class Syntax {
     this.#listener = listener;
   }
 
-  /** Reads a text; `nesting` counts the texts that it stands in. Throws Beyond, and whatever the parser throws for texts that it can't take. */
+  /**
+   * Reads a text; `nesting` is the number of texts around it. Throws Beyond, and whatever the parser throws for texts that it can't read.
+   */
   read(text: string, nesting: number): void {
     if (text.length > limits.commandCharsMax) throw new Beyond(`it has more than ${limits.commandCharsMax} characters`);
     if (text.includes('\0')) throw new Beyond('it has a NUL byte');
-    // unbash 6.0.4 takes such a `$` for itself; bash joins the lines before it looks.
+    // unbash 6.0.4 takes this `$` literally; bash joins the lines first.
     if (text.includes('$\\\n')) this.#listener.unknown('a line ends inside an expansion');
     const short = costOf(text) > limits.commandStepsMax - this.#steps ? withoutBodies(text) : undefined;
     const read = short?.text ?? text;
@@ -67,7 +69,7 @@ export class Syntax {
     if (bodies.size > 0) this.#listener.unknown('what looks like a here-document is none');
   }
 
-  /** Counts what a text costs, before it is spent. Throws Beyond. */
+  /** Charges the cost of a text before it is read. Throws Beyond. */
   spend(steps: number): void {
     this.#steps += steps;
     if (this.#steps > limits.commandStepsMax) throw new Beyond('it is too tangled to be read');
@@ -79,7 +81,7 @@ export class Syntax {
     forEachChild(node, (child) => this.#visit(child, inner));
   }
 
-  /** Tells of a node; the position that its children have. */
+  /** Reports a node and returns the position of its children. */
   #enter(node: SyntaxNode, at: Position): Position {
     const listener = this.#listener;
     switch (node.type) {
@@ -106,7 +108,7 @@ export class Syntax {
         return { ...at, depth: at.depth + 1, quoted: true };
       case 'SingleQuoted':
       case 'AnsiCQuoted':
-        // In an expansion that is itself quoted they are letters to bash, and what they hold is expanded: `"${x-$'$(rm y)'}"`.
+        // Inside a quoted expansion bash takes these quotes literally and expands what they hold: `"${x-$'$(rm y)'}"`.
         if (at.quoted && /[$`]/.test(node.text.slice(1)))
           listener.unknown('quotes in a quoted expansion may quote nothing');
         break;
@@ -175,15 +177,15 @@ export class Syntax {
     if (value.type === 'Word') return this.#listener.word(value);
     for (const it of value.elements) {
       this.#listener.word(it);
-      // `y=([x]=1)`: all before its `=` is a subscript, which is evaluated.
+      // In `y=([x]=1)` everything before `=` is a subscript, which bash evaluates.
       if (it.text.startsWith('[') && !/^\[\d+\]/.test(it.text))
         this.#listener.unknown('a subscript runs what a variable holds');
     }
   }
 
-  /** `{x}<file` sets x, and `{x[i]}<file` evaluates i. */
+  /** Reports a variable descriptor: `{x}<file` sets x, and `{x[i]}<file` evaluates i. */
   #descriptor({ descriptor, pos }: Redirection, { source }: Position): void {
-    // unbash 6.0.4 takes some for a word before it: `{x["i"]}<file`.
+    // unbash 6.0.4 reads some descriptors as a word: `{x["i"]}<file`.
     if (descriptor === undefined && source[pos - 1] === '}') this.#listener.unknown('a word may be a descriptor');
     if (descriptor?.type !== 'FileDescriptorVariable') return;
     const [variable = ''] = descriptor.name.split('[');
@@ -224,24 +226,24 @@ export class Syntax {
   }
 }
 
-/** What it costs to parse. */
+/** Parsing cost of a text, in steps. */
 const costOf = (text: string): number => text.length * (1 + (text.match(OPENERS)?.length ?? 0));
 
 interface Position {
-  /** What positions of nodes count in. */
+  /** The text that node positions refer to. */
   readonly source: string;
   readonly nesting: number;
   readonly depth: number;
-  /** Places in `source` that must turn out to be empty quoted here-documents; each is taken out when it is met. */
+  /** Offsets in `source` at which an empty quoted here-document must be found; each is removed when it is found. */
   readonly bodies: Set<number>;
-  /** Whether it stands in double quotes, or in a here-document that is expanded. */
+  /** Whether the node is in double quotes, or in a here-document that is expanded. */
   readonly quoted: boolean;
 }
 
 const isWhole = (index: Word | undefined): boolean => index?.text === '@' || index?.text === '*';
 const textOf = (node: ArithmeticExpression, source: string): string => source.slice(node.pos, node.end);
 
-/** The text that a command reads as its input, where the command line holds it; undefined where an expansion is in it. */
+/** The text that a command reads as its input, if the command line holds it; undefined if it contains an expansion. */
 export function inputOf(node: HereDoc | HereString): Word | string | undefined {
   if (node.type === 'HereString') return node.target;
   const { parts, text } = node.body;

@@ -1,11 +1,11 @@
-/** What policies say of how much single tools may take. Pure. */
+/** Bounds that policies set for single tools. Pure. */
 import type { Tier } from '../call.ts';
 import { defaultLimits } from '../limits.ts';
 import type { PolicyFile, TierBound, ToolBounds } from './schema.ts';
 
 type AllBounds = Readonly<Record<string, ToolBounds>>;
 
-/** A child says less than its parent; more is nothing that it could widen, since the tier's bound holds in any case. */
+/** Takes the lower bound of parent and child. A higher one is no widening, since the tier's bound holds in any case. */
 export function composeToolBounds(parent: AllBounds = {}, said: PolicyFile['tools'] = {}): AllBounds | undefined {
   const { disable: _, ...tools } = said;
   const all = new Map(Object.entries(parent));
@@ -21,15 +21,15 @@ export function composeToolBounds(parent: AllBounds = {}, said: PolicyFile['tool
   return all.size === 0 ? undefined : Object.fromEntries(all);
 }
 
-/** What holds where no policy says anything: to say more would promise what the daemon does not give. */
+/** The bound that holds without any policy; a policy that says more would promise what the daemon does not give. */
 export function daemonBound(tier: Tier, key: TierBound): number {
   const { callTimeoutMs, commandMax, commandOutputBytes, resultBytesMax, threadHeapMb } = defaultLimits;
   if (key === 'timeoutMs') return callTimeoutMs[tier];
   if (key === 'outputBytes') return tier === 'execute' ? 2 * commandOutputBytes : resultBytesMax;
-  // A thread can't use more of its clock than passes.
+  // A thread can't use more CPU time than passes.
   if (key === 'cpuMs' && tier !== 'execute') return callTimeoutMs[tier];
   if (key === 'memoryMb' && tier !== 'execute') return threadHeapMb;
-  // Half of the machine's, which another machine has more of; the daemon's own holds in any case.
+  // The default is half of this machine's memory, which differs elsewhere; the daemon's own limit holds in any case.
   if (key === 'memoryMb') return Infinity;
   return key in commandMax ? commandMax[key as keyof typeof commandMax] : Infinity;
 }

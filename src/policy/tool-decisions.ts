@@ -1,12 +1,12 @@
-/** What `tools: {NAME: {decision: allow}}` means beside other rules about the same tool. Pure. */
+/** How `tools: {NAME: {decision: allow}}` combines with other rules about the same tool. Pure. */
 import { compileText } from '../glob.ts';
 import type { Composing, PlacedRule } from './compose.ts';
 import type { MatchSpec, Rule } from './schema.ts';
 
-/** Keys that say nothing of what a call does, only of which tool it is. */
+/** Keys that say which tool a rule is about, and nothing about what a call does. */
 const TOOL_KEYS: ReadonlySet<string> = new Set(['tool', 'tier', 'category']);
 
-/** Whether a rule may hold for every call of the tool, whatever it does: `{ tool: git_commit }`, `{ tier: execute }`. */
+/** Whether a rule may match every call of the tool, whatever it does: `{ tool: git_commit }`, `{ tier: execute }`. */
 export function isAboutTool(match: MatchSpec, name: string): boolean {
   const { tool } = match;
   const mayBe = tool === undefined || [tool].flat().some((it) => compileText(it).test(name));
@@ -18,8 +18,8 @@ const allowedTool = ({ rule, path }: PlacedRule): string | undefined =>
   path[0] === 'tools' && path[2] === 'decision' && rule.decision === 'allow' ? String(path[1]) : undefined;
 
 /**
- * The parent's rules for a file that allows tools by name: no rule that asks or denies because of which tool it is holds for
- * those any more. Rules about what a call does (paths, commands, hosts) go on. Notes what would leave the allowance without effect.
+ * The parent's rules for a file that allows tools by name: rules that ask or deny only because of the tool no longer match those tools.
+ * Rules about what a call does (paths, commands, hosts) stay. Complains about a rule that would leave the allowance without effect.
  */
 export function withoutAllowedTools({ parent, said, widens, complain }: Composing, rules: readonly Rule[]): Rule[] {
   let kept = [...rules];
@@ -36,7 +36,7 @@ export function withoutAllowedTools({ parent, said, widens, complain }: Composin
       complain(said.where.at(path), `${path.join('.')}: allow has no effect, since ${why}; take one of them out`);
       continue;
     }
-    // Where the parent has not allowed it yet, that is noted as widening in any case.
+    // If the parent does not allow the tool yet, `replaces` in compose.ts reports the widening.
     const isNoted = !parent.rules.some(({ id, decision }) => id === own.rule.id && decision === 'allow');
     kept = kept.flatMap((rule) => {
       if (!isObstacle(rule)) return rule;

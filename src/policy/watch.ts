@@ -1,4 +1,4 @@
-/** The policy that is in force, and its reload when a file of it changes. A bad file never replaces a good policy. */
+/** Holds the policy in force and reloads it when one of its files changes. A bad file never replaces a good policy. */
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { defaultLimits } from '../limits.ts';
@@ -8,31 +8,31 @@ import { PolicyError } from './policy-error.ts';
 import type { Policy } from './schema.ts';
 
 export interface PolicySourceOptions {
-  /** Reads the policy anew, whole. Throws PolicyError. */
+  /** Reads the policy again completely. Throws PolicyError. */
   load(): LoadedPolicy;
   readonly powers: Pick<Powers, 'after'>;
   readonly log: Log;
-  /** Told once for each change of what is decided, after the switch. */
+  /** Called once for each change of what is decided, after the switch. */
   onChange(policy: Policy, before: Policy): void;
-  /** From the last of several changes to the reload. */
+  /** Delay from the last of several changes to the reload, in milliseconds. */
   readonly reloadMs?: number;
 }
 
 export interface Reloaded {
   readonly ok: boolean;
-  /** Why the old policy stays in force, each with its place; empty when it does not. */
+  /** Why the old policy stays in force, each with its position; empty after a successful reload. */
   readonly problems: readonly string[];
 }
 
-/** Disposing it ends the watching; the last policy stays. */
+/** Disposing stops the watching; the last policy stays in force. */
 export interface PolicySource extends Disposable {
-  /** In force now. Whoever needs one answer for several questions takes it once. */
+  /** The policy in force now. A caller that asks several questions about one call reads it once. */
   readonly current: Policy;
   /** Reads the files now. Throws only what `onChange` throws. */
   reload(): Reloaded;
 }
 
-/** Loads the policy and watches its files. Throws PolicyError when there is no good one to begin with. */
+/** Loads the policy and watches its files. Throws PolicyError if the first load fails. */
 export function createPolicySource(options: PolicySourceOptions): PolicySource {
   return new WatchedPolicy(options);
 }
@@ -40,7 +40,7 @@ export function createPolicySource(options: PolicySourceOptions): PolicySource {
 class WatchedPolicy implements PolicySource {
   readonly #options: PolicySourceOptions;
   #current: Policy;
-  /** By directory, since editors and `mv` put another file in the place of the one that was watched. */
+  /** Watchers by directory, since editors and `mv` replace the file itself. */
   readonly #watchers = new Map<string, FSWatcher>();
   #names = new Set<string>();
   #timer: Timer | undefined;
@@ -86,7 +86,7 @@ class WatchedPolicy implements PolicySource {
 
   #keep(error: unknown): Reloaded {
     const { log } = this.#options;
-    // What a bad file extends may be what has to be mended, so that it is watched beside what is in force.
+    // The error may be in a file that the bad one extends, so watch these files as well as those in force.
     if (error instanceof PolicyError) this.#watch([...this.#names, ...error.files]);
     const problems = error instanceof PolicyError ? error.problems : [`the policy can't be read: ${error as Error}`];
     log.warn({ problems }, 'the policy is not taken; the one before stays in force');

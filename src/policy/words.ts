@@ -1,30 +1,30 @@
-/** Words of a command line as bash hands them to a program: quotes, escapes, braces and tildes undone. Pure. */
+/** Words of a command line as bash passes them to a program: quotes, escapes, braces and tildes resolved. Pure. */
 import type { Word, WordPart } from 'unbash';
 
 /** One argument. */
 export interface Field {
-  /** Undefined where only the shell knows it. */
+  /** Undefined if only the shell knows it. */
   readonly text: string | undefined;
-  /** The pattern, where unquoted glob characters are all that is not known; quoted ones are escaped in it. */
+  /** The pattern, if unquoted glob characters are all that is unknown; quoted ones are escaped. */
   readonly glob?: string;
-  /** The variable that it sets, where it is an assignment (of `declare`). */
+  /** The variable that the argument sets, if it is an assignment (as of `declare`). */
   readonly sets?: string;
 }
 
 export const DYNAMIC: Field = { text: undefined };
 
-/** `plain` may hold braces, tildes and glob characters that count; `quoted` is only itself; `dynamic` is known at run time. */
+/** `plain` may contain active braces, tildes and glob characters; `quoted` is literal; `dynamic` is known only at run time. */
 interface Atom {
   readonly kind: 'plain' | 'quoted' | 'dynamic';
   readonly text: string;
 }
 
-/** Arguments that the braces of one word may make, nested ones multiplied: `{a,b}` thirty times would be a billion. */
+/** Most arguments that the braces of one word may expand to; nested ones multiply: `{a,b}` thirty times would be a billion. */
 const FIELDS_MAX = 64;
-/** Braces and commas of one word; each brace looks for its partner. */
+/** Most braces and commas in one word; the search for each closing brace is linear. */
 const BRACE_MARKS_MAX = 256;
 
-/** The arguments that a word becomes: several by braces, none by `{,}`, one otherwise. `home` replaces its tilde. */
+/** The arguments that a word expands to: several with braces, none for `{,}`, otherwise one. `home` replaces a tilde. */
 export function toFields(word: Word, home: string): Field[] {
   const unfolded = expandBraces(toAtoms(word));
   if (unfolded === undefined) return [DYNAMIC];
@@ -34,14 +34,14 @@ export function toFields(word: Word, home: string): Field[] {
     .map((it) => (braced && it.some(isAssignedTilde) ? DYNAMIC : toField(it, home)));
 }
 
-/** A word where the shell makes exactly one of it: the value of an assignment, a redirection's target. */
+/** The single argument that a word becomes as the value of an assignment or the target of a redirection. */
 export function toSingleField(word: Word, home: string): Field {
   return toField(toAtoms(word), home);
 }
 
 function toAtoms(word: Word): Atom[] {
   const { parts } = word;
-  // unbash 6.0.4 takes the `$` before an escaped line end for itself; bash joins the lines first.
+  // unbash 6.0.4 takes the `$` before an escaped line end literally; bash joins the lines first.
   if (word.text.includes('$\\\n')) return [{ kind: 'dynamic', text: '' }];
   return (parts === undefined ? unescaped(word.text) : parts.flatMap(toPartAtoms)).filter(
     (it) => it.kind !== 'plain' || it.text !== '',
@@ -54,7 +54,7 @@ function toPartAtoms(part: WordPart): Atom[] {
       return unescaped(part.text);
     case 'SingleQuoted':
       return [{ kind: 'quoted', text: part.value }];
-    // unbash 6.0.4 drops an escaped line end in it, which bash keeps, and keeps `\x{2d}`, which bash takes for a character.
+    // unbash 6.0.4 drops an escaped line end here, which bash keeps, and keeps `\x{2d}`, which bash reads as a character.
     case 'AnsiCQuoted':
       return [/\\(\n|x\{)/.test(part.text) ? { kind: 'dynamic', text: '' } : { kind: 'quoted', text: part.value }];
     case 'DoubleQuoted':
@@ -65,7 +65,7 @@ function toPartAtoms(part: WordPart): Atom[] {
       return enclose('{', part.parts?.flatMap(toPartAtoms) ?? unescaped(part.text.slice(1, -1)), '}');
     case 'ExtendedGlob':
       return [{ kind: 'plain', text: '*' }];
-    // A `$"…"` is translated, by a catalogue that the environment names.
+    // Bash translates `$"…"` with a catalogue that the environment names.
     case 'LocaleString':
     case 'SimpleExpansion':
     case 'ParameterExpansion':
@@ -88,18 +88,18 @@ const enclose = (open: string, inner: readonly Atom[], close: string): Atom[] =>
   { kind: 'plain', text: close },
 ];
 
-/** Unquoted source text: what follows a backslash is quoted, an escaped line end is nothing. */
+/** Splits unquoted source text: a backslash quotes the next character, an escaped line end disappears. */
 function unescaped(raw: string): Atom[] {
   if (!raw.includes('\\')) return [{ kind: 'plain', text: raw }];
   return (raw.match(/\\[\s\S]?|[^\\]+/g) ?? []).flatMap((it): Atom[] => {
     if (it === '\\\n') return [];
-    // At the script's end: a backslash, or nothing, by how many escaped line ends were before it.
+    // At the end of the script this is a backslash or nothing, depending on the escaped line ends before it.
     if (it === '\\') return [{ kind: 'dynamic', text: '' }];
     return [it.startsWith('\\') ? { kind: 'quoted', text: it.slice(1) } : { kind: 'plain', text: it }];
   });
 }
 
-/** Undefined when they are too many, or a sequence that we leave to the shell (`{1..9..2}`). */
+/** Expands braces; undefined if there are too many results, or a sequence that is left to the shell (`{1..9..2}`). */
 function expandBraces(atoms: readonly Atom[]): Atom[][] | undefined {
   if (!atoms.some((it) => it.kind === 'plain' && it.text.includes('{'))) return [[...atoms]];
   const tokens = atoms.flatMap((it): Atom[] =>
@@ -121,7 +121,7 @@ function unfold(tokens: readonly Atom[]): Atom[][] | undefined {
     if (group === undefined) continue;
     const inner = tokens.slice(open + 1, group.close);
     const alternatives = group.commas.length > 0 ? split(tokens, open, group) : toSequence(inner);
-    // Bash looks for a comma behind such a group, too: of `{1}a,-b}` it makes `1}a` and `-b`.
+    // Bash looks for a comma after such a group as well: `{1}a,-b}` becomes `1}a` and `-b`.
     if (alternatives === undefined && tokens.slice(group.close).some(isDivider)) return undefined;
     if (alternatives === undefined) continue;
     if (alternatives === 'shell') return undefined;
@@ -137,7 +137,7 @@ function unfold(tokens: readonly Atom[]): Atom[][] | undefined {
 
 interface Group {
   readonly close: number;
-  /** Of this level only. */
+  /** Commas of this nesting level only. */
   readonly commas: readonly number[];
 }
 
@@ -158,7 +158,10 @@ function split(tokens: readonly Atom[], open: number, { close, commas }: Group):
   return ends.map((end, at) => tokens.slice((at === 0 ? open : (ends[at - 1] as number)) + 1, end));
 }
 
-/** Undefined when it is none, and the braces stand for themselves; `shell` when it is one that we don't count. */
+/**
+ * The items of a sequence such as `{1..3}`; undefined if the text is no sequence and the braces are literal; `shell` if the sequence is
+ * left to the shell.
+ */
 function toSequence(inner: readonly Atom[]): Atom[][] | 'shell' | undefined {
   const text = inner.map((it) => it.text).join('');
   if (!text.includes('..')) return undefined;
@@ -179,7 +182,7 @@ function toField(atoms: readonly Atom[], home: string): Field {
   return { text: undefined, glob: toGlob(resolved) };
 }
 
-/** Braces leave pieces that were apart; a tilde counts by all that follows it. */
+/** Joins plain pieces that brace expansion separated: the meaning of a tilde depends on all text after it. */
 function joinPlain(atoms: readonly Atom[]): Atom[] {
   const joined: Atom[] = [];
   for (const it of atoms) {
@@ -193,17 +196,17 @@ function joinPlain(atoms: readonly Atom[]): Atom[] {
 
 const isAssignedTilde = (it: Atom) => it.kind === 'plain' && /[=:]~/.test(it.text);
 
-/** Undefined for the home of somebody else and other things that only the shell knows (`~user`, `~+`). */
+/** Replaces a leading tilde; undefined for another user's home and other forms that only the shell knows (`~user`, `~+`). */
 function resolveTilde(atoms: readonly Atom[], home: string): readonly Atom[] | undefined {
   const [first, ...rest] = atoms;
   if (first?.kind !== 'plain') return atoms;
   const slash = first.text.indexOf('/');
   const prefix = slash < 0 ? first.text : first.text.slice(0, slash);
   const after = first.text.slice(prefix.length);
-  // Bash expands it in arguments that look like assignments too: `dd if=~/x`.
+  // Bash also expands the tilde in arguments that look like assignments: `dd if=~/x`.
   const [, name, tilde] = /^([A-Za-z_][A-Za-z0-9_]*\+?=)?(~.*)$/.exec(prefix) ?? [];
   const isCut = slash < 0 && rest.length > 0;
-  // Behind quotes, too: `x='a':~`.
+  // Also after quotes: `x='a':~`.
   if (tilde === undefined || isCut) return atoms.some(isAssignedTilde) ? undefined : atoms;
   if (tilde !== '~' || atoms.some((it) => it.kind === 'plain' && it.text.includes(':~'))) return undefined;
   return [{ kind: 'quoted', text: `${name ?? ''}${home}` }, { kind: 'plain', text: after }, ...rest];
@@ -214,7 +217,9 @@ function hasGlob(atoms: readonly Atom[]): boolean {
   return /[*?]/.test(plain) || (plain.includes('[') && plain.indexOf(']') > plain.indexOf('['));
 }
 
-/** As src/glob.ts reads it: what is no glob character is escaped; it knows no character classes, for which `?` stands. */
+/**
+ * The glob in the notation of src/glob.ts: literal characters are escaped, and `?` replaces character classes, which that notation lacks.
+ */
 function toGlob(atoms: readonly Atom[]): string {
   return atoms
     .map((it) => {

@@ -1,4 +1,4 @@
-/** Programs that run what their arguments say: where in them the inner command stands. Pure. */
+/** Programs that run a command from their arguments, and where in the arguments that command is. Pure. */
 import { isHarmlessOption } from './builtins.ts';
 import { DYNAMIC, type Field } from './words.ts';
 
@@ -7,9 +7,9 @@ export type Inner =
   | {
       readonly kind: 'words';
       readonly fields: readonly Field[];
-      /** Whether it is looked up as a program only: what `nohup echo` runs is not the shell's own echo. */
+      /** Whether the command is looked up only as a program: `nohup echo` does not run the shell's own echo. */
       readonly external: boolean;
-      /** Why it does not run as it is written, if so. */
+      /** Why the command may run differently from how it is written; absent if it does not. */
       readonly why?: string;
     }
   /** Text for a shell. */
@@ -17,26 +17,26 @@ export type Inner =
 
 export interface Unwrapped {
   readonly inner: readonly Inner[];
-  /** Whether its standard input is text for a shell (`text`), or words for the last of `inner` (`words`). */
+  /** Whether standard input is text for a shell (`text`), or words for the last of `inner` (`words`). */
   readonly reads?: 'text' | 'words';
-  /** Why more may happen than the inner commands say; undefined when they are all of it. */
+  /** Why more may happen than the inner commands say; undefined if they are everything. */
   readonly why: string | undefined;
 }
 
 interface Wrapper {
-  /** Whether it changes nothing of what the inner command does. */
+  /** Whether the wrapper changes nothing about the inner command. */
   readonly harmless?: true;
   /** One-letter options that take a value. */
   readonly valued?: string;
-  /** One-letter options that change nothing either. */
+  /** One-letter options without a value that change nothing either. */
   readonly flags?: string;
-  /** Words between the options and the program. */
+  /** Number of words between the options and the program. */
   readonly operands?: number;
   /** Whether `NAME=value` may stand before the program. */
   readonly assigns?: true;
-  /** Whether the shell runs it itself, so that the inner command may be a builtin too. */
+  /** Whether the shell runs the wrapper itself, so that the inner command may be a builtin as well. */
   readonly shell?: true;
-  /** What its inner command is not told by its words. */
+  /** What the words of the inner command do not tell about it. */
   readonly why?: string;
 }
 
@@ -90,13 +90,13 @@ const WRAPPERS: Record<string, Wrapper> = {
 /** Whether a program runs another one that its arguments name. */
 export const isWrapper = (name: string): boolean => Object.hasOwn(WRAPPERS, name);
 
-/** What they take after `-c` is text for a shell. */
+/** Programs that take shell text after `-c`. */
 const TEXT_TAKERS = new Set(['su', 'runuser', 'flock', 'script', 'sg', 'watch', 'parallel']);
 
-/** They run what they read when they are given nothing else. */
+/** Shells, which run their standard input when no script is given. */
 const SHELLS = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'ash', 'rbash', 'mksh']);
 
-/** What stands in the arguments of `name`, if it is a program that runs them; `fields[0]` is the program itself. */
+/** The commands in the arguments of `name`; undefined if the program runs none. `fields[0]` is the program itself. */
 export function unwrap(name: string, fields: readonly Field[]): Unwrapped | undefined {
   if (SHELLS.has(name)) return unwrapShell(name, fields);
   if (name === 'eval') return unwrapEval(fields);
@@ -113,7 +113,7 @@ export function unwrap(name: string, fields: readonly Field[]): Unwrapped | unde
 function unwrapProgram(name: string, wrapper: Wrapper, fields: readonly Field[]): Unwrapped | undefined {
   const { at, clean, values } = skipOptions(fields, wrapper);
   const why = wrapper.harmless && clean ? undefined : `${name} runs another program`;
-  // `command -v` only tells where a program is.
+  // `command -v` only reports where a program is.
   if (name === 'command' && ['-v', '-V'].includes(fields[1]?.text ?? '')) return undefined;
   const split = name === 'env' ? values.flatMap((it) => (it.option === 'S' ? [it.text] : [])) : [];
   const inner = fields.slice(at + (wrapper.operands ?? 0));
@@ -137,7 +137,7 @@ function unwrapProgram(name: string, wrapper: Wrapper, fields: readonly Field[])
   };
 }
 
-/** xargs appends words, or puts them where its mark stands. */
+/** The inner command with the words that xargs appends, or puts in place of its `-I` mark, as unknown words. */
 function fillIn(name: string, inner: readonly Field[], values: readonly OptionValue[]): readonly Field[] {
   if (name !== 'xargs') return inner;
   const mark = values.find((it) => it.option === 'I')?.text;
@@ -153,7 +153,7 @@ interface OptionValue {
 interface Options {
   /** Index of the first word that is no option. */
   readonly at: number;
-  /** Whether every option is one that changes nothing. */
+  /** Whether every option changes nothing. */
   readonly clean: boolean;
   readonly values: readonly OptionValue[];
 }
@@ -188,11 +188,11 @@ function skipOptions(fields: readonly Field[], { valued = '', flags = '', assign
 interface OptionRead {
   readonly clean: boolean;
   readonly option?: string;
-  /** Undefined: it is the next word. */
+  /** The option's value; undefined if the next word is the value. */
   readonly value?: string | undefined;
 }
 
-/** Only `--option=value` is told from a flag; long options with a value apart are not clean, and what follows is guessed. */
+/** Reads a long option. Only `--option=value` can be told from a flag; long options with a separate value make the result unclean. */
 function readLong(text: string): OptionRead {
   if (text.startsWith('--split-string='))
     return { clean: false, option: 'S', value: text.slice('--split-string='.length) };
@@ -207,7 +207,7 @@ function readCluster(text: string, valued: string, flags: string): OptionRead {
   let clean = true;
   for (let at = 1; at < text.length; at++) {
     const letter = text[at] as string;
-    // exec -a names a program otherwise than it is, time -o writes a file.
+    // `exec -a` changes the program's name, `time -o` writes a file.
     clean &&= (valued + flags).includes(letter) && !'ao'.includes(letter);
     if (valued.includes(letter)) return { clean, option: letter, value: text.slice(at + 1) || undefined };
   }
@@ -253,7 +253,7 @@ function unwrapShell(name: string, fields: readonly Field[]): Unwrapped | undefi
   return operand.text === undefined ? unsure : undefined;
 }
 
-/** Whether dash and bash mean the same by it: words, quotes, lists, pipes and simple redirections. */
+/** Whether dash and bash read the text alike: words, quotes, lists, pipes and simple redirections. */
 function isPlain(text: string): boolean {
   const rest = text.replaceAll(/[<>]&(?=[\d-])/g, '');
   return /^[\w\s./:=@%+,'"\\;|&<>-]*$/.test(rest) && !/&>|\|&|[<>]&|<<|;;|;&/.test(rest);
