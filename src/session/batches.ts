@@ -1,4 +1,4 @@
-/** Batches of the sessions: how many there may be, what they tell, and their end. */
+/** Batches of the sessions: their limits, their progress notices and their end. */
 import type { BatchCall, BatchEstimate, BatchResult, CallOptions } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -14,7 +14,7 @@ import type { Session } from './session.ts';
 export interface BatchesOptions {
   readonly limits: Limits;
   readonly powers: Powers;
-  /** How long calls of a tool took lately, in milliseconds; undefined where none is on record. */
+  /** Recent duration of a tool's calls, in milliseconds; undefined if none is on record. */
   pastDurationMs(tool: string): Promise<number | undefined>;
 }
 
@@ -27,7 +27,7 @@ export class Batches {
     this.#options = options;
   }
 
-  /** Answers tools.batch; with `progress`, each result is told as it comes (`batch.update`). Throws RpcError INVALID_PARAMS, OVERLOADED. */
+  /** Answers `tools.batch`; with `progress`, sends a `batch.update` for each result. Throws RpcError INVALID_PARAMS, OVERLOADED. */
   async run(
     session: Session,
     { calls, options }: Params<'tools.batch'>,
@@ -49,7 +49,7 @@ export class Batches {
     }
   }
 
-  /** Answers calls.cancel, whose id may be that of a batch. */
+  /** Answers `calls.cancel`, whose id may be that of a batch. */
   cancelAny(session: Session, { callId, park }: Params<'calls.cancel'>): { cancelled: boolean } {
     if (park) return { cancelled: session.park(callId) };
     const batch = this.#running.get(session)?.get(callId);
@@ -66,7 +66,7 @@ export class Batches {
       if (!(error instanceof ToolError)) throw error;
       throw new RpcError('INVALID_PARAMS', error.message, { code: error.code, details: error.extras.details });
     }
-    // Only of tools that there are: their number is bounded.
+    // Looks up existing tools only, so the number of queries is bounded.
     const names = new Set(calls.map(({ tool }) => session.options.toolset.get(tool)?.tool.name));
     const past = new Map<string, number | undefined>();
     for (const name of names) if (name !== undefined) past.set(name, await this.#options.pastDurationMs(name));
@@ -106,7 +106,7 @@ export class Batches {
       refuse: ({ tool, input, options }, error) => session.refusal(tool, input, { options: options ?? {}, error }),
       run: async ({ tool }, input, { options, signal, onState }) => {
         const callId = options.callId ?? powers.uuid();
-        // One that had this id before the batch is not the batch's to end.
+        // A call that had this id before the batch must not end with the batch.
         const isOwn = session.get(callId) === undefined;
         const cancel = () => session.abort(callId, signal.reason as ToolError);
         const result = session.call(tool, input, { ...options, callId } as CallOptions, onState);

@@ -1,10 +1,10 @@
-/** Calls that a program makes: calls of its session like any other, with their own record, ended with the program. */
+/** Calls that a program makes: calls of its session with their own records, ended together with the program. */
 import type { CallOptions, ToolResult } from '../call.ts';
 import type { ToolError } from '../errors.ts';
 import type { Call, ChildCall, Handler } from '../pipeline/stage.ts';
 import type { Session } from './session.ts';
 
-/** Gives each call its way to make others. */
+/** Lets each call make further calls. */
 export const withChildCalls =
   (run: Handler, session: () => Session): Handler =>
   (call) => {
@@ -12,7 +12,7 @@ export const withChildCalls =
     return run(call);
   };
 
-/** How calls are made for the program of `parent`. */
+/** Makes calls on behalf of the program of `parent`. */
 function childCallsOf(session: Session, parent: Pick<Call, 'id'>): ChildCall {
   return async (tool, input, { signal, onState }): Promise<ToolResult> => {
     const callId = session.options.powers.uuid();

@@ -1,4 +1,4 @@
-/** Places of connections that are known: so many of one transport, a share of them for one principal, and some more for operators. */
+/** Limits open connections of one transport: a total, a share for each principal, and extra places for operators. */
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Identity } from './identity.ts';
@@ -12,13 +12,13 @@ export class ConnectionShares {
   #agents = 0;
   #operators = 0;
 
-  /** `max`: of all but operators. */
+  /** `max` limits all connections except the extra ones of operators. */
   constructor(max: number, limits: ShareLimits) {
     this.#max = max;
     this.#limits = limits;
   }
 
-  /** A place until it is disposed. Throws OVERLOADED, in words for the person at the client. */
+  /** Takes a place until it is disposed. Throws OVERLOADED with a message for the person at the client. */
   take({ role, principal }: Pick<Identity, 'role' | 'principal'>): Disposable {
     return role === 'operator' ? this.#takeOperators(principal) : this.#takeOf(principal);
   }
@@ -43,7 +43,7 @@ export class ConnectionShares {
     });
   }
 
-  /** Like anybody, as long as there is room; then those that are kept for them. */
+  /** Takes an ordinary place if there is one, otherwise one reserved for operators. */
   #takeOperators(principal: string): Disposable {
     try {
       return this.#takeOf(principal);

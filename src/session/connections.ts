@@ -1,4 +1,4 @@
-/** The connections of the gateway, each transport's apart: those that have not said hello yet, and the places of those that have. */
+/** The gateway's connections by transport: those that have not said hello yet, and the places of those that have. */
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { Peer } from '../protocol/peer.ts';
@@ -12,16 +12,16 @@ import type { Connection } from './link.ts';
 export interface PeerConnection extends Connection {
   readonly channel: Channel;
   readonly peer: Peer;
-  /** Whether it has asked something that was not looked at yet, for the first time. */
+  /** Whether the first request has arrived and not been handled yet. */
   readonly isUnheard: boolean;
-  /** Whether its first request was looked at. */
+  /** Whether its first request was handled. */
   isHeard: boolean;
-  /** Since its hello. */
+  /** Present after hello. */
   place?: Disposable;
 }
 
 interface Door {
-  /** Those with a token that was looked at wait apart: no flood of those without takes their places. */
+  /** Connections with a verified token wait separately, so that a flood of others can't take their places. */
   readonly rooms: { readonly known: WaitingRoom; readonly unknown: WaitingRoom };
   readonly shares: ConnectionShares;
 }
@@ -42,14 +42,14 @@ export class Connections {
     return this.#all;
   }
 
-  /** Takes one in that has not said hello; false where so many came at one moment that it is to be ended. */
+  /** Adds a connection that has not said hello; false if too many arrived at once and it must be closed. */
   enter(connection: PeerConnection): boolean {
     const isTaken = this.#roomOf(connection).enter(connection);
     if (isTaken) this.#all.add(connection);
     return isTaken;
   }
 
-  /** It is known whose it is. Throws OVERLOADED. */
+  /** Gives the connection a place for its identity. Throws OVERLOADED. */
   admit(connection: PeerConnection, identity: Identity): void {
     connection.place ??= this.#doors[connection.channel.kind].shares.take(identity);
     this.#roomOf(connection).leave(connection);

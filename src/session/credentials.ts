@@ -1,4 +1,4 @@
-/** Tokens: who may say hello as whom. */
+/** Tokens and the identities that they prove. */
 import { RpcError, ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 import { readOrMakeToken, replaceToken } from '../store/tokens.ts';
@@ -6,9 +6,9 @@ import { sameSecret } from '../transport/same-secret.ts';
 import type { Identity } from './identity.ts';
 
 export interface CredentialsOptions {
-  /** Absolute; outside every sandbox. */
+  /** Absolute path, outside every sandbox. */
   readonly stateDir: string;
-  /** Agents of the config file, each with a token of its own. */
+  /** Agents of the config file; each has its own token. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
 }
 
@@ -23,7 +23,7 @@ export class Credentials {
   readonly #powers: Powers;
   readonly #known: readonly Known[];
 
-  /** Makes the tokens that are missing: `operator.token`, `agent.token`, `tokens/<principal>.token`. */
+  /** Creates missing tokens: `operator.token`, `agent.token`, `tokens/<principal>.token`. */
   constructor({ stateDir, principals }: CredentialsOptions, powers: Powers) {
     this.#stateDir = stateDir;
     this.#powers = powers;
@@ -41,13 +41,16 @@ export class Credentials {
     }));
   }
 
-  /** Whose token it is, if anybody's. All are compared, so that the time taken says nothing of which one it is. */
+  /**
+   * The identity that a token proves; undefined for an unknown token. Compares all tokens, so the time taken does not reveal which one
+   * matched.
+   */
   readonly identify = (token: string): Identity | undefined =>
     this.#known.filter(({ secret }) => sameSecret(token, secret))[0]?.identity;
 
   /**
-   * Puts new tokens in place of those of these names, of all where there are none; the old ones are nobody's from now on.
-   * Gives whose they were. Throws RpcError INVALID_PARAMS for a name that has no token, ToolError STORE_FAILED.
+   * Replaces the tokens with these names, or all if there are none; the old tokens stop working at once. Returns the names and identities.
+   * Throws RpcError INVALID_PARAMS for a name without a token, ToolError STORE_FAILED.
    */
   rotate(names: readonly string[]): { name: string; identity: Identity }[] {
     const rotated = names.length === 0 ? this.#known : names.map((it) => this.#named(it));

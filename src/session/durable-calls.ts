@@ -1,6 +1,6 @@
 /**
- * Calls that are known beyond their session's memory: detached ones, to their principal, and those that may have changed
- * something in a session that can be come back to. An id of theirs never runs twice, not even after a restart.
+ * Calls that outlive their session's memory: detached calls, which their principal can find, and calls that may have changed something in a
+ * resumable session. Such a call id never runs twice, not even after a restart.
  */
 import type { CallRecord, CallState, Effect, ToolResult } from '../call.ts';
 import { ToolError } from '../errors.ts';
@@ -12,15 +12,15 @@ import type { CallStore, StoredCall } from '../store/call-store.ts';
 import type { KeptCall } from './kept-calls.ts';
 import type { CallKeeping, Session } from './session.ts';
 
-/** Who looks for a call. */
+/** The session that looks for a call. */
 type Looking = Pick<Session['options'], 'id' | 'principal' | 'role'>;
 
 export class DurableCalls {
   readonly #store: CallStore;
   readonly #limits: Limits;
-  /** Detached calls that go on, also where their session has ended. */
+  /** Detached calls that still run, including those whose session has ended. */
   readonly #live = new Set<KeptCall>();
-  /** Calls that may have changed something: the store knows. */
+  /** Calls recorded in the store because they may have changed something. */
   readonly #begun = new WeakSet<Call>();
 
   constructor(store: CallStore, limits: Limits) {
@@ -28,7 +28,7 @@ export class DurableCalls {
     this.#limits = limits;
   }
 
-  /** What a session keeps of its calls. `restored`: it has calls of a daemon before this one. */
+  /** The call storage of one session. `restored`: an earlier daemon opened the session. */
   keeping({ resumable, restored }: { resumable: boolean; restored: boolean }): CallKeeping {
     return {
       earlier: (call, isForgotten) => this.#earlier(call, restored || (resumable && isForgotten)),
@@ -37,7 +37,7 @@ export class DurableCalls {
     };
   }
 
-  /** A call that this one may look at, beside those in its session's memory; an operator at all that is detached. */
+  /** A call outside the session's memory that the session may see; operators may see every detached call. */
   recordOf(callId: string, { id, principal, role }: Looking): CallRecord | undefined {
     const whose = role === 'operator' ? undefined : principal;
     const live = this.#liveOne(callId, whose);
@@ -46,12 +46,12 @@ export class DurableCalls {
     return stored && toRecord(stored);
   }
 
-  /** A detached call of a session, also one that has ended, while it goes on. */
+  /** A detached call of a session, which may have ended, while the call still runs. */
   liveOf(sessionId: string, callId: string): CallRecord | undefined {
     return [...this.#live].find(({ call }) => call.sessionId === sessionId && call.id === callId)?.record;
   }
 
-  /** As calls.list tells of those that this one may look at: the oldest first, without results. */
+  /** The calls that this session may see, as `calls.list` reports them: oldest first, without results. */
   list({ id, principal }: Looking): CallRecord[] {
     const live = new Map([...this.#live].map(({ record }) => [`${record.sessionId}\0${record.callId}`, record]));
     return this.#store.list(principal, id).map((it) => {
@@ -60,12 +60,12 @@ export class DurableCalls {
     });
   }
 
-  /** Calls whose id begins or ends with `part`, at most `limit`; those that ended, too. */
+  /** Calls whose id begins or ends with `part`, ended ones included; at most `limit`. */
   named(part: string, limit: number): CallRecord[] {
     return this.#store.named(part, limit).map(toRecord);
   }
 
-  /** Detached calls that go on, whether or not their session does. */
+  /** Detached calls that still run, whether or not their session does. */
   get underWay(): { record: CallRecord; effects: readonly Effect[]; workspace: string; principal: string }[] {
     return [...this.#live].map(({ call, record }) => ({
       ...{ record, workspace: call.workspace, principal: call.principal },
@@ -73,7 +73,7 @@ export class DurableCalls {
     }));
   }
 
-  /** Whether such a call of this principal, or of anybody for an operator, went on until now. */
+  /** Cancels a detached call of this principal, or of any principal for an operator; false if none was running. */
   cancel(callId: string, { principal, role }: Looking): boolean {
     const live = this.#liveOne(callId, role === 'operator' ? undefined : principal);
     const details = { by: role === 'operator' ? 'operator' : 'another session of its principal' };
@@ -81,7 +81,7 @@ export class DurableCalls {
     return live !== undefined;
   }
 
-  /** Ends all that goes on; settles when the last is over. */
+  /** Aborts all running calls; settles when the last has ended. */
   async end(reason: ToolError): Promise<void> {
     const all = [...this.#live];
     for (const { call } of all) call.controller.abort(reason);
@@ -120,7 +120,7 @@ export class DurableCalls {
       this.#store.begin(toNew(call, false));
       this.#live.add(kept);
     } else if (!resumable) return;
-    // Nobody comes back for a call of a program, whose own row says that it was cut off.
+    // Nobody resumes a call that a program made; the program's own row says that it was cut off.
     if (!mayChange(call) || call.options.parentCallId !== undefined) return;
     call.onStart = () => {
       if (this.#begun.has(call)) return;
@@ -133,14 +133,14 @@ export class DurableCalls {
   #ended(kept: KeptCall): void {
     const { call, record } = kept;
     if (!this.#live.delete(kept) && !this.#begun.has(call)) return;
-    // Of a call that the daemon's end cut off nobody knows what it has done; it is told as one that a crash cut off.
+    // What a call had done when the daemon's end cut it off is unknown, so it is reported like one that a crash cut off.
     const wasCut = record.result?.success === false && record.result.error.code === 'SHUTTING_DOWN';
     const key = { sessionId: call.sessionId, callId: call.id };
     this.#store.end(key, record.state.status, wasCut ? undefined : record.result);
   }
 }
 
-/** One that only reads may run again. */
+/** A call that only reads may run again. */
 const mayChange = ({ toolset, name, options }: Call): boolean =>
   options.preview !== true && (toolset.get(name)?.tool.tier ?? 'read_only') !== 'read_only';
 
@@ -163,7 +163,7 @@ function toRecord(stored: StoredCall): CallRecord {
   return { callId, sessionId, tool, createdAt, state: { status } as CallState, ...(result && { result }) };
 }
 
-/** The result of a call whose daemon ended before it did. */
+/** The result of a call that was unfinished when its daemon ended. */
 function cutOff({ callId, tool, createdMs, intended }: StoredCall): ToolResult {
   const error = intended
     ? new ToolError('HOST_CRASHED', 'the daemon ended while this call ran: what it has done is not known', {

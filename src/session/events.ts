@@ -1,10 +1,10 @@
-/** What happened, numbered and kept for a while, so that one who subscribes late can catch up. */
+/** Numbered events, kept for a while so that late subscribers can catch up. */
 import type { Topic } from '../protocol/messages.ts';
 
 export interface Event {
   readonly seq: number;
   readonly topic: Topic;
-  /** Whose it is; an agent sees its own only. */
+  /** Session of the event; an agent sees only its own session's events. */
   readonly sessionId: string;
   readonly method: string;
   readonly params: Record<string, unknown>;
@@ -26,17 +26,17 @@ export class Events {
     return this.#seq;
   }
 
-  /** Gives the event its number and tells it to all who listen. */
+  /** Numbers the event and passes it to all listeners. */
   publish(event: Omit<Event, 'seq'>): Event {
     const numbered = { ...event, seq: ++this.#seq };
-    // The log can be asked for its own entries; a busy one would push everything else out.
+    // Audit entries are not kept here, since clients can query the log and a busy log would push out everything else.
     if (event.topic !== 'audit') this.#kept.push(numbered);
     if (this.#kept.length > this.#keptMax) this.#kept.shift();
     for (const listener of this.#listeners) listener(numbered);
     return numbered;
   }
 
-  /** What came after `seq` and is still kept. */
+  /** Kept events after `seq`. */
   after(seq: number): Event[] {
     return this.#kept.filter((it) => it.seq > seq);
   }

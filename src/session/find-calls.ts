@@ -1,4 +1,4 @@
-/** Calls of all sessions for an operator: those under way, and those that an id, or a part of one, may mean. */
+/** Finds calls of all sessions for an operator: running ones, and those with a given id or part of one. */
 import type { CallRecord, Effect } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import { redactText } from '../redact.ts';
@@ -17,29 +17,26 @@ export interface FindParts {
   readonly results: Pick<Results, 'owners'>;
 }
 
-/** As much as is known of a call that was found: by its output alone, only whose it was. */
+/** A found call as far as known; a call found only by its output has nothing but its ids. */
 export type FoundCall = Pick<CallRecord, 'callId' | 'sessionId'> & Partial<Omit<CallRecord, 'result'>>;
 
 export interface RunningCall extends Omit<CallRecord, 'result'> {
   readonly workspace: string;
   readonly principal: string;
-  /** Name and version of the client, as it gave them. */
+  /** Name and version that the client gave. */
   readonly client: string;
   readonly effects: readonly Effect[];
 }
 
-/** Shorter parts of an id mean too many calls. */
+/** Fewer characters of an id would match too many calls. */
 const PART_CHARS_MIN = 4;
-/** Calls that an answer names. */
+/** Most calls in one answer. */
 const FOUND_MAX = 16;
-/** Of each call under way: enough to know it by. */
+/** Most effects shown of a running call. */
 const EFFECTS_SHOWN = 4;
 const TARGET_CHARS = 256;
 
-/**
- * Answers `calls.find`: the calls whose id it is; where there is none, those whose id begins or ends with it. The newest
- * first, each once.
- */
+/** Answers `calls.find`: the calls with this id; if there are none, those whose id begins or ends with it. Newest first, each once. */
 export async function findCalls(id: string, parts: FindParts): Promise<{ calls: FoundCall[] }> {
   const all = await everywhere(id, parts);
   const exact = all.filter(({ callId }) => callId === id);
@@ -54,7 +51,7 @@ export async function findCalls(id: string, parts: FindParts): Promise<{ calls: 
 
 const isMeant = (callId: string, part: string): boolean => callId.startsWith(part) || callId.endsWith(part);
 
-/** What is known best comes first: a call may be known to several of them. */
+/** Matches from all sources, the most detailed source first, since several may know a call. */
 async function everywhere(id: string, parts: FindParts): Promise<FoundCall[]> {
   const { sessions, recent, durable, undoJournal, results } = parts;
   const records = [
@@ -70,7 +67,7 @@ async function everywhere(id: string, parts: FindParts): Promise<FoundCall[]> {
   return [...records, ...journalled, ...owners];
 }
 
-/** Answers `calls.list` of an operator who asks for `everywhere`: what is under way, the oldest first. */
+/** Answers an operator's `calls.list` with `everywhere`: running calls, oldest first. */
 export function runningCalls({ sessions, durable }: Pick<FindParts, 'sessions' | 'durable'>): { calls: RunningCall[] } {
   const open = sessions.all.flatMap(({ session }) => runningOf(session));
   const known = new Set(open.map(keyOf));
@@ -99,7 +96,7 @@ function toRunning({ record, effects, workspace, principal, client = '' }: Runni
   return { ...known, workspace, principal, client, effects: shown };
 }
 
-/** The one session whose call of that id is under way. Throws RpcError INVALID_PARAMS where several have one. */
+/** The only session that runs a call with this id. Throws RpcError INVALID_PARAMS if several do. */
 export function sessionRunning(callId: string, session: string | undefined, sessions: Sessions): Session | undefined {
   const having = sessions.all
     .map((it) => it.session)

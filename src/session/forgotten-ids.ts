@@ -1,6 +1,9 @@
 import { hash } from 'node:crypto';
 
-/** Long ids by a digest, since callers choose their length. Those of calls that could change nothing make room first. */
+/**
+ * Ids of forgotten calls. Long ids are stored as digests, since callers choose their length. Ids of calls that could change nothing are
+ * dropped first.
+ */
 export class ForgottenIds {
   readonly #harmless = createQueue();
   readonly #others = createQueue();
@@ -23,13 +26,13 @@ export class ForgottenIds {
   }
 }
 
-/** One iterator for good: a new one would step over the room of all that was deleted before it finds the first. */
+/** Keeps one iterator for its lifetime: a new one would have to skip the slots of all deleted entries. */
 function createQueue() {
   const ids = new Set<string>();
   return { ids, oldest: ids.values() };
 }
 
-/** As many characters as a UUID has. */
+/** Length of a UUID. */
 const PLAIN_CHARS_MAX = 36;
-/** Longer than any that stands for itself. */
+/** A digest has more characters than any id stored as it is, so the two can't collide. */
 const digestOf = (id: string): string => (id.length <= PLAIN_CHARS_MAX ? id : hash('sha256', id, 'base64'));

@@ -1,4 +1,4 @@
-/** Connections to sessions, requests to what answers them. No tool code runs here. */
+/** Connects connections to sessions and requests to their methods. No tool code runs here. */
 import type { CallState } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -49,20 +49,20 @@ export interface GatewayOptions extends StatusParts, UndoParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly workspaces: {
-    /** Absolute, real; the first is the default. */
+    /** Absolute real paths; the first is the default. */
     readonly all: readonly string[];
-    /** The real path of a folder that lies in one of them, and the outermost of those. Throws RpcError FORBIDDEN. */
+    /** The real path of a folder inside one of the workspaces, and the outermost workspace that contains it. Throws RpcError FORBIDDEN. */
     resolve(path: string): { workspace: string; root: string };
     forOperator(): { workspace: string; root: string };
   };
-  /** Shared by all that serves requests. */
+  /** Shared by everything that serves requests. */
   readonly turns: ServingTurns;
   readonly credentials: Pick<Credentials, 'identify' | 'rotate'>;
   warm(session: Session): void;
   recordSession(session: Session): void;
   record(entry: AuditEntry): void;
   sessionEnded(session: Session): void;
-  /** Begins the daemon's end; the answer is sent before it. */
+  /** Starts the daemon's shutdown after the answer was sent. */
   shutdown(graceMs: number): void;
 }
 
@@ -97,7 +97,7 @@ export class Gateway {
     });
   }
 
-  /** Takes a connection; its hello is refused where there is no place for it. */
+  /** Accepts a connection; its hello is refused if there is no place for it. */
   accept(channel: Channel): void {
     const { limits, powers } = this.#options;
     if (this.#closing) return channel.destroy();
@@ -132,8 +132,8 @@ export class Gateway {
   }
 
   /**
-   * Opens a session for a face that lives in this process, by the rules for those of connections. What identity it has the
-   * face knows, as the transport does otherwise. Throws RpcError.
+   * Opens a session for a front end inside this process, by the same rules as for connections. The front end has established the identity
+   * itself. Throws RpcError.
    */
   openSession({ identity, ...asked }: LocalOpening, audience: Audience): LocalSession {
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
@@ -147,19 +147,19 @@ export class Gateway {
     });
   }
 
-  /** Who could answer a question about a call of this session now: operators who listen, and the person at its client. */
+  /** Number of people who could answer a question about a call of this session now: listening operators, and the person at its client. */
   approversOf(sessionId: string): number {
     return this.approvers + (this.#sessions.linkOf(sessionId)?.connection?.peer.asks ? 1 : 0);
   }
 
-  /** Operators who listen for approvals now. */
+  /** Number of operators who listen for approvals now. */
   get approvers(): number {
     const listens = ({ connection, subscriptions }: Link) =>
       connection !== undefined && subscriptions.some((it) => it.topics.has('approvals'));
     return this.#sessions.all.filter(listens).length;
   }
 
-  /** Refuses new calls, lets running ones go on for `graceMs`, ends the rest, then the connections. */
+  /** Refuses new calls, lets running ones continue for `graceMs`, then ends the remaining calls and all connections. */
   async close(graceMs: number, reason: string): Promise<void> {
     this.#closing = true;
     const { powers, durable, pipeline } = this.#options;
@@ -173,7 +173,7 @@ export class Gateway {
     for (const { peer } of this.#connections.all) peer.close();
   }
 
-  /** Errors of the conversation echo what was sent, so that they are recorded and answered without secrets. */
+  /** Dispatches a request. Protocol errors echo what was sent, so they are redacted before they are recorded and answered. */
   async #serve(connection: PeerConnection, method: string, raw: unknown): Promise<unknown> {
     try {
       return await this.#dispatch(connection, method, raw);
@@ -201,7 +201,7 @@ export class Gateway {
     if (method === 'hello') assertVersion(raw);
     const parsed = parseParams(method as Method, raw);
     if (method === 'hello') return this.#hello(connection, parsed as Params<'hello'>);
-    // Each row takes what its own schema gives.
+    // Each method accepts the output of its own schema.
     const answer = this.#methods[method as keyof Methods] as (caller: Link, params: unknown) => unknown;
     return answer(link as Link, parsed);
   }
@@ -236,7 +236,7 @@ export class Gateway {
     return link;
   }
 
-  /** Whoever comes back gets what it had; the policy of its principal and workspace is read anew. */
+  /** Returns a session to its client; the policies of its principal and workspace are read again. */
   #resume(connection: PeerConnection, params: Params<'hello'>, claim: Claim): object {
     const found = this.#sessions.find(claim);
     const had = hadOf(found);
@@ -308,7 +308,7 @@ export class Gateway {
     const outbox = new Outbox(limits);
     const subscriptions: Link['subscriptions'] = [];
     const { resumeMs, restored, onUpdate } = asked;
-    // Of the moment: plugins and providers come and go.
+    // Read on each access, since plugins and providers come and go.
     const toolset = partOfToolset(() => catalogue.toolset, asked.has);
     const session: Session = new Session({
       ...{ id, secret, role, client, workspace, root, limits, powers },
@@ -319,7 +319,7 @@ export class Gateway {
       policy: policies.of({ workspace, principal: identity.policy, hello: asked.policy }),
       run: withChildCalls(pipeline.run, () => session),
       keeping: durable.keeping({ resumable: resumeMs > 0, restored }),
-      // A face of this process.
+      // Set for a front end in this process.
       forgets: onUpdate !== undefined,
       congested: () => outbox.congested || session.isFull,
       onUpdate: (call, state) => {
@@ -339,7 +339,7 @@ export class Gateway {
     const { sessionId, id: callId } = call;
     this.#options.results.update(call, state);
     const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } });
-    // Who subscribed was told by that already.
+    // A subscription has already sent this state.
     const isTold = subscriptions.some((it) => it.topics.has('calls'));
     if (call.options.progress && !isTold) outbox.notify('call.update', { callId, seq: event.seq, state });
   }
@@ -351,10 +351,10 @@ interface Place {
   readonly identity: Identity;
 }
 
-/** What a face in this process asks for beside. */
+/** Further options of a front end in this process. */
 type Part = Partial<Pick<LocalOpening, 'has' | 'onUpdate'>>;
 
-/** Before the rest of a hello, which is of that version. Throws RpcError VERSION_UNSUPPORTED. */
+/** Checks the version before the other params, which depend on it. Throws RpcError VERSION_UNSUPPORTED. */
 function assertVersion(raw: unknown): void {
   const { protocol } = (typeof raw === 'object' && raw !== null ? raw : {}) as { protocol?: unknown };
   if (Number.isSafeInteger(protocol) && protocol !== PROTOCOL)
@@ -376,11 +376,11 @@ interface NewLink extends Place, Part {
   readonly policy?: string | undefined;
   readonly uid: number | undefined;
   readonly resumeMs: number;
-  /** Whether a daemon before this one had it. */
+  /** Whether an earlier daemon opened the session. */
   readonly restored: boolean;
 }
 
-/** What a session was opened with. */
+/** The properties that a session was opened with. */
 function hadOf(found: Found): Pick<Session['options'], 'role' | 'workspace'> & Pick<Link, 'asked'> {
   if ('stored' in found) return found.stored;
   const { asked, session } = found.link;

@@ -1,24 +1,27 @@
-/** Who says hello: the bearer of a token, or whoever the mode of the socket lets in. */
+/** Authenticates a hello: by its token, or by the file mode of the Unix socket. */
 import { RpcError } from '../errors.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Channel } from '../transport/transport.ts';
 
-/** Who a token says that its bearer is. */
+/** The identity that a token proves. */
 export interface Identity {
   readonly role: 'agent' | 'operator';
   readonly principal: string;
-  /** Built-in name or file of the policy that narrows what this principal may do. */
+  /** Built-in name or file of the policy that narrows this principal's permissions. */
   readonly policy?: string;
 }
 
-/** Whose token it is, if anybody's. */
+/** The identity that a token proves; undefined for an unknown token. */
 export type Identify = (token: string) => Identity | undefined;
 
-/** Throws UNAUTHENTICATED for a token that is nobody's, two of different bearers, and a role that the token does not give. */
+/**
+ * The identity of a connection. Throws UNAUTHENTICATED for an unknown token, for two tokens of different identities, and for a role that
+ * the token does not give.
+ */
 export function authenticate(channel: Channel, { token, role }: Params<'hello'>, identify: Identify): Identity {
   const [own, opened] = [token, channel.bearer].map((it) => identified(it, identify));
   const identity = own ?? opened;
-  // Else whoever has two could choose the policy that narrows less.
+  // Otherwise a holder of two tokens could choose the more permissive policy.
   if (own && opened && (own.principal !== opened.principal || own.role !== opened.role))
     throw new RpcError('UNAUTHENTICATED', 'hello.token and Authorization: Bearer are of different bearers');
   if (!channel.authenticated && identity === undefined) {
@@ -33,7 +36,7 @@ export function authenticate(channel: Channel, { token, role }: Params<'hello'>,
   return identity ?? { role: 'agent', principal: principalOf(channel) };
 }
 
-/** Of one without a token: a Unix socket's, where the mode of the file lets in. */
+/** The principal of a connection without a token: the user of a Unix socket, whose file mode controls access. */
 export function principalOf(channel: Pick<Channel, 'kind' | 'credentials'>): string {
   if (channel.kind !== 'unix') return 'unknown';
   return `uid:${channel.credentials?.uid ?? process.getuid?.() ?? '?'}`;

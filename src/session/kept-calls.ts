@@ -1,11 +1,11 @@
-/** The calls that a session remembers: those under way, and the newest of those that ended. */
+/** A session's memory of its calls: running ones, and the most recent of those that ended. */
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
 import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import type { Call } from '../pipeline/stage.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
 
-/** What is remembered of a call, whatever became of it. */
+/** The kept part of every call. */
 export interface Remembered {
   call: Pick<Call, 'id' | 'name' | 'rawInput' | 'options' | 'toolset'>;
   readonly record: CallRecord;
@@ -13,7 +13,7 @@ export interface Remembered {
   readonly result: Promise<ToolResult>;
 }
 
-/** A call that was taken, and what came of it so far. */
+/** A running call and its outcome so far. */
 export interface KeptCall extends Remembered {
   call: Call;
 }
@@ -30,18 +30,18 @@ export interface Page {
   cursor?: string;
 }
 
-/** Calls that ended and make room for each other only: the first that ended goes first. */
+/** Ended calls that share one limit; the oldest are dropped first. */
 interface Share {
-  /** With the bytes of their inputs and results. */
+  /** Ended calls with the bytes of their inputs and results. */
   readonly ended: Map<Remembered, number>;
-  /** One iterator for good: a new one would step over the room of all that went before it finds the first. */
+  /** Kept for the lifetime of the map: a new iterator would have to skip the slots of all deleted entries. */
   readonly oldest: MapIterator<[Remembered, number]>;
   bytes: number;
   readonly callsMax: number;
   readonly bytesMax: number;
 }
 
-/** Of what is remembered: calls that run when it is reached still find room. */
+/** Share of the memory at which the session counts as full, which leaves room for calls that still run. */
 const UNHEARD_SHARE = 0.5;
 
 export class KeptCalls {
@@ -49,14 +49,14 @@ export class KeptCalls {
   readonly #open = new Map<string, KeptCall>();
   readonly #forgotten: ForgottenIds;
   readonly #own: Share;
-  /** Of programs: however many they are, the calls of the client stay. */
+  /** Calls of programs; they have their own share, so they can't push out the client's calls. */
   readonly #children: Share;
-  /** What ended since its client went; undefined while one is there. */
+  /** What ended since the client disconnected; undefined while a client is connected. */
   #unheard: { calls: number; bytes: number } | undefined;
 
   readonly #forgets: boolean;
 
-  /** `forgets`: nobody can ask for a call that has ended, nor use its id again. */
+  /** `forgets`: ended calls are not kept, since no request can name them. */
   constructor(limits: Limits, { forgets }: { readonly forgets: boolean }) {
     this.#forgets = forgets;
     const shareOf = (callsMax: number, bytesMax: number): Share => {
@@ -77,32 +77,32 @@ export class KeptCalls {
     return this.#calls.get(callId);
   }
 
-  /** One that is under way. */
+  /** A running call. */
   underWay(callId: string): KeptCall | undefined {
     return this.#open.get(callId);
   }
 
-  /** Those under way. */
+  /** All running calls. */
   get open(): KeptCall[] {
     return [...this.#open.values()];
   }
 
-  /** Those of the client that ended, the first one first, with the bytes of their inputs and results. */
+  /** The client's ended calls, oldest first, with the bytes of their inputs and results. */
   get endedCalls(): Iterable<[Pick<Remembered, 'record'>, number]> {
     return this.#own.ended;
   }
 
-  /** Every id that is remembered. */
+  /** Records of all remembered calls. */
   get records(): CallRecord[] {
     return [...this.#calls.values()].map(({ record }) => record);
   }
 
-  /** Whether the id was used by a call that is not remembered any more. */
+  /** Whether a call that is no longer remembered used the id. */
   hasForgotten(callId: string): boolean {
     return this.#forgotten.has(callId);
   }
 
-  /** Its client went, and may come back. */
+  /** The client disconnected and may come back. */
   leave(): void {
     this.#unheard ??= { calls: 0, bytes: 0 };
   }
@@ -111,14 +111,14 @@ export class KeptCalls {
     this.#unheard = undefined;
   }
 
-  /** Whether so much ended unheard that more would push it out of memory. */
+  /** Whether so much ended without a client that more would push it out of memory. */
   get isFull(): boolean {
     if (!this.#unheard) return false;
     const { callsMax, bytesMax } = this.#own;
     return this.#unheard.calls > callsMax * UNHEARD_SHARE || this.#unheard.bytes > bytesMax * UNHEARD_SHARE;
   }
 
-  /** Behind `others`, newest last; `cursor` is the last call of the page before. */
+  /** A page of calls: `others` first, newest last; `cursor` is the last call of the previous page. */
   list(filter: Filter, others: readonly CallRecord[]): Page {
     const known = others.filter(({ callId }) => !this.#calls.has(callId));
     const records = [...known, ...[...this.#calls.values()].map(({ record }) => record)];
@@ -131,20 +131,20 @@ export class KeptCalls {
     return { calls: page, ...(wanted.length > page.length && last && { cursor: last.callId }) };
   }
 
-  /** It has its result; others make room for it, never the call itself. */
+  /** Moves a call that has its result to the ended ones; older calls are dropped to make room. */
   ended(done: KeptCall): void {
     const { call } = done;
     const kept: Remembered = done;
     const { id, name, rawInput, options, toolset } = call;
     this.#open.delete(id);
     if (this.#forgets) return void this.#calls.delete(id);
-    // Its controller, its closures and what the stages found would stay with it: several times what is needed.
+    // Drops the controller, closures and findings of the stages, which take several times as much memory.
     kept.call = { id, name, rawInput, options, toolset };
     const bytes = heldBytes(call.rawInput) + call.outcome.heldBytes;
     const share = isChild(call) ? this.#children : this.#own;
     share.ended.set(kept, bytes);
     share.bytes += bytes;
-    // The results of others went to their program.
+    // Results of child calls went to their program.
     if (this.#unheard && share === this.#own) {
       this.#unheard.calls += 1;
       this.#unheard.bytes += bytes;
@@ -159,7 +159,7 @@ export class KeptCalls {
   }
 }
 
-/** Its id is ours, and nobody's to repeat. */
+/** Whether a program made the call; its id is ours, so no client repeats it. */
 const isChild = ({ options }: Pick<Call, 'options'>): boolean => options.parentCallId !== undefined;
 
 const isHarmless = ({ toolset, name, options }: Remembered['call']): boolean =>

@@ -1,4 +1,4 @@
-/** A session and what it tells to whoever is connected to it, if anybody is. */
+/** A session together with its connected client, if there is one. */
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Timer } from '../powers.ts';
@@ -7,24 +7,24 @@ import type { Event, Events } from './events.ts';
 import type { Outbox } from './outbox.ts';
 import type { Session } from './session.ts';
 
-/** Who is told what happens in a session: a peer of the daemon, or a face that lives in this process. */
+/** Receives the notices of a session: a peer of the daemon, or a front end inside this process. */
 export interface Audience {
   readonly closed: boolean;
-  /** Whether it reads so slowly that nothing more should be made for it. */
+  /** Whether it reads so slowly that nothing more should be produced for it. */
   readonly congested: boolean;
   /** Whether it can ask a person about the calls of its session. */
   readonly asks?: boolean;
   notify(method: string, params: Record<string, unknown>): void;
-  /** Ends after what it was told has reached it. */
+  /** Closes after everything sent has arrived. */
   close(): void;
 }
 
-/** What a session is connected to. */
+/** The connection of a session. */
 export interface Connection {
   readonly peer: Audience;
-  /** Ends it at once. */
+  /** Closes immediately. */
   destroy(): void;
-  /** Once it has said hello, until another connection takes its session over. */
+  /** Present from hello until another connection takes the session over. */
   link?: Link;
 }
 
@@ -32,14 +32,14 @@ export interface Link {
   readonly session: Session;
   readonly outbox: Outbox;
   readonly subscriptions: (Disposable & { readonly topics: ReadonlySet<Topic> })[];
-  /** Of the process that opened it, where the kernel says; only that one may come back. */
+  /** User id of the opening process, if the kernel tells; only this user may resume the session. */
   readonly uid: number | undefined;
-  /** Name of the policy that its hello asked to be narrowed by. */
+  /** Name of the narrowing policy that its hello asked for. */
   readonly asked: string | undefined;
-  /** How long it waits for its client to come back; 0: not at all. */
+  /** How long the session waits for its client to come back, in milliseconds; 0 means not at all. */
   readonly resumeMs: number;
   connection?: Connection | undefined;
-  /** Ends it, while nobody is connected. */
+  /** Ends the session while no client is connected. */
   waiting?: Timer | undefined;
 }
 
@@ -48,7 +48,7 @@ export interface SubscribeParts {
   readonly limits: Limits;
 }
 
-/** Answers events.subscribe. Throws FORBIDDEN for topics that are not an agent's, OVERLOADED. */
+/** Answers `events.subscribe`. Throws FORBIDDEN for topics reserved for operators, OVERLOADED. */
 export function subscribe(
   { session, outbox, subscriptions }: Link,
   { topics, afterSeq }: Params<'events.subscribe'>,
@@ -64,12 +64,12 @@ export function subscribe(
     if (topics.includes(topic) && (role === 'operator' || topic === 'policy' || sessionId === id))
       outbox.notify(method, { ...params, seq });
   };
-  // What comes before all of that was told waits behind it, so that numbers only grow.
+  // Events that arrive before the missed ones were sent wait behind them, so sequence numbers only grow.
   let waiting: Event[] | undefined = afterSeq === undefined ? [] : events.after(afterSeq);
   const hear = (event: Event) => void (waiting ? waiting.push(event) : tell(event));
   subscriptions.push({ topics: new Set(topics), ...events.listen(hear) });
-  // After the answer, so that nothing of a subscription comes before its number; and before a next request is read, whose
-  // result its own updates would else come behind.
+  // Runs after the answer is sent, so the subscription's number precedes its events, and before the next request is read, so its updates
+  // precede its result.
   setImmediate(() => {
     const missed = waiting ?? [];
     waiting = undefined;

@@ -1,4 +1,4 @@
-/** Sessions of faces that live in this process: what a connection has, without a wire between. */
+/** Sessions of front ends inside this process: the same as for a connection, without a wire. */
 import type { BatchEstimate, BatchResult, CallState } from '../call.ts';
 import type { Call, Toolset } from '../pipeline/stage.ts';
 import type { Params } from '../protocol/messages.ts';
@@ -16,19 +16,19 @@ import type { Session } from './session.ts';
 export interface LocalOpening {
   readonly client: { readonly name: string; readonly version: string };
   readonly identity: Identity;
-  /** Of the process that connected to the face, where the kernel says. */
+  /** User id of the process that connected to the front end, if the kernel tells. */
   readonly uid: number | undefined;
-  /** Absolute; the daemon's first workspace when absent. */
+  /** Absolute path; the daemon's first workspace when absent. */
   readonly workspace?: string | undefined;
-  /** Name of a built-in policy that narrows the daemon's. */
+  /** Name of a built-in policy that narrows the daemon's policy. */
   readonly policy?: string | undefined;
-  /** Whether it has a tool of the daemon; all when absent. */
+  /** Selects the tools of the session; all when absent. */
   readonly has?: ((tool: Tool) => boolean) | undefined;
-  /** Told of every change of state of its calls. */
+  /** Called on every state change of its calls. */
   onUpdate(call: Call, state: CallState): void;
 }
 
-/** A part of the output that is kept of a call. */
+/** A part of a call's kept output. */
 export interface ResultPage {
   readonly data: Uint8Array;
   readonly bytesTotal: number;
@@ -37,25 +37,25 @@ export interface ResultPage {
 
 export interface LocalSession {
   readonly session: Session;
-  /** As `tools.batch`, with its params as they came. Throws RpcError. */
+  /** Like `tools.batch`, with unchecked params. Throws RpcError. */
   batch(params: unknown): Promise<BatchResult | BatchEstimate>;
-  /** Ends a batch by the id that it was given. */
+  /** Cancels a batch by its id. */
   cancelBatch(batchId: string): void;
-  /** As `results.read` of a ref. Throws RpcError INVALID_PARAMS. */
+  /** Like `results.read` with a ref. Throws RpcError INVALID_PARAMS. */
   read(params: { ref: string; offset?: number; limit?: number }): Promise<ResultPage>;
-  /** Keeps a text as the output of calls is kept; gives its ref. */
+  /** Stores a text in the same way as the output of calls and returns its ref. */
   keep(text: string): string;
-  /** The question of that id, answered or not, if it is known. */
+  /** The approval with this id, answered or not; undefined if unknown. */
   approval(approvalId: string): Approval | undefined;
-  /** Whether nobody has answered it yet. */
+  /** Whether the approval still waits for an answer. */
   isPending(approvalId: string): boolean;
-  /** Gives a person's answer. Throws RpcError INVALID_PARAMS where it is answered, expired, or may not be remembered. */
+  /** Records a person's answer. Throws RpcError INVALID_PARAMS if the approval is answered or expired, or may not be remembered. */
   answer(approvalId: string, resolution: Resolution): void;
-  /** Tells of all that happens in the daemon, to be picked from. */
+  /** Subscribes to all events of the daemon. */
   listen(listener: (event: Event) => void): Disposable;
-  /** Its client reads again after it was congested. */
+  /** Called when its client reads again after congestion. */
   drained(): void;
-  /** Ends it and its calls. */
+  /** Ends the session and its calls. */
   end(reason: string): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export interface LocalParts {
   end(link: Link, reason: string): Promise<void>;
 }
 
-/** What a face does with the session of a link. */
+/** The operations of a front end on the session of a link. */
 export function toLocalSession(link: Link, parts: LocalParts): LocalSession {
   const { session, outbox } = link;
   const { batches, oversight, results, events } = parts;
@@ -91,7 +91,7 @@ export function toLocalSession(link: Link, parts: LocalParts): LocalSession {
   };
 }
 
-/** Gives those of `all` that `has` says, made anew only where `all` is another. */
+/** A filtered view of `all`, recomputed only when `all` returns another toolset. */
 export function partOfToolset(all: () => Toolset, has: ((tool: Tool) => boolean) | undefined): () => Toolset {
   if (!has) return all;
   let whole: Toolset | undefined;

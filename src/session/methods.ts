@@ -1,4 +1,4 @@
-/** What answers each request of a session: one row a method. */
+/** The handlers of a session's requests, one for each method. */
 import type { CallOptions, CallRecord } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { CoarseIn, HostStatus } from '../hosts/hosts.ts';
@@ -23,7 +23,7 @@ import type { Sessions } from './sessions.ts';
 import { toolList, toolStats } from './tool-list.ts';
 import { type UndoParts, undoCall } from './undo.ts';
 
-/** What the daemon tells of itself. */
+/** What `status` reports about the daemon. */
 export interface StatusParts {
   readonly version: string;
   readonly pipeline: Pipeline;
@@ -34,13 +34,13 @@ export interface StatusParts {
     missing: readonly string[];
     unixSockets: string;
   };
-  /** What each probe of the sandbox found at start: `ok`, `leaks` or `unknown`. */
+  /** Result of each sandbox probe at start: `ok`, `leaks` or `unknown`. */
   readonly probes: Readonly<Record<string, string>>;
   readonly powers: Powers;
   hostStatus(): Promise<HostStatus[]>;
   coarseMasks(): readonly CoarseIn[];
   pluginStatus(): readonly object[];
-  /** Kept results of reading. */
+  /** Cached results of reading. */
   readonly cache: { readonly status: object; clear(): { entries: number; bytes: number } };
   auditStatus(): { entries: number; writable: boolean; overSize?: true };
   diskStatus(): object;
@@ -50,7 +50,7 @@ export interface StatusParts {
   readonly providers: ProviderControl;
 }
 
-/** External tool providers, as far as requests concern them. */
+/** Operations on external tool providers. */
 export interface ProviderControl {
   list(role: 'agent' | 'operator'): { name: string; state: string; pending: number }[];
   /** Throws RpcError. */
@@ -68,19 +68,19 @@ export interface MethodParts extends StatusParts, UndoParts {
   readonly sessions: Sessions;
   readonly durable: DurableCalls;
   readonly recent: RecentCalls;
-  /** Operators who listen for approvals now. */
+  /** Number of operators who listen for approvals now. */
   approvers(): number;
   readonly credentials: Pick<Credentials, 'rotate'>;
-  /** Begins the daemon's end; the answer is sent before it. */
+  /** Starts the daemon's shutdown after the answer was sent. */
   shutdown(graceMs: number): void;
 }
 
-/** Every method but hello. */
+/** One handler for every method except hello. */
 export type Methods = {
   readonly [M in Exclude<Method, 'hello'>]: (caller: Link, params: Params<M>) => unknown;
 };
 
-/** The answers; what they throw is RpcError. */
+/** Creates the handlers, which throw only RpcError. */
 export function createMethods(parts: MethodParts): Methods {
   const { oversight, results, limits, records, sessions, durable, batches } = parts;
   return {
@@ -141,7 +141,7 @@ export function createMethods(parts: MethodParts): Methods {
   };
 }
 
-/** Whoever still has an old token loses the sessions that it opened; detached calls go on to their limits. */
+/** Answers `tokens.rotate`. Ends the sessions that the old tokens opened; detached calls continue up to their limits. */
 function rotateTokens(session: Session, names: readonly string[], { credentials, sessions, records }: MethodParts) {
   const rotated = credentials.rotate(names);
   const reason = 'its token was rotated';
@@ -152,7 +152,7 @@ function rotateTokens(session: Session, names: readonly string[], { credentials,
   return { rotated: told, sessionsEnded };
 }
 
-/** Answers calls.cancel: of a session's own calls and batches, detached ones of its principal, and any of an operator's. */
+/** Answers `calls.cancel`: for a session's own calls and batches, detached calls of its principal, and any call for an operator. */
 function cancel(
   session: Session,
   params: Params<'calls.cancel'>,
@@ -162,7 +162,7 @@ function cancel(
   const isOperator = session.options.role === 'operator';
   if (!isOperator || params.session === undefined)
     if (batches.cancelAny(session, params).cancelled) return { cancelled: true };
-  // A question is parked only by whoever asked it.
+  // Only the session that made a call can park its question.
   if (params.park) return { cancelled: false };
   const running = isOperator ? sessionRunning(callId, params.session, sessions) : undefined;
   const reason = new ToolError('CANCELLED', 'an operator cancelled the call', { details: { by: 'operator' } });
@@ -171,7 +171,7 @@ function cancel(
   return { cancelled };
 }
 
-/** A call that this session may look at: its own, detached ones of its principal, and an operator at all. */
+/** A call that this session may see: its own, detached ones of its principal, any call for an operator. */
 function recordOf(
   callId: string,
   session: Session,
@@ -184,7 +184,7 @@ function recordOf(
   return record ?? durable.recordOf(callId, options) ?? ended();
 }
 
-/** Directories that `status` tells to be hidden whole. */
+/** Most directories that `status` lists as hidden completely. */
 const COARSE_MAX = 100;
 
 async function statusFor(session: Session, params: Params<'status'>, parts: MethodParts): Promise<object> {
@@ -203,9 +203,9 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
     calls: { queued, running, blocked: parts.approvalsPending() },
     approvers: parts.approvers(),
     ...(options.role === 'operator' && { policy: parts.policies.status }),
-    // An agent learns nothing of other workspaces.
+    // An agent must not learn about other workspaces.
     hosts: hosts.filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace),
-    // First those of the one that asks; whoever makes files can make as many of these.
+    // Filters before the limit, since the owner of another workspace could fill the list with files.
     coarseMasks: parts
       .coarseMasks()
       .filter(({ workspace }) => options.role === 'operator' || workspace === options.workspace)
@@ -222,7 +222,7 @@ async function statusFor(session: Session, params: Params<'status'>, parts: Meth
   };
 }
 
-/** What the tools that can say it say of themselves, in the workspace of who asks. */
+/** Health reports of tools that support them, in the caller's workspace. */
 async function healthFor({ options, policy }: Session, { pipeline }: MethodParts): Promise<object[]> {
   const { id: sessionId, principal, workspace, root, toolset } = options;
   const asker = { policy: policy(), principal, sessionId, workspace, root };

@@ -1,4 +1,4 @@
-/** What a session tells its client: at once while one is connected, and kept for a while where one may come back. */
+/** Notices of a session to its client: sent at once while a client is connected, buffered for a while if one may come back. */
 import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import type { Audience } from './link.ts';
@@ -9,15 +9,15 @@ interface Notice {
   readonly bytes: number;
 }
 
-/** What a client that came back was kept, and what of it found no place. */
+/** Numbers of notices that were buffered and dropped for a client that came back. */
 export interface Kept {
   readonly notices: number;
-  /** Left out, `call.output` first: `results.read` still has it. */
+  /** Number of dropped notices; `call.output` is dropped first, since `results.read` still has it. */
   readonly dropped: number;
 }
 
 const OUTPUT = 'call.output';
-/** Of a notice in memory, beside its params. */
+/** Memory of a notice in addition to its params, in bytes. */
 const NOTICE_BYTES = 64;
 
 export class Outbox {
@@ -25,10 +25,10 @@ export class Outbox {
   #peer: Audience | undefined;
   #waiting: Notice[] = [];
   #bytes = 0;
-  /** Pieces of output among what waits. */
+  /** Number of `call.output` notices in `#waiting`. */
   #outputs = 0;
   #dropped = 0;
-  /** Whether what comes waits although somebody is connected: the answer to his hello goes first. */
+  /** Whether notices wait although a client is connected: the answer to its hello goes first. */
   #holding = false;
   #closed = false;
 
@@ -36,12 +36,12 @@ export class Outbox {
     this.#bytesMax = resumeBufferBytes;
   }
 
-  /** Whether the client reads so slowly that nothing more should be made for it. */
+  /** Whether the client reads so slowly that nothing more should be produced for it. */
   get congested(): boolean {
     return this.#peer?.congested ?? false;
   }
 
-  /** From now on notices go to this peer, what waited first, after `release`. */
+  /** Connects a peer; after `release` it receives the buffered notices first. */
   attach(peer: Audience): Kept {
     this.#peer = peer;
     this.#holding = true;
@@ -50,7 +50,7 @@ export class Outbox {
     return kept;
   }
 
-  /** Sends what waits, as far as the peer takes it; called again when it reads on. */
+  /** Sends buffered notices as long as the peer accepts them; called again when it reads on. */
   release(): void {
     this.#holding = false;
     while (this.#peer && !this.#peer.closed && !this.#peer.congested) {
@@ -61,12 +61,12 @@ export class Outbox {
     }
   }
 
-  /** Nobody is connected: what comes waits. */
+  /** Disconnects the peer; further notices are buffered. */
   detach(): void {
     this.#peer = undefined;
   }
 
-  /** Nobody will come back. */
+  /** Closes for good; no client will come back. */
   close(): void {
     this.#closed = true;
     this.#peer = undefined;
@@ -75,10 +75,10 @@ export class Outbox {
 
   notify(method: string, params: Record<string, unknown>): void {
     if (this.#closed) return;
-    // A slow reader's notices are left out where nothing waits, as those of a session that can't come back.
+    // With an empty buffer a slow reader's notices go to the peer, which drops them, as for a session that can't be resumed.
     if (this.#peer && !this.#holding && this.#waiting.length === 0) return this.#peer.notify(method, params);
     const { data } = params;
-    // A copy: a chunk of output shares the memory of the frame that it came in.
+    // Copied, since a chunk of output shares the memory of its frame.
     const own = data instanceof Uint8Array ? { ...params, data: Buffer.from(data) } : params;
     const notice = { method, params: own, bytes: NOTICE_BYTES + heldBytes(own) };
     this.#waiting.push(notice);
@@ -88,7 +88,7 @@ export class Outbox {
   }
 
   #dropOne(): void {
-    // Most often there is none, or it is among the first: a flood must not be looked through for each of it.
+    // Usually there is no `call.output`, or one near the front; a flood must not be searched for each dropped notice.
     const at = this.#outputs > 0 ? this.#waiting.findIndex(({ method }) => method === OUTPUT) : 0;
     for (const dropped of this.#waiting.splice(at, 1)) this.#forget(dropped);
     this.#dropped += 1;

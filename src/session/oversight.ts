@@ -1,4 +1,4 @@
-/** What an operator sees and decides, and what a session may ask about its own permissions. */
+/** What operators see and decide, and what a session may ask about its own permissions. */
 import type { CallRecord } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import { DENIALS_MAX } from '../pipeline/denials.ts';
@@ -19,13 +19,13 @@ export interface OversightParts {
   readonly auditLog: AuditLog;
   readonly permission: PermissionParts;
   readonly turns: Turns;
-  /** Loads the daemon's policy anew; a bad file changes nothing. */
+  /** Loads the daemon's policy again; a bad file changes nothing. */
   reloadPolicy(): { readonly ok: boolean; readonly problems: readonly string[] };
 }
 
 export class Oversight {
   readonly #parts: OversightParts;
-  /** By session: ends what of it still waits for its turn. */
+  /** Aborts requests that still wait for their turn; one controller for each session. */
   readonly #ends = new Map<string, AbortController>();
 
   constructor(parts: OversightParts) {
@@ -44,7 +44,7 @@ export class Oversight {
     return this.#parts.approvals.list().some((it) => it.approvalId === approvalId);
   }
 
-  /** `recordOf` finds the call of the approval, if it still lives. */
+  /** `recordOf` finds the call of the approval if the call is still known. */
   resolve(
     { approvalId, ...resolution }: Pick<Approval, 'approvalId'> & Omit<Resolution, 'by'>,
     by: string,
@@ -55,7 +55,7 @@ export class Oversight {
       by,
     });
     const { callId, sessionId, tool, requestedAt } = approval;
-    // The call of a daemon before this one is gone; the answer waits for the same call to come again.
+    // A call from before a restart is gone; the answer waits for the same call to be made again.
     const call = recordOf(sessionId, callId) ?? {
       ...{ callId, tool, sessionId, createdAt: requestedAt },
       state: { status: 'blocked-on-user', approvalId },
@@ -83,12 +83,12 @@ export class Oversight {
     return this.#parts.reloadPolicy();
   }
 
-  /** The policy that the session is under, whole. */
+  /** The complete policy of the session. */
   policy(session: Session): object {
     return session.policy();
   }
 
-  /** How a call would be decided, without making it. Throws OVERLOADED while too many wait to be explained. */
+  /** Explains how a call would be decided, without making it. Throws OVERLOADED while too many explanations wait. */
   async explain(
     { options, policy: policyNow }: Session,
     { tool: name, input }: Params<'policy.explain'>,
@@ -114,7 +114,7 @@ export class Oversight {
     };
   }
 
-  /** Nobody reads the answers of a session that has ended. */
+  /** Ends the session's requests, since nobody reads their answers any more. */
   sessionEnded({ options }: Session): void {
     this.#parts.approvals.endSession(options.id);
     this.#ends.get(options.id)?.abort(new ToolError('CANCELLED', 'the connection ended'));

@@ -1,11 +1,11 @@
-/** What a request says, checked by the schema of its method. */
+/** Validates the params of a request with the schema of its method. */
 import { RpcError } from '../errors.ts';
 import { type Method, params as schemas } from '../protocol/messages.ts';
 
-/** Problems told of one request. */
+/** Most problems reported for one request. */
 const ISSUES_TOLD_MAX = 16;
 
-/** Throws RpcError INVALID_PARAMS. */
+/** The validated params. Throws RpcError INVALID_PARAMS. */
 export function parseParams(method: Method, raw: unknown): unknown {
   const parsed = schemas[method].safeParse(raw);
   if (parsed.success) return parsed.data;

@@ -1,4 +1,4 @@
-/** Which policy a session is under: the daemon's, narrowed by what its hello named, its principal's, and its workspace's own files. */
+/** The policy of a session: the daemon's, narrowed by the one that hello named, by its principal's and by those of its workspace. */
 import { RpcError } from '../errors.ts';
 import type { PathView } from '../hosts/hosts.ts';
 import type { Call } from '../pipeline/stage.ts';
@@ -7,28 +7,28 @@ import { pathRulesOf, viewKey } from '../policy/paths.ts';
 import type { Policy } from '../policy/schema.ts';
 
 export interface PoliciesOptions {
-  /** The daemon's own, as it is now. */
+  /** The daemon's own policy at this moment. */
   base(): Policy;
   /** Built-in policies that a hello may name. */
   readonly builtIn: ReadonlyMap<string, Policy>;
-  /** Of a principal, as the config names it: built-in, or a file. Throws an Error that says what is wrong with it. */
+  /** The policy of a principal, as the config names it: built-in or a file. Throws an Error that says what is wrong with it. */
   ofPrincipal(nameOrPath: string): Policy;
-  /** Of the folders from the daemon's workspace down to the session's; throws an Error that says file, line and column. */
+  /** The policies of all folders from the daemon's workspace down to the session's. Throws an Error that says file, line and column. */
   ofProject(workspace: string): readonly Policy[];
-  /** Files of a session that is there are not right any more: those of before stay in force for it. */
+  /** Called when the policy files of an open session have become invalid; the earlier ones stay in force for it. */
   onRefused(message: string): void;
   readonly home: string;
-  /** Who named the daemon's own, and in which file where it was one. */
+  /** Source of the name of the daemon's policy, and the config file if it is one. */
   readonly origin: { readonly from: string; readonly configFile?: string };
 }
 
-/** What narrows the daemon's policy for one session. */
+/** The policies that narrow the daemon's for one session. */
 export interface Narrowing {
-  /** Whose own files count too. */
+  /** The workspace, whose own policy files count as well. */
   readonly workspace: string;
-  /** Policy of who connects, by the config. */
+  /** Policy of the principal, from the config. */
   readonly principal?: string | undefined;
-  /** Name of a built-in one that the session asked for. */
+  /** Name of the built-in policy that the session asked for. */
   readonly hello?: string | undefined;
 }
 
@@ -36,7 +36,7 @@ type Viewer = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'r
 
 export class Policies {
   readonly #options: PoliciesOptions;
-  /** By the policy's own identity: a policy is never changed, only replaced. */
+  /** Keyed by the policy object: a policy is never changed, only replaced. */
   readonly #views = new WeakMap<Policy, Map<string, PathView>>();
   #readings = 0;
 
@@ -48,7 +48,7 @@ export class Policies {
     return this.#options.base();
   }
 
-  /** The daemon's own, and who named it; for operators alone, since it names files outside of workspaces. */
+  /** The daemon's policy and where its name comes from. For operators only, since it names files outside of workspaces. */
   get status(): object {
     const { name, version, rules, and } = this.base;
     const narrowedBy = and.map((it) => it.name);
@@ -56,12 +56,12 @@ export class Policies {
     return narrowedBy.length > 0 ? { ...told, narrowedBy } : told;
   }
 
-  /** Has the files of principals and workspaces be read again, for each session when it is asked about next. */
+  /** Makes every session read the files of principals and workspaces again when its policy is needed next. */
   reread(): void {
     this.#readings += 1;
   }
 
-  /** What is in force for a session from now on, following the daemon's own. Throws RpcError. */
+  /** A function that returns the session's policy in force, following changes of the daemon's. Throws RpcError. */
   of(of: Narrowing): () => Policy {
     let narrowing = this.#narrowing(of);
     let reading = this.#readings;
@@ -93,11 +93,11 @@ export class Policies {
     }
   }
 
-  /** The rules on paths that hosts and sandboxes of this call are held to. */
+  /** The path rules for hosts and sandboxes of this call. */
   viewOf({ policy, principal, sessionId, workspace, root }: Viewer): PathView {
     const views = this.#views.get(policy) ?? new Map<string, PathView>();
     this.#views.set(policy, views);
-    // Most policies say the same to everybody; a view that is equal shares its hosts by its key.
+    // Most policies give every caller the same view; equal views share hosts by their key.
     const who = `${principal}\0${sessionId}\0${workspace}`;
     const known = views.get(who);
     if (known) return known;
@@ -116,7 +116,7 @@ export class Policies {
     throw new RpcError('INVALID_PARAMS', `there is no policy ${name}; there are: ${known}`);
   }
 
-  /** A file that is not right narrows nobody by halves: the session is refused. */
+  /** Refuses the session if a policy file is invalid, rather than applying only part of its restrictions. */
   #read<T>(load: () => T): T {
     try {
       return load();
@@ -126,5 +126,5 @@ export class Policies {
   }
 }
 
-/** Views are made anew when there are more sessions than this; making one takes microseconds. */
+/** Most views kept; above it all are dropped and built again as needed, which takes microseconds. */
 const VIEWS_KEPT = 256;

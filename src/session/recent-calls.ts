@@ -1,4 +1,4 @@
-/** Calls of sessions that have ended, for operators: one command line asks what became of a call of another one. */
+/** Calls of ended sessions, for operators: one command can ask about a call of an earlier one. */
 import type { CallRecord } from '../call.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -7,14 +7,14 @@ import type { Session } from './session.ts';
 interface Ended {
   readonly record: CallRecord;
   readonly bytes: number;
-  /** Milliseconds since the epoch at which it is forgotten. */
+  /** When the call is forgotten, in milliseconds since the epoch. */
   readonly untilMs: number;
 }
 
 export class RecentCalls {
   readonly #limits: Limits;
   readonly #powers: Powers;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #calls = new Set<Ended>();
   #bytes = 0;
 
@@ -23,7 +23,7 @@ export class RecentCalls {
     this.#powers = powers;
   }
 
-  /** Takes over what a session that has ended remembers of its calls; the oldest of all make room. */
+  /** Takes over the calls that an ended session remembers; the oldest of all are dropped to make room. */
   add(session: Pick<Session, 'remembered'>): void {
     const { endedCallsKept, endedResultBytesKept, resultLogKeptMs } = this.#limits;
     const untilMs = this.#powers.now() + resultLogKeptMs;
@@ -37,12 +37,12 @@ export class RecentCalls {
     }
   }
 
-  /** The newest of that id; undefined where it is forgotten. */
+  /** The most recent call with this id; undefined if it is forgotten. */
   get(callId: string): CallRecord | undefined {
     return this.records.findLast((it) => it.callId === callId);
   }
 
-  /** All of them, the oldest first. */
+  /** All calls, oldest first. */
   get records(): CallRecord[] {
     const now = this.#powers.now();
     for (const it of this.#calls) if (it.untilMs <= now) this.#drop(it);

@@ -1,4 +1,4 @@
-/** The output of calls for who may read it: their own session, and operators. */
+/** The output of calls, readable for their own session and for operators. */
 import type { CallRecord, CallState } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -18,7 +18,7 @@ export interface ResultsOptions {
 type AfterSeq = Extract<Params<'results.read'>, { callId: string }>;
 type AtOffset = Extract<Params<'results.read'>, { ref: string }>;
 
-/** Of a kept text: what is read of a log is read in whole pieces. */
+/** Size of the pieces of a stored text, in bytes; a log is read in whole pieces. */
 const PIECE_BYTES = 64 * 1024;
 
 const ownerOf = ({ sessionId, id: callId, principal, options }: Call): LogOwner => ({
@@ -34,14 +34,14 @@ const mayRead = ({ options: { role, id, principal } }: Session, owner: LogOwner)
 
 export class Results {
   readonly #options: ResultsOptions;
-  /** Those who wait for more of a call. */
+  /** Wakes the readers that wait for more of a call, by call. */
   readonly #waiting = new Map<string, Set<() => void>>();
 
   constructor(options: ResultsOptions) {
     this.#options = options;
   }
 
-  /** Takes output of a call, without secrets, and wakes who waits for it. */
+  /** Appends output of a call, with secrets already removed, and wakes its readers. */
   output(call: Call, stream: StreamName, data: Uint8Array): Taken {
     const owner = ownerOf(call);
     const taken = this.#options.log.append(owner, stream, data);
@@ -50,7 +50,7 @@ export class Results {
     return taken;
   }
 
-  /** Keeps a text of a session as output is kept, for all sessions of its principal; gives its ref. Its secrets are out of it already. */
+  /** Stores a text as output for all sessions of its principal and returns its ref. The secrets in it must already be removed. */
   keep({ options: { id, principal, powers } }: Session, text: string): string {
     const { log } = this.#options;
     const owner: LogOwner = { sessionId: id, callId: powers.uuid(), principal };
@@ -62,7 +62,7 @@ export class Results {
     return ref;
   }
 
-  /** Told of each state of a call; the last one ends its log, where it had output. */
+  /** Handles a state change of a call; the final state closes its log if it had output. */
   update(call: Call, state: CallState): void {
     if (!isEnd(state)) return;
     if (call.logRef !== undefined) this.#options.log.end(ownerOf(call), state);
@@ -70,8 +70,8 @@ export class Results {
   }
 
   /**
-   * Answers results.read. `recordOf` finds a call that the session may look at. Throws RpcError INVALID_PARAMS for what is
-   * unknown, forgotten, or of somebody else, which is all the same to an agent.
+   * Answers `results.read`. `recordOf` finds a call that the session may see. Throws RpcError INVALID_PARAMS, the same for output that is
+   * unknown, forgotten or belongs to somebody else.
    */
   async read(
     session: Session,
@@ -82,14 +82,14 @@ export class Results {
       if ('ref' in params) return await this.#readAt(session, params);
       return await this.#readAfter(session, params, recordOf(params.callId));
     } catch (error) {
-      // It was dropped while it was read.
+      // The log was dropped while it was read.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT')
         throw this.#unknown('ref' in params ? params.ref : params.callId);
       throw error;
     }
   }
 
-  /** Whose output is kept, the newest first. */
+  /** Owners of kept output, newest first. */
   owners(): Promise<LogOwner[]> {
     return this.#options.log.owners();
   }
@@ -111,7 +111,7 @@ export class Results {
     const sessionId = record?.sessionId ?? (role === 'operator' ? undefined : id);
     const until = powers.monotonicMs() + Math.min(params.waitMs, limits.resultWaitMs);
     for (;;) {
-      // Before looking, so that nothing comes unnoticed between.
+      // Subscribes before reading, so that no change is missed in between.
       using change = this.#nextChange({ sessionId: sessionId ?? '', callId });
       const state = record?.state;
       const found = await log.ofCall(callId, sessionId);

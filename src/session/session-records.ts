@@ -1,16 +1,16 @@
-/** What the gateway puts on record of sessions themselves: attempts that were refused, their ends, what operators tried. */
+/** Audit entries about sessions themselves: refused attempts, their ends, actions of operators. */
 import type { RpcError } from '../errors.ts';
 import type { AuditEntry } from '../store/audit-log.ts';
 import type { Session } from './session.ts';
 
-/** Problems of a policy kept of one failed attempt. */
+/** Most policy problems recorded for one failed reload. */
 const PROBLEMS_MAX = 16;
-/** Refusals that somebody may want to know of; other faults are a client's mistakes. */
+/** Refusals that matter for security; other errors are mistakes of a client. */
 const TELLING: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
 
 interface Refused {
   readonly session: Session | undefined;
-  /** Of the connection, where there is no session yet. */
+  /** Principal of the connection if there is no session yet. */
   readonly principal: string;
   readonly method: string;
 }
@@ -33,7 +33,7 @@ export class SessionRecords {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'resumed' } });
   }
 
-  /** Once for each session, whichever of its ends comes first. */
+  /** Records the end of a session once, for the first of its reasons. */
   ended(session: Session, reason: string): void {
     if (this.#ended.has(session)) return;
     this.#ended.add(session);
@@ -57,7 +57,7 @@ export class SessionRecords {
     this.#append({ kind: 'session', ...whoOf(session), detail: { event: 'shutdown-asked', graceMs } });
   }
 
-  /** An operator ended somebody else's call. */
+  /** Records that an operator cancelled another session's call. */
   cancelled(session: Session, callId: string): void {
     this.#append({ kind: 'session', ...whoOf(session), callId, detail: { event: 'cancelled' } });
   }
@@ -67,7 +67,7 @@ export class SessionRecords {
   }
 }
 
-/** The audit entry's detail when a session opens. */
+/** The audit entry for an opened session. */
 export function sessionEntry({ options, policy }: Session): AuditEntry {
   const { id, principal, role, client, workspace, root } = options;
   const { name, version: policyVersion } = policy();

@@ -1,4 +1,7 @@
-/** One client's session: its tools, its policy, its calls. A call id is used once: the same again gets the first result, or CONFLICT. */
+/**
+ * One client's session: its tools, its policy, its calls. A call id is used once; repeating the same call returns the first result, another
+ * call with the id gets CONFLICT.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import type {
   CallOptions,
@@ -25,45 +28,45 @@ import { type Filter, type KeptCall, KeptCalls, type Page } from './kept-calls.t
 
 export interface SessionOptions {
   readonly id: string;
-  /** Shared by sessions that share what a person said for the session. */
+  /** Sessions with the same name share approvals that a person gave for the session. */
   readonly name?: string | undefined;
   readonly secret: string;
   readonly role: 'agent' | 'operator';
   readonly principal: string;
   readonly client: string;
   readonly workspace: string;
-  /** The daemon's workspace that holds it. */
+  /** The daemon's workspace that contains `workspace`. */
   readonly root: string;
-  /** Gives the one in force now: it may be loaded anew while the session goes on. */
+  /** The policy in force now; it may be reloaded while the session is open. */
   policy(): Policy;
   readonly toolset: Toolset;
   readonly run: Handler;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Of calls beyond what is in memory here. */
+  /** Storage of calls beyond this session's memory. */
   readonly keeping: CallKeeping;
-  /** Whether nobody can ask for its calls once they ended: their ids are its face's own, and no request names them. */
+  /** Whether ended calls are forgotten at once: a front end chose their ids itself, and no request names them. */
   readonly forgets?: boolean;
-  /** Whether the client reads slower than results come. */
+  /** Whether the client reads more slowly than results arrive. */
   congested(): boolean;
-  /** Told of every change of a call's state. */
+  /** Called on every state change of a call. */
   onUpdate(call: Call, state: CallState): void;
-  /** Told of output while it comes; gives a promise where more had better wait until it settles. */
+  /** Called with output as it arrives; returns a promise if the sender should wait until it settles. */
   onOutput(call: Call, stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> | undefined;
 }
 
-/** What is known of calls beyond their session's memory. */
+/** Storage of calls beyond their session's memory. */
 export interface CallKeeping {
-  /** The result of the call that had this id before, or why the id can't be used; undefined where it is free. */
+  /** The result of the earlier call with this id, or why the id can't be used; undefined if it is free. */
   earlier(call: Call, isForgotten: boolean): Promise<ToolResult> | ToolError | undefined;
-  /** A call is taken; it may set its `onStart`. Throws QUEUE_FULL, STORE_FAILED: then it does not run. */
+  /** Records a call before it runs; may set its `onStart`. Throws QUEUE_FULL, STORE_FAILED, and the call does not run. */
   begin(kept: KeptCall): void;
   ended(kept: KeptCall): void;
 }
 
 export class Session {
   readonly options: Omit<SessionOptions, 'policy'>;
-  /** In force now; another one where its client came back. */
+  /** The policy in force; replaced when the session is resumed. */
   policy: () => Policy;
   readonly #calls: KeptCalls;
   #closing: ToolError | undefined;
@@ -74,7 +77,7 @@ export class Session {
     this.#calls = new KeptCalls(options.limits, { forgets: options.forgets === true });
   }
 
-  /** Runs a call to its result; never rejects. `onState` is told of its states, as onUpdate is. */
+  /** Runs a call to its result; never rejects. `onState` receives the same states as onUpdate. */
   call(
     name: string,
     rawInput: unknown,
@@ -93,11 +96,11 @@ export class Session {
     return this.#take(call, onState);
   }
 
-  /** Runs a tool that no session has, under the same stages; never rejects. */
+  /** Runs a tool that no session has, through the same stages; never rejects. */
   callInternal(named: NamedTool, input: unknown): Promise<ToolResult> {
     const { name } = named.tool;
     const call = this.#newCall(this.options.powers.uuid(), name, input, {});
-    // The same call, not a copy: its output is told of this one.
+    // Changes the call itself, since its output handler refers to this object.
     return this.#take(Object.assign(call, { toolset: new Map([[name, named]]) }));
   }
 
@@ -123,14 +126,14 @@ export class Session {
     return promise;
   }
 
-  /** The result of a call that is not to run. */
+  /** The result of a call that is refused without running. */
   refusal(name: string, rawInput: unknown, { options, error }: { options: CallOptions; error: ToolError }): ToolResult {
     const { powers } = this.options;
     const call = this.#newCall(options.callId ?? powers.uuid(), name, rawInput, options);
     return this.#toResult(call, powers.monotonicMs(), { error });
   }
 
-  /** Whether there was such a call still to cancel. */
+  /** Cancels a running call; false if there is none with this id. */
   cancel(callId: string): boolean {
     return this.abort(
       callId,
@@ -138,14 +141,14 @@ export class Session {
     );
   }
 
-  /** Ends a call that waits for a person, and leaves its question open; false where it doesn't wait for one. */
+  /** Ends a call that waits for a person but leaves its question open; false if the call doesn't wait for one. */
   park(callId: string): boolean {
     const { call, record } = this.#calls.underWay(callId) ?? {};
     if (!call || record?.state.status !== 'blocked-on-user') return false;
     return this.abort(callId, required({ approvalId: record.state.approvalId, tool: call.name, ...askedBy(call) }));
   }
 
-  /** Ends a call for `reason`; false where it was over, or never was. A time limit that passes while a person is awaited says so. */
+  /** Aborts a call with `reason`; false if it does not run. A time limit that passes while a person is asked says so. */
   abort(callId: string, reason: ToolError): boolean {
     const kept = this.#calls.underWay(callId);
     if (!kept || kept.record.result) return false;
@@ -153,7 +156,7 @@ export class Session {
     return true;
   }
 
-  /** Its client went, and may come back. */
+  /** The client disconnected and may come back. */
   leave(): void {
     this.#calls.leave();
   }
@@ -162,7 +165,7 @@ export class Session {
     this.#calls.comeBack();
   }
 
-  /** Whether so much ended unheard that more would push it out of memory: what waits for a place had better wait on. */
+  /** Whether so much ended without a client that more would push it out of memory; waiting calls should then keep waiting. */
   get isFull(): boolean {
     return this.#calls.isFull;
   }
@@ -171,7 +174,7 @@ export class Session {
     return this.#calls.get(callId)?.record;
   }
 
-  /** Its calls under way, and what each is about to do or does, as far as that is known. */
+  /** Running calls and their effects, as far as known. */
   get underWay(): { record: CallRecord; effects: readonly Effect[] }[] {
     return this.#calls.open.map(({ call, record }) => ({
       record,
@@ -184,17 +187,17 @@ export class Session {
     return this.#calls;
   }
 
-  /** Behind `others`, newest last; `cursor` is the last call of the page before. */
+  /** A page of calls: `others` first, newest last; `cursor` is the last call of the previous page. */
   list(filter: Filter, others: readonly CallRecord[]): Page {
     return this.#calls.list(filter, others);
   }
 
-  /** Answers further calls with `reason`. */
+  /** Answers all further calls with `reason`. */
   refuse(reason: ToolError): void {
     this.#closing ??= reason;
   }
 
-  /** Ends all calls but detached ones for `reason` and refuses further ones; settles when the last is over. */
+  /** Aborts all calls except detached ones and refuses further ones; settles when the last has ended. */
   async end(reason: ToolError): Promise<void> {
     this.refuse(reason);
     const open = this.#calls.open.filter(({ call }) => !call.options.detached);
@@ -202,7 +205,7 @@ export class Session {
     await Promise.all(open.map(({ result }) => result));
   }
 
-  /** What stands for the call because of what its id was used for. */
+  /** The earlier result for the call's id, or the conflict with it; undefined if the id is free. */
   #earlier(call: Call, isUsed: boolean): Promise<ToolResult> | ToolError | undefined {
     const { id } = call;
     const isForgotten = this.#calls.hasForgotten(id);
@@ -267,7 +270,7 @@ export class Session {
     kept.record.result = result;
     kept.record.tool = result.tool;
     kept.record.state = endOf(result);
-    // Before anybody hears of it: what was told stays so, whatever happens to the daemon.
+    // Stored before anyone is notified, so a reported result survives the daemon's end.
     keeping.ended(kept);
     call.announce(kept.record.state);
     this.#calls.ended(kept);
@@ -317,7 +320,7 @@ export class Session {
   }
 }
 
-/** Whether one's result answers the other: that of a preview is none of the call itself. */
+/** Whether the result of one call answers the other; a preview never answers the call itself. */
 const isSame = (a: Pick<Call, 'name' | 'rawInput' | 'options'>, b: typeof a): boolean =>
   a.name === b.name &&
   (a.options.preview === true) === (b.options.preview === true) &&
@@ -332,7 +335,9 @@ function endOf(result: ToolResult): CallState {
 
 const round = (ms: number): number => Math.round(ms * 1000) / 1000;
 
-/** The question of a call that ran out of time can still be answered, for the same call made again. */
+/**
+ * The error for an aborted call. If it was waiting for a person, its question stays open and can be answered for the same call made again.
+ */
 function whileAsked({ record, call }: KeptCall, reason: ToolError): ToolError {
   if (reason.code !== 'TIMEOUT' || record.state.status !== 'blocked-on-user') return reason;
   const { approvalId } = record.state;

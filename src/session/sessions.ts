@@ -1,4 +1,4 @@
-/** All sessions: those whose client is connected, and those that wait for theirs to come back. */
+/** All sessions: those with a connected client, and those that wait for their client to come back. */
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -18,19 +18,19 @@ export interface SessionsParts {
   sessionEnded(session: Session): void;
 }
 
-/** Who wants a session back, and which. */
+/** A request to resume a session. */
 export interface Claim {
   readonly resume: NonNullable<Params<'hello'>['resume']>;
   readonly identity: Identity;
   readonly uid: number | undefined;
 }
 
-/** A session that was found: it lives, or a daemon before this one had it. */
+/** A session to resume: open in this daemon, or stored by an earlier one. */
 export type Found = { readonly link: Link } | { readonly stored: StoredSession };
 
 export class Sessions {
   readonly #parts: SessionsParts;
-  /** By id; those that wait in the order in which their clients went. */
+  /** Sessions by id; waiting ones are in the order in which their clients left. */
   readonly #links = new Map<string, Link>();
   #closing = false;
 
@@ -50,7 +50,7 @@ export class Sessions {
     return this.#links.get(id)?.session;
   }
 
-  /** Takes up a session that was just made for this connection. Throws STORE_FAILED. */
+  /** Adds a new session for this connection. Throws STORE_FAILED. */
   add(link: Link, connection: Connection): void {
     const { id, secret, principal, role, client, workspace } = link.session.options;
     if (link.resumeMs > 0) {
@@ -61,7 +61,7 @@ export class Sessions {
     this.attach(link, connection);
   }
 
-  /** The session of a claim. Throws FORBIDDEN, always with the same words, where there is none for this one. */
+  /** The session of a claim. Throws FORBIDDEN, always with the same message, if there is none for this caller. */
   find({ resume: { sessionId, secret }, identity, uid }: Claim): Found {
     const link = this.#links.get(sessionId);
     const stored = link ? undefined : this.#parts.callStore.sessionOf(sessionId, secret);
@@ -76,7 +76,7 @@ export class Sessions {
     );
   }
 
-  /** Connects a session; whoever had it is told, and gone. */
+  /** Connects a session; an earlier connection is told and closed. */
   attach(link: Link, connection: Connection): ReturnType<Link['outbox']['attach']> {
     const before = link.connection;
     if (before) {
@@ -89,19 +89,19 @@ export class Sessions {
     link.connection = connection;
     connection.link = link;
     link.session.comeBack();
-    // After the answer to hello.
+    // Runs after hello is answered.
     this.#parts.powers.after(0, () => link.outbox.release());
     return link.outbox.attach(connection.peer);
   }
 
-  /** The connection of a session ended: it waits, or ends as well. */
+  /** Handles the end of a session's connection: the session waits, or ends as well. */
   leave(link: Link): void {
     const { powers, limits } = this.#parts;
     link.connection = undefined;
     link.outbox.detach();
     if (link.resumeMs === 0) return void this.end(link, 'its connection ended');
     link.session.leave();
-    if (this.#closing) return; // It waits for the next daemon.
+    if (this.#closing) return; // The session waits for the next daemon.
     link.waiting = powers.after(link.resumeMs, () => void this.end(link, 'its client did not come back'));
     const { id, principal } = link.session.options;
     this.#links.delete(id);
@@ -112,7 +112,7 @@ export class Sessions {
     else if (waiting().length > limits.resumesMax) void this.end(longestOf(waiting()), 'too many sessions wait');
   }
 
-  /** Ends it and its calls, but for detached ones. */
+  /** Ends a session and its calls, except detached ones. */
   async end(link: Link, reason: string): Promise<void> {
     const { records, callStore } = this.#parts;
     const { session } = link;
@@ -124,7 +124,7 @@ export class Sessions {
     this.#parts.sessionEnded(session);
   }
 
-  /** Ends the sessions of a principal, but for one; their clients are told why. Gives how many there were. */
+  /** Ends all sessions of a principal except one and tells their clients why. Returns how many ended. */
   endOf(principal: string, reason: string, except: Session): number {
     const theirs = this.all.filter(({ session }) => session !== except && session.options.principal === principal);
     for (const link of theirs) {
@@ -136,7 +136,7 @@ export class Sessions {
     return theirs.length;
   }
 
-  /** No calls are taken any more; clients are told why. Sessions stay in the store, for the next daemon. */
+  /** Refuses all further calls and tells clients why. Sessions stay in the store for the next daemon. */
   refuse(error: ToolError, reason: string): void {
     this.#closing = true;
     for (const { session, outbox } of this.all) {
@@ -145,7 +145,7 @@ export class Sessions {
     }
   }
 
-  /** Ends all calls of all sessions, but for detached ones, and the connections. */
+  /** Ends all calls of all sessions, except detached ones, and all connections. */
   async close(error: ToolError, reason: string): Promise<void> {
     await Promise.all(this.all.map(({ session }) => session.end(error)));
     for (const link of this.all) {
@@ -157,7 +157,7 @@ export class Sessions {
     this.#links.clear();
   }
 
-  /** Ends a connection behind what it was told; one that does not read would hold its place. */
+  /** Closes a connection after everything sent has arrived; destroys one that does not read in time. */
   #hangUp(connection: Connection): void {
     connection.peer.close();
     this.#parts.powers.after(this.#parts.limits.helloTimeoutMs, () => connection.destroy());
@@ -173,7 +173,7 @@ export class Sessions {
   }
 }
 
-/** The one that waited longest, of the principal that has most of them. */
+/** The longest waiting session of the principal that has the most. */
 function longestOf(waiting: readonly Link[]): Link {
   const byPrincipal = Map.groupBy(waiting, (it) => it.session.options.principal);
   const most = [...byPrincipal.values()].reduce((a, b) => (b.length > a.length ? b : a));

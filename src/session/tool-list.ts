@@ -1,4 +1,4 @@
-/** The tools of a session, as far as some call of them could be allowed. */
+/** The tools of a session for which some call could be allowed. */
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import { couldAllow, decideTool } from '../policy/decide.ts';
 import type { Policy } from '../policy/schema.ts';
@@ -8,7 +8,7 @@ import { toFormat, toolsOf, toToolInfo } from '../tools/registry.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Session } from './session.ts';
 
-/** Those that some call of could be allowed, in the order of their names. */
+/** Tools for which some call could be allowed, in order of their names. */
 export function visibleTools({ options, policy: policyNow }: Session): Tool[] {
   const policy = policyNow();
   return toolsOf(options.toolset).filter((it) => couldAllow(policy, it));
@@ -16,14 +16,14 @@ export function visibleTools({ options, policy: policyNow }: Session): Tool[] {
 
 export const toolNames = (session: Session): string[] => visibleTools(session).map((it) => it.name);
 
-/** Whether a policy speaks of this very tool, under `tools`. */
+/** Whether a policy sets a decision for this tool under `tools`. */
 export const isNamedBy = ({ rules, and }: Policy, name: string): boolean =>
   [rules, ...and.map((it) => it.rules)].flat().some(({ id }) => id === `tools.${name}.decision`);
 
-/** What a program may call is told where the tool that runs programs is. */
+/** Adds the callable tools to the description of the tool that runs programs. */
 function withTools(description: string, { toolset, limits }: Session['options'], policy: Policy): string {
   const callable = toolsOf(toolset).filter((it) => !it.isolated && couldAllow(policy, it));
-  // Hundreds of a provider's would leave ours no room: of those a program is told the names.
+  // Lists a provider's tools by name only, since hundreds of them would crowd out ours.
   const infos = callable.filter((it) => !it.upstream).map((it) => toToolInfo(it, decideTool(policy, it)));
   const provided = callable.filter((it) => it.upstream).map((it) => it.name);
   const more = provided.length === 0 ? '' : `\nOf providers: ${provided.join(' ')}`.slice(0, PROVIDED_CHARS_MAX);
@@ -32,7 +32,7 @@ function withTools(description: string, { toolset, limits }: Session['options'],
 
 const PROVIDED_CHARS_MAX = 2000;
 
-/** The answer to `tools.stats`: the tools of the session that some call of could be allowed, counted. */
+/** Answers `tools.stats`: counts of the session's visible tools. */
 export function toolStats(session: Session): Stats {
   const policy = session.policy();
   const stats: Stats = { totalTools: 0, requireApproval: 0, cacheable: 0, byCategory: {}, byTier: {} };
@@ -48,14 +48,14 @@ export function toolStats(session: Session): Stats {
 
 interface Stats {
   totalTools: number;
-  /** Tools that a call of, without anything known of its input, is asked about. */
+  /** Tools whose calls need approval when nothing is known of their input. */
   requireApproval: number;
   cacheable: number;
   byCategory: Record<string, number>;
   byTier: Record<string, number>;
 }
 
-/** The answer to `tools.list`. */
+/** Answers `tools.list`. */
 export function toolList(
   session: Session,
   { tier, category, format, tools }: Params<'tools.list'>,
@@ -63,7 +63,7 @@ export function toolList(
 ): object {
   const { options, policy: policyNow } = session;
   const policy = policyNow();
-  // Whoever asks for a part of them, or for what no model reads, gets all of that.
+  // A request for a category or tier, or for a format that models don't read, gets all matching tools.
   const isWhole = tools === 'all' || format === 'ringfence' || tier !== undefined || category !== undefined;
   const infos = visibleTools(session)
     .filter((it) => isWhole || !it.isExtra || isNamedBy(policy, it.name))

@@ -1,4 +1,4 @@
-/** Takes calls back for who may: their own session, others of their principal, operators. */
+/** Undoes calls for those who may: their own session, other sessions of their principal, operators. */
 import type { CallRecord, UndoResult } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
@@ -8,14 +8,14 @@ import type { Session } from './session.ts';
 
 export interface UndoParts {
   readonly undoJournal: UndoJournal;
-  /** The tool that takes calls back, which no session has. */
+  /** The tool that undoes calls; no session has it. */
   readonly undoTool: NamedTool;
 }
 
 const NOTHING = { restored: [], removed: [], conflicts: [], merged: [], undo: 'none' } as const;
 
 interface UndoCallParts extends UndoParts {
-  /** Gives a call as far as it is remembered. */
+  /** The call as far as it is remembered. */
   recordOf(callId: string): CallRecord | undefined;
 }
 
