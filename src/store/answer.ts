@@ -1,12 +1,12 @@
-/** What a stored approval means to those who wait for it, or answer it. Architecture invariant: pure. */
+/** Errors and answers made from stored approvals. Architecture invariant: pure. */
 import { RpcError, ToolError } from '../errors.ts';
 import type { Answer, Approval } from './approval.ts';
 import type { Row } from './approval-table.ts';
 
-/** Who settles what no person did. */
+/** The author of decisions that no person made. */
 export const SYSTEM = 'ringfence';
 
-/** The error of an answer to what waits no longer, or never did. */
+/** The error of answering an approval that no longer waits, or that never existed. */
 export function notAnswerable(approvalId: string, row: Row | undefined): RpcError {
   const id = approvalId.slice(0, 64);
   if (!row) return new RpcError('INVALID_PARAMS', `there is no approval ${id}; approvals.list has those that wait`);
@@ -21,7 +21,7 @@ export function notAnswerable(approvalId: string, row: Row | undefined): RpcErro
   );
 }
 
-/** What was said of it; a no where nothing was. */
+/** The answer stored in a row; deny if there is none. */
 export function toAnswer({ approvalId, settled }: Row): Answer {
   const { decision = 'deny', by = SYSTEM, feedback } = settled ?? {};
   return {
@@ -30,7 +30,7 @@ export function toAnswer({ approvalId, settled }: Row): Answer {
   };
 }
 
-/** The error of a call that nobody answered. */
+/** The error of a call that nobody answered in time. */
 export function unanswered({ approvalId, draft }: Row): ToolError {
   return new ToolError(
     'APPROVAL_TIMEOUT',
@@ -46,7 +46,9 @@ export function unanswered({ approvalId, draft }: Row): ToolError {
 const whyAsked = ({ rule, reason }: Pick<Approval, 'rule' | 'reason'>): string =>
   `about which rule \`${rule}\` asks: ${reason}`;
 
-/** Ends a call that nobody has answered yet, and leaves its question: the same call made again takes the answer, or waits on. */
+/**
+ * The error of a call that ends before anybody answered. The question stays: the same call made again takes the answer or waits further.
+ */
 export function parked(waiting: Waiting, limitMs?: number): ToolError {
   const { approvalId, tool, rule } = waiting;
   const after = limitMs === undefined ? '' : `, and its caller's ${limitMs} ms are over`;
@@ -58,7 +60,7 @@ export function parked(waiting: Waiting, limitMs?: number): ToolError {
   });
 }
 
-/** Ends a call whose caller does not wait for a person, and leaves its question as `parked` does. */
+/** The error of a call whose caller does not wait for a person; the question stays as with `parked`. */
 export function required(waiting: Waiting): ToolError {
   const { approvalId, tool, rule } = waiting;
   const message = `\`${tool}\` needs a person's yes, and nobody is there to give it (approval ${approvalId}), ${whyAsked(waiting)}`;
@@ -74,6 +76,6 @@ type Waiting = Pick<Approval, 'approvalId' | 'tool' | 'rule' | 'reason'>;
 const howToAnswer = (approvalId: string): string =>
   `\`ringfence approvals approve ${approvalId}\` (or deny), then make the very same call again: it takes the answer.`;
 
-/** Whether a call that ends for this reason leaves its question to be answered. */
+/** Whether a call that ends for this reason leaves its question open. */
 export const leavesQuestion = ({ code, extras }: ToolError): boolean =>
   code === 'SHUTTING_DOWN' || (code.startsWith('APPROVAL_') && extras.details?.pending === true);

@@ -1,4 +1,4 @@
-/** Approvals on disk. Architecture invariant: each change of a state is one UPDATE that names the state before it. */
+/** Approvals on disk. Architecture invariant: each state change is one UPDATE that names the previous state. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ToolError } from '../errors.ts';
 import { parseJson } from '../parse-json.ts';
@@ -15,7 +15,7 @@ CREATE INDEX IF NOT EXISTS approvals_subject ON approvals (subject_hash);
 CREATE INDEX IF NOT EXISTS approvals_session ON approvals (session_id, requested_ms);
 CREATE INDEX IF NOT EXISTS approvals_principal ON approvals (principal, requested_ms);`;
 
-/** What of a draft does not stand in columns of its own. */
+/** The part of a draft that has no columns of its own. */
 type Body = Omit<Draft, 'bindingHash' | 'subjectHash' | 'callId' | 'sessionId' | 'principal' | 'workspace'>;
 
 export interface Row {
@@ -31,10 +31,10 @@ export interface Move {
   readonly from: ApprovalState;
   readonly to: ApprovalState;
   readonly settled?: Settled;
-  /** Only of one that has not expired by then, in milliseconds since the epoch. */
+  /** Requires that the approval expires later than this, in milliseconds since the epoch. */
   readonly aliveAtMs?: number;
   readonly expiresMs?: number;
-  /** Only of one that is bound to this. */
+  /** Requires that the approval has this binding. */
   readonly bindingHash?: string;
 }
 
@@ -49,7 +49,7 @@ export class ApprovalTable implements Disposable {
 
   constructor(path: string, keptMax: number) {
     this.database = openDatabase(path);
-    // A yes that was used must be known as used after a power cut too, or it would be used again.
+    // FULL, since an approval that was used must not become usable again after a power cut.
     this.database.exec('PRAGMA synchronous = FULL');
     this.database.exec(SCHEMA);
     this.#keptMax = keptMax;
@@ -72,7 +72,7 @@ export class ApprovalTable implements Disposable {
     this.#get = this.database.prepare('SELECT * FROM approvals WHERE approval_id = ?');
   }
 
-  /** Gives the row, pending. Throws STORE_FAILED; nobody may be shown what is not stored. */
+  /** Stores a pending approval and returns its row. Throws STORE_FAILED; an approval that is not stored must not be shown. */
   insert(approvalId: string, draft: Draft, requestedMs: number): Row {
     const { bindingHash, subjectHash, callId, sessionId, principal, workspace, ...body } = draft;
     const expiresMs = requestedMs + draft.timeoutMs;
@@ -84,7 +84,7 @@ export class ApprovalTable implements Disposable {
     return { approvalId, state: 'pending', draft, requestedMs, expiresMs };
   }
 
-  /** Whether it was in that state, and is now in the other. Throws STORE_FAILED. */
+  /** Moves an approval from one state to another; false if it was not in the first state. Throws STORE_FAILED. */
   move(approvalId: string, { from, to, settled, aliveAtMs, expiresMs, bindingHash }: Move): boolean {
     const values = {
       ...{
@@ -100,7 +100,7 @@ export class ApprovalTable implements Disposable {
     return this.#guard(() => this.#move.run(values).changes === 1);
   }
 
-  /** Another call asks the same now. Throws STORE_FAILED. */
+  /** Assigns an open approval to another call that asks the same; false if it is not open. Throws STORE_FAILED. */
   attach(approvalId: string, { callId, sessionId }: Pick<Draft, 'callId' | 'sessionId'>): boolean {
     return this.#guard(() => this.#attach.run(callId, sessionId, approvalId).changes === 1);
   }
@@ -110,12 +110,12 @@ export class ApprovalTable implements Disposable {
     return row && toRow(row);
   }
 
-  /** Oldest first. */
+  /** Pending approvals, oldest first. */
   pending(): Row[] {
     return this.#rows("WHERE state = 'pending' ORDER BY seq");
   }
 
-  /** Open ones to which such a call may attach, answered ones first. */
+  /** Open approvals that such a call may take over, answered ones first. */
   open(
     { bindingHash, principal, workspace }: Pick<Draft, 'bindingHash' | 'principal' | 'workspace'>,
     nowMs: number,
@@ -127,7 +127,7 @@ export class ApprovalTable implements Disposable {
     );
   }
 
-  /** Of the same subject and in such a state, newest first. */
+  /** Approvals of the same subject in the given state, newest first. */
   ofSubject(state: ApprovalState, { subjectHash, principal, workspace }: Facts | Draft): Row[] {
     return this.#rows(
       'WHERE subject_hash = ? AND state = ? AND principal = ? AND workspace = ? ORDER BY seq DESC LIMIT 16',
@@ -135,7 +135,7 @@ export class ApprovalTable implements Disposable {
     );
   }
 
-  /** When approvals were asked for after `sinceMs`, oldest first. */
+  /** Times after `sinceMs` at which approvals were requested, oldest first. */
   requestedSince(of: { session_id: string } | { principal: string }, sinceMs: number): number[] {
     const [[column, value]] = Object.entries(of) as [[string, string]];
     const sql = `SELECT requested_ms FROM approvals WHERE ${column} = ? AND requested_ms > ? ORDER BY requested_ms`;
@@ -145,7 +145,7 @@ export class ApprovalTable implements Disposable {
       .map((it) => it.requested_ms as number);
   }
 
-  /** All or nothing. Throws what `work` throws. */
+  /** Runs `work` in one transaction. Throws what `work` throws. */
   transaction<T>(work: () => T): T {
     this.#guard(() => this.database.exec('BEGIN IMMEDIATE'));
     try {
@@ -196,10 +196,10 @@ function toRow(row: Record<string, unknown>): Row {
   };
 }
 
-/** What is shown of it. */
+/** The public view of a row. */
 export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Row): Approval {
   const { callId, sessionId, principal, workspace, tool, input, effects, impact, costUsd, diff, rule, reason } = draft;
-  // A question of a version that did not say it offers nothing.
+  // Rows written by older versions have no `remember`.
   const { remember = {} } = draft as Partial<Draft>;
   return {
     ...{ approvalId, callId, sessionId, principal, workspace, tool, input, effects, impact, remember },
@@ -211,7 +211,7 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Row): 
   };
 }
 
-/** What remembered answers are compared by. */
+/** The facts that remembered answers are matched against. */
 export function toFacts({ draft }: Pick<Row, 'draft'>): Facts {
   const { sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion } = draft;
   const { reach, programs, hasInlineCode, sessionName } = draft;

@@ -1,19 +1,19 @@
-/** What a person is asked about a call and what they answer: the shapes of docs/protocol.md, and what is kept beside them. */
+/** Types of approvals: what a person is asked and answers, as in docs/protocol.md, and what is stored with it. */
 import type { Effect } from '../call.ts';
 
 export const IMPACTS = ['low', 'medium', 'high'] as const;
 export type ImpactLevel = (typeof IMPACTS)[number];
 
-/** How much a call may do, for a person who has to decide in seconds. */
+/** How much harm a call may do, for a person who has to decide in seconds. */
 export interface Impact {
   readonly level: ImpactLevel;
   /** One sentence. */
   readonly description: string;
-  /** What to look at, one line each; bounded in number and length. */
+  /** Points to check, one line each; bounded in number and length. */
   readonly warnings: readonly string[];
 }
 
-/** What is shown of a call that waits for a person. Secrets are hidden in all of it. */
+/** A call that waits for a person, as shown to people. Secrets are redacted everywhere. */
 export interface Approval {
   /** `a_` and twelve hex digits. */
   readonly approvalId: string;
@@ -22,85 +22,85 @@ export interface Approval {
   readonly principal: string;
   readonly workspace: string;
   readonly tool: string;
-  /** Long texts are cut, and say so. */
+  /** Long texts are cut and marked as cut. */
   readonly input: unknown;
   readonly effects: readonly Effect[];
   readonly impact: Impact;
   readonly costUsd?: number;
-  /** Unified diff, where one can be made. */
+  /** Unified diff, if one can be made. */
   readonly diff?: string;
-  /** What a yes that is remembered would cover, in words, for each way that is offered; neither for code in a command line. */
+  /** In words, what remembering an approval would cover, for each offered way; neither is offered for code in a command line. */
   readonly remember: { readonly exact?: string; readonly tool?: string };
-  /** Id of the rule that asks. */
+  /** Id of the rule that asked. */
   readonly rule: string;
   readonly reason: string;
   /** ISO 8601. */
   readonly requestedAt: string;
-  /** ISO 8601; when nobody has answered by then, the call ends with APPROVAL_TIMEOUT. */
+  /** ISO 8601; if nobody answers before then, the call ends with APPROVAL_TIMEOUT. */
   readonly expiresAt: string;
 }
 
 /**
- * pending → approved → used, and nothing else leads to a run. `expired` is for those that nobody answered, `withdrawn`
- * for those whose call ended, or would do something else by now.
+ * Only pending → approved → used leads to a run. `expired` means that nobody answered; `withdrawn` means that the call ended, or would do
+ * something else by now.
  */
 export type ApprovalState = 'pending' | 'approved' | 'denied' | 'expired' | 'withdrawn' | 'used';
 
-/** Kinds of what commands do, from the one that reaches least. */
+/** Kinds of command effects, from least to greatest reach. */
 export const REACHES = ['reads', 'modifies', 'runs', 'remote'] as const;
 export type Reach = (typeof REACHES)[number];
 
-/** What remembered answers are compared by. */
+/** The facts that remembered answers are matched against. */
 export interface Facts {
   readonly sessionId: string;
-  /** Sessions of one name share what is remembered for the session, also one after the other. */
+  /** Sessions with the same name share what is remembered for the session, even one after another. */
   readonly sessionName?: string;
   readonly principal: string;
   readonly workspace: string;
   readonly tool: string;
   /** Hash of tool and canonical input. */
   readonly subjectHash: string;
-  /** Id of the rule that asks; one of `askingRules`. */
+  /** Id of the rule that asked; one of `askingRules`. */
   readonly rule: string;
   /** Ids of all rules that ask about the call. */
   readonly askingRules: readonly string[];
   readonly level: ImpactLevel;
-  /** What its commands do, of the kind that reaches furthest; absent for calls without commands. */
+  /** The furthest reach of its commands; absent for calls without commands. */
   readonly reach?: Reach;
-  /** Programs that it runs, by real path or as written; sorted. */
+  /** Programs that the call runs, by real path or as written; sorted. */
   readonly programs?: readonly string[];
-  /** Whether code stands in its command line (`node -e`, `sh -c`): no yes is remembered for that. */
+  /** Whether its command line contains code (`node -e`, `sh -c`), for which no approval is remembered. */
   readonly hasInlineCode?: boolean;
-  /** Whether parts of the call can't be known beforehand. */
+  /** Whether parts of the call can't be known in advance. */
   readonly unknown: boolean;
   readonly policyVersion: string;
 }
 
 export interface Draft extends Omit<Approval, 'approvalId' | 'requestedAt' | 'expiresAt'>, Omit<Facts, 'level'> {
-  /** Hash of all that must be the same when the call runs; see pipeline/binding.ts. */
+  /** Hash of everything that must be unchanged when the call runs; see pipeline/binding.ts. */
   readonly bindingHash: string;
   readonly timeoutMs: number;
-  /** Longest time for which an answer may be remembered; 0: not at all. */
+  /** Longest time for which an answer may be remembered, in milliseconds; 0 forbids it. */
   readonly rememberMaxMs: number;
-  /** Text of a rule that would make the answer permanent, for the person's policy file. */
+  /** A policy rule that would make the answer permanent, for the person's policy file. */
   readonly proposedRule?: string;
 }
 
 export interface Remember {
   readonly scope: 'session' | 'always';
-  /** `exact`: same tool and input; `tool`: same tool; `rule`: asked about by the same rule. */
+  /** `exact`: same tool and input; `tool`: same tool; `rule`: asked by the same rule. */
   readonly match: 'exact' | 'tool' | 'rule';
   readonly expiresMs?: number | undefined;
 }
 
-/** What an answer for the session stands for: of what is dangerous, and of what runs programs, no more than the very same call. */
+/** What an answer "for the session" covers; only the identical call if it is dangerous or runs programs. */
 export function rememberFor({ effects, impact, input, remember }: Approval): Remember {
   const runs =
     effects.some((it) => it.kind === 'exec') || (typeof input === 'object' && input !== null && 'command' in input);
   return { scope: 'session', match: impact.level === 'high' || remember.tool === undefined || runs ? 'exact' : 'tool' };
 }
 
-/** The same for the whole tool, which a person may choose where little can go wrong; undefined where it is not offered. */
+/** What an answer for the whole tool covers, offered only for low impact; undefined if it is not offered. */
 export function rememberToolFor(approval: Approval): Remember | undefined {
   const isOffered = approval.impact.level === 'low' && approval.remember.tool !== undefined;
   return isOffered && rememberFor(approval).match === 'exact' ? { scope: 'session', match: 'tool' } : undefined;
@@ -110,21 +110,21 @@ export interface Resolution {
   readonly decision: 'approve' | 'deny';
   readonly feedback?: string | undefined;
   readonly remember?: Remember | undefined;
-  /** Who answered, for the record. */
+  /** The person or program that answered, for the record. */
   readonly by: string;
 }
 
-/** How an approval stopped waiting. */
+/** How an approval ended. */
 export interface Settled {
   readonly decision: 'approve' | 'deny' | 'expired' | 'withdrawn';
-  /** A person, `grant <id>`, or `ringfence`. */
+  /** A person, `grant <id>` or `ringfence`. */
   readonly by: string;
   /** ISO 8601. */
   readonly at: string;
   readonly feedback?: string;
 }
 
-/** What a person said about a call. */
+/** A person's answer about a call. */
 export interface Answer {
   readonly approvalId: string;
   readonly decision: 'approve' | 'deny';
@@ -132,7 +132,7 @@ export interface Answer {
   readonly feedback?: string;
 }
 
-/** An answer that stands for further calls. */
+/** A remembered answer that applies to further calls. */
 export interface Grant extends Facts {
   /** `g_` and twelve hex digits. */
   readonly grantId: string;
@@ -140,7 +140,7 @@ export interface Grant extends Facts {
   readonly scope: Remember['scope'];
   readonly match: Remember['match'];
   readonly feedback?: string;
-  /** The approval that it was given with. */
+  /** The approval that it was given for. */
   readonly approvalId: string;
   readonly by: string;
   /** Milliseconds since the epoch. */
@@ -149,7 +149,7 @@ export interface Grant extends Facts {
 }
 
 export type ApprovalEvent =
-  /** `attached`: a new call asks what is stored already. */
+  /** `attached`: a new call asks a question that is already stored. */
   | { readonly kind: 'requested' | 'attached'; readonly approval: Approval }
   | { readonly kind: 'resolved'; readonly approval: Approval; readonly settled: Settled }
   | { readonly kind: 'used'; readonly approval: Approval }

@@ -1,6 +1,6 @@
 /**
- * Questions to a person: stored before they are shown, answered once, used once, and still there after a restart.
- * Architecture invariant: what leads to a run is `use`, which moves exactly one approved row to `used`.
+ * Questions to a person: stored before they are shown, answered once, used once, and kept across restarts. Architecture invariant: only
+ * `use` leads to a run, and it moves exactly one approved row to `used`.
  */
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -12,30 +12,30 @@ import { covers, Grants } from './grants.ts';
 import { assertMayAsk } from './prompt-limit.ts';
 
 export interface ApprovalsOptions {
-  /** Of a file of its own. */
+  /** Path of the database file, which holds nothing else. */
   readonly path: string;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Puts an answer, or its use, on record for good before it has an effect. Throws STORE_FAILED; then it has none. */
+  /** Records an answer or its use durably before it takes effect. Throws STORE_FAILED, and then it has no effect. */
   record?(event: ApprovalEvent): void;
-  /** Told of everything that happens, after it was stored; what it throws is logged. */
+  /** Called for every event after it was stored; its errors are logged. */
   onEvent(event: ApprovalEvent): void;
 }
 
 export interface Asking {
-  /** Aborted with a ToolError: some leave the question open (`leavesQuestion`), others withdraw it. */
+  /** Aborted with a ToolError; some errors leave the question open (`leavesQuestion`), others withdraw it. */
   readonly signal: AbortSignal;
-  /** Called when the question is stored, before anybody is told of it. */
+  /** Called when the question is stored, before anybody is notified. */
   onRequested?(approval: Approval): void;
 }
 
-/** What came of an answer. */
+/** The result of an answer. */
 export interface Resolved {
   readonly approval: Approval;
   readonly grant?: Grant;
-  /** Text of a rule that makes the answer permanent; the person may put it into their policy file. */
+  /** A policy rule that makes the answer permanent; the person may add it to their policy file. */
   readonly proposedRule?: string;
-  /** Further approvals that the remembered answer settled. */
+  /** Other approvals that the remembered answer settled. */
   readonly alsoSettled: readonly string[];
 }
 
@@ -50,14 +50,14 @@ export class Approvals implements Disposable {
   readonly #options: ApprovalsOptions;
   readonly #table: ApprovalTable;
   readonly #grants: Grants;
-  /** Of calls that wait now. */
+  /** Calls that wait now, by approval. */
   readonly #waiters = new Map<string, Waiter>();
-  /** Approvals that a living call holds, from its question to its end; others may be attached to. */
+  /** Approvals held by a live call from its question to its end; another call may attach to any other open approval. */
   readonly #held = new Set<string>();
-  /** One for each that is pending. */
+  /** Expiry timers of pending approvals. */
   readonly #timers = new Map<string, Timer>();
 
-  /** Loads what a daemon before this one left; throws what SQLite throws when the file can't be used. */
+  /** Loads the approvals of an earlier daemon. Throws SQLite errors if the file can't be used. */
   constructor(options: ApprovalsOptions) {
     const { path, limits, powers } = options;
     this.#options = options;
@@ -66,12 +66,12 @@ export class Approvals implements Disposable {
     for (const row of this.#table.pending()) this.#expireLater(row);
   }
 
-  /** Those that wait for an answer, oldest first. */
+  /** Pending approvals, oldest first. */
   list(): Approval[] {
     return this.#table.pending().map(toApproval);
   }
 
-  /** How many wait for an answer. */
+  /** Number of pending approvals. */
   get pendingCount(): number {
     return this.#timers.size;
   }
@@ -82,8 +82,8 @@ export class Approvals implements Disposable {
   }
 
   /**
-   * Asks, or attaches to the same question stored before, and waits. Throws RATE_LIMITED, STORE_FAILED,
-   * APPROVAL_TIMEOUT, and the signal's reason. Whoever got an answer calls `release` when the call is over.
+   * Asks a person, or attaches to the same stored question, and waits for the answer. Throws RATE_LIMITED, STORE_FAILED, APPROVAL_TIMEOUT,
+   * and the signal's reason. After an answer the caller must call `release` when the call is over.
    */
   async request(draft: Draft, { signal, onRequested }: Asking): Promise<Answer> {
     signal.throwIfAborted();
@@ -125,7 +125,7 @@ export class Approvals implements Disposable {
   }
 
   /**
-   * A person's answer. Throws RpcError INVALID_PARAMS for an approval that is unknown, answered or expired, and for what
+   * Stores a person's answer. Throws RpcError INVALID_PARAMS for an approval that is unknown, answered or expired, and for an answer that
    * may not be remembered; STORE_FAILED.
    */
   resolve(approvalId: string, resolution: Resolution): Resolved {
@@ -137,7 +137,7 @@ export class Approvals implements Disposable {
     this.#table.transaction(() => {
       if (!this.#settle(row, resolution)) throw this.#notAnswerable(approvalId);
       this.#record({ kind: 'resolved', approval: toApproval(row), settled });
-      // Last: what is remembered in memory does not go back with the transaction.
+      // Must come last, since a rollback would not undo the change in memory.
       if (grant) this.#grants.add(grant);
     });
     this.#announce(row, settled);
@@ -153,14 +153,14 @@ export class Approvals implements Disposable {
     };
   }
 
-  /** The remembered answer that stands for such a call of decision `ask`, if there is one. */
+  /** The remembered answer for a call with decision `ask`, if there is one. */
   remembered(facts: Facts, callId: string): Grant | undefined {
     const grant = this.#grants.covering(facts, this.#options.powers.now());
     if (grant) this.#tell({ kind: 'grant-used', grant, callId, facts });
     return grant;
   }
 
-  /** The denial of the very same call, where a person gave it a moment ago. */
+  /** A person's recent denial of the identical call, if there is one. */
   deniedLately(facts: Facts): Answer | undefined {
     const since = this.#options.powers.now() - this.#options.limits.approvalDeniedMs;
     const row = this.#table
@@ -168,11 +168,11 @@ export class Approvals implements Disposable {
       .find(({ settled }) => settled !== undefined && Date.parse(settled.at) > since);
     if (!row) return undefined;
     const { feedback, ...answer } = toAnswer(row);
-    // What a person says is said to one session.
+    // Feedback is meant for one session only.
     return { ...answer, ...(feedback !== undefined && row.draft.sessionId === facts.sessionId && { feedback }) };
   }
 
-  /** Whether a yes to such a call is stored that no living call holds; asking for it would need nobody. */
+  /** Whether an approval for such a call is stored and no live call holds it, so that asking needs no person. */
   isAnswered(facts: Facts): boolean {
     const now = this.#options.powers.now();
     return this.#table
@@ -180,7 +180,7 @@ export class Approvals implements Disposable {
       .some(({ approvalId, expiresMs }) => expiresMs > now && !this.#held.has(approvalId));
   }
 
-  /** Uses up a yes for the call that is about to run. Throws APPROVAL_STALE where there is none to use, STORE_FAILED. */
+  /** Uses up the approval of a call that is about to run. Throws APPROVAL_STALE if there is no usable one, STORE_FAILED. */
   use(approvalId: string, bindingHash: string): void {
     const move = { from: 'approved', to: 'used', aliveAtMs: this.#options.powers.now(), bindingHash } as const;
     const used = this.#table.transaction(() => {
@@ -201,7 +201,7 @@ export class Approvals implements Disposable {
     if (row) this.#tell({ kind: 'used', approval: toApproval(row) });
   }
 
-  /** A call is over, or will not run: its yes, if unused, is withdrawn, or kept for the same call made again. */
+  /** Ends the hold of a call that is over or will not run. An unused approval is withdrawn, or kept for the same call made again. */
   release(approvalId: string, { withdraw }: { withdraw: boolean }): void {
     this.#held.delete(approvalId);
     const row = withdraw ? this.#table.get(approvalId) : undefined;
@@ -213,7 +213,7 @@ export class Approvals implements Disposable {
     return this.#grants.list(this.#options.powers.now());
   }
 
-  /** It stands for nothing from now on; `by` is for the record. Throws RpcError INVALID_PARAMS when there is none of that id. */
+  /** Revokes a remembered answer; `by` is for the record. Throws RpcError INVALID_PARAMS if there is none with this id. */
   revoke(grantId: string, by: string): Grant {
     const grant = this.#grants.revoke(grantId);
     if (!grant) throw new RpcError('INVALID_PARAMS', `no answer ${grantId.slice(0, 64)} is remembered`);
@@ -221,12 +221,12 @@ export class Approvals implements Disposable {
     return grant;
   }
 
-  /** Forgets what was remembered for this session only. */
+  /** Forgets the answers remembered for this session only. */
   endSession(sessionId: string): void {
     this.#grants.endSession(sessionId);
   }
 
-  /** What is pending stays so in the store. */
+  /** Stops waiting; pending approvals stay in the store. */
   [Symbol.dispose](): void {
     for (const timer of this.#timers.values()) timer.cancel();
     this.#timers.clear();
@@ -235,7 +235,7 @@ export class Approvals implements Disposable {
     this.#table[Symbol.dispose]();
   }
 
-  /** The stored question that nobody waits for, or a new one. */
+  /** The same stored question if no call holds it, otherwise a new one. */
   #stored(draft: Draft): { row: Row; isNew: boolean } {
     const { powers, limits } = this.#options;
     const found = this.#table.open(draft, powers.now()).find(({ approvalId }) => !this.#held.has(approvalId));
@@ -293,7 +293,7 @@ export class Approvals implements Disposable {
       });
   }
 
-  /** Whether a remembered answer settled it; one that can't be put on record leaves it to the person. */
+  /** Whether a remembered answer settled the approval; if it can't be recorded, the question is left to the person. */
   #settleOnRecord(row: Row, resolution: Resolution): boolean {
     try {
       return this.#table.transaction(() => {
@@ -303,11 +303,11 @@ export class Approvals implements Disposable {
         return settled;
       });
     } catch {
-      return false; // INTERNAL, as logged.
+      return false; // The error is INTERNAL and was logged.
     }
   }
 
-  /** Whether it was still to be answered. A yes can be used as long as it could be given. */
+  /** Applies an answer; false if the approval was no longer pending. An approval stays usable for as long as it could have been given. */
   #settle({ approvalId, requestedMs, expiresMs }: Row, resolution: Resolution): boolean {
     const approves = resolution.decision === 'approve';
     const now = this.#options.powers.now();
@@ -331,7 +331,7 @@ export class Approvals implements Disposable {
     return { decision, by, at, ...(feedback !== undefined && feedback !== '' && { feedback }) };
   }
 
-  /** Tells those who watch, and the call that waits. */
+  /** Notifies listeners and the waiting call. */
   #announce(row: Row, settled: Settled): void {
     const { approvalId } = row;
     this.#timers.get(approvalId)?.cancel();
@@ -355,7 +355,7 @@ export class Approvals implements Disposable {
     this.#endQuietly(row, 'expired');
   }
 
-  /** Ends it without an answer; a store that fails is logged, since nobody waits for this. */
+  /** Ends an approval without an answer; store errors are logged, since no caller waits for it. */
   #endQuietly(row: Row, to: 'expired' | 'withdrawn'): void {
     const settled = this.#settledNow({ decision: to, by: SYSTEM });
     const { approvalId } = row;
@@ -370,7 +370,7 @@ export class Approvals implements Disposable {
     }
   }
 
-  /** An answer that is not on record is not taken; the person is told, and may give it again. */
+  /** Records an event durably. If that fails the answer is rejected; the person is told and may answer again. */
   #record(event: ApprovalEvent): void {
     try {
       this.#options.record?.(event);

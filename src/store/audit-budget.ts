@@ -1,25 +1,28 @@
 /**
- * How much of the audit log a principal may fill within the time in which nothing of it is dropped. Without it calls that need no
- * yes could write hundreds of gigabytes a day, none of which may go.
+ * Limits how much of the audit log one principal may fill within the period in which nothing may be dropped. Without the limit, calls that
+ * need no approval could write hundreds of gigabytes a day.
  */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 
-/** What is recorded of a principal's calls: all of each; reading only in sums, everything short; nothing that changes anything, since it is refused. */
+/**
+ * How calls of a principal are recorded. `whole`: every call. `merged`: reads only as counts, other entries shortened. `full`: calls that
+ * may change something are refused, so nothing is recorded of them.
+ */
 export type AuditLevel = 'whole' | 'merged' | 'full';
 
-/** Bytes that were written, forgiven evenly over the time in which entries are kept whatever the size. */
+/** Bytes written by a principal, reduced evenly over the period in which entries must be kept. */
 interface Written {
   bytes: number;
   atMs: number;
 }
 
-/** What the two entries of one call take at most, and their place in the indexes. */
+/** Most bytes of the two entries of one call, indexes included. */
 const CALL_BYTES = 16 * 1024;
-/** A row's numbers, hashes and places in two indexes, beside its texts. */
+/** Bytes of a row in addition to its texts: numbers, hashes and two index entries. */
 const ROW_BYTES = 400;
-/** After so many bytes it is looked how large the log is. */
+/** Number of written bytes after which the log's size is measured again. */
 const LOOK_EVERY_BYTES = 256 * 1024;
 const PRINCIPALS_MAX = 1024;
 
@@ -31,10 +34,10 @@ export class AuditBudget {
   readonly #measure: () => number;
   readonly #written = new Map<string, Written>();
   #logBytes: number;
-  /** Since that was measured. */
+  /** Bytes written since the last measurement. */
   #sinceBytes = 0;
 
-  /** `measure` tells how large the log is. */
+  /** `measure` returns the size of the log in bytes. */
   constructor(limits: BudgetLimits, powers: Powers, measure: () => number) {
     this.#limits = limits;
     this.#powers = powers;
@@ -42,7 +45,7 @@ export class AuditBudget {
     this.#logBytes = measure();
   }
 
-  /** Counts a row of a principal. */
+  /** Charges a row to its principal. */
   charge(principal: string, row: Readonly<Record<string, string | number | null>>): void {
     let bytes = ROW_BYTES;
     for (const it of Object.values(row)) if (typeof it === 'string') bytes += it.length;
@@ -53,7 +56,7 @@ export class AuditBudget {
     if (this.#sinceBytes >= LOOK_EVERY_BYTES) this.look();
   }
 
-  /** The log was cut, or grew. */
+  /** Measures the log again after it was cut or grew. */
   look(): void {
     this.#logBytes = this.#measure();
     this.#sinceBytes = 0;
@@ -67,7 +70,7 @@ export class AuditBudget {
     return bytes >= this.#share / 2 || log >= auditBytesMax ? 'merged' : 'whole';
   }
 
-  /** Throws RATE_LIMITED where a call that may change something could not be recorded. */
+  /** Throws RATE_LIMITED if a call that may change something could not be recorded. */
   assertRoom(principal: string): void {
     if (this.levelOf(principal) !== 'full') return;
     const { auditMinAgeMs } = this.#limits;
@@ -96,7 +99,7 @@ export class AuditBudget {
   #of(principal: string): Written {
     const known = this.#written.get(principal);
     if (known) return known;
-    // More than have tokens; those beyond count together.
+    // Principals beyond the bound, of which there are more than tokens, share one account.
     const key = this.#written.size >= PRINCIPALS_MAX ? '' : principal;
     const written = this.#written.get(key) ?? { bytes: 0, atMs: this.#powers.monotonicMs() };
     this.#written.set(key, written);

@@ -1,4 +1,4 @@
-/** What proves the log to be ours: places in its chain, the key that signs and seals them. The walk that looks is audit-verify.ts. */
+/** Hash chain, signatures and seals that prove the audit log's integrity. Verification is in audit-verify.ts. */
 import {
   createHmac,
   createPrivateKey,
@@ -12,16 +12,16 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 
-/** What comes before the first entry. */
+/** The previous hash of the first entry. */
 export const GENESIS = '0'.repeat(64);
 
-/** A place in the chain. */
+/** A position in the chain. */
 export interface Place {
   readonly seq: number;
   readonly hash: string;
 }
 
-/** "Up to here, this is the log", said by who has the key. */
+/** A signed statement that the log up to this position is genuine. */
 export interface Checkpoint extends Place {
   readonly at: string;
   /** Ed25519, base64. */
@@ -39,7 +39,7 @@ export class SigningKey {
   readonly #public: KeyObject;
   readonly #sealing: Buffer;
 
-  /** Throws ToolError STORE_FAILED when `pem` is no Ed25519 key. */
+  /** Throws ToolError STORE_FAILED if `pem` is no Ed25519 key. */
   constructor(pem: string) {
     try {
       this.#private = createPrivateKey(pem);
@@ -59,27 +59,27 @@ export class SigningKey {
 
   isSigned(checkpoint: Checkpoint): boolean {
     const signature = Buffer.from(checkpoint.signature, 'base64');
-    // The decoder overlooks what is not base64; an edit of that kind is an edit, too.
+    // The decoder ignores characters that are not base64, which would hide an edit.
     if (signature.toString('base64') !== checkpoint.signature) return false;
     return verify(null, signedText(checkpoint), this.#public, signature);
   }
 
-  /** Proof that the log ends at `place`; cheap enough to be made with every write, where a signature is not. */
+  /** Proves that the log ends at `place`; cheap enough for every write, unlike a signature. */
   seal({ seq, hash }: Place): string {
     return createHmac('sha256', this.#sealing).update(`${seq} ${hash}`).digest('base64');
   }
 
-  /** Proof that `seq` is the last row of the table of checkpoints; no text of `seal` begins with a letter. */
+  /** Proves that `seq` is the last row of the table of checkpoints. Can't be mistaken for a text of `seal`, which begins with a digit. */
   sealTableEnd(seq: number): string {
     return createHmac('sha256', this.#sealing).update(`checkpoints ${seq}`).digest('base64');
   }
 
   isSealed(place: Place, seal: string): boolean {
-    return this.seal(place) === seal; // Whoever can time this can read the key.
+    return this.seal(place) === seal; // A timing attack does not matter here, since anybody who can measure this can read the key.
   }
 }
 
-/** The key at `path`; undefined when there is none. Throws ToolError STORE_FAILED for something else, and the system's errors. */
+/** The key at `path`; undefined if there is no file. Throws ToolError STORE_FAILED for other content, and file system errors. */
 export function readKey(path: string): SigningKey | undefined {
   try {
     return new SigningKey(readFileSync(path, 'utf8'));
@@ -89,7 +89,7 @@ export function readKey(path: string): SigningKey | undefined {
   }
 }
 
-/** A new key at `path`, for its owner only. */
+/** Creates a key at `path`, readable only by its owner. */
 export function createKey(path: string, powers: Powers): SigningKey {
   const der = Buffer.concat([PKCS8_PREFIX, Buffer.from(powers.secret(), 'hex')]);
   const pem = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }).export({ type: 'pkcs8', format: 'pem' });

@@ -1,6 +1,6 @@
 /**
- * Where checkpoints are kept: in the database, and in a file beside it that is only ever appended to (retention alone rewrites
- * it), so that a database that was cut, or put back to an older state, is found out. Both have the same ones: `verify` compares.
+ * Checkpoints of the audit log, stored both in the database and in an append-only file beside it (only retention rewrites the file). A
+ * truncated or restored database is detected because `verify` compares the two.
  */
 import {
   appendFileSync,
@@ -21,19 +21,21 @@ import { open } from 'node:fs/promises';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Checkpoint, SigningKey } from './audit-chain.ts';
 
-/** `checkpoints_end` proves which row of `checkpoints` is the last one, so that nobody without the key can delete it unnoticed. */
+/**
+ * Schema of the checkpoints. `checkpoints_end` proves which row is the last one, so that nobody without the key can delete rows unnoticed.
+ */
 export const CHECKPOINT_SCHEMA = `CREATE TABLE IF NOT EXISTS checkpoints (
   seq INTEGER PRIMARY KEY, hash TEXT NOT NULL, at TEXT NOT NULL, signature TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS checkpoints_end (
   id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, seal TEXT NOT NULL) STRICT;`;
 
-/** Ours have about 230; a longer one is not ours, and would have to be held whole. */
+/** Longest accepted line. Ours have about 230 characters; a longer one is not ours and would have to be held in memory. */
 const LINE_CHARS_MAX = 1024;
 
 const lineOf = ({ seq, hash, at, signature }: Checkpoint): string =>
   `${JSON.stringify({ seq, hash, at, signature })}\n`;
 
-/** A line of the file; undefined when it is not exactly what `Checkpoints.add` writes. */
+/** Parses a line of the file; undefined unless it is exactly what `Checkpoints.add` writes. */
 export function parseCheckpoint(line: string): Checkpoint | undefined {
   try {
     const given = JSON.parse(line) as Checkpoint;
@@ -48,24 +50,24 @@ interface TableEnd {
   readonly key: SigningKey;
   /** Seq of the last checkpoint in the file. */
   readonly inFile: number;
-  /** The same of the table. */
+  /** Seq of the last checkpoint in the table. */
   readonly inTable: number;
 }
 
-/** What was done to the table of checkpoints since its last row was written, in words; undefined when it is as it was left. */
+/** Describes how the table of checkpoints was tampered with since its last row was written; undefined if it is intact. */
 export function problemOfTable({ database, key, inFile, inTable }: TableEnd): string | undefined {
   if (inFile < inTable) return 'its file of checkpoints was cut';
   const end = database.prepare('SELECT seq, seal FROM checkpoints_end').get() as
     | { seq: number; seal: string }
     | undefined;
-  // A log of a version that wrote no proof has the same end in both places.
+  // Older versions wrote no proof; then both places must have the same end.
   const isProven = end ? key.sealTableEnd(inTable) === end.seal && end.seq === inTable : inFile === inTable;
   return isProven ? undefined : 'rows of its table of checkpoints were deleted';
 }
 
 export class Checkpoints {
   readonly path: string;
-  /** What was done to the table since its last row was written, in words; undefined when it is as it was left. */
+  /** Describes how the table was tampered with since its last row was written; undefined if it is intact. */
   readonly problem: string | undefined;
   readonly #database: DatabaseSync;
   readonly #key: SigningKey;
@@ -74,7 +76,7 @@ export class Checkpoints {
   #last: Checkpoint | undefined;
   #lastInTable: number;
 
-  /** Cuts off a last line that a full disk left unfinished. Throws the system's errors and those of SQLite. */
+  /** Removes a last line that a full disk left unfinished. Throws file system and SQLite errors. */
   constructor(database: DatabaseSync, path: string, key: SigningKey) {
     this.path = path;
     this.#database = database;
@@ -89,22 +91,25 @@ export class Checkpoints {
     this.problem = problemOfTable({ database, key, inFile: this.#last?.seq ?? 0, inTable: this.#lastInTable });
   }
 
-  /** The last one in the file. */
+  /** The last checkpoint in the file. */
   get last(): Checkpoint | undefined {
     return this.#last;
   }
 
-  /** Seq of the last row that was written, or found when the log was opened; nothing on disk changes this number. */
+  /** Seq of the last row written, or found when the log was opened; kept in memory, so changes on disk don't affect it. */
   get lastInTable(): number {
     return this.#lastInTable;
   }
 
-  /** Bytes of the file. Throws when there is none. */
+  /** Size of the file in bytes. Throws if there is none. */
   get fileBytes(): number {
     return statSync(this.path).size;
   }
 
-  /** Stores it in both places, or in neither; only a kill at this moment leaves the file with one line more. Throws. */
+  /**
+   * Stores a checkpoint in both places or in neither; only a kill at this moment leaves an extra line in the file. Throws file system and
+   * SQLite errors.
+   */
   add(checkpoint: Checkpoint): void {
     const before = statSync(this.path, { throwIfNoEntry: false })?.size ?? 0;
     this.#database.exec('BEGIN IMMEDIATE');
@@ -121,7 +126,7 @@ export class Checkpoints {
     this.#lastInTable = checkpoint.seq;
   }
 
-  /** Copies the last line of the file to the table, where the daemon was killed between the two. Throws what SQLite throws. */
+  /** Copies the file's last line to the table if the daemon was killed between the two writes. Throws SQLite errors. */
   complete(): void {
     if (this.problem !== undefined || !this.#last || this.#last.seq === this.#lastInTable) return;
     this.#insertRow(this.#last);
@@ -133,7 +138,7 @@ export class Checkpoints {
     this.#setEnd.run(seq, this.#key.sealTableEnd(seq));
   }
 
-  /** Forgets those in the file before the one of `seq`. Appending meanwhile is allowed. */
+  /** Removes the file's lines before the checkpoint with `seq`. Lines may be appended at the same time. */
   async trimFile(seq: number): Promise<void> {
     let offset = 0;
     for await (const { line, start } of linesOf(this.path, this.fileBytes)) {
@@ -151,11 +156,11 @@ export class Checkpoints {
       const { bytesRead } = await from.read(block, 0, block.length, copied);
       copied += bytesRead;
       await to.appendFile(block.subarray(0, bytesRead));
-      // What is appended from here on would be missed, so the last block and the exchange are one turn of the event loop.
+      // The last block and the rename happen in one turn of the event loop, since later appends would be missed.
       if (this.fileBytes - copied < COPY_BYTES) break;
     }
     await to.sync();
-    if (!this.#database.isOpen) return rmSync(copy); // The next run of the daemon does it.
+    if (!this.#database.isOpen) return rmSync(copy); // The next run of the daemon trims the file.
     copyRest(this.path, copy, copied);
     renameSync(copy, this.path);
   }
@@ -175,7 +180,7 @@ function copyRest(from: string, to: string, offset: number): void {
   }
 }
 
-/** Lines of the first `bytes` of the file, one by one; what stands after the last newline is no line. Throws when one is overlong. */
+/** The lines of the first `bytes` of the file; text after the last newline is no line. Throws for an overlong line. */
 export async function* linesOf(path: string, bytes: number): AsyncGenerator<{ line: string; start: number }> {
   if (bytes === 0) return;
   let rest = '';

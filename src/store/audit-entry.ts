@@ -1,6 +1,6 @@
 /**
- * What the audit log holds, and its one serialisation: the text that is hashed is the entry's line of a `jsonl` export without
- * its last member, `hash`, so that anybody can check the chain with sha256 alone.
+ * The audit log's entries and their canonical serialisation. The hashed text is the entry's line of a `jsonl` export without its last
+ * member, `hash`, so that anybody can check the chain with sha256 alone.
  */
 import { hash as digest } from 'node:crypto';
 import type { Decision, Effect, Resources } from '../call.ts';
@@ -12,7 +12,7 @@ import { toBoundedJson, toVisible } from './audit-text.ts';
 export const AUDIT_KINDS = ['session', 'intent', 'outcome', 'refusal', 'approval', 'policy'] as const;
 export type AuditKind = (typeof AUDIT_KINDS)[number];
 
-/** What happened, as it is handed to the log. */
+/** An event as it is passed to the log. */
 export interface AuditEntry {
   readonly kind: AuditKind;
   readonly sessionId: string;
@@ -26,24 +26,24 @@ export interface AuditEntry {
   readonly code?: string;
   readonly durationMs?: number;
   readonly resources?: Resources;
-  /** What there is to say of a session, an approval or a policy. */
+  /** Further facts about a session, an approval or a policy. */
   readonly detail?: Readonly<Record<string, unknown>>;
 }
 
-/** An entry as the log has it. */
+/** An entry as stored in the log. */
 export interface AuditRecord extends AuditEntry {
-  /** From 1, without gaps. */
+  /** Counts from 1 without gaps. */
   readonly seq: number;
   /** ISO 8601. */
   readonly at: string;
   /** Hex; 64 zeros before the first entry. */
   readonly previousHash: string;
   readonly hash: string;
-  /** Of an intent whose daemon ended before it could say what came of it. Not part of what is hashed. */
+  /** Set for an intent whose daemon ended before it recorded an outcome. Not part of the hashed text. */
   readonly outcome?: 'unknown';
 }
 
-/** In the order in which they are hashed; whether the column holds JSON. */
+/** Fields in the order in which they are hashed, and whether the column holds JSON. */
 const FIELDS = [
   ['seq', false],
   ['at', false],
@@ -64,10 +64,10 @@ const FIELDS = [
 ] as const;
 type Field = (typeof FIELDS)[number][0];
 
-/** A row of the table `audit`, whose columns are called as the entry's keys. */
+/** A row of the table `audit`; columns have the names of the entry's keys. */
 export type Row = Record<Field | 'hash', string | number | null>;
 
-/** Columns that queries look at come first, so that a scan needn't read the inputs. */
+/** Columns used by queries come first, so that a scan need not read the inputs. */
 export const COLUMNS = [
   ...(['seq', 'at', 'kind', 'sessionId', 'callId', 'tool', 'code', 'principal', 'decision', 'rule'] as const),
   ...(['durationMs', 'previousHash', 'hash', 'resources', 'effects', 'detail', 'input'] as const),
@@ -98,7 +98,9 @@ export const hashOf = (row: Row): string => digest('sha256', canonicalText(row))
 export const toLine = (row: Row, isOpen: boolean): string =>
   `${canonicalText(row).slice(0, -1)},"hash":${JSON.stringify(row.hash)}${isOpen ? ',"outcome":"unknown"' : ''}}`;
 
-/** `entry` bounded and escaped, each of its JSON fields to `charsMax`; its place in the chain is given by `chain`. */
+/**
+ * The row of an entry, escaped and bounded, with at most `charsMax` characters in each JSON field. The caller sets `seq` and the hashes.
+ */
 export function toRow(entry: AuditEntry, at: string, limits: Limits, charsMax: number): Row {
   const { auditNameCharsMax } = limits;
   const bounds = { charsMax, depthMax: limits.auditDepthMax };
@@ -126,13 +128,13 @@ export function toRow(entry: AuditEntry, at: string, limits: Limits, charsMax: n
   };
 }
 
-/** Whether every JSON column is JSON: else parts could wander between columns without a change of the text that is hashed. */
+/** Whether every JSON column is valid JSON. Otherwise text could be moved between columns without changing the hashed text. */
 export function isWellFormed(row: Row): boolean {
   try {
     for (const { field, isJson } of PREFIXES) if (isJson && row[field] !== null) JSON.parse(row[field] as string);
     return true;
   } catch {
-    return false; // Not JSON.
+    return false; // A SyntaxError: the text is not JSON.
   }
 }
 
@@ -151,11 +153,11 @@ function parsed(json: string): unknown {
   try {
     return parseJson(json);
   } catch {
-    return json; // Somebody edited it; `verify` says so, and reading goes on.
+    return json; // Somebody edited the row; `verify` reports that, and reading continues.
   }
 }
 
-/** The row that `record` came from, for who has it from `audit.query`. */
+/** Restores the row of a record returned by `audit.query`. */
 export function fromRecord(record: AuditRecord): Row {
   const given = record as unknown as Record<string, unknown>;
   const row = { hash: record.hash } as Row;

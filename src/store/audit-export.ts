@@ -1,4 +1,4 @@
-/** Lines of the log for other programs: our own entries, or OCSF (https://schema.ocsf.io) class API Activity. */
+/** Exports audit entries for other programs: as our own JSON lines, or as OCSF API Activity (https://schema.ocsf.io). */
 import type { Effect } from '../call.ts';
 import { escapeUnseenInLine } from '../shown-text.ts';
 import { type AuditRecord, fromRecord, toLine } from './audit-entry.ts';
@@ -6,7 +6,7 @@ import { type AuditRecord, fromRecord, toLine } from './audit-entry.ts';
 export const EXPORT_FORMATS = ['jsonl', 'ocsf'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
-/** One line, without its newline. Of `jsonl`, the text before `,"hash":`, closed by `}`, is what the hash is made of. */
+/** One line without its newline. For `jsonl` the hash covers the text before `,"hash":`, closed by `}`. */
 export const toExportLine = (format: ExportFormat, record: AuditRecord): string =>
   format === 'jsonl'
     ? toLine(fromRecord(record), record.outcome === 'unknown')
@@ -21,14 +21,14 @@ const ACTIVITIES = {
   exec: [99, 'Other'],
   connect: [99, 'Other'],
 } as const satisfies Record<Effect['kind'], unknown>;
-/** The strongest effect names the activity. */
+/** Effects by strength; the strongest one names the activity. */
 const STRENGTH = ['exec', 'connect', 'delete', 'write', 'read'] as const;
-/** Who refused matters more to a reader of alarms than what failed. */
+/** Codes of refusals, which get a higher severity than failures. */
 const REFUSALS: ReadonlySet<string> = new Set([
   ...['ACCESS_DENIED', 'SENSITIVE_FILE', 'POLICY_DENIED', 'SANDBOX_DENIED', 'APPROVAL_DENIED', 'APPROVAL_STALE'],
 ]);
 
-/** `record` as an event of class 6003; what OCSF has no place for is in `unmapped`. */
+/** `record` as an event of class 6003; `unmapped` holds what OCSF has no field for. */
 export function toOcsf(record: AuditRecord): object {
   const { kind, callId, code, decision, rule, durationMs, tool } = record;
   const effects = Array.isArray(record.effects) ? record.effects : [];

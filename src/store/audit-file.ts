@@ -1,4 +1,4 @@
-/** The file of the audit log: what is prepared in it, its two ends, and what is done with one of another form. */
+/** The audit log's database file: its statements, its two ends, and how a file of an older form is put aside. */
 import { existsSync, renameSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -7,7 +7,7 @@ import { GENESIS, type Place } from './audit-chain.ts';
 import { COLUMNS } from './audit-entry.ts';
 import { openDatabase } from './database.ts';
 
-/** What a log is written by. */
+/** Statements that write the log. */
 export function prepare(database: DatabaseSync): Record<'begin' | 'insert' | 'setHead' | 'commit', StatementSync> {
   const values = COLUMNS.map(() => '?').join(', ');
   return {
@@ -18,18 +18,18 @@ export function prepare(database: DatabaseSync): Record<'begin' | 'insert' | 'se
   };
 }
 
-/** The end of the chain. */
+/** The last position of the chain. */
 export const lastOf = (database: DatabaseSync): Place =>
   (database.prepare('SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1').get() as Place | undefined) ?? {
     seq: 0,
     hash: GENESIS,
   };
 
-/** Seq of the oldest entry; 1 where there is none. */
+/** Seq of the oldest entry; 1 if there is none. */
 export const firstOf = (database: DatabaseSync): number =>
   (database.prepare('SELECT min(seq) AS first FROM audit').get() as { first: number | null }).first ?? 1;
 
-/** A log from before the chain, moved to `audit-<date>.db`; undefined when there is none. */
+/** Moves a log from before the hash chain to `audit-<date>.db`; undefined if there is none. */
 export function putAside(path: string, powers: Powers): { file: string; entries: number } | undefined {
   if (!existsSync(path)) return undefined;
   const database = openDatabase(path);
@@ -38,7 +38,7 @@ export function putAside(path: string, powers: Powers): { file: string; entries:
     const columns = database.prepare('SELECT name FROM pragma_table_info(?)').all('audit') as { name: string }[];
     if (columns.length === 0 || columns.some(({ name }) => name === 'hash')) return undefined;
     entries = (database.prepare('SELECT count(*) AS n FROM audit').get() as { n: number }).n;
-    // Into the one file that is moved.
+    // Merges the write-ahead log into the file that is moved.
     database.exec('PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;');
   } finally {
     database.close();

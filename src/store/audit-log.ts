@@ -1,4 +1,4 @@
-/** The record of what was asked, what was decided and what came of it: in order, chained, signed. */
+/** The audit log: what was requested, decided and done, in order, hash-chained and signed. */
 import { statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -20,23 +20,23 @@ import { openDatabase } from './database.ts';
 export type { AuditEntry, AuditRecord } from './audit-entry.ts';
 
 export interface AuditOptions {
-  /** Hides secrets in an input, the effects, a detail before they are stored. Without it, inputs are not stored. */
+  /** Hides secrets in inputs, effects and details before they are stored. Without it, inputs are not stored. */
   readonly redact?: (value: unknown) => unknown;
-  /** Makes room on the disk; gives whether it could. */
+  /** Makes room on the disk; returns whether it could. */
   readonly makeRoom?: () => boolean;
-  /** Told the last number whenever entries were written. */
+  /** Called with the last seq whenever entries were written. */
   readonly onWritten?: (seq: number) => void;
 }
 
 const HEAD_SCHEMA = `CREATE TABLE IF NOT EXISTS head (
   id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL, seal TEXT NOT NULL) STRICT;`;
 
-/** One transaction costs as much as hundreds of rows, and would delay the answers of the turn it is made in. */
+/** Delay of a write, in milliseconds. A transaction costs as much as hundreds of rows and would delay answers of the same turn. */
 const WRITE_EVERY_MS = 10;
-/** Each attempt may wait a second for whoever has locked the database, and holds up everything else meanwhile. */
+/** Delay after a failed write, in milliseconds. Each attempt may wait a second for a database lock, during which the daemon is blocked. */
 const RETRY_EVERY_MS = 5000;
 const RETAIN_EVERY_MS = 3_600_000;
-/** Who speaks in entries about the log itself. */
+/** Session and principal of entries that the log writes about itself. */
 const SELF = { kind: 'policy', sessionId: 'daemon', principal: 'daemon' } as const;
 
 export class AuditLog implements Disposable {
@@ -59,16 +59,16 @@ export class AuditLog implements Disposable {
   #waiting: Row[] = [];
   #lost = 0;
   #writable = true;
-  /** Whether it is larger than allowed, as of the last look. */
+  /** Whether the log was larger than allowed when last measured. */
   #overSize = false;
   #write: Timer | undefined;
   #sign: Timer | undefined;
   #retain: Timer | undefined;
   #retaining = false;
-  /** The walk or the drop under way; each waits for the one before it. */
+  /** The running verification or retention; each waits for the previous one. */
   #exclusive: Promise<unknown> = Promise.resolve();
 
-  /** Opens or makes the log; its key and its checkpoints are beside it. Throws ToolError STORE_FAILED, and the system's errors. */
+  /** Opens or creates the log; its key and checkpoints lie beside it. Throws ToolError STORE_FAILED, and file system errors. */
   constructor(path: string, limits: Limits, powers: Powers, options: AuditOptions = {}) {
     const former = putAside(path, powers);
     const beside = (ending: string) => join(dirname(path), `${basename(path, '.db')}.${ending}`);
@@ -99,30 +99,36 @@ export class AuditLog implements Disposable {
     this.#retain = powers.after(0, () => this.#retainOften());
   }
 
-  /** Entries written and waiting. */
+  /** Number of entries, written and waiting. */
   get entries(): number {
     return this.#head.seq - this.#first + 1 + this.#waiting.length;
   }
 
-  /** False from a write that failed until one succeeds: what may change something must not happen meanwhile. */
+  /** False from a failed write until the next success; calls that may change something must not run meanwhile. */
   get writable(): boolean {
     return this.#writable;
   }
 
-  /** What `status` tells. Over size, what is too young to be dropped makes it larger than allowed: new inputs are kept short. */
+  /**
+   * Reported by `status`. `overSize` means that entries too young to be dropped make the log larger than allowed, so new inputs are
+   * shortened.
+   */
   get status(): { entries: number; writable: boolean; overSize?: true } {
     return { entries: this.entries, writable: this.#writable, ...(this.#overSize && { overSize: true }) };
   }
 
-  /** Throws RATE_LIMITED where what a principal's call may change could not be recorded any more. */
+  /** Throws RATE_LIMITED if a principal's call that may change something could not be recorded any more. */
   assertRoom(principal: string): void {
     this.#budget.assertRoom(principal);
   }
 
-  /** Adds an entry, to be written with others within WRITE_EVERY_MS; `flush` writes it now. `isReading`: of a call that could change nothing. */
+  /**
+   * Adds an entry, written with others within WRITE_EVERY_MS; `flush` writes immediately. `isReading` marks entries of calls that could
+   * change nothing.
+   */
   append(entry: AuditEntry, { isReading = false }: { readonly isReading?: boolean } = {}): void {
     const { kind, detail } = entry;
-    // What the log says of itself, nobody else says.
+    // Only the log itself may write details under `log`.
     if (kind === 'policy' && detail && 'log' in detail) {
       const { log: _, ...others } = detail;
       return this.append({ ...entry, detail: others });
@@ -130,13 +136,13 @@ export class AuditLog implements Disposable {
     if (this.#meter.admits(entry, isReading)) this.#add(entry);
   }
 
-  /** Writes what waits, in order, in one transaction. Throws STORE_FAILED, and keeps it for the next time, up to the bound. */
+  /** Writes waiting entries in order in one transaction. Throws STORE_FAILED and keeps them for the next attempt, up to the bound. */
   flush(): void {
     if (this.#waiting.length === 0) return;
     try {
       this.#writeWaiting();
     } catch (cause) {
-      // A full disk is the one cause that something can be done about.
+      // A full disk is the only cause that can be remedied.
       if (!this.#makeRoom?.()) this.#failed(cause);
       try {
         this.#writeWaiting();
@@ -181,20 +187,20 @@ export class AuditLog implements Disposable {
     this.#head = { seq, hash };
   }
 
-  /** Entries that `request` asks for. Rejects with RpcError INVALID_PARAMS, ToolError SHUTTING_DOWN. */
+  /** A page of entries. Rejects with RpcError INVALID_PARAMS, ToolError SHUTTING_DOWN. */
   async query(request: AuditPageRequest): Promise<AuditPage> {
     this.#tryFlush();
     return this.#queries.page(request, this.#extent);
   }
 
-  /** All entries that `filter` lets through, the oldest first, as lines without newlines. Throws as `query`. */
+  /** All entries that match `filter`, oldest first, as lines without newlines. Throws as `query` does. */
   async *exportEntries(format: ExportFormat, filter: AuditFilter = {}): AsyncGenerator<string> {
     this.#tryFlush();
     for await (const { row, isOpen } of this.#queries.rows({ ...filter, order: 'oldest' }, this.#extent))
       yield toExportLine(format, toRecord(row, isOpen));
   }
 
-  /** Looks at everything there is. Rejects for nothing that it finds; with SHUTTING_DOWN when the log is closed meanwhile. */
+  /** Verifies the whole log. Findings are returned, not thrown; rejects with SHUTTING_DOWN if the log is closed meanwhile. */
   verify(): Promise<Verification> {
     return this.#alone(async () => {
       this.#tryFlush();
@@ -214,7 +220,7 @@ export class AuditLog implements Disposable {
     });
   }
 
-  /** Drops entries beyond the age and the size allowed; done by itself at start and hourly. Gives how many. Throws what SQLite throws. */
+  /** Drops entries beyond the allowed age and size; runs at start and hourly by itself. Returns their number. Throws SQLite errors. */
   dropOldest(): Promise<number> {
     return this.#alone(async () => {
       const dropped = await dropOldest({
@@ -248,7 +254,7 @@ export class AuditLog implements Disposable {
       if (isClosed()) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
       return run();
     });
-    this.#exclusive = mine.catch(() => {}); // Whoever asked for it hears of it.
+    this.#exclusive = mine.catch(() => {}); // The caller receives the error from `mine`.
     return mine;
   }
 
@@ -263,7 +269,7 @@ export class AuditLog implements Disposable {
     const { auditBatchMax } = this.#limits;
     if (this.#waiting.length < auditBatchMax) return this.#writeAfter(WRITE_EVERY_MS);
     if (this.#writable) return this.#tryFlush();
-    // Calls with effects are refused meanwhile; of the others, the oldest entries make room.
+    // Calls with effects are refused meanwhile; among the others, the oldest entries are dropped.
     this.#lost += this.#waiting.length - auditBatchMax;
     this.#waiting = this.#waiting.slice(-auditBatchMax);
     this.#writeAfter(RETRY_EVERY_MS);
@@ -275,7 +281,7 @@ export class AuditLog implements Disposable {
     const redacted = {
       ...(this.#redact && { input: this.#redacted(input) }),
       effects: this.#redacted(effects),
-      // Callers choose these two.
+      // Callers choose the tool's name and the call id.
       ...(tool !== undefined && { tool: this.#redacted(tool) }),
       ...(callId !== undefined && { callId: this.#redacted(callId) }),
       detail: this.#redacted(detail),
@@ -316,7 +322,7 @@ export class AuditLog implements Disposable {
     const { auditCheckpointEntries, auditCheckpointMs } = this.#limits;
     if (this.#head.seq - (this.#checkpoints.last?.seq ?? 0) >= auditCheckpointEntries) {
       this.#trySign();
-      return this.#retainOften(); // An hour of such a rate could fill the disk.
+      return this.#retainOften(); // An hour at this rate could fill the disk.
     }
     this.#sign ??= this.#powers.after(auditCheckpointMs, () => {
       this.#sign = undefined;
@@ -357,7 +363,7 @@ export class AuditLog implements Disposable {
       });
   }
 
-  /** What was done to the log since it was closed, as far as that shows at once; `verify` looks at everything. */
+  /** How the log was tampered with since it was closed, as far as can be seen quickly; `verify` checks everything. */
   #whatIsBroken(isNewKey: boolean): string | undefined {
     const { seq } = this.#head;
     const { last } = this.#checkpoints;

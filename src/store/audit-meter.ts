@@ -1,19 +1,19 @@
 /**
- * How many entries a caller may make without having been let do anything: refusals and sessions cost nothing, and whoever makes
- * enough of them pushes the record of a deed out of the log. Beyond the bound they are counted, and the count is an entry.
+ * Limits entries that cost their caller nothing: refusals and sessions have no effect, and enough of them would push records of real
+ * changes out of the log. Beyond the limit they are counted, and the count becomes one entry.
  */
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import type { AuditBudget, AuditLevel } from './audit-budget.ts';
 import type { AuditEntry, AuditKind } from './audit-entry.ts';
 
-/** Kinds that are made without an effect. */
+/** Kinds of entries that a caller can cause without any effect. */
 const METERED: ReadonlySet<AuditKind> = new Set(['refusal', 'session']);
 const MERGE_EVERY_MS = 10_000;
 const MINUTE_MS = 60_000;
-/** Sessions counted each for itself at a time; the others of a principal are counted together. */
+/** Most sessions counted separately at a time; the others of a principal are counted together. */
 const MERGED_MAX = 64;
-/** Buckets looked over for full ones; a full one is as good as none. */
+/** Number of buckets at which full ones are removed; a full bucket equals a missing one. */
 const BUCKETS_MAX = 4096;
 
 interface Bucket {
@@ -24,7 +24,7 @@ interface Bucket {
 interface Merged {
   readonly entry: Pick<AuditEntry, 'kind' | 'sessionId' | 'principal'>;
   n: number;
-  /** Closed lists both, so that they stay small. */
+  /** Counts by error code and by tool; both sets are bounded. */
   readonly codes: Map<string, number>;
   readonly tools: Map<string, number>;
 }
@@ -33,11 +33,11 @@ export interface AuditMeterParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly budget: AuditBudget;
-  /** Takes the entries that stand for several. */
+  /** Receives entries that stand for several. */
   append(entry: AuditEntry): void;
 }
 
-/** Names of tools told of merged calls; a name that is no tool's is the caller's to choose. */
+/** Most tool names in a merged entry; callers can invent names. */
 const TOOLS_MAX = 64;
 
 export class AuditMeter implements Disposable {
@@ -56,7 +56,7 @@ export class AuditMeter implements Disposable {
     this.#append = append;
   }
 
-  /** Whether `entry` may stand for itself; else it is counted. `isReading`: its call could change nothing. */
+  /** Whether `entry` is recorded by itself; otherwise it is counted. `isReading` means that its call could change nothing. */
   admits(entry: AuditEntry, isReading: boolean): boolean {
     const { kind, sessionId, principal } = entry;
     const level = this.#budget.levelOf(principal);
@@ -74,7 +74,7 @@ export class AuditMeter implements Disposable {
     return this.#count(entry, level);
   }
 
-  /** Gives out what was counted. */
+  /** Writes the counts as entries. */
   flush(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
@@ -94,7 +94,7 @@ export class AuditMeter implements Disposable {
 
   #count({ kind, sessionId, principal, code, tool }: AuditEntry, level: AuditLevel): false {
     const own = `${kind} ${principal} ${sessionId}`;
-    // A log that is full takes one entry of a principal at a time, whatever its sessions are.
+    // When the log is full, a principal gets one merged entry for all its sessions.
     const isKnown = level !== 'full' && (this.#merged.has(own) || this.#merged.size < MERGED_MAX);
     const key = isKnown ? own : `${kind} ${principal} `;
     const entry = { kind, sessionId: isKnown ? sessionId : '', principal };
@@ -126,7 +126,10 @@ export class AuditMeter implements Disposable {
     return bucket;
   }
 
-  /** After a minute every bucket is full. The oldest go first when there are still too many: those of a principal stay, being asked each time. */
+  /**
+   * Removes buckets that are full again after a minute. If too many remain, the oldest go first; a principal's own bucket stays, since
+   * every entry uses it.
+   */
   #sweep(nowMs: number): void {
     if (this.#buckets.size < BUCKETS_MAX) return;
     for (const [key, { atMs }] of this.#buckets) if (nowMs - atMs >= MINUTE_MS) this.#buckets.delete(key);

@@ -1,4 +1,4 @@
-/** Reading the log: filters to SQL, in pieces that never hold up the event loop. */
+/** Queries on the audit log: translates filters to SQL and reads in slices that never block the event loop for long. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -9,28 +9,28 @@ import { Pacer } from './pacer.ts';
 
 export interface AuditFilter {
   readonly tool?: string | undefined;
-  /** A session's id. */
+  /** Session id. */
   readonly session?: string | undefined;
   readonly callId?: string | undefined;
   readonly kind?: AuditKind | undefined;
-  /** Only what tells of calls: intents, outcomes, refusals, and questions about them. */
+  /** Only entries about calls: intents, outcomes, refusals and approvals. */
   readonly calls?: boolean | undefined;
-  /** Calls whose id begins or ends with it. */
+  /** Part of a call id: its beginning or its end. */
   readonly callIdPart?: string | undefined;
-  /** True: outcomes without a code. False: outcomes and refusals with one. */
+  /** True selects outcomes without an error code, false outcomes and refusals with one. */
   readonly success?: boolean | undefined;
-  /** First moment wanted: ISO 8601, or an age such as `30d`, `12h`, `90m`, `10s`. */
+  /** Earliest time, inclusive: ISO 8601, or an age such as `30d`, `12h`, `90m`, `10s`. */
   readonly since?: string | undefined;
-  /** First moment not wanted any more; same form. */
+  /** Latest time, exclusive; same form as `since`. */
   readonly until?: string | undefined;
   /** Default: newest first. */
   readonly order?: 'newest' | 'oldest' | undefined;
 }
 
 export interface AuditPageRequest extends AuditFilter {
-  /** Entries wanted; 100 when absent, at most auditQueryMax. */
+  /** Number of entries; 100 when absent, at most auditQueryMax. */
   readonly limit?: number | undefined;
-  /** Of the answer before. */
+  /** Cursor from the previous page. */
   readonly cursor?: string | undefined;
 }
 
@@ -40,27 +40,27 @@ export interface AuditPage {
   readonly cursor?: string;
 }
 
-/** What there is at the moment. */
+/** The range of existing entries. */
 export interface Extent {
   readonly first: number;
   readonly last: number;
-  /** First seq of this run of the daemon: what was open before it will never end. */
+  /** First seq of this run of the daemon; intents that were open before will never get an outcome. */
   readonly firstOfRun: number;
 }
 
 export interface FoundRow {
   readonly row: Row;
-  /** Whether it is an intent whose outcome never came. */
+  /** Whether the row is an intent whose outcome never came. */
   readonly isOpen: boolean;
 }
 
-/** Entries that one statement may look at, a few milliseconds' worth where no index helps. */
+/** Most entries that one statement scans, which takes a few milliseconds without an index. */
 const SLICE = 4096;
-/** Rows that one statement may give: at their largest, 64 are 12 MiB. */
+/** Most rows that one statement returns; at their largest, 64 rows are 12 MiB. */
 const ROWS = 64;
 
 const CONDITIONS = {
-  // First, since it names its value by number.
+  // Comes first, since it refers to its value by number.
   callIdPart: '(substr(callId, 1, length(?1)) = ?1 OR substr(callId, -length(?1)) = ?1)',
   tool: 'tool = ?',
   session: 'sessionId = ?',
@@ -76,14 +76,14 @@ const FAILURE = "kind IN ('outcome', 'refusal') AND code IS NOT NULL";
 const AGE = /^(\d{1,9})([smhd])$/;
 const UNITS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** `Date.parse` takes much more than that: to it `5` is a day in May 2001. */
+/** `Date.parse` accepts much more: it reads `5` as a day in May 2001. */
 const ISO_8601 = /^\d{4}-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?)?$/;
 
-/** Whether `since` and `until` take it. */
+/** Whether `since` and `until` accept the text. */
 export const isInstant = (text: string): boolean =>
   AGE.test(text) || (ISO_8601.test(text) && Date.parse(text) > -8.64e15);
 
-/** ISO 8601 in UTC, as entries have it. Throws RpcError INVALID_PARAMS. */
+/** The time in UTC as ISO 8601, as in entries. Throws RpcError INVALID_PARAMS. */
 function toInstant(text: string, nowMs: number): string {
   const age = AGE.exec(text);
   const since = age ? nowMs - Number(age[1]) * (UNITS[age[2] as string] as number) : Number.NaN;
@@ -98,7 +98,7 @@ export class AuditQueries {
   readonly #limits: Limits;
   readonly #powers: Powers;
   readonly #answered: StatementSync;
-  /** One for each set of conditions and order: at most 1536. */
+  /** One statement for each combination of conditions and order; at most 1536. */
   readonly #prepared = new Map<string, StatementSync>();
 
   constructor(database: DatabaseSync, limits: Limits, powers: Powers) {
@@ -110,7 +110,10 @@ export class AuditQueries {
     );
   }
 
-  /** Rejects with RpcError INVALID_PARAMS for a date or a cursor that is none, ToolError SHUTTING_DOWN when the log is closed meanwhile. */
+  /**
+   * One page of entries. Rejects with RpcError INVALID_PARAMS for an invalid date or cursor, ToolError SHUTTING_DOWN if the log is closed
+   * meanwhile.
+   */
   async page(request: AuditPageRequest, extent: Extent): Promise<AuditPage> {
     const { auditQueryMax, auditQueryCharsMax } = this.#limits;
     const limit = Math.min(request.limit ?? 100, auditQueryMax);
@@ -124,7 +127,7 @@ export class AuditQueries {
     return { entries };
   }
 
-  /** Everything in `extent` that the filter lets through, in its order. */
+  /** All entries in `extent` that match the filter, in its order. */
   async *rows(filter: AuditFilter, { first, last, firstOfRun }: Extent): AsyncGenerator<FoundRow> {
     const isNewestFirst = filter.order !== 'oldest';
     this.#assertOpen();
@@ -141,7 +144,7 @@ export class AuditQueries {
       if (isNewestFirst) high = (reached ?? from) - 1;
       else low = (reached ?? to) + 1;
       await pacer.pause();
-      this.#assertOpen(); // Whoever reads takes turns, too.
+      this.#assertOpen(); // The log may have been closed while the consumer of this generator ran.
     }
   }
 

@@ -1,4 +1,4 @@
-/** The audit log of a daemon that does not run, read as it lies there: nothing is written, repaired or dropped. */
+/** Reads the audit log of a daemon that is not running; writes, repairs and drops nothing. */
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -16,7 +16,7 @@ export class AuditReader implements Disposable {
   readonly #powers: Powers;
   readonly #queries: AuditQueries;
 
-  /** Throws ToolError STORE_FAILED where there is no log at `path`, or it can't be read. */
+  /** Throws ToolError STORE_FAILED if there is no log at `path` or it can't be read. */
   constructor(path: string, limits: Limits, powers: Powers) {
     if (!existsSync(path)) throw new ToolError('STORE_FAILED', `there is no audit log at ${path}`);
     try {
@@ -29,14 +29,14 @@ export class AuditReader implements Disposable {
     this.#powers = powers;
   }
 
-  /** As AuditLog.query; an intent without an outcome will never have one. */
+  /** Like AuditLog.query; an intent without an outcome will never get one. */
   query(request: AuditPageRequest): Promise<AuditPage> {
     const { seq: last } = this.#last;
     const { first } = this.#database.prepare('SELECT min(seq) AS first FROM audit').get() as { first: number | null };
     return this.#queries.page(request, { first: first ?? 1, last, firstOfRun: last + 1 });
   }
 
-  /** As AuditLog.verify, but for what only the memory of the log's writer knows: its end is what is on disk, as its seal proves it. */
+  /** Like AuditLog.verify. Without the writer's memory, the end of the log is what is on disk, as its seal proves it. */
   async verify(): Promise<Verification> {
     const checkpointsPath = this.#beside('checkpoints');
     const keyPath = this.#beside('key');

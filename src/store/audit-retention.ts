@@ -1,6 +1,6 @@
 /**
- * Dropping what is too old or too much. A cut is always at a checkpoint, which stays as the provable start of the chain, and is
- * an entry before it is made; so an end in the midst of it leaves a log that verifies.
+ * Drops entries that are too old or too many. A cut is always at a checkpoint, which remains as the provable start of the chain, and is
+ * recorded as an entry before anything is deleted; so an interrupted cut leaves a log that verifies.
  */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Limits } from '../limits.ts';
@@ -9,7 +9,7 @@ import type { Checkpoints } from './audit-checkpoints.ts';
 import { Pacer } from './pacer.ts';
 
 export interface Cut {
-  /** The last entry to go. */
+  /** Seq of the last entry to be dropped. */
   readonly upTo: number;
   readonly hash: string;
   readonly because: 'age' | 'size';
@@ -20,18 +20,18 @@ export interface Retained {
   readonly checkpoints: Checkpoints;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Seq of the first and the last entry. */
+  /** Seq of the first and last entry. */
   readonly extent: () => { first: number; last: number };
-  /** Puts the cut on disk as an entry that is signed. Throws when that fails. */
+  /** Stores the cut as a signed entry. Throws if that fails. */
   readonly record: (cut: Cut) => void;
 }
 
 /** Rows deleted in one transaction, about 5 ms. */
 const STEP = 256;
-/** To make room, this share is dropped at least, so that it isn't needed at every turn. */
+/** Least share that is dropped to make room, so that cuts are rare. */
 const SLACK = 0.1;
 
-/** Drops what the limits say. Gives the number of entries; ends early when the log is closed meanwhile. Throws what SQLite throws. */
+/** Drops what the limits demand and returns the number of entries; stops early if the log is closed meanwhile. Throws SQLite errors. */
 export async function dropOldest(log: Retained): Promise<number> {
   const { database, powers } = log;
   const { first } = log.extent();
@@ -64,7 +64,7 @@ async function findCut(log: Retained): Promise<Cut | undefined> {
   if (over === 0) return old;
   const target = first + Math.ceil((last - first + 1) * over) - 1;
   const before = new Date(log.powers.now() - log.limits.auditMinAgeMs).toISOString();
-  // The first one that makes room enough; where all of those are too young, the last one that is not.
+  // The first checkpoint that makes enough room; if all of those are too young, the last one that is old enough.
   const at = (sql: string, seq: number) =>
     log.database
       .prepare(`SELECT seq AS upTo, hash FROM checkpoints WHERE at <= ? AND seq ${sql} LIMIT 1`)
@@ -75,20 +75,20 @@ async function findCut(log: Retained): Promise<Cut | undefined> {
   return place && place.upTo > (old?.upTo ?? 0) ? { ...place, because: 'size' } : old;
 }
 
-/** What a database takes on disk; pages that are free are used again. */
+/** Bytes used by a database on disk, without free pages, which are reused. */
 export function bytesOf(database: DatabaseSync): number {
   const pragma = (name: string) => Object.values(database.prepare(`PRAGMA ${name}`).get() as object)[0] as number;
   return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size');
 }
 
-/** How much of the entries must go for the database to fit. */
+/** Share of the entries that must be dropped for the database to fit. */
 export function shareToDrop({ database, limits }: Pick<Retained, 'database' | 'limits'>): number {
   const used = bytesOf(database);
   if (used <= limits.auditBytesMax) return 0;
   return Math.min(1, 1 - (limits.auditBytesMax / used) * (1 - SLACK));
 }
 
-/** The last checkpoint of those, from the oldest on, that were made before the age allowed. */
+/** The last checkpoint older than the allowed age. */
 async function findOld({ database, limits, powers }: Retained): Promise<Cut | undefined> {
   const before = new Date(powers.now() - limits.auditRetentionMs).toISOString();
   const pacer = new Pacer(powers);

@@ -1,20 +1,20 @@
-/** What callers sent, made fit for the log: bounded, and without a character that could drive a terminal or hide text. */
+/** Makes text from callers safe for the log: bounded, and without characters that could control a terminal or hide text. */
 
 import { escapeUnseenInLine } from '../shown-text.ts';
 
 export interface TextBounds {
-  /** Characters of the JSON of one value, before escaping, which makes each at most six of them. */
+  /** Characters of the JSON of one value before escaping, which turns each character into at most six. */
   readonly charsMax: number;
   readonly depthMax: number;
 }
 
-/** A name or an id, cut at `charsMax`, characters that nobody sees as `\uXXXX`; different ones stay different. */
+/** A name or an id cut at `charsMax`, with invisible characters as `\uXXXX`; texts that differ within the bound stay different. */
 export function toVisible(text: string, charsMax: number): string {
   const kept = text.length > charsMax ? cutText(text, charsMax) : text;
   return escapeUnseenInLine(kept.toWellFormed().replaceAll('\\', '\\\\'));
 }
 
-/** `value` as JSON within `bounds`, a marker `[cut: …]` wherever something is missing; undefined for undefined. */
+/** `value` as JSON within `bounds`, with a marker `[cut: …]` wherever something is missing; undefined for undefined. */
 export function toBoundedJson(value: unknown, bounds: TextBounds): string | undefined {
   if (value === undefined) return undefined;
   const fits = measure(value, bounds.charsMax, bounds.depthMax) >= 0;
@@ -24,10 +24,10 @@ export function toBoundedJson(value: unknown, bounds: TextBounds): string | unde
   );
 }
 
-/** What JSON.stringify escapes; halves of characters among it, which no message can hold: whoever reads the entry has U+FFFD. */
+/** Escapes that JSON.stringify writes, among them lone surrogates, which are replaced by U+FFFD since no message can carry them. */
 const ESCAPED = /\\(?:ud[89a-f][0-9a-f]{2}|.)/g;
 
-/** How much of `left` remains after `value`; negative when it doesn't fit, or is not plain JSON. */
+/** What remains of `left` after `value`; negative if it doesn't fit or is not plain JSON. */
 function measure(value: unknown, left: number, depth: number): number {
   if (typeof value === 'string') return left - value.length - 2;
   if (typeof value === 'number') return left - 8;
@@ -51,7 +51,7 @@ interface Budget {
   left: number;
 }
 
-/** A copy of what fits. One string gets at most half of what is left, so that a long one leaves room for the path after it. */
+/** A copy of what fits. One string gets at most half of what is left, so that values after a long one still have room. */
 function cut(value: unknown, budget: Budget, depth: number): unknown {
   if (typeof value === 'string') {
     const kept = cutText(value, Math.max(0, budget.left >> 1));
@@ -93,7 +93,7 @@ function cutObject(value: object, budget: Budget, depth: number): object {
   return kept;
 }
 
-/** Never between the halves of a character, which would be another text once it was sent and read. */
+/** Cuts a text, never between the two halves of a surrogate pair. */
 function cutText(text: string, chars: number): string {
   if (text.length <= chars) return text;
   const kept = text.slice(0, isHalfway(text, chars) ? chars - 1 : chars);

@@ -1,4 +1,4 @@
-/** The walk over the whole log that finds the first place where it is not what was written. */
+/** Verifies the whole log and finds the first position that was tampered with. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Powers } from '../powers.ts';
 import { type Checkpoint, GENESIS, type Place, readKey, type SigningKey } from './audit-chain.ts';
@@ -6,16 +6,16 @@ import { linesOf, parseCheckpoint } from './audit-checkpoints.ts';
 import { hashOf, isWellFormed, type Row } from './audit-entry.ts';
 import { Pacer } from './pacer.ts';
 
-/** What `audit.verify` answers. */
+/** Result of `audit.verify`. */
 export interface Verification {
   readonly ok: boolean;
-  /** Entries that were looked at and found whole. */
+  /** Number of entries that were verified. */
   readonly entries: number;
-  /** Seq of the first entry that there is, where retention dropped those before it. */
+  /** Seq of the first existing entry, if retention dropped earlier ones. */
   readonly droppedBefore?: number;
-  /** The last seq that was dropped to make room, and not for its age: a flood may have done it. */
+  /** The last seq dropped to make room rather than for its age; a flood of entries may have caused it. */
   readonly droppedForSize?: number;
-  /** Seq of the first entry that can't be trusted, where one can be named. */
+  /** Seq of the first entry that can't be trusted, if one can be named. */
   readonly firstBroken?: number;
   readonly reason?: string;
 }
@@ -24,16 +24,16 @@ export interface Walk {
   readonly database: DatabaseSync;
   readonly keyPath: string;
   readonly checkpointsPath: string;
-  /** Bytes of the checkpoint file to look at; undefined when it is gone. */
+  /** Bytes of the checkpoint file to read; undefined if the file is missing. */
   readonly checkpointBytes: number | undefined;
-  /** Seq of the last checkpoint in the table, as its writer remembers it. */
+  /** Seq of the last checkpoint in the table, as the log's writer remembers it. */
   readonly lastInTable: number;
-  /** Where the log ends, as its writer remembers it: nothing on disk can change that. */
+  /** The end of the log, as its writer remembers it; nothing on disk can change that. */
   readonly head: Place;
   readonly powers: Powers;
 }
 
-/** Entries and table rows read at once: at their largest, 64 take 20 ms. */
+/** Entries and table rows read at once; at their largest, 64 take 20 ms. */
 const PAGE = 64;
 
 class Broken extends Error {
@@ -44,7 +44,7 @@ class Broken extends Error {
   }
 }
 
-/** Never throws for what it finds on disk. Memory: a page of entries. */
+/** Verifies the log. Findings are returned, never thrown. Holds one page of entries in memory. */
 export async function verifyLog(walk: Walk): Promise<Verification> {
   const verifier = new Verifier(walk);
   try {
@@ -67,16 +67,16 @@ class Verifier {
   entries = 0;
   readonly #walk: Walk;
   readonly #pacer: Pacer;
-  /** The last entry that was found whole. */
+  /** The last verified entry. */
   #at: Place | undefined;
   /** Seq of the last entry that a signature covers. */
   #signed = 0;
-  /** The last seq that the log itself says was dropped by retention. */
+  /** The last seq that the log records as dropped by retention. */
   #dropped = 0;
   #droppedForSize = 0;
-  /** Seq of the entry before the first one there is. */
+  /** Seq before the first existing entry. */
   #began = 0;
-  /** Seq of the last checkpoint of the file whose row is not in the table; retention deletes rows, the oldest first. */
+  /** Seq of the last checkpoint in the file without a row in the table; retention deletes rows from the oldest on. */
   #rowMissing: number | undefined;
 
   constructor(walk: Walk) {
@@ -84,7 +84,7 @@ class Verifier {
     this.#pacer = new Pacer(walk.powers);
   }
 
-  /** Seq of the entry that comes next. */
+  /** Seq of the entry to verify next. */
   get next(): number {
     return (this.#at?.seq ?? 0) + 1;
   }
@@ -101,7 +101,7 @@ class Verifier {
     const key = readKey(keyPath);
     if (!key) throw new Broken(undefined, `the signing key is missing (${keyPath})`);
     if (checkpointBytes === undefined) throw new Broken(undefined, 'the file of checkpoints is missing');
-    // All that is taken from what may grow meanwhile is taken before the first await.
+    // Everything that may grow meanwhile is read before the first await.
     const end = this.#checkEnd(key);
     const checkpoints = this.#checkpoints(key);
     let checkpoint = await nextOf(checkpoints);
@@ -125,12 +125,12 @@ class Verifier {
     if (end) throw end;
     if (this.#began > this.#dropped)
       throw new Broken(1, `entries up to ${this.#began} are missing, and no retention says that it dropped them`);
-    // The entries are proven by the file, so that none of them is named.
+    // Names no entry, since the file's checkpoints prove the entries.
     if (this.#rowMissing !== undefined && this.#rowMissing >= this.#dropped)
       throw new Broken(undefined, `the checkpoint of entry ${this.#rowMissing} is missing in the database`);
   }
 
-  /** The first entry there is; those before it were dropped by retention, which an entry further on must say. */
+  /** The position before the first existing entry. Retention dropped the entries before it, which a later entry must confirm. */
   #beginAt({ seq, previousHash }: Row): Place {
     const at = { seq: (seq as number) - 1, hash: previousHash as string };
     if (at.seq < 0) throw new Broken(at.seq + 1, 'entries are counted from 1');
@@ -150,7 +150,7 @@ class Verifier {
     if (row.kind === 'policy') this.#heed(row);
   }
 
-  /** Entries about the log itself. */
+  /** Evaluates entries about the log itself. */
   #heed({ seq, detail }: Row): void {
     const said = JSON.parse((detail as string | null) ?? '{}') as LogDetail;
     const dropped = said.log?.dropped;
@@ -160,7 +160,7 @@ class Verifier {
       throw new Broken(seq as number, `when the daemon started before entry ${seq}: ${said.log.broken}`);
   }
 
-  /** Compares `checkpoint` with where we are, if it is of that place; gives the one to compare next. */
+  /** Compares `checkpoint` with the current position if it belongs there; returns the checkpoint to compare next. */
   async #pass(
     checkpoint: Checkpoint | undefined,
     checkpoints: AsyncGenerator<Checkpoint>,
@@ -175,7 +175,7 @@ class Verifier {
     return nextOf(checkpoints);
   }
 
-  /** What is wrong with the end of the log, to be said when nothing before it is. */
+  /** The problem with the end of the log, reported only if no earlier one is found. */
   #checkEnd(key: SigningKey): Broken | undefined {
     const { head } = this.#walk;
     const end = this.#readEnd();
@@ -208,7 +208,10 @@ class Verifier {
     }
   }
 
-  /** Those of the file, each signed by us and later than the one before it; each must be in the table, and the table has no others. */
+  /**
+   * The file's checkpoints, each signed by us and later than the previous one. Each must be in the table, and the table must contain no
+   * others.
+   */
   async *#checkpoints(key: SigningKey): AsyncGenerator<Checkpoint> {
     const { checkpointsPath, checkpointBytes, database, lastInTable } = this.#walk;
     const table = tableOf(database, lastInTable);
@@ -244,16 +247,16 @@ export interface LogDetail {
   readonly log?: {
     /** Retention drops all entries up to `upTo`, whose hash is `hash`. */
     readonly dropped?: { readonly upTo: number; readonly hash: string; readonly because: 'age' | 'size' };
-    /** What was found wrong when the log was opened. */
+    /** The problem found when the log was opened. */
     readonly broken?: string;
-    /** Entries that could not be written and were given up. */
+    /** Number of entries that were given up because they could not be written. */
     readonly lost?: number;
     /** A log of an older form that was put aside. */
     readonly former?: { readonly file: string; readonly entries: number };
   };
 }
 
-/** The log's own record of where it ends, and the last entry that there is; throws what SQLite throws. */
+/** The recorded end of the log and the seq of its last entry. Throws SQLite errors. */
 export function readEnd(
   database: DatabaseSync,
 ): { seq: number | null; hash: string; seal: string; last: number | null } | undefined {

@@ -1,6 +1,6 @@
 /**
- * The output of one call on disk, as it came: an entry a chunk, numbered from 1. What is appended waits in memory, is written
- * beside the loop, and can be read at once. A log that can't go on stays what it is, and says why; its call goes on.
+ * The output of one call on disk in order of arrival, one entry for each chunk, numbered from 1. Appended chunks are buffered in memory,
+ * written asynchronously and readable at once. If the log can't continue it keeps what it has and records why; the call itself continues.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import type { CallState } from '../call.ts';
@@ -13,11 +13,11 @@ export type StreamName = 'stdout' | 'stderr';
 export interface LogOwner {
   readonly sessionId: string;
   readonly callId: string;
-  /** Whose call it was, where that one may read it from another session: it was detached. */
+  /** Principal of a detached call, which may read the output from another session. */
   readonly principal?: string;
 }
 
-/** Why a log ends before its call: it is full, the disk is (or too slow), the daemon ended first. */
+/** Why a log ends before its call. `size`: the log is full. `disk`: the disk is full or too slow. `crash`: the daemon ended first. */
 export type Cut = 'size' | 'disk' | 'crash';
 
 export interface LogEntry {
@@ -26,12 +26,12 @@ export interface LogEntry {
   readonly data: Uint8Array;
 }
 
-/** What there is of a log. */
+/** The current size and state of a log. */
 export interface Extent {
   readonly bytesTotal: number;
-  /** Of the last entry. */
+  /** Seq of the last entry. */
   readonly seq: number;
-  /** Absent while the call goes on. */
+  /** Absent while the call runs. */
   readonly state?: CallState;
   readonly cut?: Cut;
 }
@@ -42,26 +42,26 @@ export interface CallLogOptions {
   readonly owner: LogOwner;
   readonly bytesMax: number;
   readonly powers: Powers;
-  /** Asked before bytes are taken into memory; gives why they may not be. */
+  /** Called before bytes are buffered; returns why they may not be, undefined if they may. */
   refusal(bytes: number): Cut | undefined;
-  /** These bytes are in memory no more; where they are lost, they will not be in the file either. */
+  /** Called when bytes leave memory; `lost` of them did not reach the file. */
   onWritten(bytes: number, lost: number): void;
 }
 
-/** A place between two records. */
+/** A position between two records. */
 interface Place {
-  /** Of the entry before it. */
+  /** Seq of the entry before the position. */
   readonly seq: number;
-  /** Bytes of output before it. */
+  /** Bytes of output before the position. */
   readonly offset: number;
-  /** Bytes of the file before it. */
+  /** Bytes of the file before the position. */
   readonly at: number;
 }
 
 const START: Place = { seq: 0, offset: 0, at: 0 };
-/** Between two places that are remembered, so that reading on need not begin at the start. */
+/** Distance of remembered positions in bytes, so that later reads need not start at the beginning. */
 const MARK_EVERY_BYTES = 256 * 1024;
-/** What waits for longer, or is more, is written. Whoever brings more than that waits for it. */
+/** Buffered data is written after this time or at this size, in milliseconds and bytes; a producer of more must wait for it. */
 const WRITE_AFTER_MS = 100;
 const WRITE_BYTES = 256 * 1024;
 const ROOM_BYTES_MIN = 1024;
@@ -71,26 +71,26 @@ export class CallLog {
   readonly owner: LogOwner;
   readonly ref: string;
   readonly path: string;
-  /** When its call ended, in milliseconds since the epoch; undefined while it goes on. */
+  /** When its call ended, in milliseconds since the epoch; undefined while the call runs. */
   endedAt: number | undefined;
   readonly #options: CallLogOptions;
   #seq = 0;
-  /** Behind what was taken, and behind what of it is on disk. */
+  /** Position after the appended data, and after the part of it that is on disk. */
   #taken = START;
   #stored = START;
   #marks: Place[] = [START];
   #state: CallState | undefined;
   #cut: Cut | undefined;
-  /** Records not yet written: full rooms, then one that is being filled. */
+  /** Buffers of records not yet written: full ones, then the one being filled. */
   #rooms: { room: Buffer<ArrayBuffer>; used: number }[] = [];
   #room = Buffer.alloc(0);
   #roomUsed = 0;
-  /** One that was written, to be filled again: memory that is new each time costs more than what is done with it. */
+  /** A written buffer kept for reuse, since allocating a new one each time costs more than filling it. */
   #spare: Buffer<ArrayBuffer> | undefined;
   #file: FileHandle | undefined;
   #writing: Promise<void> | undefined;
   #later: { cancel(): void } | undefined;
-  /** Whether a daemon before this one made it, and what it holds, once somebody asked. */
+  /** Whether an earlier daemon wrote the log; its content is read on first use. */
   #isFound = false;
   #finding: Promise<void> | undefined;
   #hasFailed = false;
@@ -102,7 +102,7 @@ export class CallLog {
     this.path = options.path;
   }
 
-  /** The log of a call of a daemon before this one; undefined where the file is none. */
+  /** Opens the log of a call from an earlier daemon; undefined if the file is no such log. */
   static async found(options: Omit<CallLogOptions, 'owner'>, bytes: number): Promise<CallLog | undefined> {
     await using file = await open(options.path, 'r');
     for await (const [first] of readRecords(file, 0, Math.min(bytes, META_BYTES_MAX))) {
@@ -116,12 +116,12 @@ export class CallLog {
     return undefined;
   }
 
-  /** Bytes of its file, those to be written included. */
+  /** Bytes of its file, including those not yet written. */
   get fileBytes(): number {
     return this.#taken.at;
   }
 
-  /** Adds a chunk. `written` settles when more had better come; absent where it may come at once. */
+  /** Appends a chunk. `written` settles when the next chunk should come; absent if it may come at once. */
   append(stream: StreamName, data: Uint8Array): { seq: number; written?: Promise<void> } {
     this.#seq += 1;
     const { seq } = this.#taken;
@@ -136,21 +136,21 @@ export class CallLog {
     return this.#waiting < WRITE_BYTES ? { seq: this.#seq } : { seq: this.#seq, written: this.flush() };
   }
 
-  /** Nothing comes after it. Settles when all is written, and never rejects. */
+  /** Ends the log. Settles when everything is written; never rejects. */
   async end(state: CallState): Promise<void> {
     if (this.#state) return;
     this.#state = state;
     this.endedAt = this.#options.powers.now();
     const cut = this.#cut;
     if (this.#taken.at > 0 && !this.#hasFailed) this.#put('end', toJson({ state, cut }));
-    this.#cut = cut; // An end that finds no place takes nothing from what is there.
+    this.#cut = cut; // A missing end record does not make the output incomplete.
     await this.flush();
-    await this.#file?.close().catch(() => {}); // The last error of a disk that failed before.
+    await this.#file?.close().catch(() => {}); // The disk failed before, and that error was reported.
     this.#file = undefined;
     this.#spare = undefined;
   }
 
-  /** Settles when what was appended so far is on disk, or can't be; never rejects. */
+  /** Settles when everything appended so far is on disk or can't be written; never rejects. */
   async flush(): Promise<void> {
     for (const upTo = this.#taken.at; this.#stored.at < upTo && this.#waiting > 0; ) {
       this.#writing ??= this.#write().finally(() => {
@@ -160,7 +160,7 @@ export class CallLog {
     }
   }
 
-  /** What there is now. Throws what the file system throws where the file is gone. */
+  /** The current extent. Throws file system errors if the file is gone. */
   async extent(): Promise<Extent> {
     await this.#ready();
     const [state, cut] = [this.#state, this.#cut];
@@ -168,7 +168,7 @@ export class CallLog {
     return { bytesTotal, seq, ...(state && { state }), ...(cut && { cut }) };
   }
 
-  /** Entries after `seq`, the next ones first: about `bytesMax` bytes of them, and one at least where there is one. */
+  /** Entries after `seq` in order: about `bytesMax` bytes, at least one entry if there is any. */
   async after(seq: number, bytesMax: number): Promise<LogEntry[]> {
     await this.#ready();
     const page: LogEntry[] = [];
@@ -182,7 +182,7 @@ export class CallLog {
     return page;
   }
 
-  /** `limit` bytes of output from `offset` on, both streams as they came; fewer at the end. */
+  /** `limit` bytes of output from `offset` on, both streams in order of arrival; fewer at the end. */
   async bytesAt(offset: number, limit: number): Promise<Buffer> {
     await this.#ready();
     const parts: Uint8Array[] = [];
@@ -214,7 +214,7 @@ export class CallLog {
     return this.#taken.at - this.#stored.at;
   }
 
-  /** Takes a record into memory; false where there is no place for it. */
+  /** Buffers a record; false if there is no room for it. */
   #put(kind: Kind, data: Uint8Array): boolean {
     const bytes = HEAD_BYTES + data.length;
     const refusal = this.#options.refusal(bytes);
@@ -222,7 +222,7 @@ export class CallLog {
       this.#cut = refusal;
       return false;
     }
-    // Small chunks share a room, or each would cost many times its size.
+    // Small chunks share a buffer; a separate one for each would cost many times its size.
     if (this.#roomUsed + bytes > this.#room.length) {
       this.#takeRoom();
       const size = Math.min(WRITE_BYTES, Math.max(ROOM_BYTES_MIN, this.#waiting));
@@ -250,7 +250,7 @@ export class CallLog {
     this.#roomUsed = 0;
   }
 
-  /** Writes what waits now. */
+  /** Writes everything buffered now. */
   async #write(): Promise<void> {
     this.#later?.cancel();
     this.#later = undefined;
@@ -271,7 +271,7 @@ export class CallLog {
     }
   }
 
-  /** What is whole on disk stays readable; what waited is lost. */
+  /** Ends the log after a write error: complete records on disk stay readable, buffered ones are lost. */
   async #giveUp(error: unknown): Promise<void> {
     const { powers, onWritten } = this.#options;
     powers.log.warn(
@@ -280,7 +280,7 @@ export class CallLog {
     );
     this.#cut = 'disk';
     this.#hasFailed = true;
-    await this.#file?.truncate(this.#stored.at).catch(() => {}); // Readers stop at `#stored` all the same.
+    await this.#file?.truncate(this.#stored.at).catch(() => {}); // Readers stop at `#stored` anyway.
     onWritten(this.#waiting, this.#waiting);
     this.#taken = this.#stored;
     this.#marks = this.#marks.filter((it) => it.at <= this.#stored.at);
@@ -295,7 +295,7 @@ export class CallLog {
     await this.#finding;
   }
 
-  /** Goes through the file of a call that ended with another daemon. */
+  /** Scans the file of a call that an earlier daemon ran. */
   async #find(): Promise<void> {
     let { seq, offset, at } = START;
     let end: { state: CallState; cut?: Cut } | undefined;
@@ -325,6 +325,6 @@ function parse<T extends object>(data: Buffer): T | undefined {
     const value: unknown = parseJson(data.toString('utf8'));
     return typeof value === 'object' && value !== null ? (value as T) : undefined;
   } catch {
-    return undefined; // SyntaxError: not written by us.
+    return undefined; // A SyntaxError: we did not write this.
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Calls that outlive their connection or the daemon, and sessions that may be come back to: which ids were used, for what, and
- * what came of it. A row is written before its call may change anything, so that no id has two effects.
+ * Calls that outlive their connection or the daemon, and resumable sessions: which ids were used for what, and the results. A row is
+ * written before its call may change anything, so that no id has two effects.
  */
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
@@ -11,32 +11,32 @@ import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { openDatabase } from './database.ts';
 
-/** A call as it is begun. */
+/** A call at its start. */
 export interface NewCall {
   readonly principal: string;
   readonly sessionId: string;
   readonly callId: string;
   readonly tool: string;
-  /** Of name and input; another one under the same id is another call. */
+  /** Digest of name and input; another digest under the same id is a conflicting call. */
   readonly digest: string;
   readonly detached: boolean;
-  /** Whether it may change something from now on. */
+  /** Whether the call may change something from now on. */
   readonly intended: boolean;
 }
 
 export interface StoredCall extends NewCall {
   readonly createdMs: number;
-  /** Undefined while it goes on. */
+  /** Undefined while the call runs. */
   readonly endedMs?: number;
-  /** Absent while it goes on. */
+  /** Absent while the call runs. */
   readonly status?: CallStatus;
-  /** Whether its daemon ended before it did. */
+  /** Whether its daemon ended before the call did. */
   readonly isCut: boolean;
-  /** Absent while it goes on, where it was cut off, and where it is forgotten. */
+  /** Absent while the call runs, if it was cut off, or if the result was dropped. */
   readonly result?: ToolResult;
 }
 
-/** A session as it must be known to be taken up again. */
+/** The facts needed to resume a session. */
 export interface StoredSession {
   readonly id: string;
   readonly principal: string;
@@ -59,7 +59,7 @@ const SCHEMA = `
     resume_ms INTEGER NOT NULL, expires_ms INTEGER) STRICT;`;
 
 const SWEEP_EVERY_MS = 60_000;
-/** A full table makes this share of room at once, since who has most of it is found by going through it. */
+/** Share of a full table that is freed at once, since finding the largest user needs a full scan. */
 const ROOM_SHARE = 1 / 16;
 
 type Row = Record<string, string | number | Uint8Array | null>;
@@ -74,7 +74,10 @@ export class CallStore implements Disposable {
   #bytes: number;
   #sweep: Timer | undefined;
 
-  /** Opens the file at `path`; what a daemon before this one had not ended is cut off, and its sessions wait from now on. */
+  /**
+   * Opens the file at `path`. Calls that an earlier daemon left unfinished are marked as cut off; its sessions wait for their clients from
+   * now on.
+   */
   constructor(path: string, limits: Limits, powers: Powers) {
     this.#database = openDatabase(path);
     this.#limits = limits;
@@ -90,7 +93,7 @@ export class CallStore implements Disposable {
     this.#sweepLater();
   }
 
-  /** Takes up a call. Throws STORE_FAILED. */
+  /** Stores a new call. Throws STORE_FAILED. */
   begin(call: NewCall): void {
     const { sessionId, callId, principal, tool, digest, detached, intended } = call;
     this.#orFail(() => {
@@ -104,14 +107,14 @@ export class CallStore implements Disposable {
     });
   }
 
-  /** From now on the call may change something. Throws STORE_FAILED. */
+  /** Marks that the call may change something from now on. Throws STORE_FAILED. */
   intend({ sessionId, callId }: Pick<NewCall, 'sessionId' | 'callId'>): void {
     this.#orFail(() =>
       this.#run('UPDATE calls SET intended = 1 WHERE session_id = ? AND call_id = ?', sessionId, callId),
     );
   }
 
-  /** The call is over; without a result it was cut off. What can't be written is logged: nobody waits for it. */
+  /** Stores the end of a call; without a result it was cut off. Errors are logged, since no caller waits for this. */
   end(
     { sessionId, callId }: Pick<NewCall, 'sessionId' | 'callId'>,
     status: CallStatus,
@@ -134,7 +137,7 @@ export class CallStore implements Disposable {
     return toCall(this.#get('SELECT * FROM calls WHERE session_id = ? AND call_id = ?', sessionId, callId));
   }
 
-  /** The newest detached call of that id, of that principal, or of anybody where none is named. */
+  /** The newest detached call with this id, of the given principal or of any. */
   detached(callId: string, principal?: string): StoredCall | undefined {
     const of = 'SELECT * FROM calls WHERE detached = 1 AND call_id = ?';
     const newest = 'ORDER BY created_ms DESC LIMIT 1';
@@ -145,7 +148,7 @@ export class CallStore implements Disposable {
     );
   }
 
-  /** Detached calls of a principal, and those of a session, the oldest first, as many as a session remembers; without results. */
+  /** Detached calls of a principal and all calls of a session, oldest first, without results; at most as many as a session remembers. */
   list(principal: string, sessionId: string): StoredCall[] {
     const rows = this.#database
       .prepare(
@@ -157,7 +160,7 @@ export class CallStore implements Disposable {
     return rows.reverse().flatMap((it) => toCall(it) ?? []);
   }
 
-  /** Calls whose id begins or ends with `part`, the newest first; without results. */
+  /** Calls whose id begins or ends with `part`, newest first, without results. */
   named(part: string, limit: number): StoredCall[] {
     const rows = this.#database
       .prepare(
@@ -169,7 +172,7 @@ export class CallStore implements Disposable {
     return rows.flatMap((it) => toCall(it) ?? []);
   }
 
-  /** A session that may be come back to. Throws STORE_FAILED. */
+  /** Stores a resumable session. Throws STORE_FAILED. */
   addSession(session: StoredSession, secret: string): void {
     const { id, resumeMs } = session;
     this.#orFail(() =>
@@ -180,14 +183,14 @@ export class CallStore implements Disposable {
     );
   }
 
-  /** A session of a daemon before this one, to whoever knows its secret, in its time. */
+  /** A session of an earlier daemon, if the secret is right and the session has not expired. */
   sessionOf(id: string, secret: string): StoredSession | undefined {
     const row = this.#get('SELECT * FROM sessions WHERE id = ? AND expires_ms > ?', id, this.#powers.now());
     if (!row || !timingSafeEqual(Buffer.from(row.secret_hash as string), Buffer.from(hashOf(secret)))) return undefined;
     return JSON.parse(row.facts as string) as StoredSession;
   }
 
-  /** Nobody comes back to it: its ids can't be used again. Its detached calls stay. */
+  /** Ends a session that can't be resumed any more; drops its calls except detached ones. */
   endSession(id: string): void {
     try {
       this.#run('DELETE FROM sessions WHERE id = ?', id);
@@ -235,7 +238,7 @@ export class CallStore implements Disposable {
     this.#run('DELETE FROM sessions WHERE expires_ms <= ?', now);
   }
 
-  /** Whoever fills it loses his own: the oldest results first, which leaves their ids, then the oldest rows. */
+  /** Drops data of the principal that uses the most: the oldest results first, keeping their ids, then the oldest rows. */
   #makeRoom(): void {
     const { callsKept, callBytesKept } = this.#limits;
     if (this.#bytes > callBytesKept) {

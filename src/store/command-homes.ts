@@ -1,4 +1,4 @@
-/** Where the homes of commands lie on disk: a folder for each workspace, in it one for each policy, which hosts make, measure and empty. */
+/** The home directories of commands: a folder for each workspace with one for each policy; hosts create, measure and empty them. */
 import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ export class CommandHomes {
   readonly #root: string;
   readonly #made = new Set<string>();
 
-  /** Removes those that no command used for long, and the oldest of too many. No host may be running. */
+  /** Removes homes that were unused for long, and the oldest ones beyond the limit. No host may be running. */
   constructor(options: CommandHomesOptions) {
     this.#options = options;
     this.#root = join(options.stateDir, 'homes');
@@ -27,8 +27,8 @@ export class CommandHomes {
   }
 
   /**
-   * The folder for a workspace, made when it is not there; undefined where no host could reach it: hosts of a daemon of root run
-   * as the workspace's owner, to whom the state directory is closed.
+   * The folder for a workspace, created if missing; undefined if no host could reach it: with a root daemon hosts run as the workspace's
+   * owner, who can't enter the state directory.
    */
   folderOf(workspace: string): string | undefined {
     if (process.getuid?.() === 0 && fs.statSync(workspace).uid !== 0) return undefined;
@@ -54,7 +54,10 @@ export class CommandHomes {
     if (removed.length > 0) this.#remove(removed);
   }
 
-  /** Under names that no workspace has, at once; then by a program of its own, since a home may hold a million files. */
+  /**
+   * Renames the homes first, so that their names are free at once, then deletes them in a separate process, since a home may hold a million
+   * files.
+   */
   #remove(paths: readonly string[]): void {
     const named = paths.map((path) =>
       path.endsWith(REMOVED) ? path : `${path}.${this.#options.powers.uuid()}${REMOVED}`,
@@ -62,7 +65,7 @@ export class CommandHomes {
     for (const [i, path] of paths.entries()) if (path !== named[i]) fs.renameSync(path, named[i] as string);
     const script = 'chmod -R u+rwX -- "$@" 2>/dev/null; exec rm -rf --one-file-system -- "$@"';
     const child = this.#options.powers.spawn('/bin/sh', ['-c', script, 'sh', ...named], { stdio: 'ignore' });
-    // What could not be removed is removed by the next start.
+    // The next start removes whatever could not be removed now.
     child.once('error', (error) =>
       this.#options.powers.log.warn({ error }, 'old homes of commands could not be removed'),
     );

@@ -1,6 +1,6 @@
 /**
- * What calls cost, by tier and UTC day, principal and session. Money is whole millionths of a dollar here, so that sums
- * are exact; dollars come in and go out. What was reserved counts as spent until it is settled or released.
+ * Costs of calls by tier and UTC day, principal and session. Amounts are whole millionths of a dollar internally, so that sums are exact;
+ * the interface uses dollars. A reservation counts as spent until it is settled or released.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Tier } from '../call.ts';
@@ -9,18 +9,18 @@ import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { openDatabase } from './database.ts';
 
-/** Whose costs are added up: those of everybody in a day, of a principal in a day, of a session in its whole life. */
+/** Costs that are summed together: everybody's in a day, a principal's in a day, or a session's over its lifetime. */
 export type CostScope = 'day' | 'principal' | 'session';
 
-/** In USD, for one tier. */
+/** Limits for one tier, in USD. */
 export interface CostLimits {
-  /** Hard ones. */
+  /** Hard limits. */
   readonly max: Readonly<Partial<Record<CostScope, number>>>;
-  /** Soft: where the costs of a day pass it, a person is asked. */
+  /** Soft limit: a person is asked when the costs of a day exceed it. */
   readonly dayAskAbove?: number;
 }
 
-/** A call as far as it bears on what its cost counts for. */
+/** The tier, principal and session that a call's cost is charged to. */
 export interface Payer {
   readonly tier: Tier;
   readonly principal: string;
@@ -32,21 +32,21 @@ export interface CostRequest extends Payer {
   readonly limits: CostLimits;
 }
 
-/** Money set aside for one call. Only the first of `settle` and `release` counts. */
+/** Money set aside for one call. Only the first call of `settle` or `release` counts. */
 export interface CostReservation {
-  /** What was set aside, in USD. */
+  /** Reserved amount in USD. */
   readonly usd: number;
-  /** Whether it passes the soft limit. */
+  /** Whether the reservation exceeds the soft limit. */
   readonly ask: boolean;
-  /** Books what it cost, or what was set aside where that isn't known; gives what was booked, in USD. */
+  /** Books the actual cost, or the reserved amount if it is unknown; returns the booked amount in USD. */
   settle(actualUsd?: number): number;
-  /** Gives everything back, for a call that never started. */
+  /** Returns the whole reservation, for a call that never started. */
   release(): void;
 }
 
 /*
- * A total has one row for each day, also a session's, so that all of them end with their day. `lost`: the daemon ended
- * before it was settled, so that nobody knows; it stays spent.
+ * A total has one row for each day, also for sessions, so that totals expire by day. `lost` marks a call whose daemon ended before its cost
+ * was settled; the reserved amount stays spent.
  */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS totals (scope TEXT NOT NULL, who TEXT NOT NULL, tier TEXT NOT NULL, day TEXT NOT NULL,
@@ -57,13 +57,13 @@ const SCHEMA = `
 
 const DAY_MS = 86_400_000;
 const MICROS = 1_000_000;
-/** Integers stay exact below it, and SQLite's reach us as numbers; leaves room for settling what is open. */
+/** Upper bound of a total. Integers below it are exact in JavaScript; half of the range is left for settling open reservations. */
 const TOTAL_MICROS_MAX = Number.MAX_SAFE_INTEGER / 2;
 
 type Micros = Record<CostScope, number>;
 
 const toUsd = (micros: number): number => micros / MICROS;
-/** Rounded up, so that no cost is too small to count; less what binary fractions add: 0.1 is 100 000, not 100 001. */
+/** Rounds up, so that no cost is too small to count; the tolerance absorbs binary rounding: 0.1 is 100 000, not 100 001. */
 const toMicros = (usd: number): number => Math.max(0, Math.ceil(usd * MICROS - 1e-6));
 const toLimit = (usd = Infinity): number => Math.floor(usd * MICROS + 1e-6);
 
@@ -79,7 +79,7 @@ export class CostLedger implements Disposable {
   readonly #delete: StatementSync;
   #day = '';
 
-  /** Opens the file at `path` and marks as lost what a daemon that ended had reserved; the file is this process's alone. */
+  /** Opens the file at `path`, which only this process uses, and marks reservations of an earlier daemon as lost. */
   constructor(path: string, limits: Limits, powers: Powers) {
     this.#database = openDatabase(path);
     this.#limits = limits;
@@ -103,9 +103,9 @@ export class CostLedger implements Disposable {
   }
 
   /**
-   * Sets `usd` aside, checked and written in one transaction. Throws COST_LIMIT when a limit would be passed or `usd` is
-   * no cost of one call (negative, not finite, over callCostUsdMax), and STORE_FAILED when it can't be written.
-   * Free calls pass always. Limits hold for what is set aside; a call that cost more than that is booked as it is.
+   * Reserves `usd`, checked and written in one transaction. Throws COST_LIMIT if a limit would be exceeded or `usd` is no valid cost of one
+   * call (negative, not finite, over callCostUsdMax), and STORE_FAILED if it can't be written. Free calls always pass. Limits apply to the
+   * reservation; a call that costs more is booked in full.
    */
   reserve(usd: number, request: CostRequest): CostReservation {
     const max = this.#limits.callCostUsdMax;
@@ -125,26 +125,26 @@ export class CostLedger implements Disposable {
     return {
       usd: toUsd(micros),
       ask,
-      // What a host says of its call's cost is not believed beyond what one call may cost.
+      // A host's report of a cost is capped at the most that one call may cost.
       settle: (actual) => close(isCost(actual) ? toMicros(Math.min(actual, max)) : micros),
       release: () => void close(0),
     };
   }
 
-  /** What counts as spent, reservations included, in USD: today by anybody and by that principal, and in that session. */
+  /** Spent amounts in USD, reservations included: today in total, today by the principal, and in the session. */
   spentUsd(payer: Payer): Record<CostScope, number> {
     const { day, principal, session } = this.#spent(payer, this.#today());
     return { day: toUsd(day), principal: toUsd(principal), session: toUsd(session) };
   }
 
-  /** Calls that were open when a daemon ended, and what they count for. */
+  /** Number and reserved amount of calls that were open when a daemon ended. */
   lost(): { calls: number; usd: number } {
     const sql = 'SELECT count(*) AS calls, total(micros) AS micros FROM reservations WHERE lost = 1';
     const { calls, micros } = this.#database.prepare(sql).get() as { calls: number; micros: number };
     return { calls, usd: toUsd(micros) };
   }
 
-  /** What is still reserved stays so, and is lost when the file is opened again. */
+  /** Closes the file; open reservations count as lost when it is opened again. */
   [Symbol.dispose](): void {
     if (this.#database.isOpen) this.#database.close();
   }
@@ -163,7 +163,7 @@ export class CostLedger implements Disposable {
     return { id, day, ask: micros > 0 && spent.day + micros > toLimit(limits.dayAskAbove) };
   }
 
-  /** The call is over by now, so that a file that can't be written is no reason to fail it: its money stays reserved. */
+  /** Books the final cost. The call is already over, so a write error must not fail it: the money stays reserved. */
   #close({ id, day, payer, change }: { id: number | bigint; day: string; payer: Payer; change: number }): void {
     if (!this.#database.isOpen) return;
     try {
@@ -194,12 +194,12 @@ export class CostLedger implements Disposable {
     ] as const;
     for (const [scope, who] of keys) {
       this.#add.run(scope, who, tier, day, micros);
-      // Calls that are refused leave nothing behind, however many sessions make them.
+      // Removes empty rows, so that refused calls leave nothing behind, however many sessions make them.
       if (micros < 0) this.#forgetEmpty.run(scope, who, tier, day);
     }
   }
 
-  /** The UTC day; whatever is older than costDaysKept is forgotten when a new one begins. */
+  /** The current UTC day; on a new day everything older than costDaysKept is forgotten. */
   #today(): string {
     const nowMs = this.#powers.now();
     const day = toDay(nowMs);
@@ -225,7 +225,7 @@ export class CostLedger implements Disposable {
   }
 }
 
-/** In the order in which a limit is told. */
+/** Scopes in the order in which they are checked. */
 const SCOPES: readonly CostScope[] = ['session', 'principal', 'day'];
 
 const toDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);

@@ -1,9 +1,9 @@
-/** The daemon's SQLite files: who may open them, and how they are written. */
+/** Opens and locks the daemon's SQLite files. */
 import { chmodSync, readFileSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { ToolError } from '../errors.ts';
 
-/** Opens a database that only its owner can read. What is committed survives the daemon's end, if not a power cut. */
+/** Opens a database that only its owner can read. Commits survive the daemon's end, but not necessarily a power cut. */
 export function openDatabase(path: string): DatabaseSync {
   const database = new DatabaseSync(path, { timeout: 1000, defensive: true });
   chmodSync(path, 0o600);
@@ -12,8 +12,8 @@ export function openDatabase(path: string): DatabaseSync {
 }
 
 /**
- * Holds `path` for this process; undefined when another one holds it. The kernel lets go of it when the process ends,
- * however it ends, so that there is never a stale one. `onFull` makes room on a disk that has none.
+ * Locks `path` for this process; undefined if another one holds the lock. The kernel releases the lock when the process ends in any way, so
+ * it is never stale. `onFull` makes room on a full disk.
  */
 export function acquireLock(path: string, onFull?: () => void): Disposable | undefined {
   const database = new DatabaseSync(path, { timeout: 0 });
@@ -24,7 +24,7 @@ export function acquireLock(path: string, onFull?: () => void): Disposable | und
     const { errcode } = error as { errcode?: number };
     if (errcode === SQLITE_BUSY) return undefined;
     if (errcode !== SQLITE_FULL || !onFull) throw error;
-    // Nobody holds it, or it would be busy: even the lock takes a page.
+    // Nobody holds the lock (that would be SQLITE_BUSY), but taking it needs a page on the full disk.
     onFull();
     return acquireLock(path);
   }
@@ -32,8 +32,8 @@ export function acquireLock(path: string, onFull?: () => void): Disposable | und
 }
 
 /**
- * The process that holds `path`, as the kernel says: another one can't be met by it, as by a pid in a file. Undefined where
- * nobody holds it, or the kernel does not tell (Linux does).
+ * Pid of the process that locks `path`, as the kernel reports it, so it can't name another process as a pid file can. Undefined if nobody
+ * holds the lock or the kernel does not tell (Linux does).
  */
 export function lockHolder(path: string): number | undefined {
   const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
@@ -44,7 +44,7 @@ export function lockHolder(path: string): number | undefined {
   } catch {
     return undefined; // ENOENT: not Linux.
   }
-  // As in `1: POSIX  ADVISORY  WRITE 4711 fd:01:1234 1073741825 1073741825`; the pid is 0 where it is of another namespace.
+  // For example `1: POSIX  ADVISORY  WRITE 4711 fd:01:1234 1073741825 1073741825`; the pid is 0 for a process in another namespace.
   const found = [...locks.matchAll(/^\d+: POSIX +\S+ +WRITE (\d+) [0-9a-f]+:[0-9a-f]+:(\d+) /gm)];
   const pid = found.find(([, , inode]) => inode === String(stat.ino))?.[1];
   return pid === undefined || pid === '0' ? undefined : Number(pid);
@@ -53,7 +53,7 @@ export function lockHolder(path: string): number | undefined {
 const SQLITE_BUSY = 5;
 const SQLITE_FULL = 13;
 
-/** Runs work on a store; whatever it throws becomes STORE_FAILED, which says that `what` can't be had. */
+/** Wraps work on a store: any error becomes STORE_FAILED with a message about `what`. */
 export const storing =
   (what: string) =>
   <T>(work: () => T): T => {

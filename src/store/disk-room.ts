@@ -1,6 +1,6 @@
 /**
- * Room for the daemon's own record on the disk of its state directory. What is kept for convenience makes room for it, the oldest
- * first: outputs of calls, then what can be undone.
+ * Keeps room for the audit log and other essential files on the disk of the state directory. Data kept for convenience is dropped for it,
+ * oldest first: outputs of calls, then undo data.
  */
 import { readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,22 +8,22 @@ import { type Disk, diskOf, reserveOf } from '../disk.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 
-/** Drops the oldest of what it keeps, at once; false where nothing is left to be dropped. */
+/** Drops the oldest item immediately; false if nothing is left to drop. */
 export type DropOldest = () => boolean;
 
 export interface DiskRoomOptions {
   readonly stateDir: string;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Tells how much there is; the disk of `stateDir` by default. */
+  /** Measures the disk; the disk of `stateDir` by default. */
   readonly look?: () => Disk;
 }
 
-/** What is known of the disk is older than this at most while something is kept. */
+/** Longest age of the disk measurement while data is being kept, in milliseconds. */
 const LOOK_MS = 100;
-/** Between looks when nothing is kept: others fill disks, too. */
+/** Milliseconds between measurements otherwise, since other programs fill disks as well. */
 const WATCH_MS = 5_000;
-/** Kinds of what makes room, in the order in which they do. */
+/** Kinds of droppable data, in the order in which they are dropped. */
 const ORDER = ['results', 'undo'] as const;
 
 export class DiskRoom implements Disposable {
@@ -31,9 +31,9 @@ export class DiskRoom implements Disposable {
   readonly #tenants = new Map<(typeof ORDER)[number], DropOldest>();
   #disk: Disk;
   #lookedAtMs: number;
-  /** Since that look. */
+  /** Bytes written since that measurement. */
   #writtenBytes = 0;
-  /** Files of so many bytes are being removed. */
+  /** Bytes of files that are being removed. */
   #leavingBytes = 0;
   #watch: Timer | undefined;
   #isLow = false;
@@ -45,7 +45,7 @@ export class DiskRoom implements Disposable {
     this.#watchLater();
   }
 
-  /** What `status` tells. */
+  /** Reported by `status`. */
   get status(): { freeBytes: number; reserveBytes: number; advice?: string } {
     const { freeBytes } = this.#now();
     const reserveBytes = reserveOf(this.#disk, this.#options.limits);
@@ -53,12 +53,12 @@ export class DiskRoom implements Disposable {
     return { freeBytes, reserveBytes, ...(freeBytes < reserveBytes && { advice: adviceFor(stateDir) }) };
   }
 
-  /** What drops the oldest of a kind. */
+  /** Registers the function that drops the oldest item of a kind. */
   register(kind: (typeof ORDER)[number], drop: DropOldest): void {
     this.#tenants.set(kind, drop);
   }
 
-  /** Whether so many bytes more may be kept, beside those on their way to the disk. */
+  /** Whether `bytes` more may be kept, in addition to `waitingBytes` that are about to be written. */
   has(bytes: number, waitingBytes = 0): boolean {
     const { powers, limits } = this.#options;
     if (powers.monotonicMs() - this.#lookedAtMs > LOOK_MS) this.#now();
@@ -66,12 +66,12 @@ export class DiskRoom implements Disposable {
     return free - bytes >= reserveOf(this.#disk, limits);
   }
 
-  /** So many bytes are on the disk now. */
+  /** Counts bytes that are now on the disk. */
   wrote(bytes: number): void {
     this.#writtenBytes += bytes;
   }
 
-  /** A file of so many bytes is gone when `done` settles. */
+  /** Counts a file of `bytes` as being removed until `done` settles. */
   leaves(bytes: number, done: Promise<unknown>): void {
     this.#leavingBytes += bytes;
     const gone = () => {
@@ -81,7 +81,7 @@ export class DiskRoom implements Disposable {
     done.then(gone, gone);
   }
 
-  /** Has what is kept make room, until the reserve is there. Gives whether anything was dropped. */
+  /** Drops data until the reserve is free. Returns whether anything was dropped. */
   makeRoom(): boolean {
     let hasDropped = false;
     this.#now();
@@ -129,8 +129,8 @@ export class DiskRoom implements Disposable {
 }
 
 /**
- * Makes room before any database is opened, which a full disk would not let: a daemon before this one may have filled it. Gives
- * what a person is to do where there is none to be made.
+ * Makes room before any database is opened, which fails on a full disk that an earlier daemon may have filled. Returns advice for a person
+ * if not enough room could be made.
  */
 export function makeRoomAtStart(stateDir: string, limits: Limits, { log }: Pick<Powers, 'log'>): string | undefined {
   const isLow = () => {
@@ -148,7 +148,7 @@ export function makeRoomAtStart(stateDir: string, limits: Limits, { log }: Pick<
   return diskOf(stateDir).freeBytes < START_BYTES ? adviceFor(stateDir) : undefined;
 }
 
-/** What the databases take before the first call. */
+/** Bytes that the databases need before the first call. */
 const START_BYTES = 2 * 1024 * 1024;
 
 interface Found {
@@ -157,13 +157,13 @@ interface Found {
   readonly mtimeMs: number;
 }
 
-/** All files below a folder, links not followed; none where it is not there. */
+/** All files below a folder without following links; none if the folder is missing. */
 function filesIn(folder: string): Found[] {
   let entries: ReturnType<typeof readDirectory>;
   try {
     entries = readDirectory(folder);
   } catch {
-    return []; // ENOENT: nothing was kept yet.
+    return []; // ENOENT: nothing has been kept yet.
   }
   return entries.flatMap((it): Found[] => {
     const path = join(folder, it.name);
@@ -180,12 +180,12 @@ const oldestFirst = (folder: string): string[] =>
     .sort((a, b) => a.mtimeMs - b.mtimeMs)
     .map((it) => it.path);
 
-/** The record itself, and what the daemon can't be without. */
+/** Files that must not be deleted: the audit log, and what the daemon needs to run. */
 const RECORD =
   /^(audit|approvals|costs|calls|tools|providers|undo)\.(db|db-wal|db-shm|key|checkpoints)$|\.token$|^daemon\.lock/;
 const TOLD_MAX = 3;
 
-/** What to delete, in words: the largest files in the state directory that no record is in. */
+/** Names the largest deletable files in the state directory, in words for a person. */
 function adviceFor(stateDir: string): string {
   const largest = filesIn(stateDir)
     .filter(({ path }) => !RECORD.test(path.slice(stateDir.length + 1)))

@@ -1,7 +1,4 @@
-/**
- * Remembered answers. Architecture invariant: they stand only for calls that the policy asks about; a call that it
- * denies never comes here.
- */
+/** Remembered answers. Architecture invariant: they apply only to calls that the policy asks about, never to calls that it denies. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RpcError } from '../errors.ts';
 import { parseJson } from '../parse-json.ts';
@@ -11,7 +8,7 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS grants (
   grant_id TEXT PRIMARY KEY, expires_ms INTEGER NOT NULL, body TEXT NOT NULL) STRICT`;
 
 export class Grants {
-  /** Oldest first; those of sessions live here only. */
+  /** Grants, oldest first; those of sessions are only in memory. */
   readonly #grants = new Map<string, Grant>();
   readonly #insert: StatementSync;
   readonly #delete: StatementSync;
@@ -29,7 +26,10 @@ export class Grants {
     this.#grantsMax = grantsMax;
   }
 
-  /** Takes the place of those for the same calls, so that a later answer counts. Throws INVALID_PARAMS when there are too many. */
+  /**
+   * Adds a grant and replaces earlier ones for the same calls, so that the later answer counts. Throws INVALID_PARAMS if there are too
+   * many.
+   */
   add(grant: Grant): void {
     const goes = (it: Grant) => it.expiresAtMs <= grant.grantedAtMs || isForTheSame(it, grant);
     if ([...this.#grants.values()].filter((it) => !goes(it)).length >= this.#grantsMax) {
@@ -43,7 +43,7 @@ export class Grants {
     this.#grants.set(grant.grantId, grant);
   }
 
-  /** The answer that stands for such a call; of two the denial. */
+  /** The grant that applies to such a call; a denial wins over an approval. */
   covering(facts: Facts, nowMs: number): Grant | undefined {
     let found: Grant | undefined;
     for (const grant of this.#grants.values()) {
@@ -78,8 +78,8 @@ export class Grants {
 }
 
 /**
- * Whether `grant` stands for a call of such facts. An approval reaches no further than what the person saw: no higher
- * impact, no unknown parts where there were none, no other policy, no rule beside those that asked then, no code in a command line.
+ * Whether `grant` applies to a call with such facts. An approval covers no more than the person saw: no higher impact, no new unknown
+ * parts, no other policy, no further asking rules, no code in a command line.
  */
 export function covers(grant: Grant, facts: Facts): boolean {
   if (grant.principal !== facts.principal || grant.workspace !== facts.workspace) return false;
@@ -97,11 +97,11 @@ export function covers(grant: Grant, facts: Facts): boolean {
   );
 }
 
-/** Which session it is, as far as remembering goes: by its name where it has one, which no id looks like. */
+/** Identifies the session for remembering: by its name if it has one, in a form that no id has. */
 const memoryOf = ({ sessionId, sessionName }: Facts): string =>
   sessionName === undefined ? sessionId : `name ${sessionName}`;
 
-/** A yes to commands is one to those programs, and to no more than they did; kinds that are not told are the furthest. */
+/** Whether a grant for commands covers a call: only the same programs, with no greater reach. An unknown reach counts as the greatest. */
 function reaches(grant: Grant, facts: Facts): boolean {
   if (facts.reach === undefined && facts.programs === undefined) return true;
   const known = new Set(grant.programs);

@@ -1,4 +1,4 @@
-/** The file of one call's output: records of a kind, a length as a big-endian `u32`, and the bytes. Append-only. */
+/** File format of a call's output: records of a kind byte, a big-endian `u32` length and the data. Append-only. */
 import type { FileHandle } from 'node:fs/promises';
 
 export const KINDS = ['meta', 'stdout', 'stderr', 'end'] as const;
@@ -6,7 +6,7 @@ export type Kind = (typeof KINDS)[number];
 
 export interface LogRecord {
   readonly kind: Kind;
-  /** Shares the memory of what was read with it. */
+  /** Shares memory with the block that was read. */
   readonly data: Buffer;
 }
 
@@ -14,7 +14,7 @@ export interface LogRecord {
 export const HEAD_BYTES = 5;
 const BLOCK_BYTES = 128 * 1024;
 
-/** Writes a record into `room` at `at`; gives the place behind it. */
+/** Writes a record into `room` at `at`; returns the offset after it. */
 export function putRecord(room: Buffer, at: number, kind: Kind, data: Uint8Array): number {
   room[at] = KINDS.indexOf(kind);
   room.writeUInt32BE(data.length, at + 1);
@@ -22,21 +22,21 @@ export function putRecord(room: Buffer, at: number, kind: Kind, data: Uint8Array
   return at + HEAD_BYTES + data.length;
 }
 
-/** The whole records between two places of a file, block by block; ends before one that is cut off or is none. */
+/** The complete records between two offsets of a file, block by block; stops at an incomplete or invalid one. */
 export async function* readRecords(file: FileHandle, from: number, to: number): AsyncGenerator<LogRecord[]> {
   for (let [at, wanted] = [from, BLOCK_BYTES]; at < to; ) {
     const room = Buffer.allocUnsafe(Math.min(wanted, to - at));
     const { bytesRead } = await file.read(room, 0, room.length, at);
     const { records, bytes, next } = wholeRecords(room.subarray(0, bytesRead));
     if (records.length > 0) yield records;
-    // None fits: the one here is larger than a block, unless it goes beyond the end.
+    // No record fits: the next one is larger than a block, unless it extends beyond the end.
     if (bytes === 0 && (next <= room.length || next > to - at)) return;
     wanted = bytes === 0 ? next : BLOCK_BYTES;
     at += bytes;
   }
 }
 
-/** The records that lie whole in `block`, their bytes together, and the size of the one behind them as far as that is known. */
+/** The complete records in `block`, their total size, and the size of the next record as far as known. */
 function wholeRecords(block: Buffer): { records: LogRecord[]; bytes: number; next: number } {
   const records: LogRecord[] = [];
   let at = 0;

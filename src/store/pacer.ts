@@ -1,10 +1,10 @@
-/** Long work on one thread, in pieces short enough for the calls that wait meanwhile. */
+/** Divides long work on one thread into slices that are short enough for waiting calls. */
 import { setImmediate } from 'node:timers/promises';
 import type { Powers } from '../powers.ts';
 
 const SLICE_MS = 10;
 
-/** Counts how long it is since the event loop had its turn. */
+/** Tracks the time since the event loop last ran. */
 export class Pacer {
   readonly #powers: Powers;
   #since: number;
@@ -14,7 +14,10 @@ export class Pacer {
     this.#since = powers.monotonicMs();
   }
 
-  /** Lets the event loop run when its last turn is longer ago than SLICE_MS. Gives whether it did: then anything may have closed. */
+  /**
+   * Lets the event loop run if its last turn is more than SLICE_MS ago. Returns whether it did, since the caller's resources may then be
+   * closed.
+   */
   async pause(): Promise<boolean> {
     if (this.#powers.monotonicMs() - this.#since < SLICE_MS) return false;
     await setImmediate();

@@ -1,10 +1,10 @@
-/** How long calls took lately, as the audit log has it. */
+/** Recent durations of calls from the audit log. */
 import type { AuditLog } from './audit-log.ts';
 
-/** Of the last successful calls of a tool; one day back, so that the log is not searched for a tool that is never used. */
+/** The most recent successful calls of a tool; limited to one day, so that the log is not searched for a tool that is never used. */
 const SAMPLE = { success: true, since: '1d', limit: 50 } as const;
 
-/** The mean in milliseconds, or undefined for a tool without a call in the last day. */
+/** The mean duration in milliseconds; undefined for a tool without a call in the last day. */
 export async function pastDurationMs(log: AuditLog, tool: string): Promise<number | undefined> {
   const { entries } = await log.query({ ...SAMPLE, tool });
   const times = entries.flatMap(({ durationMs }) => durationMs ?? []);

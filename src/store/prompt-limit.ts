@@ -1,14 +1,14 @@
-/** How many questions reach a person: one who is asked all the time says yes to everything. */
+/** Limits how many questions reach a person: somebody who is asked constantly approves everything. */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Draft } from './approval.ts';
 import type { ApprovalTable } from './approval-table.ts';
 
 const MINUTE_MS = 60_000;
-/** When to come back where only a person can make room. */
+/** Retry delay in milliseconds when only a person can make room. */
 const FULL_RETRY_MS = 5_000;
 
-/** Throws RATE_LIMITED with `retryAfterMs` when too many wait for an answer, or were asked within a minute. */
+/** Throws RATE_LIMITED with `retryAfterMs` if too many questions are pending or were asked within a minute. */
 export function assertMayAsk(table: ApprovalTable, { sessionId, principal }: Draft, limits: Limits, now: number): void {
   const { approvalsPendingMax, approvalsPendingAllMax, approvalsPerMinute, approvalsPerMinutePrincipal } = limits;
   const pending = table.pending();

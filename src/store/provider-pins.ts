@@ -1,4 +1,7 @@
-/** Which tools of external providers were accepted, by the digest of their whole definition; what comes under the same name later is compared with it. */
+/**
+ * Accepted tools of external providers with the digest of their whole definition; a later definition under the same name is compared with
+ * it.
+ */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { parseJson } from '../parse-json.ts';
 import type { Powers } from '../powers.ts';
@@ -12,11 +15,11 @@ const SCHEMA = `
     PRIMARY KEY (provider, tool), UNIQUE (provider, name)) STRICT;
   CREATE TABLE IF NOT EXISTS seen (provider TEXT PRIMARY KEY) STRICT;`;
 
-/** A tool as it was accepted. */
+/** A tool in its accepted form. */
 export interface Pin {
-  /** As its server calls it. */
+  /** The server's name of the tool. */
   readonly tool: string;
-  /** As callers do; it stays, whatever other tools come. */
+  /** The callers' name of the tool; it never changes, whatever other tools appear. */
   readonly name: string;
   readonly digest: string;
   readonly definition: unknown;
@@ -30,7 +33,7 @@ export class ProviderPins implements Disposable {
   readonly #isSeen: StatementSync;
   readonly #see: StatementSync;
 
-  /** Opens the file at `path`, which is this process's alone. */
+  /** Opens the file at `path`, which only this process uses. */
   constructor(path: string, powers: Powers) {
     this.#powers = powers;
     this.#database = openDatabase(path);
@@ -43,7 +46,7 @@ export class ProviderPins implements Disposable {
     this.#see = this.#database.prepare('INSERT OR IGNORE INTO seen VALUES (?)');
   }
 
-  /** Throws STORE_FAILED. */
+  /** The accepted tools of a provider. Throws STORE_FAILED. */
   of(provider: string): Pin[] {
     return attempt(() =>
       this.#all.all(provider).map(({ tool, name, digest, definition }) => ({
@@ -53,12 +56,12 @@ export class ProviderPins implements Disposable {
     );
   }
 
-  /** Whether its tools were ever listed: those that come later are looked at by a person first. Throws STORE_FAILED. */
+  /** Whether the provider's tools were listed before; tools that appear later need a person's review first. Throws STORE_FAILED. */
   isKnown(provider: string): boolean {
     return attempt(() => this.#isSeen.get(provider)) !== undefined;
   }
 
-  /** Keeps what was accepted, all or nothing. Throws STORE_FAILED. */
+  /** Stores accepted tools in one transaction. Throws STORE_FAILED. */
   accept(provider: string, pins: readonly Pin[], by: string): void {
     attempt(() => {
       this.#database.exec('BEGIN IMMEDIATE');

@@ -1,9 +1,9 @@
-/** Results that may be given again, bounded in bytes, number and age. Whether one still holds is its reader's to know. */
+/** Caches results within limits of bytes, number and age. The reader decides whether a result is still valid. */
 import { LRUCache } from 'lru-cache';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 
-/** What makes room: the one unused for longest, the one used least, the one that expires first, the largest. */
+/** Which entry is evicted first: the least recently used, the least often used, the first to expire, or the largest. */
 export const CACHE_STRATEGIES = ['lru', 'lfu', 'ttl', 'size'] as const;
 export type CacheStrategy = (typeof CACHE_STRATEGIES)[number];
 
@@ -13,7 +13,7 @@ export interface CacheStatus {
   bytes: number;
   hits: number;
   misses: number;
-  /** Misses of results that were there and did not hold any more. */
+  /** Misses caused by results that were no longer valid. */
   stale: number;
 }
 
@@ -59,14 +59,14 @@ export class ResultCache<Entry extends object> {
     };
   }
 
-  /** Forgets all; returns what that was. The counts of hits and misses go on. */
+  /** Removes all entries and returns how much that was. Hit and miss counters continue. */
   clear(): { entries: number; bytes: number } {
     const { entries, bytes } = this.status;
     this.#kept.clear();
     return { entries, bytes };
   }
 
-  /** What is there and holds; what does not is dropped. */
+  /** A valid entry; an invalid one is removed. */
   get(key: string, holds: (entry: Entry) => boolean): Entry | undefined {
     const kept = this.#kept.get(key);
     if (kept && holds(kept.entry)) {
@@ -82,7 +82,7 @@ export class ResultCache<Entry extends object> {
     return undefined;
   }
 
-  /** One that is larger than an eighth of the whole is not kept: it would push out everything else. `ttlMs`: where it is to be less than others'. */
+  /** Stores an entry unless it is larger than an eighth of the cache, which would evict everything else. `ttlMs` shortens its lifetime. */
   put(key: string, entry: Entry, { bytes, ttlMs }: { bytes: number; ttlMs?: number | undefined }): void {
     const { cacheBytesMax, cacheTtlMs } = this.#options.limits;
     if (bytes > cacheBytesMax / 8) return;
@@ -92,7 +92,7 @@ export class ResultCache<Entry extends object> {
     this.#kept.set(key, kept, { ttl: Math.min(ttlMs ?? cacheTtlMs, cacheTtlMs) });
   }
 
-  /** For strategies that the library does not have. */
+  /** Evicts entries for strategies that the library does not have. */
   #makeRoom(bytes: number): void {
     const { strategy, limits } = this.#options;
     if (strategy === 'lru') return;
@@ -106,13 +106,13 @@ export class ResultCache<Entry extends object> {
         const score = this.#score(key, kept);
         if (first === undefined || score < first.score) first = { key, score };
       }
-      // Entries that expired are none any more, though the library still counts them.
+      // Expired entries are not listed, but the library still counts them.
       if (first) this.#kept.delete(first.key);
       else this.#kept.purgeStale();
     }
   }
 
-  /** The lowest goes first; of equals the one unused for longest. */
+  /** Eviction order: the lowest score goes first; among equals the least recently used. */
   #score(key: string, { bytes, uses }: Kept<Entry>): number {
     const { strategy } = this.#options;
     if (strategy === 'lfu') return uses;

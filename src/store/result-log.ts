@@ -1,6 +1,6 @@
 /**
- * The whole output of calls, without its secrets, in files of the state directory: so much of each, so much of all, so long.
- * The oldest go first. Nothing here waits on the loop, and nothing that goes wrong with a file ends a call.
+ * The complete output of calls without secrets, in files of the state directory, limited in size for each call, total size and age. The
+ * oldest are dropped first. Nothing here blocks the event loop, and no file error ends a call.
  */
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
@@ -12,21 +12,21 @@ import { CallLog, type CallLogOptions, type Cut, type LogOwner, type StreamName 
 import type { DiskRoom } from './disk-room.ts';
 
 export interface ResultLogOptions {
-  /** Absolute; made where it is not there. */
+  /** Absolute path; created if missing. */
   readonly folder: string;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** The room on the disk; without it, only the limits count. */
+  /** Room on the disk; without it only the limits apply. */
   readonly room?: DiskRoom;
 }
 
-/** A chunk that was taken. */
+/** An appended chunk. */
 export interface Taken {
   /** Number of the chunk in its call's output, from 1. */
   readonly seq: number;
-  /** Names the log for `results.read`. */
+  /** Name of the log for `results.read`. */
   readonly ref: string;
-  /** Settles when more had better come; absent where it may come at once. Never rejects. */
+  /** Settles when the next chunk should come; absent if it may come at once. Never rejects. */
   readonly written?: Promise<void>;
 }
 
@@ -37,19 +37,19 @@ const keyOf = ({ sessionId, callId }: LogOwner): string => `${sessionId}\0${call
 
 export class ResultLog implements AsyncDisposable {
   readonly #options: ResultLogOptions;
-  /** By their refs, the oldest first. */
+  /** Logs by ref, oldest first. */
   readonly #logs = new Map<string, CallLog>();
   readonly #byCall = new Map<string, CallLog>();
   readonly #found: Promise<void>;
-  /** Files being written to their end, or removed. */
+  /** Files being completed or removed. */
   readonly #under = new Set<Promise<void>>();
   #bytes = 0;
-  /** Bytes in memory, over all logs. */
+  /** Bytes buffered in memory by all logs. */
   #waiting = 0;
   #sweep: Timer | undefined;
   #closed = false;
 
-  /** Takes up what a daemon before this one left there. Throws what mkdir throws. */
+  /** Takes over the logs of an earlier daemon. Throws what mkdir throws. */
   constructor(options: ResultLogOptions) {
     this.#options = options;
     mkdirSync(options.folder, { recursive: true, mode: 0o700 });
@@ -61,19 +61,19 @@ export class ResultLog implements AsyncDisposable {
     options.room?.register('results', () => this.#dropOldest({ atOnce: true }));
   }
 
-  /** Adds output of a call; its secrets are out of it already. */
+  /** Appends output of a call. The secrets in it must already be removed. */
   append(owner: LogOwner, stream: StreamName, data: Uint8Array): Taken {
     const log = this.#byCall.get(keyOf(owner)) ?? this.#begin(owner);
     return { ...log.append(stream, data), ref: log.ref };
   }
 
-  /** The call is over; nothing where it had no output. */
+  /** Ends the log of a call, if the call had output. */
   end(owner: LogOwner, state: CallState): void {
     const log = this.#byCall.get(keyOf(owner));
     if (log && log.endedAt === undefined) this.#track(log.end(state));
   }
 
-  /** The log of a call, of whichever session where none is told; undefined where it had no output, or is forgotten. */
+  /** The log of a call, of any session if none is given; undefined if it had no output or was dropped. */
   async ofCall(callId: string, sessionId?: string): Promise<CallLog | undefined> {
     await this.#found;
     this.#dropOld();
@@ -81,7 +81,7 @@ export class ResultLog implements AsyncDisposable {
     return [...this.#logs.values()].findLast(({ owner }) => owner.callId === callId);
   }
 
-  /** Whose output is kept, the newest first. */
+  /** Owners of kept output, newest first. */
   async owners(): Promise<LogOwner[]> {
     await this.#found;
     this.#dropOld();
@@ -94,7 +94,7 @@ export class ResultLog implements AsyncDisposable {
     return this.#logs.get(ref);
   }
 
-  /** Settles when all that was taken is written. */
+  /** Ends all logs; settles when everything is written. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     this.#sweep?.cancel();
@@ -128,7 +128,7 @@ export class ResultLog implements AsyncDisposable {
     if (this.#logs.size > this.#options.limits.resultLogsMax) this.#dropOldest();
   }
 
-  /** Why no more may be taken: other logs that are still written fill the disk's share, or the disk is too slow. */
+  /** Why no more output may be buffered: running logs fill the allowed size, or the disk is full or too slow. */
   #refusal(bytes: number): Cut | undefined {
     const { resultLogTotalBytesMax, resultLogWaitingBytesMax } = this.#options.limits;
     if (this.#waiting + bytes > resultLogWaitingBytesMax) return 'disk';
@@ -155,13 +155,13 @@ export class ResultLog implements AsyncDisposable {
     for (const log of this.#logs.values()) if (log.endedAt !== undefined && log.endedAt <= since) this.#drop(log);
   }
 
-  /** `atOnce`: something else waits for the room. */
+  /** Removes a log and its file; `atOnce` removes the file synchronously, since something waits for the room. */
   #drop(log: CallLog, { atOnce = false }: { readonly atOnce?: boolean } = {}): void {
     this.#logs.delete(log.ref);
     if (this.#byCall.get(keyOf(log.owner)) === log) this.#byCall.delete(keyOf(log.owner));
     this.#bytes -= log.fileBytes;
     if (atOnce) rmSync(log.path, { force: true });
-    // Its end may still be on its way to the file.
+    // The log's last records may still be on their way to the file.
     const gone = log.flush().then(() => rm(log.path, { force: true }));
     if (!atOnce) this.#options.room?.leaves(log.fileBytes, gone);
     this.#track(gone);
@@ -184,7 +184,7 @@ export class ResultLog implements AsyncDisposable {
       if (this.#closed) return;
       await this.#findOne(ref).catch((error: unknown) => powers.log.warn({ error, ref }, 'a result log is left alone'));
     }
-    // Behind the old ones, since the oldest go first.
+    // Moves new logs behind the old ones, since the first ones are dropped first.
     for (const [ref, log] of [...this.#logs]) if (!old.has(ref) && this.#logs.delete(ref)) this.#logs.set(ref, log);
     this.#dropOld();
     while (this.#bytes > limits.resultLogTotalBytesMax || this.#logs.size > limits.resultLogsMax)

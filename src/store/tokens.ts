@@ -1,4 +1,4 @@
-/** Tokens as files: each is read by the daemon's owner alone, and stays the same over restarts until it is rotated. */
+/** Token files: readable only by the daemon's owner, and unchanged across restarts until they are rotated. */
 import {
   closeSync,
   existsSync,
@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-/** Tokens that every daemon has; no principal of the config may be called so. */
+/** Tokens that every daemon has; principals of the config can't have these names. */
 export const OWN_TOKENS = ['operator', 'agent'] as const;
 
 const isOwn = (name: string): boolean => (OWN_TOKENS as readonly string[]).includes(name);
@@ -22,7 +22,7 @@ const isOwn = (name: string): boolean => (OWN_TOKENS as readonly string[]).inclu
 export const tokenPath = (stateDir: string, name: string): string =>
   join(stateDir, ...(isOwn(name) ? [] : ['tokens']), `${name}.token`);
 
-/** Names of the tokens that a state directory holds. */
+/** Names of the tokens in a state directory. */
 export function knownTokens(stateDir: string): string[] {
   const folder = join(stateDir, 'tokens');
   const files = existsSync(folder) ? readdirSync(folder).filter((it) => it.endsWith('.token')) : [];
@@ -32,14 +32,14 @@ export function knownTokens(stateDir: string): string[] {
   ];
 }
 
-/** The token of that name; `secret` makes it where there is none. */
+/** The token with this name; created with `secret` if missing. */
 export function readOrMakeToken(stateDir: string, name: string, secret: () => string): string {
   const path = tokenPath(stateDir, name);
   if (!existsSync(path)) replaceToken(stateDir, name, secret());
   return readFileSync(path, 'utf8').trim();
 }
 
-/** Puts a token in place of the one before, on disk before it returns: a crash leaves one of the two. Throws the system's error. */
+/** Replaces a token; it is on disk before this returns, and a crash leaves either the old or the new one. Throws file system errors. */
 export function replaceToken(stateDir: string, name: string, token: string): void {
   const path = tokenPath(stateDir, name);
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });

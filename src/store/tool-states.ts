@@ -1,4 +1,4 @@
-/** What tools keep of a workspace from call to call: plain data under a name, of which nothing else is known here. */
+/** State that tools keep for a workspace between calls: plain data under a name. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Limits } from '../limits.ts';
 import { parseJson } from '../parse-json.ts';
@@ -19,7 +19,7 @@ export class ToolStates implements Disposable {
   readonly #set: StatementSync;
   readonly #forget: StatementSync;
 
-  /** Opens the file at `path`, which is this process's alone. */
+  /** Opens the file at `path`, which only this process uses. */
   constructor(path: string, limits: Limits, powers: Powers) {
     this.#limits = limits;
     this.#powers = powers;
@@ -32,13 +32,13 @@ export class ToolStates implements Disposable {
     );
   }
 
-  /** Undefined where nothing is kept. Throws STORE_FAILED. */
+  /** The stored value; undefined if there is none. Throws STORE_FAILED. */
   get(name: string, workspace: string): unknown {
     const row = attempt(() => this.#get.get(name, workspace));
     return row === undefined ? undefined : parseJson(row.value as string);
   }
 
-  /** Takes the place of what was kept. Throws STORE_FAILED. */
+  /** Stores a value, replacing an earlier one. Throws STORE_FAILED. */
   set(name: string, workspace: string, value: unknown): void {
     attempt(() => {
       this.#set.run(name, workspace, JSON.stringify(value), this.#powers.now());

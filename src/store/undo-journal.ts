@@ -1,6 +1,6 @@
 /**
- * Which calls can be undone, and by whom; what they changed is kept by hosts, in a file for each call, in a spool for each
- * workspace. A host may write anything into its spool, so that nothing is read from there here.
+ * Which calls can be undone, and by whom. Hosts keep the changes themselves, in a file for each call in a spool for each workspace. A host
+ * may write anything into its spool, so nothing is read from it here.
  */
 import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
@@ -23,7 +23,7 @@ const SCHEMA = `
 
 export type Undoable = 'full' | 'partial' | 'none';
 
-/** Column added since 0.1: the key of the call that this one took back. */
+/** Adds a column that 0.1 did not have: the key of the call that this one undid. */
 const UNDOES = 'ALTER TABLE calls ADD COLUMN undoes TEXT; CREATE INDEX calls_by_undone ON calls (undoes)';
 
 /** A call whose changes are kept. */
@@ -39,7 +39,7 @@ export interface JournalledCall {
 
 export type Caller = Pick<JournalledCall, 'callId' | 'sessionId' | 'principal' | 'workspace'>;
 
-/** Who wants to undo something. */
+/** The session that asks for an undo. */
 export interface Undoer {
   readonly id: string;
   readonly principal: string;
@@ -47,7 +47,7 @@ export interface Undoer {
   readonly workspace: string;
 }
 
-/** What a host said of a call, its shape checked. */
+/** A host's report about a call, after validation. */
 export interface Report {
   readonly undo: Undoable;
   readonly bytes: number;
@@ -59,7 +59,7 @@ export interface UndoJournalOptions {
   readonly stateDir: string;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** The room on the disk; without it, only the limits count. */
+  /** Room on the disk; without it only the limits apply. */
   readonly room?: DiskRoom;
 }
 
@@ -68,13 +68,13 @@ export class UndoJournal implements Disposable {
   readonly #database: DatabaseSync;
   readonly #statements: Statements;
   readonly #folders = new Map<string, string | undefined>();
-  /** Begun by a daemon before this one, or under a host that died, and not over: by workspace. */
+  /** Unfinished calls of an earlier daemon or of a host that died, by workspace. */
   readonly #cutOff = new Map<string, Set<string>>();
   readonly #working = new Map<string, Promise<string[]>>();
   #calls = 0;
   #bytes = 0;
 
-  /** Opens what there is; drops what is too old. No host may be running. */
+  /** Opens the journal and drops what is too old. No host may be running. */
   constructor(options: UndoJournalOptions) {
     this.#options = options;
     this.#database = openDatabase(join(options.stateDir, 'undo.db'));
@@ -99,20 +99,20 @@ export class UndoJournal implements Disposable {
   }
 
   /**
-   * The spool of a workspace, made when it is not there; undefined where no host could reach it: hosts of a daemon of root run
-   * as the workspace's owner, to whom the state directory is closed.
+   * The spool of a workspace, created if missing; undefined if no host could reach it: with a root daemon hosts run as the workspace's
+   * owner, who can't enter the state directory.
    */
   spoolOf(workspace: string): string | undefined {
     if (!this.#folders.has(workspace)) this.#folders.set(workspace, this.#makeSpool(workspace));
     return this.#folders.get(workspace);
   }
 
-  /** What a call's file is called. */
+  /** The name of a call's file. */
   keyOf({ sessionId, callId }: Pick<Caller, 'sessionId' | 'callId'>): string {
     return hash('sha256', `${sessionId}\0${callId}`);
   }
 
-  /** A call is about to change files. Throws STORE_FAILED. */
+  /** Records that a call is about to change files. Throws STORE_FAILED. */
   begin(caller: Caller): void {
     const { sessionId, callId, principal, workspace } = caller;
     const row = [this.keyOf(caller), callId, sessionId, principal, workspace, this.#options.powers.now()];
@@ -121,7 +121,7 @@ export class UndoJournal implements Disposable {
     else attempt(() => this.#statements.reopen.run(this.keyOf(caller)));
   }
 
-  /** It is over; nothing is kept where there is no report. Gives how far it can be undone. Throws STORE_FAILED. */
+  /** Records the end of a call; without a report nothing is kept. Returns how far the call can be undone. Throws STORE_FAILED. */
   end(key: string, report: Report | undefined): Undoable {
     const row = this.#row(key);
     if (!row) return 'none';
@@ -134,22 +134,22 @@ export class UndoJournal implements Disposable {
     this.#bytes += report.bytes - row.bytes;
     this.#prune();
     const { room } = this.#options;
-    // The very call may have to make room, the last of all.
+    // Making room may drop this call as well, after all others.
     if (room && !room.has(0) && room.makeRoom() && !this.#row(key)) return 'none';
     return report.undo;
   }
 
-  /** A call ended in the middle; what it did is to be taken back before anything else is changed there. */
+  /** Marks a call as interrupted; its changes must be undone before anything else changes in the workspace. */
   cut(workspace: string, key: string): void {
     this.#cutOff.set(workspace, (this.#cutOff.get(workspace) ?? new Set()).add(key));
   }
 
-  /** Calls of a workspace that were cut off. */
+  /** Interrupted calls of a workspace. */
   cutOff(workspace: string): string[] {
     return [...(this.#cutOff.get(workspace) ?? [])];
   }
 
-  /** Whoever comes while the work of a workspace goes on gets what that one gives. */
+  /** Runs `work` for a workspace; concurrent callers share the running work and its result. */
   alone(workspace: string, work: () => Promise<string[]>): Promise<string[]> {
     const known = this.#working.get(workspace);
     if (known) return known;
@@ -158,7 +158,7 @@ export class UndoJournal implements Disposable {
     return working;
   }
 
-  /** Nothing of it can be undone any more. Throws STORE_FAILED. */
+  /** Drops a call, which can't be undone any more. Throws STORE_FAILED. */
   drop(key: string): void {
     const row = this.#row(key);
     if (!row) return;
@@ -172,8 +172,8 @@ export class UndoJournal implements Disposable {
   }
 
   /**
-   * The call of that id that somebody may undo: their own session's; else the latest of their workspace, of their principal
-   * before those of others, which only an operator may undo. Undefined also for one that is not over.
+   * The call with this id that the caller may undo: its own session's, otherwise the latest of its workspace, preferring its own
+   * principal's; only operators may undo calls of other principals. Undefined also for a call that is not over.
    */
   find(callId: string, { id, principal, role, workspace }: Undoer): JournalledCall | undefined {
     const own = this.#row(this.keyOf({ sessionId: id, callId }));
@@ -184,8 +184,7 @@ export class UndoJournal implements Disposable {
   }
 
   /**
-   * The newest call of a workspace that somebody may undo, undos and what is taken back already left out: asked again and again,
-   * it goes back step by step.
+   * The newest call of a workspace that the caller may undo, without undos and calls already undone; repeated use goes back step by step.
    */
   last({ principal, role, workspace }: Undoer): JournalledCall | undefined {
     const row = attempt(() =>
@@ -194,12 +193,12 @@ export class UndoJournal implements Disposable {
     return row && toRow(row);
   }
 
-  /** A call has taken back the one of `key`. Throws STORE_FAILED. */
+  /** Records that a call undid the one with `key`. Throws STORE_FAILED. */
   undid(undo: Pick<Caller, 'sessionId' | 'callId'>, key: string): void {
     attempt(() => this.#statements.undid.run(key, this.keyOf(undo)));
   }
 
-  /** Calls whose id begins or ends with `part`, the newest first, at most `limit`. */
+  /** Calls whose id begins or ends with `part`, newest first, at most `limit`. */
   named(part: string, limit: number): { callId: string; sessionId: string; begunMs: number }[] {
     const rows = attempt(() => this.#statements.named.all({ part, limit })) as Record<string, string | number>[];
     return rows.map((it) => ({
@@ -216,7 +215,7 @@ export class UndoJournal implements Disposable {
     return row && toRow(row);
   }
 
-  /** By age, number and bytes, the oldest first; never one that goes on, or was cut off. */
+  /** Drops calls beyond the limits of age, number and bytes, oldest first; never a running or interrupted one. */
   #prune(): void {
     const { journalKeptMs, journalCallsMax, journalBytesMax } = this.#options.limits;
     const olderThanMs = this.#options.powers.now() - journalKeptMs;
@@ -228,14 +227,14 @@ export class UndoJournal implements Disposable {
     }
   }
 
-  /** Room is needed. */
+  /** Drops the oldest call to make room. */
   #dropOldest(): boolean {
     const oldest = attempt(() => this.#statements.oldest.get()) as { key: string } | undefined;
     if (oldest) this.drop(oldest.key);
     return oldest !== undefined;
   }
 
-  /** Calls whose files made room before the daemon could open this database. */
+  /** Drops calls whose files were removed to make room before the daemon could open this database. */
   #forgetLost(keys: readonly string[]): void {
     for (const key of keys) {
       const row = this.#row(key);
@@ -245,7 +244,7 @@ export class UndoJournal implements Disposable {
   }
 
   #makeSpool(workspace: string): string | undefined {
-    // One that is gone has nothing to be undone, but files here to be removed.
+    // A missing workspace has nothing to undo, but its spool must still be cleaned.
     const owner = fs.statSync(workspace, { throwIfNoEntry: false })?.uid ?? 0;
     if (process.getuid?.() === 0 && owner !== 0) return undefined;
     const spool = join(this.#options.stateDir, 'journal', hash('sha256', workspace).slice(0, 32));
@@ -253,7 +252,7 @@ export class UndoJournal implements Disposable {
     return spool;
   }
 
-  /** What is of no call: a host made it that was taken over, or it could not be removed. */
+  /** Removes files that belong to no known call, such as those of a compromised host. */
   #removeUnknown(keys: ReadonlySet<string>): void {
     const folder = join(this.#options.stateDir, 'journal');
     if (!fs.existsSync(folder)) return;
@@ -263,7 +262,7 @@ export class UndoJournal implements Disposable {
         if (!known.has(name)) this.#remove(join(folder, spool, name));
   }
 
-  /** A file, or a folder, flat: nothing is followed, since a host that was taken over may have put links and folders there. */
+  /** Removes a file or a flat folder without following links, since a compromised host may have put links and folders there. */
   #remove(path: string): void {
     try {
       try {
@@ -273,14 +272,14 @@ export class UndoJournal implements Disposable {
         removeFolder(path);
       }
     } catch (error) {
-      // ENOENT: its host removed it, or never made it.
+      // ENOENT: the host removed the file or never created it.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
       this.#options.powers.log.warn({ error, path }, 'a journal could not be removed');
     }
   }
 }
 
-/** Name by name. Throws ENOTEMPTY, EISDIR where there is a folder in it. */
+/** Removes a folder of files one by one. Throws ENOTEMPTY or EISDIR if it contains a folder. */
 function removeFolder(folder: string): void {
   const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
   const fd = fs.openSync(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -335,7 +334,7 @@ function prepare(database: DatabaseSync): Statements {
       AND (:anybody = 1 OR principal = :principal)
       ORDER BY workspace = :workspace DESC, principal = :principal DESC, begun_ms DESC LIMIT 1`),
     oldest: database.prepare('SELECT key, begun_ms FROM calls WHERE undo IS NOT NULL ORDER BY begun_ms LIMIT 1'),
-    // An undo that was itself undone took nothing back.
+    // An undo that was itself undone has no effect.
     last: database.prepare(`SELECT * FROM calls WHERE workspace = :workspace AND undo IS NOT NULL AND undoes IS NULL
       AND (:anybody = 1 OR principal = :principal) AND NOT EXISTS (SELECT 1 FROM calls u WHERE u.undoes = calls.key
         AND NOT EXISTS (SELECT 1 FROM calls again WHERE again.undoes = u.key))
