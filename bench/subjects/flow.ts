@@ -123,15 +123,28 @@ async function bytesOf({ lines, steps }: Agent): Promise<Bytes> {
   return { list: sizeOf(lists), shownList: sizeOf(shownLists), byStep, results };
 }
 
-/** Each step of each in turn: those of one flow come behind each other, as an agent makes them. */
-async function timesOf(agents: readonly Agent[], folder: string, bench: Context): Promise<Record<string, Taken>> {
-  const flow = (agent: Agent) => async () => {
-    breakAgain(folder);
-    for (const it of STEPS) await agent.steps[it]();
+/** Milliseconds of each step, over the rounds. */
+type StepTimes = Record<Step, number[]>;
+
+/** Each flow in turn, its steps one behind the other, as an agent makes them. */
+async function timesOf(agents: readonly Agent[], folder: string, bench: Context) {
+  const byStep: Record<string, StepTimes> = {};
+  const flow = (agent: Agent) => {
+    const times = Object.fromEntries(STEPS.map((it) => [it, [] as number[]])) as StepTimes;
+    byStep[agent.name] = times;
+    return async () => {
+      breakAgain(folder);
+      for (const it of STEPS) {
+        const from = performance.now();
+        await agent.steps[it]();
+        times[it].push(performance.now() - from);
+      }
+    };
   };
-  return inTurns(Object.fromEntries(agents.map((it) => [it.name, flow(it)])), {
-    ...{ rounds: bench.size(1, 8), times: 1, warmRounds: bench.size(0, 2) },
+  const taken: Record<string, Taken> = await inTurns(Object.fromEntries(agents.map((it) => [it.name, flow(it)])), {
+    ...{ rounds: bench.size(1, 12), times: 1, warmRounds: bench.size(0, 2) },
   });
+  return { taken, byStep };
 }
 
 function tell(bench: Context, all: readonly { readonly agent: Agent; readonly bytes: Bytes }[]): void {
@@ -174,10 +187,13 @@ async function measure(bench: Context): Promise<void> {
       told.push({ agent, bytes: await bytesOf(agent) });
     }
     tell(bench, told);
-    const taken = await timesOf(agents, folder, bench);
+    const { taken, byStep } = await timesOf(agents, folder, bench);
     const [own, ...others] = agents.map((it) => it.name);
     const fastest = others.toSorted((a, b) => median(taken[a]?.flat() ?? []) - median(taken[b]?.flat() ?? []))[0];
     bench.times(taken, fastest === undefined ? {} : { over: fastest, goals: { [own as string]: { ratio: 1.3 } } });
+    for (const [name, times] of Object.entries(byStep))
+      bench.say(`Milliseconds of ${name}: ${STEPS.map((it) => `${it} ${median(times[it]).toFixed(1)}`).join(', ')}.`);
+    bench.value('git_diff, of these', median(byStep[own as string]?.diff ?? []), 'ms', { most: 60 });
   } finally {
     rmSync(home, { recursive: true, force: true });
   }
