@@ -1,5 +1,6 @@
 // Writes docs/tools.md: the reference of the built-in tools, from their definitions. `npm run gen` runs it.
 import { writeFileSync } from 'node:fs';
+import { RARE } from '../src/tools/rare.ts';
 import { builtinToolset, type ToolInfo, toolsOf, toToolInfo } from '../src/tools/registry.ts';
 import type { Tool } from '../src/tools/tool.ts';
 
@@ -14,6 +15,7 @@ interface Schema {
   readonly oneOf?: readonly Schema[];
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
+  readonly [RARE]?: unknown;
 }
 
 function typeOf({ type, items, anyOf, oneOf, ...it }: Schema): string {
@@ -31,7 +33,8 @@ function parameterRows({ properties = {}, required = [] }: Schema): string[] {
   const rows = Object.entries(properties).map(([name, it]) => {
     const byDefault = it.default === undefined ? '' : `\`${JSON.stringify(it.default)}\``;
     const whether = required.includes(name) ? 'required' : byDefault;
-    return `| \`${name}\` | ${inCell(typeOf(it))} | ${inCell(whether)} | ${inCell(it.description ?? '')} |`;
+    const told = `${it.description ?? ''}${it[RARE] === true ? ' Accepted, but not in the lists that models are given.' : ''}`;
+    return `| \`${name}\` | ${inCell(typeOf(it))} | ${inCell(whether)} | ${inCell(told)} |`;
   });
   return ['| parameter | type | default | |', '|---|---|---|---|', ...rows];
 }
@@ -54,7 +57,7 @@ function section(tool: Tool): string {
     .join(' · ');
   const parts = [
     `## ${name}`,
-    `${title}. ${description}`,
+    [`${title}. ${description}`, ...(tool.notes === undefined ? [] : [tool.notes])].join(' '),
     facts,
     capabilities.map((it) => `- \`${it.action}\`: ${it.description}`).join('\n'),
     parameterRows(info.inputSchema).join('\n'),

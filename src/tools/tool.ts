@@ -298,6 +298,8 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   readonly title: string;
   /** For the model: what it does and when to use it, then limits and defaults. */
   readonly summary: string;
+  /** For the reference alone: what a model finds out by itself, or need not know. */
+  readonly notes?: string;
   /** What it can do, at least one thing: for people and programs that look for a tool. */
   readonly capabilities: readonly Capability[];
   readonly version: string;

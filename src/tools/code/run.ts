@@ -15,6 +15,8 @@ export default defineTool({
     'The code is the body of an async function: `(await tools.file_read({ path: "a.txt" })).content`; a failed call throws an Error with `code`; `return` a JSON value.',
     'It has `input`, `console` and `setTimeout`, and no files, network or import of its own.',
   ].join(' '),
+  notes:
+    'Each tool call is judged and recorded as if it were made alone; calls that are not awaited end with the program. TypeScript has its types left out.',
   version: '1.0.0',
   capabilities: [
     { action: 'run', description: 'Runs a JavaScript or TypeScript program that calls tools, and returns its value.' },

@@ -82,6 +82,9 @@ export default defineTool({
     'Change parts of a text file: replace exact text, insert or delete lines, in one step. Gives the diff. Text that is not ' +
     'there, or more than once, is an error that shows the nearest lines. Line endings are kept.',
   dependencies: ['file_read'],
+  notes:
+    'BOM, final newline and permissions are kept; in files with CRLF, text with plain newlines is found too. UTF-8 only, at most 10 MB. ' +
+    'A replacement may also be `{oldText, newText}` or `{oldString, newString, replaceAll}`, without a type.',
   version: '1.0.0',
   capabilities: [
     { action: 'replace', description: 'Replaces exact text in a file.' },

@@ -32,6 +32,7 @@ export default defineTool({
   summary:
     'Find lines that match a regular expression, by file with line numbers. Leaves out what .gitignore does, hidden, binary ' +
     'and secret files.',
+  notes: 'Also left out: files over 10 MB. Lines are cut at 500 characters.',
   version: '1.0.0',
   capabilities: [{ action: 'search', description: 'Finds lines that match a regular expression.' }],
   category: 'search',

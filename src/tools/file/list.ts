@@ -46,6 +46,7 @@ export default defineTool({
   title: 'List a directory',
   summary:
     'List a directory: names with / for directories and @ for links, which are not followed, and sizes of files in bytes. At most 5 000.',
+  notes: '`truncated` says whether there were more entries.',
   version: '1.0.0',
   capabilities: [{ action: 'list', description: 'Lists the entries of a directory, recursively where asked.' }],
   category: 'filesystem',

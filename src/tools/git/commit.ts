@@ -19,6 +19,7 @@ export default defineTool({
   summary:
     "Commit changes to git, in the person's name. Hooks are not run, nothing is signed, filters such as LFS are refused.",
   dependencies: ['file_write', 'file_edit', 'file_multi_edit', 'git_status', 'git_diff'],
+  notes: "The name is the repository's `user.name` and `user.email`, else the person's.",
   version: '1.0.0',
   capabilities: [{ action: 'commit', description: 'Commits named files, or all changes of tracked files.' }],
   category: 'development',

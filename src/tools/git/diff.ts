@@ -13,6 +13,8 @@ export default defineTool({
   summary:
     'Show the git diff of the work tree against the index, of the index (staged), or between commits (from, to). Secret files are only named. ' +
     'Cut at 256 KiB.',
+  notes:
+    'With `from` the work tree, or `to`, is compared with that commit. Files that the policy keeps from being read are named in `withheld`. The numbers are of all of the diff.',
   version: '1.0.0',
   capabilities: [{ action: 'diff', description: 'Shows what differs between work tree, index and commits.' }],
   category: 'development',

@@ -11,6 +11,7 @@ export default defineTool({
   name: 'git_log',
   title: 'History',
   summary: 'List git commits, the newest first.',
+  notes: '`truncated` says whether there are more.',
   version: '1.0.0',
   capabilities: [{ action: 'list', description: 'Lists commits, the newest first.' }],
   category: 'development',

@@ -15,6 +15,7 @@ export default defineTool({
   title: 'Status of a repository',
   summary:
     'Tell the branch of the git repository at a path, and what is staged, changed, untracked or in conflict. A submodule is asked by its own path.',
+  notes: 'At most 2 000 names of each kind, relative to the workspace.',
   version: '1.0.0',
   capabilities: [
     {

@@ -33,6 +33,7 @@ export default defineTool({
   summary:
     'Run a command line in a sandbox: only the workspace is writable, only hosts that the policy lists are reached. ' +
     'Gives output and exit code; long output is cut in its middle. What it leaves running is ended.',
+  notes: 'An exit code that is not zero is no error of the call.',
   version: '1.0.0',
   capabilities: [{ action: 'execute', description: 'Runs a bash command line to its end.' }],
   category: 'development',

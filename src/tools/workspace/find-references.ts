@@ -24,6 +24,7 @@ export default defineTool({
   summary:
     'Find uses and declarations of a symbol: TypeScript and JavaScript by their language server; Python, Rust and Go by name. ' +
     'Without file and line of all symbols of that name.',
+  notes: '`definitions` says which symbols were followed where no file was said.',
   version: '1.0.0',
   capabilities: [{ action: 'references', description: 'Finds the uses and declarations of a symbol.' }],
   category: 'code_analysis',

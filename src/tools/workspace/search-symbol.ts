@@ -17,6 +17,8 @@ export default defineTool({
   title: 'Search symbols',
   summary:
     'Find where functions, classes, types and variables are declared (TypeScript, JavaScript, Python, Rust, Go).',
+  notes:
+    'TypeScript and JavaScript by their language server; Python, Rust and Go by their syntax. Leaves out what .gitignore does. Exact names come first.',
   version: '1.0.0',
   capabilities: [{ action: 'search', description: 'Finds where symbols are declared, by name.' }],
   category: 'code_analysis',

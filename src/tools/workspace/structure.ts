@@ -20,6 +20,8 @@ export default defineTool({
   title: 'Show the project tree',
   summary:
     'Show a project as a tree with counts of files. Leaves out what .gitignore does and hidden files. At most 1 000 lines.',
+  notes:
+    'Also left out: symbolic links and directories without files. `truncated` says whether something was only counted.',
   version: '1.0.0',
   capabilities: [{ action: 'tree', description: 'Shows directories and files as a tree with counts.' }],
   category: 'filesystem',

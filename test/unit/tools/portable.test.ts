@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { withoutNulls } from '../../../src/tools/nulls.ts';
-import { toPortable, toStrict } from '../../../src/tools/portable.ts';
+import { toPortable, toShort, toStrict } from '../../../src/tools/portable.ts';
+import { rare } from '../../../src/tools/rare.ts';
 import { builtinToolset, toFormat, toolsOf, toToolInfo } from '../../../src/tools/registry.ts';
 
 const tools = toolsOf(builtinToolset());
@@ -34,6 +35,13 @@ describe.each(['mcp', 'openai', 'anthropic'] as const)('every tool for %s', (for
     ];
     for (const it of formatted(format)) expect(keywords(it).filter((key) => refused.includes(key))).toEqual([]);
   });
+});
+
+test('every tool shows the parameters that a call must have', () => {
+  for (const { name, inputSchema } of formatted('mcp') as { name: string; inputSchema: Record<string, object> }[]) {
+    const shown = Object.keys(inputSchema.properties as object);
+    expect([name, ((inputSchema.required ?? []) as string[]).filter((it) => !shown.includes(it))]).toEqual([name, []]);
+  }
 });
 
 test('every strict tool for OpenAI requires each of its parameters and has no defaults', () => {
@@ -119,4 +127,45 @@ test('what a model is told of by default stays within 25 tools and 24 KB in ever
   expect(listed.length).toBeLessThanOrEqual(25);
   for (const format of ['mcp', 'openai', 'anthropic'] as const)
     expect(JSON.stringify(listed.map((it) => toFormat(toToolInfo(it, 'allow'), format))).length).toBeLessThan(24_000);
+});
+
+test('a model is not shown what the daemon checks, switches that are off, and parameters that few calls need', () => {
+  const schema = z.toJSONSchema(
+    z.strictObject({
+      pattern: z.string().regex(/^a/).default('a'),
+      lines: z.int().min(1).max(9).optional(),
+      all: z.boolean().default(false),
+      each: z.array(z.strictObject({ odd: rare(z.boolean().default(true).describe('Rarely.')) })).default([]),
+      shell: rare(z.string().optional()),
+    }),
+    { io: 'input' },
+  );
+  expect(toPortable(toShort(schema))).toEqual({
+    type: 'object',
+    properties: {
+      pattern: { type: 'string', default: 'a' },
+      lines: { type: 'integer' },
+      all: { type: 'boolean' },
+      each: { type: 'array', items: { type: 'object', properties: {}, additionalProperties: false } },
+    },
+    additionalProperties: false,
+  });
+});
+
+test('parameters that few calls need are accepted, and told where all of a tool is told', () => {
+  const input = { path: 'a', maxLines: 3, encoding: 'base64' };
+  expect(builtinToolset().get('file_read')?.parse(input)).toMatchObject(input);
+  const info = toToolInfo(tools.find((it) => it.name === 'file_read') as (typeof tools)[number], 'allow');
+  const named = (schema: object) => Object.keys((schema as { properties: object }).properties);
+  expect(named(info.inputSchema)).toContain('maxLines');
+  expect(named((toFormat(info, 'mcp') as { inputSchema: object }).inputSchema)).toEqual([
+    ...['path', 'startLine', 'endLine', 'details'],
+  ]);
+});
+
+test("a provider's schema keeps its bounds: nobody here checks them", () => {
+  const inputSchema = { type: 'object', properties: { n: { type: 'integer', minimum: 1, default: false } } };
+  const [tool] = tools;
+  const info = { ...toToolInfo(tool as (typeof tools)[number], 'allow'), name: 'fix__numbered', inputSchema };
+  expect(toFormat(info, 'mcp')).toMatchObject({ inputSchema });
 });
