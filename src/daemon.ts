@@ -92,7 +92,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const { confinement } = sandbox;
   const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
-  const ran = createHosts(parts, { sandbox, limits, identity, environment }, powers);
+  const ran = createHosts(parts, { ...records, sandbox, limits, identity, environment }, powers);
   const { hosts, isolates, compartments } = ran;
   hosts.prepare(config.workspaces[0] as string);
   const catalogue = new Catalogue(builtinToolset());
@@ -192,12 +192,13 @@ function takeState(stateDir: string, { limits, powers }: { limits: Limits; power
 /** All that code of tools, callers and plugins runs in; ended with `parts`. */
 function createHosts(
   parts: AsyncDisposableStack,
-  options: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'>,
+  { undoJournal, ...options }: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'> & Records,
   powers: Powers,
 ) {
   const { sandbox, limits } = options;
   const egress = parts.use(new Egress({ sandbox, program: egressProgram, limits }, powers));
   const hosts = parts.use(new Hosts({ ...options, program: hostProgram, egress }, powers));
+  parts.defer(() => undoJournal.settled());
   const isolates = parts.use(new Isolates({ sandbox, program: isolateProgram, limits }, powers));
   const compartments = parts.use(new Isolates({ sandbox, program: compartmentProgram, limits }, powers));
   return { egress, hosts, isolates, compartments };

@@ -1,5 +1,6 @@
 /** Runs jobs that change files with an undo journal; the changes of a job that was cut off are rolled back. */
 import { ToolError } from '../errors.ts';
+import { unlessAborted } from '../hosts/ends.ts';
 import type { Hosts, Place } from '../hosts/hosts.ts';
 import { isJournalReport } from '../hosts/job.ts';
 import type { Ran, RunOptions, RunRequest } from '../hosts/runs.ts';
@@ -23,13 +24,13 @@ export interface Job {
 
 /**
  * Runs a job like `hosts.run`. If its host dies, the files are rolled back to their state before the call, as far as
- * the journal has it.
+ * the journal has it. An aborted call does not wait for the roll-back: `outcome.settling` does.
  */
 export async function runJournalled(call: Call, { place, request, options }: Job, parts: JournalParts): Promise<Ran> {
   const { hosts, undoJournal, limits } = parts;
   const folder = isJournalled(call, place) ? undoJournal.spoolOf(place.workspace) : undefined;
   if (folder === undefined) return hosts.run(place, request, options);
-  await takeBack(place, folder, parts);
+  await unlessAborted(takeBack(place, folder, parts), options.signal);
   const key = undoJournal.keyOf({ sessionId: call.sessionId, callId: call.id });
   let hasBegun = false;
   const beforeStart = async () => {
@@ -48,7 +49,9 @@ export async function runJournalled(call: Call, { place, request, options }: Job
   } catch (error) {
     if (!hasBegun) throw error;
     undoJournal.cut(place.workspace, key);
-    throw (await isTakenBack(key, { place, folder, parts })) ? withRollBack(error) : error;
+    const takingBack = isTakenBack(key, { place, folder, parts });
+    call.outcome.settling = takingBack;
+    throw (await unlessAborted(takingBack, options.signal)) ? withRollBack(error) : error;
   }
 }
 

@@ -15,6 +15,8 @@ export interface Outcome {
   /** Whether the result came from the cache, so that nothing ran. */
   cached: boolean;
   hostPid?: number;
+  /** Work that goes on after the answer, a roll-back; the call's locks are held until then. Never rejects. */
+  settling?: Promise<unknown>;
   usage?: JobUsage;
   /** Accesses that the policy or the egress proxy refused during the run. */
   denied?: readonly Denial[];

@@ -158,6 +158,11 @@ export class UndoJournal implements Disposable {
     return working;
   }
 
+  /** Waits until no work is under way in any workspace. */
+  async settled(): Promise<void> {
+    while (this.#working.size > 0) await Promise.allSettled(this.#working.values());
+  }
+
   /** Drops a call, which can't be undone any more. Throws STORE_FAILED. */
   drop(key: string): void {
     const row = this.#row(key);
