@@ -1,31 +1,31 @@
 /**
- * Takes secrets out of what is shown, stored or sent: each becomes `[redacted:<kind>]`, and what is none stays as it was, byte
- * for byte. It guards against accidents; who runs commands can always write a secret in another way, so secrets that must not
- * be read are the policy's to deny. src/redact/ says what secrets look like.
+ * Replaces secrets in everything shown, stored or sent with `[redacted:<kind>]`; all other text stays unchanged byte for byte. This guards
+ * against accidents: a command can always write a secret in another form, so secrets that must not be read need a policy that denies
+ * reading them. src/redact/ defines what secrets look like.
  */
 import { CREDENTIALS, KEY_BLOCK_END_CHARS, keyBlockEnd } from './redact/credentials.ts';
 import { CONTEXT_CHARS, type Look, type Rest, restEnd } from './redact/rule.ts';
 import { type Found, LiteralSearch, latin1 } from './redact/search.ts';
 import { TOKENS } from './redact/tokens.ts';
 
-/** Told of each secret that was hidden, by its kind. */
+/** Called with the kind of each secret that was hidden. */
 export type OnSecret = (kind: string) => void;
 
 const search = new LiteralSearch([...TOKENS, ...CREDENTIALS]);
 
-/** One text that comes in parts. */
+/** Redacts one text that arrives in parts. */
 class Redaction {
   secrets = 0;
   readonly #onSecret: OnSecret | undefined;
-  /** What is not decided yet, and the characters before it that rules may look at. */
+  /** Undecided text, and the characters before it that rules may look at. */
   #text = '';
-  /** Up to where `#text` is decided. */
+  /** Offset in `#text` up to which everything is decided. */
   #decided = 0;
-  /** Up to where `#text` was given out or hidden; beyond `#decided` only after a flush. */
+  /** Offset in `#text` up to which text was output or hidden; greater than `#decided` only after a flush. */
   #given = 0;
-  /** The end of a secret whose beginning was hidden. */
+  /** How to recognise the end of a secret whose beginning was hidden. */
   #rest: Rest | undefined;
-  /** Whether what is held is part of a value, and not only of what stands before one. */
+  /** Whether the held text is part of a value, and not only the text before one. */
   #withinValue = false;
 
   constructor(onSecret?: OnSecret) {
@@ -36,7 +36,9 @@ class Redaction {
     return this.#rest ? 0 : this.#text.length - this.#given;
   }
 
-  /** `clear`: characters from the start that hold no secret, and are not looked at; of a text that nothing came before. */
+  /**
+   * Adds text and returns what is decided. `clear` is the number of leading characters known to hold no secret; only for the first text.
+   */
   push(text: string, final: boolean, clear = 0): string {
     this.#text = this.#text === '' ? text : this.#text + text;
     if (clear > 0) this.#decided = clear;
@@ -64,7 +66,7 @@ class Redaction {
     return out;
   }
 
-  /** Gives out what is held, unless it is part of a value; what is still to come is judged as if it had been kept. */
+  /** Returns the held text unless it is part of a value; later text is judged as if it were still held. */
   flush(): string {
     return this.#rest || this.#withinValue ? '' : this.#give(this.#text.length);
   }
@@ -76,7 +78,7 @@ class Redaction {
     return part;
   }
 
-  /** The next secret; or up to where there is none, and whether one may have begun there. */
+  /** Finds the next secret; otherwise, how far the text is decided and whether a secret may have begun there. */
   #look(final: boolean): { decided: number; look: Look } {
     const text = this.#text;
     let from = this.#decided;
@@ -91,7 +93,7 @@ class Redaction {
     }
   }
 
-  /** Swallows the rest of a secret as far as it has come; true when that is all of it. */
+  /** Drops the rest of a secret as far as it has arrived; true when the secret is complete. */
   #endRest(final: boolean): boolean {
     const rest = this.#rest as Rest;
     const { length } = this.#text;
@@ -99,14 +101,14 @@ class Redaction {
     const end = isBlock ? keyBlockEnd(this.#text, this.#decided) : restEnd(rest, this.#text, this.#decided);
     const ended = final || end !== undefined;
     this.#given = end ?? length;
-    // The end marker of a block may be coming in parts.
+    // The end marker of a block may be split between parts.
     this.#decided = ended || !isBlock ? this.#given : Math.max(this.#decided, length - KEY_BLOCK_END_CHARS);
     if (ended) this.#rest = undefined;
     return ended;
   }
 }
 
-/** `text` with its secrets replaced; the same string where it has none. */
+/** `text` with its secrets replaced; the same string if it has none. */
 export function redactText(text: string, onSecret?: OnSecret): string {
   let found = search.next(text, 0);
   while (found && !isSecret(text, found)) found = search.next(text, found.at + 1);
@@ -120,9 +122,9 @@ const isSecret = (text: string, { at, end, rules }: Found): boolean =>
   rules.some((it) => it.look({ text, at, end, final: true }) !== 'none');
 
 /**
- * Bytes that come in chunks, cut anywhere: what it gives is, put together, what `redactText` makes of the whole. Whole lines
- * are given at once; the beginning of what may become a secret is held back until it is decided, at most about 2 KiB. The
- * rest of a longer secret is dropped as it comes: that of a private key up to its end marker, or a character that no key has.
+ * Redacts a stream of bytes cut into arbitrary chunks; the concatenated output equals `redactText` of the whole. Complete lines are output
+ * at once; the beginning of a possible secret is held back until it is decided, at most about 2 KiB. The rest of a longer secret is dropped
+ * as it arrives; a private key ends at its end marker, or at a character that no key contains.
  */
 export class RedactingStream {
   readonly #redaction: Redaction;
@@ -131,12 +133,12 @@ export class RedactingStream {
     this.#redaction = new Redaction(onSecret);
   }
 
-  /** Bytes that came and are held back. */
+  /** Number of bytes held back. */
   get pending(): number {
     return this.#redaction.held;
   }
 
-  /** What can be given of all that came; the chunk itself where nothing is to be changed. */
+  /** The bytes that can be output so far; the chunk itself if nothing changes. */
   push(chunk: Uint8Array): Uint8Array {
     const { held, secrets } = this.#redaction;
     const text = this.#redaction.push(latin1(chunk), false);
@@ -145,14 +147,14 @@ export class RedactingStream {
   }
 
   /**
-   * For when nothing came for a while: what is held back, unless characters of a value are in it. A prompt is shown so, half a
-   * token never.
+   * Called after a pause in the stream: outputs the held text unless it contains part of a value. This shows a prompt, but never half a
+   * token.
    */
   flush(): Uint8Array {
     return Buffer.from(this.#redaction.flush(), 'latin1');
   }
 
-  /** What is left; what comes afterwards is a new text. */
+  /** Outputs what is left; later bytes start a new text. */
   end(): Uint8Array {
     return Buffer.from(this.#redaction.push('', true), 'latin1');
   }
@@ -160,8 +162,8 @@ export class RedactingStream {
 
 export interface RedactOptions {
   /**
-   * Whether a text under the name of a secret (`password`, `apiKey`, `Cookie`) is hidden whatever it is, `[redacted]`, and names
-   * that are secrets themselves are, too.
+   * Whether every text under a secret's name (`password`, `apiKey`, `Cookie`) becomes `[redacted]`, and names that are secrets themselves
+   * are redacted as well.
    */
   readonly byKey?: boolean;
   readonly onSecret?: OnSecret;
@@ -172,8 +174,8 @@ const SECRET_KEY =
 const isSecretKey = (key: string) => SECRET_KEY.test(key.slice(-64).replaceAll(/[-_ ]/g, '').toLowerCase());
 
 /**
- * Plain data with the secrets in its texts replaced, at any depth (that of decoded messages is bounded); bytes are read as text.
- * Only what holds one is copied. Names of members are left as they are, unless `byKey`.
+ * Plain data with the secrets in its texts replaced at any depth (the depth of decoded messages is bounded); bytes are read as text. Copies
+ * only what contains a secret. Names of members stay unchanged unless `byKey` is set.
  */
 export function redactValue(value: unknown, options: RedactOptions = {}): unknown {
   if (typeof value === 'string') return redactText(value, options.onSecret);
@@ -196,7 +198,7 @@ export function redactValue(value: unknown, options: RedactOptions = {}): unknow
   return changed ? Object.fromEntries(entries) : value;
 }
 
-/** Different names stay different, by a number, so that no member hides another. */
+/** Numbers redacted names, so that different members keep different names. */
 function shownName(key: string, seen: Map<string, number>, { onSecret }: RedactOptions): string {
   const shown = redactText(key, onSecret);
   if (shown === key) return key;

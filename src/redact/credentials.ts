@@ -1,21 +1,24 @@
-/** Secrets that are known by what stands before them: a marker, the user of a URL, the name of a setting, the scheme of a header. */
+/** Secrets recognised by what precedes them: a marker, the user of a URL, the name of a setting, the scheme of a header. */
 import { type Candidate, endOf, isPlaceholder, isRandom, type Look, type Rule, run } from './rule.ts';
 import { tokenKind } from './tokens.ts';
 
 // Private keys
 
 const LABEL = run('A-Z ', 40);
-/** How much of a block decides; its headers come before its first line of base64. */
+/** Number of characters of a block that decide; headers may precede its first line of base64. */
 const KEY_WINDOW = 1024;
-/** What no block has, also not one in quotes, in a comment or behind line numbers. */
+/** Characters that no block contains, even in quotes, in a comment or with line numbers. */
 const KEY_STOP = '[^\\t\\n\\v\\f\\r\\x20-\\x7e]|[;{}<>[\\]!?&^~%`]';
 const KEY_BODY_END = new RegExp(`-----|${KEY_STOP}`);
 
 const KEY_BLOCK_END = new RegExp(`-----END[A-Z ]{0,40}-----|${KEY_STOP}`, 'g');
-/** Longest end marker. */
+/** Length of the longest end marker. */
 export const KEY_BLOCK_END_CHARS = 53;
 
-/** Where the key block ends that `from` lies in: behind its end marker, or before what can't be of one. */
+/**
+ * End of the key block that contains `from`: after its end marker, or before a character that no block contains. Undefined if the text ends
+ * within the block.
+ */
 export function keyBlockEnd(text: string, from: number): number | undefined {
   KEY_BLOCK_END.lastIndex = from;
   const end = KEY_BLOCK_END.exec(text);
@@ -23,7 +26,7 @@ export function keyBlockEnd(text: string, from: number): number | undefined {
   return end[0].length > 1 ? KEY_BLOCK_END.lastIndex : end.index;
 }
 
-/** Any private key block: PKCS 1 and 8, EC, OpenSSH, PGP; with its line breaks escaped or not; also one that is cut off. */
+/** Private key blocks: PKCS 1 and 8, EC, OpenSSH, PGP; with escaped line breaks or without, also truncated ones. */
 const keyBlock: Rule = {
   literals: ['-----BEGIN'],
   look(candidate) {
@@ -35,7 +38,7 @@ const keyBlock: Rule = {
     if (!/PRIVATE KEY(?: BLOCK)?$/.test(text.slice(end, labelEnd)) || !'-----'.startsWith(dashes)) return 'none';
     const body = text.slice(from, from + KEY_WINDOW);
     const bodyEnd = KEY_BODY_END.exec(body)?.index;
-    // A key has a line of base64; a program that only names the marker has none.
+    // A key has a line of base64; a program that mentions only the marker has none.
     if (/[A-Za-z0-9+/=]{40}/.test(body.slice(0, bodyEnd)))
       return { kind: 'private-key', from: at, to: from, rest: 'key-block' };
     if (final || bodyEnd !== undefined || body.length === KEY_WINDOW) return 'none';
@@ -61,7 +64,7 @@ const urlPassword: Rule = {
     if (colon < 0 || host < colon) return 'none';
     const user = authority.slice(0, colon);
     const password = authority.slice(colon + 1, host);
-    // GitHub's way of giving a token in place of the user.
+    // GitHub accepts a token in place of the user.
     const isUser = password === 'x-oauth-basic';
     const secret = isUser ? user : password;
     if (secret.length < 4 || user === password || /^(.)\1*$/.test(secret)) return 'none';
@@ -71,28 +74,28 @@ const urlPassword: Rule = {
   },
 };
 
-/** `$PASSWORD`, `%PASSWORD%`, `xxxx`; or a port, as in `http://localhost:8080?to=a@b`. */
+/** Recognises templates such as `$PASSWORD`, `%PASSWORD%`, `xxxx`, and ports as in `http://localhost:8080?to=a@b`. */
 const isTemplate = (secret: string) =>
   /\$[A-Z_(]|%[A-Z_]{1,64}%|xxxx|\.\.\.|\*\*\*|your[-_]|change[-_]?me/i.test(secret) || /^\d{1,5}[,;?#)&]/.test(secret);
 
 // Assignments: `password=…`, `"apiKey": "…"`, `'secret' => '…'`
 
 const GAP = run(' \\t"\'`\\\\:=>?', 24);
-/** What closes the name, blanks, the operator, blanks, what opens the value. */
+/** The closing quote of the name, blanks, the operator, blanks, the opening quote of the value. */
 const OPERATOR = /^(?:\\{0,3}["'`])?([ \t]*)(:=|\?=|=>|[:=])([ \t]*)(\\{0,3}["'`])?$/;
 const QUOTED = run('^\\x00-\\x20"\'`\\\\\\x7f', 256);
 const BARE = run('^\\x00-\\x20"\'`\\\\<>,;&|(){}\\[\\]\\x7f', 256);
 
 interface Assigned {
   readonly value: string;
-  /** The character behind it; none at the end of the text. */
+  /** The character after the value; undefined at the end of the text. */
   readonly next: string | undefined;
   readonly quoted: boolean;
-  /** `KEY=value` without blanks, as in environments, command lines and queries, and hardly in programs. */
+  /** Whether it is written `KEY=value` without blanks, as in environments, command lines and queries, and rarely in programs. */
   readonly tight: boolean;
-  /** `key: value`, as in YAML and types. */
+  /** Whether it is written `key: value`, as in YAML and types. */
   readonly colon: boolean;
-  /** Whether the name is in capitals, as variables of environments are. */
+  /** Whether the name is in capitals, as for environment variables. */
   readonly capitals: boolean;
 }
 
@@ -118,7 +121,7 @@ interface AssignmentParts {
 function lookAtValue(candidate: Candidate, from: number, { kind, gap, accepts }: AssignmentParts): Look {
   const [, before, operator, after, quote] = gap;
   const quoted = quote !== undefined;
-  // Without quotes it is a function's arrow.
+  // Without quotes this is an arrow function.
   if (operator === '=>' && !quoted) return 'none';
   const chars = quoted ? QUOTED : BARE;
   const to = endOf(chars, from, candidate);
@@ -139,15 +142,15 @@ function lookAtValue(candidate: Candidate, from: number, { kind, gap, accepts }:
 const COMMON =
   /^(?:(?:my|your|the|new|old|current|confirm)?[-_]?passw(?:or)?d|passphrase|required|optional|undefined|disabled|provided|dummy)\d{0,3}$/i;
 
-/** Whether a bare value ends as values do, and not as an argument or a statement. */
+/** Whether a bare value ends as values do, unlike an argument or a statement. */
 const endsLine = (next: string | undefined) => next === undefined || /[\s&"'`\\]/.test(next);
 const isCall = (next: string | undefined) => next !== undefined && /[([{<]/.test(next);
-/** `options.password`, `settings.auth.token2`, `it?.token!` */
+/** Recognises property accesses: `options.password`, `settings.auth.token2`, `it?.token!` */
 const isMember = (value: string) => /^[A-Za-z_$][\w$#?!.]*$/.test(value) && /\.[A-Za-z_$#]/.test(value);
 
 /**
- * People's passwords may be words. In quotes, those of less than 10 letters and capitalised ones are more often labels and
- * messages; without, only `KEY=word` at the end of a line is no variable.
+ * Whether a value may be a person's password, which may be a word. Quoted words of less than 10 letters and capitalised ones are usually
+ * labels and messages. Unquoted, only `KEY=word` at the end of a line is not a variable.
  */
 function isPassword({ value, next, quoted, tight, colon }: Assigned): boolean {
   const words = /^[A-Za-z][A-Za-z_.:/-]*$/.test(value);
@@ -159,19 +162,19 @@ function isPassword({ value, next, quoted, tight, colon }: Assigned): boolean {
   if (isCall(next) || /^(?:~|\.{0,2})\/[\w./-]*$/.test(value)) return false;
   if (words) return tight && endsLine(next) && !/[./:]/.test(value);
   if (tight || !/^[A-Za-z_$][\w$?!.]*$/.test(value)) return true;
-  // YAML. In programs something follows.
+  // In YAML the line ends here; in programs something follows.
   if (colon && endsLine(next)) return true;
-  // `password = result2` may be either; `password: Uint8Array,` is none.
+  // `password = result2` may be either; `password: Uint8Array,` is a type.
   return !isMember(value) && (/\d$/.test(value) || /\d\D+\d/.test(value));
 }
 
-/** `base64url`, `sha256-digest`, `step-2`, `refreshTokenV2`: words with a number, as names are. */
+/** Recognises names made of words with a number: `base64url`, `sha256-digest`, `step-2`, `refreshTokenV2`. */
 const isWords = (value: string) => value.split(/[-_.:/]/).every(isWord);
 
 function isWord(part: string): boolean {
   if (!/^[A-Za-z]*\d{0,3}[A-Za-z]*$/.test(part)) return false;
   if (part.length < 12) return true;
-  // In random letters the case changes after 2.7 on average, and vowels are one in five.
+  // In random letters the case changes every 2.7 letters on average, and one letter in five is a vowel.
   const humps = part.match(/[A-Z]?[a-z]+|[A-Z]+/g) ?? [];
   return part.length / humps.length >= 3.5 && !/[b-df-hj-np-tv-xz]{5}/i.test(part);
 }
@@ -179,7 +182,7 @@ function isWord(part: string): boolean {
 const isMixed = (value: string) =>
   /[A-Za-z]/.test(value) && (/\d/.test(value) || /^[\w-]{16,}$/.test(value)) && !isWords(value);
 
-/** What programs make is no word. */
+/** Whether a value was generated by a program; such values are not words. */
 function isKey({ value, next, quoted, tight, capitals }: Assigned): boolean {
   if (value.includes('://') || (!quoted && (isCall(next) || (!tight && isMember(value))))) return false;
   if (isMixed(value)) return true;
@@ -188,7 +191,7 @@ function isKey({ value, next, quoted, tight, capitals }: Assigned): boolean {
 
 const isAccessKey = (it: Assigned) => isKey(it) || (/^[A-Za-z0-9/+=]{40}$/.test(it.value) && isRandom(it.value));
 
-/** `user:password` in base64. */
+/** Whether a value is `user:password` in base64. */
 const isBasic = (value: string) =>
   /^[A-Za-z0-9+/]{8,}={0,2}$/.test(value) &&
   /^[^:\s]+:[\x21-\x7e]+$/.test(Buffer.from(value, 'base64').toString('latin1'));
@@ -225,7 +228,7 @@ export const CREDENTIALS: readonly Rule[] = [
   assignment('private-key', 'privatekey private_key private-key', isKey),
   assignment('authorization', 'authorization', isKey),
   assignment('basic-auth', '_auth', (it) => isBasic(it.value) || isKey(it)),
-  // Docker's; its quotes are in the literal, since `auth` begins many words.
+  // For Docker's config; the literal includes the quotes, since many words begin with `auth`.
   assignment('basic-auth', '"auth"', (it) => isBasic(it.value)),
   scheme('bearer-token', 'bearer', (it) => it.length >= 16 && isMixed(it) && !isPlaceholder(it)),
   scheme('basic-auth', 'basic', isBasic),

@@ -1,7 +1,7 @@
 /** Finds the literals of rules in one pass, after Wu and Manber; one regular expression of all literals takes three times as long. */
 import type { Rule } from './rule.ts';
 
-/** A literal, and the rules that are asked where it stands. */
+/** A literal with the rules that start at it. */
 interface Entry {
   readonly literal: string;
   readonly anyCase: boolean;
@@ -14,21 +14,21 @@ export interface Found {
   readonly rules: readonly Rule[];
 }
 
-/** Shortest literal; what is skipped in one step is one less. */
+/** Length of the shortest literal; a step skips at most one character less. */
 const LITERAL_CHARS_MIN = 3;
 const pair = (a: number, b: number) => ((a & 255) << 8) | (b & 255);
 const triple = (a: number, b: number, c: number) => (((a & 255) * 31 + (b & 255)) * 31 + (c & 255)) & 0x7fff;
 
 export class LiteralSearch {
-  /** By two characters: how far the last of them is from the end of the first three of any literal. */
+  /** For each pair of characters: the distance of the second one from the end of the first three characters of any literal. */
   readonly #shifts = new Uint8Array(1 << 16).fill(LITERAL_CHARS_MIN - 1);
-  /** By three characters, whose hashes may coincide: which bucket has what begins with them. */
+  /** For each hash of three characters: the bucket of literals that begin with them. Different characters may have the same hash. */
   readonly #bucketOf = new Uint16Array(1 << 15);
-  /** The first one is empty. In the others the longest literal is first, since `sk-ant-` is also an `sk-`. */
+  /** Literals by bucket; the first bucket is empty. Within a bucket the longest comes first, since `sk-ant-` also begins with `sk-`. */
   readonly #buckets: Entry[][] = [[]];
-  /** All that a literal can begin with, whole ones not included. */
+  /** All proper prefixes of literals. */
   readonly #beginnings = new Set<string>();
-  /** The first character of any of them, small and large: most ends of texts are done with at a look. */
+  /** First characters of literals in both cases; most ends of texts are ruled out by this alone. */
   readonly #firsts = new Set<number>();
   readonly #beginningCharsMax: number;
 
@@ -45,7 +45,7 @@ export class LiteralSearch {
     this.#beginningCharsMax = Math.max(...entries.map(({ literal }) => literal.length)) - 1;
   }
 
-  /** The first literal at or after `from`. */
+  /** The first literal at or after `from`; undefined if there is none. */
   next(text: string, from: number): Found | undefined {
     const shifts = this.#shifts;
     for (let last = from + LITERAL_CHARS_MIN - 1; last < text.length; ) {
@@ -70,7 +70,7 @@ export class LiteralSearch {
     return bucket === 0 ? undefined : this.#buckets[bucket]?.find((it) => standsAt(it, text, at));
   }
 
-  /** Where at the end of `text` a literal may have begun; its length if none has. */
+  /** Offset at the end of `text` where a literal may have begun; the length of `text` if none has. */
   begun(text: string, from: number): number {
     for (let at = Math.max(from, text.length - this.#beginningCharsMax); at < text.length; at++) {
       if (!this.#firsts.has(text.charCodeAt(at))) continue;
@@ -92,7 +92,7 @@ export class LiteralSearch {
   }
 }
 
-/** Bytes as text, a character each. */
+/** Decodes bytes to one character each. */
 export const latin1 = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 
@@ -108,7 +108,7 @@ function entriesOf(rules: readonly Rule[]): Entry[] {
   return [...entries.values()];
 }
 
-/** The ways in which the first characters of a literal may be written. */
+/** All spellings of the first three characters of a literal. */
 function casesOf({ literal, anyCase }: Entry): Set<string> {
   let all = [''];
   for (const char of literal.slice(0, LITERAL_CHARS_MIN))
@@ -126,6 +126,6 @@ function standsAt({ literal, anyCase }: Entry, text: string, at: number): boolea
   return true;
 }
 
-/** A capital letter is its small one without the bit 0x20; literals are in small letters. */
+/** Whether `code` is the capital of `wanted`, which differs by the bit 0x20; literals are in small letters. */
 const isCapitalOf = (code: number, wanted: number): boolean =>
   (code | 0x20) === wanted && wanted >= 0x61 && wanted <= 0x7a;

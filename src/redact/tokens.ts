@@ -1,30 +1,33 @@
-/**
- * Tokens that are known by how they begin. The kinds are those of @secretlint/secretlint-rule-preset-recommend, and some more.
- */
+/** Tokens recognised by how they begin. Covers the kinds of @secretlint/secretlint-rule-preset-recommend and some more. */
 import { CONTEXT_CHARS, endOf, isPlaceholder, isRandom, type Rule, run } from './rule.ts';
 import { LiteralSearch } from './search.ts';
 
-/** What may stand before a token: such a character, or one of an escape (`\n`, `%3D`, `\u0022`) or a terminal's colour. */
+/**
+ * An expression for what may precede a token: such a character, or the end of an escape (`
+ * `, `%3D`, `\u0022`) or of a terminal colour.
+ */
 const after = (char: string) =>
   new RegExp(`(?:^|${char}|\\\\[nrt]|%[0-9A-Fa-f]{2}|\\\\u[0-9A-Fa-f]{4}|\\x1b\\[[0-9;]{0,12}m)$`);
 const AFTER_NO_LETTER = after('[^A-Za-z]');
-/** Within base64 any few letters occur. */
+/** For tokens whose literal is a few letters, which occur anywhere within base64. */
 const AFTER_NO_ALNUM = after('[^A-Za-z0-9]');
-/** Where words begin: `disk-` is no `sk-`; and `sk-sk-sk-` is looked at once, where each look costs more. */
+/** For tokens that begin a word: `disk-` is no `sk-`, and `sk-sk-sk-` is examined once, which saves time. */
 const AFTER_NO_WORD = after('[^\\w.-]');
 
-/** What 48 characters do not show, 100 would not either; each literal costs the reading of so many. */
+/** Number of characters that decide. If 48 do not, 100 would not either, and each literal costs reading them. */
 const WINDOW = 48;
 
 interface TokenShape {
-  /** Fewest characters behind the literal. */
+  /** Fewest characters after the literal. */
   readonly min: number;
   readonly chars?: string;
-  /** What must come before the literal. */
+  /** Expression for the text before the literal. */
   readonly after?: RegExp;
-  /** Characters behind the literal that decide; WINDOW or `min` unless said otherwise. A longer token is hidden whole. */
+  /**
+   * Number of characters after the literal that decide; the greater of WINDOW and `min` when absent. A longer token is hidden completely.
+   */
   readonly window?: number;
-  /** Whether those are a secret's; random ones unless said otherwise. */
+  /** Whether those characters belong to a secret; random ones do when absent. */
   readonly accepts?: (body: string) => boolean;
 }
 
@@ -50,21 +53,21 @@ function token(kind: string, literals: string, shape: TokenShape): Rule {
 }
 
 const matches = (pattern: RegExp) => (body: string) => pattern.test(body) && isRandom(body);
-/** `sk-fading-circle` is a style sheet's; a key has a long part without dashes. */
+/** `sk-fading-circle` is a CSS class; a key has a long part without dashes. */
 const hasRandomPart = (body: string) =>
   !isPlaceholder(body) && body.split(/[-_]/).some((it) => it.length >= 16 && /\d/.test(it) && isRandom(it));
 const isJwt = (body: string) => /^[\w-]{6,}\.eyJ/.test(body) || /^hbGciOi[\w-]*\.[\w-]{20}/.test(body);
 const HEX = '0123456789abcdef'.split('');
 
-/** Of several for one literal the first that finds a secret counts. */
+/** Token rules; if several share a literal, the first that finds a secret counts. */
 export const TOKENS: readonly Rule[] = [
-  // One real id in thirty has no digit, so these need not look random.
+  // One real id in thirty has no digit, so ids need not look random.
   token('aws-access-key-id', 'AKIA ASIA', {
     min: 16,
     after: AFTER_NO_ALNUM,
     accepts: (body) => /^[A-Z0-9]{16}$/.test(body) && !isPlaceholder(body),
   }),
-  // `ghs_<app>_<JWT>`, the newer form: its dots would end the older one.
+  // The newer form `ghs_<app>_<JWT>`; the older pattern would end at its dots.
   token('github-token', 'ghs_', { min: 24, chars: `${URL_SAFE}.`, accepts: (body) => /^\d{1,20}_eyJ/.test(body) }),
   token('github-token', 'ghp_ gho_ ghu_ ghs_ ghr_', { min: 36, chars: WORD }),
   token('github-token', 'github_pat_', { min: 40, chars: WORD }),
@@ -130,7 +133,7 @@ export const TOKENS: readonly Rule[] = [
 
 const search = new LiteralSearch(TOKENS);
 
-/** The kind of token that a value is, if it is one. */
+/** The kind of token that a value is; undefined if it is none. */
 export function tokenKind(value: string): string | undefined {
   const found = search.next(value, 0);
   if (found?.at !== 0) return undefined;
