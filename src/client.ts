@@ -41,14 +41,14 @@ type Builtin = typeof builtinTools;
 export type ToolName = keyof Builtin;
 export type ToolInput<N extends ToolName> = z.input<Builtin[N]['input']>;
 export type ToolData<N extends ToolName> = z.output<Builtin[N]['output']>;
-/** Tools of plugins and providers. Their shapes are not known here. */
+/** Tools of plugins and providers. Their input and output types are not known here. */
 export type AddedToolName = `${string}__${string}`;
-/** Any name that a program may write out, and any text that it gets at run time: of a model, a person, a file. */
+/** A literal name of a known tool, or any `string` computed at run time: from a model, a person, a file. */
 type CallableName<N extends string> = N extends ToolName | AddedToolName ? N : string extends N ? N : never;
 type InputOf<N extends string> = N extends ToolName ? ToolInput<N> : unknown;
 type DataOf<N extends string> = N extends ToolName ? ToolData<N> : unknown;
 
-/** What a call tells while it runs. */
+/** Progress of a running call. */
 export type Progress =
   | { readonly kind: 'state'; readonly seq: number; readonly state: CallState }
   | { readonly kind: 'output'; readonly seq: number; readonly stream: 'stdout' | 'stderr'; readonly data: Uint8Array };
@@ -61,36 +61,36 @@ export interface CallSettings extends CallOptions {
 export interface BatchSettings extends BatchOptions {
   /** Names the batch for `calls.cancel`. */
   readonly batchId?: string;
-  /** Cancels what is not over. */
+  /** Cancels calls that have not ended. */
   readonly signal?: AbortSignal;
-  /** Told of each result as it comes. */
+  /** Called with each result as it arrives. */
   readonly onResult?: (id: string, result: ToolResult) => void;
 }
 
 /** A piece of a call's output; a character may be cut at its end. */
 export interface OutputEntry {
-  /** Counted from 1 in each call, as in its progress. */
+  /** Number of the entry in its call, from 1, as in progress. */
   readonly seq: number;
   readonly stream: 'stdout' | 'stderr';
   readonly data: Uint8Array;
 }
 
-/** Which tools `client.tools` gives. */
+/** Selects the tools that `client.tools` returns. */
 export interface ToolSettings {
   readonly tier?: Tier;
   readonly category?: string;
-  /** For models: those that most work takes, or all. */
+  /** For models: the tools that most work needs, or all. */
   readonly tools?: 'default' | 'all';
 }
 
 export interface OutputSettings {
-  /** Only what came after this entry; 0 for all. */
+  /** Only entries after this one; 0 for all. */
   readonly afterSeq?: number;
-  /** Whether to wait for what is still to come; true when absent. */
+  /** Whether to wait for output still to come; true when absent. */
   readonly follow?: boolean;
 }
 
-/** A call under way: await it for its result, iterate it for its progress (which ends with the call). */
+/** A running call: await it for its result, iterate it for its progress, which ends with the call. */
 export interface RunningCall<Data> extends Promise<ToolResult<Data>>, AsyncIterable<Progress> {
   readonly callId: string;
 }
@@ -102,7 +102,7 @@ export async function createClient(options: ClientOptions): Promise<Client> {
   return client;
 }
 
-/** What the daemon tells a subscriber: `approval.requested`, `call.update` … with their params. */
+/** A notification for a subscriber: `approval.requested`, `call.update` … with their params. */
 export interface Notification {
   readonly method: string;
   readonly params: Record<string, unknown>;
@@ -121,7 +121,7 @@ export class Client implements AsyncDisposable {
     this.#line = new Line(options, powers, (method, params) => this.#hear(method, params));
   }
 
-  /** What the daemon said to the hello of the present connection. */
+  /** The daemon's answer to the hello of the current connection. */
   get hello(): Promise<Hello> {
     return this.#line.hello;
   }
@@ -139,7 +139,7 @@ export class Client implements AsyncDisposable {
     const { signal, ...options } = settings;
     const callId = options.callId ?? this.#powers.uuid();
     const progress = new Queue<Progress>();
-    // Who also subscribed is told of each state twice.
+    // A client that also subscribed receives each state twice.
     const last = { state: 0, output: 0 };
     if (options.progress)
       this.#listeners.set(callId, (it) => {
@@ -147,7 +147,7 @@ export class Client implements AsyncDisposable {
         last[it.kind] = it.seq;
         progress.push(it);
       });
-    const cancel = () => void this.request('calls.cancel', { callId }).catch(() => {}); // The connection is gone, and the call with it, or it is detached.
+    const cancel = () => void this.request('calls.cancel', { callId }).catch(() => {}); // The connection is gone and with it the call, unless the call is detached.
     const result = this.request('tools.call', { tool, input, options: { ...options, callId } }).finally(() => {
       signal?.removeEventListener('abort', cancel);
       this.#listeners.delete(callId);
@@ -159,8 +159,8 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Runs calls in the order that their `dependsOn` and their references (`${id.data.path}` in an input) ask for, each as
-   * soon as it can. Never throws for calls that fail; rejects with RemoteError for a batch that is none, and when the connection ends.
+   * Runs calls in the order that their `dependsOn` and their references (`${id.data.path}` in an input) require, each as soon as possible.
+   * Never throws for calls that fail; rejects with RemoteError for an invalid batch, and when the connection ends.
    */
   async batch(calls: readonly BatchCall[], settings: BatchSettings = {}): Promise<BatchResult> {
     const { signal, onResult, ...options } = settings;
@@ -169,7 +169,7 @@ export class Client implements AsyncDisposable {
       if (method === 'batch.update' && params.batchId === batchId)
         onResult?.(params.id as string, params.result as ToolResult);
     };
-    const cancel = () => void this.request('calls.cancel', { callId: batchId }).catch(() => {}); // The connection is gone, and the batch with it.
+    const cancel = () => void this.request('calls.cancel', { callId: batchId }).catch(() => {}); // The connection is gone and with it the batch.
     this.#subscribers.add(hear);
     signal?.addEventListener('abort', cancel);
     try {
@@ -183,14 +183,17 @@ export class Client implements AsyncDisposable {
     }
   }
 
-  /** What a batch would be like: its levels, its longest way, its time as the past has it. Rejects as `batch` does, and for a cycle. */
+  /**
+   * Plans a batch without running it: its levels, its critical path, its estimated time from past calls. Rejects as `batch` does, and for a
+   * cycle.
+   */
   async plan(calls: readonly BatchCall[]): Promise<BatchEstimate> {
     return (await this.request('tools.batch', { calls, options: { plan: true } })) as BatchEstimate;
   }
 
   /**
-   * Notifications of these topics from now on, until the iteration is left or the connection ends; nobody reading them, the
-   * oldest of too many are lost. Rejects with RemoteError when the session may not have them.
+   * Notifications of these topics from now on, until the iteration is left or the connection ends. If they are not read, the oldest ones
+   * beyond a bound are dropped. Rejects with RemoteError if the session may not subscribe to them.
    */
   async *notifications(
     topics: readonly string[],
@@ -213,9 +216,9 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Output of a call as the daemon keeps it, to the end of the call. Gives why it ends before that, if it does: `size`, `disk`
-   * or `crash`. It can be gone on with after any entry, by another connection too where that is an operator's. Rejects with
-   * RemoteError for a call that is none of the session's, or is forgotten.
+   * The kept output of a call up to its end. Returns why the output ends earlier, if it does: `size`, `disk` or `crash`. Reading can
+   * continue after any entry, also on another connection of an operator. Rejects with RemoteError for a call that is not of this session or
+   * is forgotten.
    */
   async *output(
     callId: string,
@@ -230,35 +233,35 @@ export class Client implements AsyncDisposable {
     }
   }
 
-  /** Tells of the states of calls made with `progress`, until the client is closed. */
+  /** Reports state changes of calls made with `progress`, until the client is closed. */
   onUpdate(listener: (callId: string, state: CallState) => void): void {
     this.#subscribers.add(({ method, params }) => {
       if (method === 'call.update') listener(params.callId as string, params.state as CallState);
     });
   }
 
-  /** The tools of this session, as Ringfence tells them or as the API of a model takes them. */
+  /** The tools of this session, in Ringfence's own format or in that of a model's API. */
   async tools<F extends ToolFormat = 'ringfence'>(format?: F, settings: ToolSettings = {}): Promise<ToolFormats[F][]> {
     const params = { ...settings, ...(format !== undefined && { format }) };
     return ((await this.request('tools.list', params)) as { tools: ToolFormats[F][] }).tools;
   }
 
-  /** Ends a call, or a batch by its `batchId`. Gives whether there was something to end. */
+  /** Cancels a call, or a batch by its `batchId`. Returns whether there was something to cancel. */
   async cancel(callId: string): Promise<boolean> {
     return ((await this.request('calls.cancel', { callId })) as { cancelled: boolean }).cancelled;
   }
 
   /**
-   * Takes back what a call did to files: all of it or, with `conflicts`, nothing; `force` also loses what was changed since.
-   * Rejects with RemoteError for a call that this session may not take back.
+   * Undoes a call's changes to files: all of them or, if there are `conflicts`, none; `force` also overwrites later changes. Rejects with
+   * RemoteError for a call that this session may not undo.
    */
   async undo(callId: string, settings: { readonly force?: boolean } = {}): Promise<UndoResult> {
     return (await this.request('calls.undo', { callId, ...settings })) as UndoResult;
   }
 
   /**
-   * Has a handler answer the questions about calls, those that wait already and those to come, for sessions with the role
-   * `operator`. Rejects with RemoteError for others.
+   * Lets a handler answer questions about calls, both pending and future ones; needs the role `operator`. Rejects with RemoteError
+   * otherwise.
    */
   onApproval(handler: ApprovalHandler): Promise<ApprovalWatch> {
     return watchApprovals(this, handler);
@@ -268,12 +271,12 @@ export class Client implements AsyncDisposable {
     return (await this.request('calls.get', { callId })) as CallRecord;
   }
 
-  /** Any request of docs/protocol.md; see `Line.request`. */
+  /** Sends any request of docs/protocol.md; see `Line.request`. */
   request(method: string, params: unknown): Promise<unknown> {
     return this.#line.request(method, params);
   }
 
-  /** Settles when the present connection is over, and its session is not resumed. */
+  /** Settles when the current connection is over and its session is not resumed. */
   get ended(): Promise<void> {
     return this.#line.ended;
   }
@@ -303,7 +306,7 @@ interface OutputPage {
   cut?: string;
 }
 
-/** What nobody has asked for yet; the oldest goes when there is too much of it. */
+/** Unread items; the oldest are dropped beyond `max`. */
 class Queue<Item> implements AsyncIterator<Item> {
   static readonly max = 1024;
   readonly #items: Item[] = [];

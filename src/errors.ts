@@ -1,6 +1,6 @@
 /**
- * The closed list of ways in which a call can fail, and the one error class that carries them.
- * Adding a code changes this table, docs/errors.md, docs/protocol.md and a test that keeps them equal.
+ * The closed list of error codes of calls, and the error class that carries them. Adding a code changes this table, docs/errors.md,
+ * docs/protocol.md and a test that keeps them equal.
  */
 
 export const CATEGORIES = [
@@ -33,7 +33,7 @@ export type Layer = (typeof LAYERS)[number];
 interface CodeRow {
   readonly category: Category;
   readonly layer: Layer;
-  /** Whether the same call may succeed later without being changed. */
+  /** Whether the same call may succeed later unchanged. */
   readonly recoverable: boolean;
 }
 
@@ -80,7 +80,7 @@ export const CODES = {
 } as const satisfies Record<string, CodeRow>;
 export type Code = keyof typeof CODES;
 
-/** A failed call as it stands in `ToolResult.error`; plain data, so that it survives threads, processes and the wire. */
+/** The error of a failed call in `ToolResult.error`; plain data, so that it can be sent between threads, processes and over the wire. */
 export interface WireError {
   code: Code;
   category: Category;
@@ -98,7 +98,7 @@ export interface ErrorExtras {
   /** The policy rule that decided. */
   rule?: string;
   details?: Record<string, unknown>;
-  /** Overrides the code's usual layer, where another one refused. */
+  /** Overrides the code's usual layer if another layer refused. */
   layer?: Layer;
   cause?: unknown;
 }
@@ -146,7 +146,7 @@ export class ToolError extends Error {
 
 export const isCode = (value: unknown): value is Code => typeof value === 'string' && Object.hasOwn(CODES, value);
 
-/** Anything that was thrown, as a ToolError; what is not one already becomes INTERNAL, with the cause for the log only. */
+/** Converts anything thrown to a ToolError; unknown errors become INTERNAL, with the cause only in the log. */
 export function toToolError(thrown: unknown): ToolError {
   if (thrown instanceof ToolError) return thrown;
   return new ToolError('INTERNAL', 'something went wrong inside Ringfence; the daemon log has the cause', {
@@ -154,7 +154,7 @@ export function toToolError(thrown: unknown): ToolError {
   });
 }
 
-/** JSON-RPC error codes: faults of the conversation, not of a tool. */
+/** JSON-RPC error codes: errors of the protocol, not of a tool. */
 export const RPC_CODES = {
   PARSE: -32700,
   INVALID_REQUEST: -32600,
@@ -170,7 +170,7 @@ export const RPC_CODES = {
 } as const;
 export type RpcCode = keyof typeof RPC_CODES;
 
-/** A request that could not be served at all; becomes the `error` member of its response. */
+/** A request that could not be served; becomes the `error` member of its response. */
 export class RpcError extends Error {
   readonly code: RpcCode;
   readonly data: Record<string, unknown>;

@@ -1,26 +1,29 @@
-/** Approvals for a program that answers them: each question once, its answer sent, until somebody stops it. */
+/** Passes each approval to a handler once and sends its answer, until stopped. */
 import { RemoteError } from '../protocol/peer.ts';
 import type { Approval, Resolution } from '../store/approval.ts';
 
-/** What `approvals.resolve` takes beside the id. */
+/** Params of `approvals.resolve` without the id. */
 export type ApprovalAnswer = Omit<Resolution, 'by'>;
 
 /**
- * Answers one question, or leaves it to others by giving undefined. `over` is aborted when somebody else has answered, the
- * call has ended, or nobody answered in time: a dialog can be closed then.
+ * Answers one question, or returns undefined to leave it to others. `over` is aborted when somebody else has answered, the call has ended,
+ * or nobody answered in time, so that a dialog can be closed.
  */
 export type ApprovalHandler = (
   approval: Approval,
   over: AbortSignal,
 ) => ApprovalAnswer | undefined | Promise<ApprovalAnswer | undefined>;
 
-/** A handler that is being asked. Disposing it ends that; questions that it has not answered stay open. */
+/** A running handler. Disposing stops it; unanswered questions stay open. */
 export interface ApprovalWatch extends Disposable {
-  /** Resolves when it was disposed or the connection has ended; rejects with what the handler threw, or why an answer was refused. */
+  /**
+   * Resolves when disposed or when the connection has ended; rejects with the handler's error, or with the reason why an answer was
+   * refused.
+   */
   readonly ended: Promise<void>;
 }
 
-/** The part of a client that this needs. */
+/** The part of a client that this module needs. */
 interface AskedClient {
   request(method: string, params: unknown): Promise<unknown>;
   notifications(topics: readonly string[], settings: { signal: AbortSignal }): AsyncIterable<Told>;
@@ -31,7 +34,7 @@ interface Told {
   readonly params: Record<string, unknown>;
 }
 
-/** Asks the handler about what waits now and about all that comes. Rejects with RemoteError where this session may not answer. */
+/** Passes pending and future approvals to the handler. Rejects with RemoteError if this session may not answer. */
 export async function watchApprovals(client: AskedClient, handler: ApprovalHandler): Promise<ApprovalWatch> {
   const watch = new Watch(client, handler);
   await watch.begin();
@@ -43,7 +46,7 @@ class Watch implements ApprovalWatch {
   readonly #handler: ApprovalHandler;
   readonly #ended = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
-  /** Keyed by approval id, while the approval is open. */
+  /** Open approvals that were passed to the handler, by id. */
   readonly #asked = new Map<string, AbortController>();
 
   constructor(client: AskedClient, handler: ApprovalHandler) {
@@ -63,9 +66,9 @@ class Watch implements ApprovalWatch {
   }
 
   async begin(): Promise<void> {
-    // Before the list, so that no question comes between the two.
+    // Subscribes before listing, so that no question is missed in between.
     const hearing = this.#hear();
-    hearing.catch(() => {}); // Told below, or by `ended`.
+    hearing.catch(() => {}); // The error is reported below or by `ended`.
     try {
       for (const it of await this.#listed()) this.#ask(it);
     } catch (error) {
@@ -94,7 +97,7 @@ class Watch implements ApprovalWatch {
     const over = new AbortController();
     this.#asked.set(approvalId, over);
     this.#answer(approval, over.signal).catch((error: unknown) => {
-      // Nobody needs that answer any more, and a handler that was waiting for a person throws when it is told so.
+      // The answer is no longer needed, and a handler that waits for a person throws when it is aborted.
       if (!over.signal.aborted) this.#fail(error);
     });
   }
@@ -107,7 +110,7 @@ class Watch implements ApprovalWatch {
       await this.#client.request('approvals.resolve', { approvalId, ...answer });
     } catch (error) {
       if (!(error instanceof RemoteError)) throw error;
-      // Somebody else was quicker.
+      // Somebody else may have answered first.
       if ((await this.#listed()).some((it) => it.approvalId === approvalId)) throw error;
     }
   }

@@ -1,4 +1,4 @@
-/** A client's way to the daemon: one connection at a time, made anew when it ends, and its session taken up again where that waits. */
+/** A client's connection to the daemon: one at a time, reopened when it ends, with its session resumed if the session waits. */
 import type { CallOptions } from '../call.ts';
 import { RPC_CODES } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
@@ -15,15 +15,15 @@ export interface ClientOptions {
   readonly name?: string;
   readonly version?: string;
   readonly role?: 'agent' | 'operator';
-  /** The operator's token, where the role is that. */
+  /** Operator token; needed for the role `operator`. */
   readonly token?: string;
-  /** Name of a built-in policy that narrows the daemon's. */
+  /** Name of a built-in policy that narrows the daemon's policy. */
   readonly policy?: string;
-  /** Sessions of one name, principal and workspace share what was remembered for the session. */
+  /** Sessions with the same name, principal and workspace share what was remembered for the session. */
   readonly sessionName?: string;
   /**
-   * How long session and calls wait for us when the connection ends. The client then connects again by itself and goes on: calls
-   * keep their results, progress and notifications come, each once. Absent: calls end with their connection.
+   * How long session and calls wait for this client after the connection ends, in milliseconds. The client then reconnects by itself and
+   * continues: calls keep their results, and progress and notifications arrive exactly once. Without it, calls end with their connection.
    */
   readonly resumeMs?: number;
 }
@@ -38,9 +38,9 @@ export interface Hello {
     workspace: string;
     policy: string;
     toolset: string[];
-    /** How long it waits for us, as granted. */
+    /** How long the session waits for its client, as granted, in milliseconds. */
     resumeMs: number;
-    /** Of a session that was resumed: notices that were kept for us, and how many found no place (output: `results.read` has it). */
+    /** For a resumed session: the numbers of notices that were buffered and dropped (`results.read` still has dropped output). */
     resumed?: { notices: number; dropped: number };
   };
   confinement: { level: string; backend: string; cgroup: string; missing: string[] };
@@ -52,12 +52,12 @@ interface Connected {
   readonly hello: Hello;
 }
 
-/** Between two attempts to reach a daemon that is not there. */
+/** First and longest pause between attempts to reach a daemon, in milliseconds. */
 const RETRY_MS = 20;
 const RETRY_MS_MAX = 1000;
-/** How long a daemon may be too busy to take a connection. */
+/** Longest time to keep trying while the daemon is too busy to accept a connection, in milliseconds. */
 const REACH_MS_MAX = 5000;
-/** Requests that are not repeated where nobody knows whether they were served. */
+/** Methods that are not repeated if it is unknown whether the daemon served them. */
 const ONCE: ReadonlySet<string> = new Set([
   ...['tools.batch', 'approvals.resolve', 'events.subscribe', 'policy.reload', 'shutdown'],
 ]);
@@ -74,7 +74,7 @@ export class Line implements AsyncDisposable {
   #closed = false;
   #over = Promise.withResolvers<void>();
 
-  /** `hear` is told of each notification. */
+  /** `hear` receives each notification. */
   constructor(options: ClientOptions, powers: Powers, hear: (method: string, params: Record<string, unknown>) => void) {
     this.#options = options;
     this.#powers = powers;
@@ -83,18 +83,18 @@ export class Line implements AsyncDisposable {
     this.#connection.catch(() => {});
   }
 
-  /** What the daemon said to the hello of the present connection. */
+  /** The daemon's answer to the hello of the current connection. */
   get hello(): Promise<Hello> {
     return this.#connection.then((it) => it.hello);
   }
 
   /**
-   * Any request of docs/protocol.md. A connection that has ended is made anew; what was under way in it is not repeated, unless
-   * its session was resumed (`resumeMs`) and repeating it does nothing twice.
+   * Sends any request of docs/protocol.md. Reconnects if the connection has ended. A request that was running is repeated only if its
+   * session was resumed (`resumeMs`) and repeating it has no second effect.
    */
   async request(method: string, params: unknown): Promise<unknown> {
     if (this.#closed) throw new Error('this client is closed');
-    // At once where it can be, so that requests keep their order.
+    // Uses a live connection without waiting, so that requests keep their order.
     const connection = this.#live ?? (await this.#connection.catch(() => this.#reconnect()));
     const { peer, hello } = connection.peer.closed ? await this.#reconnect() : connection;
     try {
@@ -103,13 +103,13 @@ export class Line implements AsyncDisposable {
       if (error instanceof RemoteError || !peer.closed || this.#closed || !this.#resumeMs || ONCE.has(method))
         throw error;
       const again = await this.#reconnect();
-      // In another session its id is free, so that it would run a second time; that of a detached call is not.
+      // In another session the call id is unused, so the call would run twice; a detached call keeps its id.
       if (again.hello.session.id !== hello.session.id && !isDetached(params)) throw error;
       return await this.request(method, params);
     }
   }
 
-  /** Settles when the present connection is over, and its session is not resumed. */
+  /** Settles when the current connection is over and its session is not resumed. */
   get ended(): Promise<void> {
     return this.#over.promise;
   }
@@ -144,7 +144,7 @@ export class Line implements AsyncDisposable {
     return made;
   }
 
-  /** Tries until the daemon is there, as long as it waits for us; a session that is gone is followed by another. */
+  /** Reconnects until the daemon is back, for as long as the session waits; opens a new session if the old one is gone. */
   async #resume({ session }: Hello): Promise<Connected> {
     const { id: sessionId, secret, resumeMs } = session;
     const until = this.#powers.monotonicMs() + Math.max(resumeMs, this.#resumeMs);
@@ -153,7 +153,7 @@ export class Line implements AsyncDisposable {
         return await this.#connect({ sessionId, secret });
       } catch (error) {
         if (error instanceof RemoteError && error.code === RPC_CODES.FORBIDDEN) return this.#connect();
-        // The daemon may be on its way out, or not there yet.
+        // The daemon may be shutting down or not started yet.
         const mayCome = !(error instanceof RemoteError) || error.code === RPC_CODES.OVERLOADED;
         if (!mayCome || this.#closed || this.#powers.monotonicMs() > until) throw error;
         await new Promise<void>((resolve) => this.#powers.after(pauseMs, resolve));
@@ -161,20 +161,20 @@ export class Line implements AsyncDisposable {
     }
   }
 
-  /** A connection ended: the client goes on by itself where its session waits, else whoever listened is told. */
+  /** Handles the end of a connection: reconnects if its session waits, otherwise settles `ended`. */
   #lost(over: PromiseWithResolvers<void>): void {
     if (this.#closed || this.#resumeMs === 0 || !this.#connected) return over.resolve();
     const { id } = this.#connected.hello.session;
     this.#reconnect().then(
       ({ hello }) => {
-        // Subscriptions belong to the session.
+        // Subscriptions belong to the session, so with another session they are over.
         if (hello.session.id !== id) over.resolve();
       },
       () => over.resolve(),
     );
   }
 
-  /** The daemon is there, and the kernel's queue of those that want to reach it may be full: others come in masses. */
+  /** Connects; retries while the kernel's queue of pending connections is full. */
   async #reach(socket: string): Promise<Channel> {
     const until = this.#powers.monotonicMs() + REACH_MS_MAX;
     for (;;) {
@@ -219,7 +219,7 @@ export class Line implements AsyncDisposable {
       ...(resume && { resume }),
     });
     const hello = (await asked.catch((error: unknown) => {
-      // The daemon would wait for another hello, and our process for it.
+      // Otherwise the daemon would wait for another hello, and this process would be kept alive by the connection.
       isRefused = true;
       peer.close();
       throw error;

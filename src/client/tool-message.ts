@@ -1,20 +1,20 @@
-/** Results as the messages that model APIs take in answer to a tool call of the model. */
+/** Converts results to the messages that model APIs expect in answer to a tool call. */
 import type { ToolResult } from '../call.ts';
 import { toJson } from '../protocol/json.ts';
 import { modelTexts } from '../protocol/model-text.ts';
 import { errorText } from '../protocol/result-text.ts';
 
-/** The answer to a tool call, as each API takes it; `openai` is the Responses API, `openai-chat` is Chat Completions. */
+/** The answer to a tool call in the format of each API; `openai` is the Responses API, `openai-chat` is Chat Completions. */
 export interface ToolMessages {
   openai: { type: 'function_call_output'; call_id: string; output: string };
   'openai-chat': { role: 'tool'; tool_call_id: string; content: string };
-  /** A content block: it goes into the `content` of a message of the user, with the others of its turn. */
+  /** A content block: belongs into the `content` of a user message, together with the others of the same turn. */
   anthropic: { type: 'tool_result'; tool_use_id: string; content: string; is_error?: true };
 }
 
 /**
- * The message that tells a model what came of its tool call. `id` is the API's own id of that call: OpenAI's `call_id`
- * (Responses) or `id` (Chat Completions), Anthropic's `id` of the `tool_use` block.
+ * The message that reports a result to a model. `id` is the API's own id of the tool call: OpenAI's `call_id` (Responses) or `id` (Chat
+ * Completions), Anthropic's `id` of the `tool_use` block.
  */
 export function toToolMessage<F extends keyof ToolMessages>(format: F, id: string, result: ToolResult): ToolMessages[F];
 export function toToolMessage(
@@ -35,7 +35,7 @@ export function toToolMessage(
   }
 }
 
-/** What a model should know of a result: data or error, and what the caller was warned of, kept from, or not given. */
+/** The parts of a result that a model needs: data or error, warnings, denials, and whether output is missing. */
 function toText(result: ToolResult): string {
   const { warnings = [], denied = [], truncated } = result.metadata;
   return [
@@ -46,7 +46,7 @@ function toText(result: ToolResult): string {
   ].join('\n');
 }
 
-/** A picture or sound of an external provider is megabytes of base64 that no model can read as text. */
+/** Replaces media of external providers, since megabytes of base64 mean nothing to a model as text. */
 function withoutMedia(data: unknown): unknown {
   if (typeof data !== 'object' || data === null || !('content' in data) || !Array.isArray(data.content)) return data;
   return { ...data, content: data.content.map(withoutData) };

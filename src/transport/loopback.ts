@@ -1,4 +1,4 @@
-/** Who may talk to what listens on loopback: no page of another origin, no name that was rebound to us. */
+/** Checks requests to loopback listeners: refuses pages of other origins and host names that were rebound to this machine. */
 import type { IncomingMessage } from 'node:http';
 
 const NAMES: ReadonlySet<string> = new Set(['127.0.0.1', '::1', 'localhost']);
@@ -8,17 +8,19 @@ export const isLoopback = (host: string): boolean => NAMES.has(host);
 const own = (port: number): string[] =>
   [...NAMES].map((name) => (name.includes(':') ? `[${name}]:${port}` : `${name}:${port}`));
 
-/** A name that was rebound to this machine shows here. */
+/** Whether the Host header names this listener; a rebound DNS name fails here. */
 export const isOwnHost = (host: string | undefined, port: number): boolean =>
   host !== undefined && own(port).includes(host);
 
-/** Browsers send one, and can be led here by any page; others send none. */
+/**
+ * Whether the Origin header is absent or our own. Browsers send the header, and any page can make them connect; other clients send none.
+ */
 export const isOwnOrigin = (origin: string | undefined, port: number): boolean =>
   origin === undefined || own(port).some((it) => origin === `http://${it}`);
 
 export const bearerOf = (request: IncomingMessage): string | undefined =>
   /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
 
-/** Of a request's target; undefined for one that is no URL (`//`): anybody can send such, before any token. */
+/** The path of a request; undefined if its target is no URL (`//`), which anybody can send before authentication. */
 export const pathOf = ({ url = '/' }: IncomingMessage): string | undefined =>
   URL.parse(url, 'http://localhost')?.pathname;

@@ -1,10 +1,12 @@
-/** Who is at the other end of a Unix socket, as the kernel says. Node has no call for it; its FFI, where there, does. */
+/**
+ * Identifies the peer of a Unix socket through the kernel. Node has no API for it, so this calls getsockopt through FFI where available.
+ */
 import type { Socket } from 'node:net';
 import { loadNative } from '../native.ts';
 
 /**
- * Of the process that connected, at the time when it did. For the record only: the pid may be another's by now, and is 0
- * for a process outside our pid namespace.
+ * Ids of the connecting process at the time of the connection. For the record only: the pid may have been reused since, and is 0 for a
+ * process outside our pid namespace.
  */
 export interface PeerCredentials {
   readonly pid: number;
@@ -12,7 +14,7 @@ export interface PeerCredentials {
   readonly gid: number;
 }
 
-/** Of Linux on x64 and arm64. */
+/** Values for Linux on x64 and arm64. */
 const SOL_SOCKET = 1;
 const SO_PEERCRED = 17;
 /** struct ucred: pid, uid, gid. */
@@ -20,7 +22,7 @@ const UCRED_BYTES = 12;
 
 let getSockOpt: ReturnType<typeof loadNative> | 'unknown' = 'unknown';
 
-/** Undefined where it can't be known: other systems, a Node without FFI, a socket that is closed or no Unix one. Never throws. */
+/** Credentials of the peer; undefined if unavailable: other systems, Node without FFI, a closed socket, or no Unix socket. Never throws. */
 export function peerCredentials(socket: Socket): PeerCredentials | undefined {
   if (getSockOpt === 'unknown')
     getSockOpt = loadNative('getsockopt', { arguments: ['i32', 'i32', 'i32', 'buffer', 'buffer'], return: 'i32' });
@@ -31,6 +33,6 @@ export function peerCredentials(socket: Socket): PeerCredentials | undefined {
   length.writeInt32LE(UCRED_BYTES);
   if (getSockOpt(fd, SOL_SOCKET, SO_PEERCRED, ucred, length) !== 0) return undefined;
   const [pid, uid, gid] = [ucred.readInt32LE(0), ucred.readUInt32LE(4), ucred.readUInt32LE(8)];
-  // What the kernel says of sockets that are no Unix ones.
+  // The kernel reports this uid for sockets other than Unix ones.
   return uid === 0xffff_ffff ? undefined : { pid, uid, gid };
 }

@@ -1,8 +1,8 @@
-/** stdio as a transport: a byte pipe between our own standard streams and a daemon's socket. */
+/** stdio as a transport: pipes bytes between our own standard streams and a daemon's socket. */
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 
-/** Until either side ends; rejects when one breaks. */
+/** Pipes until either side ends; rejects when one fails. */
 export async function pipeStdio(
   socket: Socket,
   stdin: NodeJS.ReadableStream,

@@ -1,43 +1,43 @@
-/** Bytes in, bytes out; no transport knows what a message is. */
+/** Interfaces of transports, which carry bytes and know nothing about messages. */
 
 import type { PeerCredentials } from './peer-credentials.ts';
 
 export interface ChannelEvents {
-  /** A chunk of the stream, or one whole payload where the transport has messages of its own. */
+  /** A chunk of the stream, or one complete payload if the transport has messages of its own. */
   data(bytes: Buffer): void;
-  /** What was waiting to be written is written. */
+  /** All waiting data has been written. */
   drain(): void;
-  /** The other side is gone; nothing comes after it. */
+  /** The other side is gone; no event follows. */
   close(): void;
 }
 
-/** One connection, from the moment it may carry messages. */
+/** One connection that is ready for messages. */
 export interface Channel {
   readonly kind: 'unix' | 'websocket';
-  /** `length`: a stream that needs frames. `message`: the transport keeps payloads apart. */
+  /** `length`: a byte stream that needs frames. `message`: the transport separates payloads. */
   readonly framing: 'length' | 'message';
   readonly encoding: 'msgpack' | 'json';
-  /** Whether whoever connects has shown who he is: by the mode of a file, or by a token. */
+  /** Whether the peer is authenticated: by the mode of a socket file, or by a token. */
   readonly authenticated: boolean;
-  /** The token that it was opened with; whose it is decides what its session may do, as with one in hello. */
+  /** The token that the connection was opened with; grants the same identity as a token in hello. */
   readonly bearer?: string;
-  /** Who connected, where the kernel says; for the record, it grants nothing. */
+  /** The connecting process, if the kernel tells. For the record only; grants nothing. */
   readonly credentials?: PeerCredentials;
-  /** Bytes handed over and not yet written. */
+  /** Bytes sent but not yet written. */
   readonly bufferedBytes: number;
-  /** Called once, before anything else. */
+  /** Must be called once, before anything else. */
   open(events: ChannelEvents): void;
   send(bytes: Buffer): void;
   pause(): void;
   resume(): void;
-  /** Ends after what was sent is written. */
+  /** Closes after everything sent is written. */
   close(): void;
-  /** Ends at once. */
+  /** Closes immediately. */
   destroy(): void;
 }
 
-/** A transport that takes connections. */
+/** A listening transport. */
 export interface Listener extends AsyncDisposable {
-  /** Where clients find it: a path or a URL. */
+  /** Address for clients: a path or a URL. */
   readonly address: string;
 }

@@ -1,17 +1,17 @@
-/** The default transport: a Unix socket (0600) in a folder of its owner's alone (0700). */
+/** The default transport: a Unix socket (mode 0600) in a folder that only its owner can enter (0700). */
 import { chmodSync, lstatSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { peerCredentials } from './peer-credentials.ts';
 import type { Channel, ChannelEvents, Listener } from './transport.ts';
 
-/** sun_path of Linux holds 108 bytes with its NUL; a longer one fails as EINVAL, which says nothing. */
+/** Longest socket path: sun_path of Linux holds 108 bytes including the NUL. A longer one fails with EINVAL, which says nothing. */
 const PATH_BYTES_MAX = 107;
 
-/** A socket that can't be used, in words for the person who started us. */
+/** A socket can't be used; the message is for the person who started us. */
 export class SocketError extends Error {}
 
-/** Throws SocketError for a path that the kernel would not take or a folder that others can write. */
+/** Throws SocketError if the path is too long for the kernel or its folder is open to other users. */
 function assertUsable(path: string): void {
   const length = Buffer.byteLength(path);
   if (length > PATH_BYTES_MAX) {
@@ -25,7 +25,7 @@ function assertUsable(path: string): void {
   if (uid !== process.getuid?.())
     throw new SocketError(`${folder} belongs to another user; give another path with --socket`);
   if ((mode & 0o077) === 0) return;
-  // Others may need this folder as it is, /tmp above all: a folder inside of it is advised, never a change of its mode.
+  // Others may need this folder as it is, especially /tmp, so this advises a folder inside it and never a change of mode.
   const own = join(folder, `ringfence-${uid}`, basename(path));
   throw new SocketError(
     `${folder} is open to others (mode ${(mode & 0o7777).toString(8)}); put the socket into a folder of its own, which is made: --socket ${own}`,
@@ -38,8 +38,8 @@ export function listenUnix(path: string, accept: (channel: Channel) => void): Pr
 }
 
 /**
- * Listens at `path`. A socket that a dead daemon left is replaced, a live one is an error. `allowHalfOpen`: who has sent all
- * may still be answered. Throws SocketError.
+ * Listens at `path`. Replaces a socket that a dead daemon left; throws for a live one. `allowHalfOpen` allows answering a client that has
+ * finished sending. Throws SocketError.
  */
 export async function listenSocket(
   path: string,
@@ -52,7 +52,7 @@ export async function listenSocket(
       throw new SocketError(`a daemon already listens at ${path}; stop it with \`ringfence stop\``);
   }
   const server = createServer({ allowHalfOpen }, accept);
-  // Bound under another name and renamed, so that the path never stands for a socket that refuses.
+  // Binds another name and renames it, so that `path` never leads to a socket that refuses connections.
   const fresh = `${path.slice(0, PATH_BYTES_MAX - 4)}.new`;
   rmSync(fresh, { force: true });
   const umask = process.umask(0o177);
@@ -68,14 +68,14 @@ export async function listenSocket(
     address: path,
     async [Symbol.asyncDispose]() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      // Only what is still ours: another daemon may have taken the name.
+      // Removes only our own socket: another daemon may have taken the name.
       if (lstatSync(path, { throwIfNoEntry: false })?.ino === ino) rmSync(path, { force: true });
       await closed;
     },
   };
 }
 
-/** Who connected, as the kernel says, where it does. */
+/** Adds the peer's credentials if the kernel tells them. */
 function withCredentials(channel: Channel, socket: Socket): Channel {
   const credentials = peerCredentials(socket);
   return credentials ? Object.assign(channel, { credentials }) : channel;
@@ -96,7 +96,7 @@ function answers(path: string): Promise<boolean> {
   });
 }
 
-/** Connects to a daemon's socket. Rejects with the system's error, or SocketError when the socket is another user's. */
+/** Connects to a daemon's socket. Rejects with the system's error, or with SocketError if the socket belongs to another user. */
 export function connectUnix(path: string): Promise<Channel & { readonly socket: Socket }> {
   return new Promise((resolve, reject) => {
     const stat = lstatSync(path, { throwIfNoEntry: false });
@@ -113,7 +113,7 @@ export function connectUnix(path: string): Promise<Channel & { readonly socket: 
   });
 }
 
-/** A stream socket as a channel. What is sent in one turn of the loop is written in one call. */
+/** A stream socket as a channel. Data sent in one turn of the event loop is written in one call. */
 function socketChannel(socket: Socket): Channel {
   let corked = false;
   const uncork = () => {

@@ -1,11 +1,11 @@
-/** Connections of which nobody knows yet whose they are. The oldest makes room for the newest, so that silent ones shut nobody out. */
+/** Connections that have not identified themselves yet. The oldest are dropped for new ones, so that silent connections lock nobody out. */
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 
 export interface Stranger {
-  /** Ends it at once. */
+  /** Closes immediately. */
   destroy(): void;
-  /** Whether it has said something that was not looked at yet. */
+  /** Whether it has sent something that was not handled yet. */
   readonly isUnheard?: boolean;
 }
 
@@ -15,7 +15,7 @@ type RoomPowers = Pick<Powers, 'monotonicMs' | 'after'>;
 export class WaitingRoom {
   readonly #limits: RoomLimits;
   readonly #powers: RoomPowers;
-  /** With the time when each came, the oldest first. */
+  /** Connections with their arrival times, oldest first. */
   readonly #strangers = new Map<Stranger, number>();
   #isLooking = false;
 
@@ -24,7 +24,7 @@ export class WaitingRoom {
     this.#powers = powers;
   }
 
-  /** Takes one in; false where so many came at one moment that it is to be ended. */
+  /** Adds a connection; false if too many arrived at once and it must be closed. */
   enter(stranger: Stranger): boolean {
     if (this.#strangers.size >= this.#limits.connectionsBurstMax) return false;
     this.#strangers.set(stranger, this.#powers.monotonicMs());
@@ -32,12 +32,14 @@ export class WaitingRoom {
     return true;
   }
 
-  /** It is known now, or gone. */
+  /** Removes a connection that has identified itself or closed. */
   leave(stranger: Stranger): void {
     this.#strangers.delete(stranger);
   }
 
-  /** Whoever says hello as soon as it is connected has the time for it, however many others come in that moment. */
+  /**
+   * Drops excess connections after a grace period, so that a client that says hello at once is never dropped, however many others connect.
+   */
   #lookSoon(): void {
     const { connectionsBeforeHelloMax, connectionGraceMs } = this.#limits;
     if (this.#isLooking || this.#strangers.size <= connectionsBeforeHelloMax) return;

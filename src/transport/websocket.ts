@@ -1,4 +1,4 @@
-/** WebSocket on loopback, for clients that can't open a Unix socket. Off unless asked for. */
+/** WebSocket on loopback, for clients that can't open a Unix socket. Off by default. */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -16,14 +16,14 @@ const TOO_LARGE = 1009;
 const WRONG_KIND = 1003;
 
 export interface WebSocketOptions {
-  /** A loopback name or address; anything else is refused. */
+  /** A loopback name or address; others are refused. */
   readonly host: string;
   readonly limits: Limits;
   readonly powers: Powers;
   /** 0 lets the system choose. */
   readonly port: number;
   readonly frameBytesMax: number;
-  /** What is sent before a payload that is too large ends the connection, by encoding. */
+  /** The message sent before an oversized payload ends the connection, by encoding. */
   readonly tooLarge: (encoding: 'msgpack' | 'json') => Buffer;
   /** Whether a bearer token is one of ours. */
   readonly isToken: (token: string) => boolean;
@@ -55,7 +55,7 @@ export async function listenWebSocket(
     socket.on('error', () => socket.destroy());
     const refusal = refuse(request, bound.port, options);
     if (refusal) return decline(socket, refusal);
-    // From here on the gateway counts it: nobody's, until it says hello.
+    // From here on the gateway counts the connection as unidentified until it says hello.
     room.leave(socket);
     sockets.handleUpgrade(request, socket, head, (webSocket) => {
       accept(webSocketChannel(webSocket, bearerOf(request)));
@@ -69,7 +69,7 @@ export async function listenWebSocket(
 }
 
 function webSockets({ frameBytesMax, tooLarge }: WebSocketOptions): WebSocketServer {
-  /** ws closes over a payload that is too large before anybody is told; the protocol wants an answer first. */
+  /** Sends the protocol's error before ws closes the connection for an oversized payload. */
   class AnsweringWebSocket extends WebSocket {
     override close(code?: number, data?: string | Buffer): void {
       if (code === TOO_LARGE) this.send(tooLarge(encodingOf(this)), { binary: encodingOf(this) === 'msgpack' });
@@ -87,7 +87,10 @@ function webSockets({ frameBytesMax, tooLarge }: WebSocketOptions): WebSocketSer
 
 const encodingOf = (socket: WebSocket) => PROTOCOLS[socket.protocol as keyof typeof PROTOCOLS];
 
-/** Browsers send an Origin and can be led here by any page, so that only our own is taken; a name that was rebound shows in Host. */
+/**
+ * The refusal status of an upgrade request; undefined if accepted. Browsers send an Origin, and any page can make them connect, so only our
+ * own origin is accepted; a rebound DNS name shows in Host.
+ */
 function refuse(request: IncomingMessage, port: number, { isToken }: WebSocketOptions): string | undefined {
   const { host, origin } = request.headers;
   if (!isOwnHost(host, port) || !isOwnOrigin(origin, port)) return '403 Forbidden';
@@ -112,7 +115,7 @@ async function close(server: Server, sockets: WebSocketServer): Promise<void> {
 
 function webSocketChannel(socket: WebSocket, token: string | undefined): Channel {
   const encoding = encodingOf(socket);
-  // Without a listener one oversized frame would end the daemon.
+  // Without a listener a single oversized frame would end the daemon.
   socket.on('error', () => {});
   let events: ChannelEvents | undefined;
   return {
