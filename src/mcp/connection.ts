@@ -1,4 +1,4 @@
-/** One connection to mcp.sock: whose it is, which era it speaks, and the session of its requests. */
+/** One connection to mcp.sock: its caller, its protocol era, and the session of its requests. */
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import {
@@ -23,11 +23,11 @@ import { Wire } from './wire.ts';
 export interface ConnectionParts extends ServerParts, McpSessionParts {
   readonly shared: SharedSessions;
   readonly budget: RequestBudget;
-  /** Shared by all that serves requests. */
+  /** Shared by everything that serves requests. */
   readonly turns: ServingTurns;
-  /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
+  /** The real path of a folder in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): { workspace: string };
-  /** Its first message has come. */
+  /** Called when the first message has arrived. */
   onHeard(): void;
   onEnd(connection: McpConnection): void;
 }
@@ -45,12 +45,12 @@ export class McpConnection {
   readonly #wire: Wire;
   readonly #handle: StdioServerHandle;
   #opening: Opening = PLAIN_OPENING;
-  /** Why its requests can't be served. */
+  /** Why requests of this connection can't be served. */
   #refusal: RpcError | undefined;
   #server: Server | undefined;
-  /** Of the connection, where it opened with `initialize`. */
+  /** The connection's own session, if it opened with `initialize`. */
   #session: Promise<McpSession> | undefined;
-  /** Whether it may be told something of its own accord. */
+  /** Whether the client may receive notifications now. */
   #isReady = false;
 
   constructor(socket: Socket, caller: Caller, parts: ConnectionParts) {
@@ -60,7 +60,7 @@ export class McpConnection {
     this.#wire = new Wire(socket, {
       ...{ limits, powers, budget, turns },
       intercept: (message, isFirst) => this.#intercept(message, isFirst),
-      onDrain: () => void this.#session?.then((it) => it.drained()).catch(() => {}), // It never was opened.
+      onDrain: () => void this.#session?.then((it) => it.drained()).catch(() => {}), // The session was never opened.
       onEnd: () => this.#ended(),
     });
     this.#handle = serveStdio(({ era }) => this.#serve(era), {
@@ -70,13 +70,13 @@ export class McpConnection {
     });
   }
 
-  /** Tells the client that its list of tools may be another one. */
+  /** Notifies the client that its list of tools may have changed. */
   toolsChanged(): void {
-    // It may end meanwhile.
+    // The connection may end meanwhile.
     if (this.#isReady) void this.#server?.sendToolListChanged().catch(() => {});
   }
 
-  /** Ends it after what was answered is written. */
+  /** Closes after everything answered is written. */
   async close(): Promise<void> {
     await this.#handle.close();
   }
@@ -107,7 +107,7 @@ export class McpConnection {
     return this.#parts.shared.use({ opening: this.#opening, caller: this.#caller, context }, work);
   }
 
-  /** The connection's own session, opened when it is first needed: what it works on may be for the client to say. */
+  /** The connection's own session; opened on first use, since the client may still name its workspace. */
   #own(): Promise<McpSession> {
     this.#session ??= this.#open().catch((error: unknown) => {
       this.#session = undefined;
@@ -138,7 +138,7 @@ export class McpConnection {
     return session;
   }
 
-  /** Folders that the client has open; none where it does not say in time. */
+  /** Folders that the client has open; none if it does not answer in time. */
   async #roots(): Promise<string[]> {
     try {
       const { roots = [] } = (await this.#server?.listRoots({}, { timeout: this.#parts.limits.mcpRootsMs })) ?? {};
@@ -166,14 +166,14 @@ export class McpConnection {
     }
     const meta = params?._meta as Record<string, unknown> | undefined;
     const requested = meta?.[PROTOCOL_VERSION_META_KEY];
-    // The SDK looks at the first one only.
+    // The SDK checks only the first message.
     if (typeof requested === 'string' && !MODERN_VERSIONS.includes(requested))
       throw new UnsupportedProtocolVersionError({ supported: MODERN_VERSIONS, requested });
     if (method === 'initialize') this.#assertServable(params?.capabilities as Capabilities | undefined);
     return false;
   }
 
-  /** A client that can't be served hears it in the answer to its first request, which it shows its person. */
+  /** Throws if the client can't be served, so that the answer to its first request, which it shows to its person, says why. */
   #assertServable(capabilities: Capabilities | undefined): void {
     if (this.#refusal) throw this.#refusal;
     if (!capabilities?.roots || !isUnsaid(this.#opening)) folderOf(this.#opening, [], this.#parts.resolveWorkspace);
@@ -190,12 +190,12 @@ export class McpConnection {
   }
 
   #ended(): void {
-    void this.#session?.then((it) => it.end('its connection ended')).catch(() => {}); // It never was opened.
+    void this.#session?.then((it) => it.end('its connection ended')).catch(() => {}); // The session was never opened.
     this.#parts.onEnd(this);
   }
 }
 
 const ROOTS_MAX = 16;
 
-/** Whether the client's roots may say where it works. */
+/** Whether the client's roots may determine the workspace. */
 const isUnsaid = ({ workspace }: Opening): boolean => workspace === undefined;

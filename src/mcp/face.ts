@@ -1,4 +1,4 @@
-/** The MCP face of the daemon: its connections, and who is told that tools have changed. */
+/** The MCP server of the daemon: its connections, and notifications about changed tools. */
 import type { Socket } from 'node:net';
 import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
@@ -13,10 +13,10 @@ import { type Caller, SharedSessions } from './shared.ts';
 import { ToolLists } from './tools.ts';
 
 export interface FaceParts extends McpSessionParts {
-  /** Shared by all that serves requests. */
+  /** Shared by everything that serves requests. */
   readonly turns: ServingTurns;
   readonly version: string;
-  /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
+  /** The real path of a folder in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): { workspace: string };
 }
 
@@ -37,7 +37,7 @@ export class McpFace {
     this.#stateKey = parts.powers.secret();
   }
 
-  /** Takes a connection, unless there are too many, which it is told. */
+  /** Accepts a connection; if there are too many, answers with an error and closes. */
   accept(socket: Socket, caller: Caller): void {
     const { mcpConnectionsMax } = this.#parts.limits;
     if (this.#connections.size >= mcpConnectionsMax) {
@@ -58,7 +58,7 @@ export class McpFace {
     if (!this.#silent.enter(socket)) socket.destroy();
   }
 
-  /** Serves HTTP, too. Throws where the address can't be had. */
+  /** Also serves HTTP. Throws if the address is not available. */
   async listenHttp(address: { host: string; port: number }, identify: Identify): Promise<Listener> {
     const { listenHttp } = await import('./http.ts');
     const served = {
@@ -72,7 +72,7 @@ export class McpFace {
     return this.#http;
   }
 
-  /** Policy, plugins or providers have changed. */
+  /** Notifies all clients after a change of policy, plugins or providers. */
   toolsChanged(): void {
     for (const it of this.#connections) it.toolsChanged();
     this.#http?.toolsChanged();

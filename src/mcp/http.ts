@@ -1,6 +1,6 @@
 /**
- * MCP over HTTP on loopback, for clients that can't open a socket. A browser that is led here by a page, a name that was rebound
- * and whoever has no token get no further than their headers.
+ * MCP over HTTP on loopback, for clients that can't open a socket. Requests from browser pages of other origins, for rebound host names or
+ * without a token are refused after their headers.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -28,7 +28,7 @@ import type { SharedSessions } from './shared.ts';
 export interface HttpParts extends ServerParts {
   readonly shared: SharedSessions;
   readonly identify: Identify;
-  /** Bounded by requestBytesMax, over all connections. */
+  /** Bytes of pending requests; bounded by requestBytesMax over all connections. */
   readonly budget: RequestBudget;
 }
 
@@ -38,7 +38,7 @@ export interface HttpListener extends Listener {
 
 const PATH = '/mcp';
 
-/** Throws where the address is no loopback one, or the port is taken. */
+/** Listens for MCP over HTTP. Throws if the address is not on loopback or the port is taken. */
 export async function listenHttp(
   { host, port }: { host: string; port: number },
   parts: HttpParts,
@@ -63,7 +63,7 @@ export async function listenHttp(
       places.delete(socket);
     });
   });
-  /** The connection is its bearer's from its first request on. Throws RpcError OVERLOADED. */
+  /** Assigns the connection to the identity of its first request. Throws RpcError OVERLOADED. */
   const admit = ({ socket }: IncomingMessage, identity: Identity) => {
     if (!places.has(socket) && !socket.destroyed) places.set(socket, shares.take(identity));
     room.leave(socket);
@@ -76,7 +76,7 @@ export async function listenHttp(
   const answer = toNodeHandler(handler);
   const underWay = new Map<Socket, number>();
   server.on('request', (request, response) => {
-    // Clients wait for one answer before they ask for the next; one that sends more and more would have them pile up.
+    // Clients wait for an answer before the next request; a client that does not would pile up requests.
     if (!mayBegin(underWay, response, limits)) return;
     void receive(request, response, { ...parts, admit, port: bound.port }).then(
       ({ auth, body }) => answer(Object.assign(request, { auth }) as Parameters<typeof answer>[0], response, body),
@@ -99,7 +99,7 @@ async function close(server: Server, handler: McpHttpHandler): Promise<void> {
   await closed;
 }
 
-/** Counts the requests of a connection until they are answered; ends one that has too many. */
+/** Counts pending requests of a connection; closes a connection with too many. */
 function mayBegin(underWay: Map<Socket, number>, response: ServerResponse, { mcpRequestsMax }: Limits): boolean {
   const { socket } = response.req;
   const count = (underWay.get(socket) ?? 0) + 1;
@@ -113,7 +113,7 @@ function mayBegin(underWay: Map<Socket, number>, response: ServerResponse, { mcp
   return count <= mcpRequestsMax;
 }
 
-/** What a client gets that is not served: a status, and what it shows its person. */
+/** An HTTP status and message for a client that is not served. */
 class Refusal extends Error {
   readonly status: number;
   readonly headers: Record<string, string>;
@@ -136,7 +136,7 @@ interface ReceiveParts extends Pick<HttpParts, 'limits' | 'identify' | 'budget'>
   admit(request: IncomingMessage, identity: Identity): void;
 }
 
-/** Throws Refusal, and RpcError for a body that is no message. */
+/** Authenticates a request and reads its body. Throws Refusal, and RpcError for a body that is no message. */
 async function receive(
   request: IncomingMessage,
   response: ServerResponse,
@@ -168,7 +168,10 @@ async function receive(
   };
 }
 
-/** Its bytes count until it is answered. Throws Refusal for one that is too long, or too much beside all others. */
+/**
+ * Reads a body; its bytes count until the request is answered. Throws Refusal if the body is too long, or too large together with all
+ * pending requests.
+ */
 async function bodyOf(
   request: IncomingMessage,
   response: ServerResponse,
@@ -200,10 +203,10 @@ function refuse(response: ServerResponse, { status, message, headers }: Refusal)
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
 }
 
-/** One request: its bearer says whose it is, its URL what it asks for. */
+/** A server for one request: the token determines the identity, the URL the session. */
 function serve({ era, authInfo, requestInfo }: McpRequestContext, parts: HttpParts) {
   const identity = authInfo?.extra?.identity as Identity;
-  // Only who bears the operator's own token could answer questions anyway.
+  // Other callers could not answer questions: only a holder of the operator's token may.
   const mayAnswer = identity.role === 'operator';
   const opening = once(() => openingOf(new URL(requestInfo?.url ?? '', 'http://localhost').searchParams));
   const caller = { identity, uid: undefined, mayAnswer };
@@ -224,7 +227,7 @@ function once<T>(make: () => T): () => T {
   };
 }
 
-/** `?workspace=/abs&tools=a,b&readOnly=true&policy=name`. Throws RpcError INVALID_PARAMS. */
+/** Parses `?workspace=/abs&tools=a,b&readOnly=true&policy=name`. Throws RpcError INVALID_PARAMS. */
 function openingOf(query: URLSearchParams): Opening {
   const { tools, readOnly, ...others } = Object.fromEntries(query);
   if (readOnly !== undefined && readOnly !== 'true' && readOnly !== 'false')

@@ -1,4 +1,4 @@
-/** Where MCP is served: mcp.sock, where who connects is who the kernel says, and HTTP. The SDK is loaded when the first one comes. */
+/** Starts the MCP listeners: mcp.sock, whose clients the kernel identifies, and HTTP. The SDK is loaded with the first client. */
 import type { Socket } from 'node:net';
 import type { Events } from '../session/events.ts';
 import { type Identify, principalOf } from '../session/identity.ts';
@@ -11,14 +11,14 @@ import type { Caller } from './shared.ts';
 
 export interface ListenParts extends FaceParts {
   readonly socket: string;
-  /** On loopback; served where it is said. */
+  /** Loopback address; HTTP is served only if present. */
   readonly http: { readonly host: string; readonly port: number } | undefined;
   readonly identify: Identify;
   readonly catalogue: Catalogue;
   readonly events: Events;
 }
 
-/** Gives each listener to `add` as soon as it listens. Throws SocketError; Error for an address that can't be had. */
+/** Passes each listener to `add` as soon as it listens. Throws SocketError; Error for an address that is not available. */
 export async function listenMcp(parts: ListenParts, add: (listener: Listener) => void): Promise<void> {
   const { powers, catalogue, events, http } = parts;
   let loading: Promise<McpFace> | undefined;
@@ -27,7 +27,7 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
     return loading;
   };
   const accept = (socket: Socket) => {
-    // It may end before the face is there.
+    // The socket may end before the MCP server is loaded.
     socket.on('error', () => socket.destroy());
     load().then(
       (face) => face.accept(socket, callerOf(socket)),
@@ -53,9 +53,9 @@ export async function listenMcp(parts: ListenParts, add: (listener: Listener) =>
 }
 
 /**
- * The process at the other end, which the mode of the socket let in. The daemon's own user and root may read the operator's
- * token, so that what such a client says a person answered is theirs to say; nobody else's word counts, and neither does that
- * of a process that the kernel does not name.
+ * The process at the other end, which the mode of the socket admitted. Only the daemon's own user and root can read the operator's token,
+ * so only their clients may report a person's answer. Other users' clients may not, and neither may a process that the kernel does not
+ * identify.
  */
 export function callerOf(socket: Socket): Caller {
   const credentials = peerCredentials(socket);

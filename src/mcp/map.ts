@@ -1,6 +1,6 @@
 /**
- * What calls come to, in the words of MCP. Architecture invariant: one of three places where errors are converted (here: to
- * `isError` results, which a model can act on, and JSON-RPC errors, which it never sees).
+ * Converts results of calls to MCP. Architecture invariant: one of three places where errors are converted (here: to `isError` results,
+ * which a model can act on, and JSON-RPC errors, which it never sees).
  */
 import { isDeepStrictEqual } from 'node:util';
 import { type CallToolResult, ProtocolError, type ResourceLink } from '@modelcontextprotocol/server';
@@ -18,9 +18,9 @@ type Block = CallToolResult['content'][number];
 
 export interface MapParts {
   readonly limits: Limits;
-  /** Keeps a text that does not fit, and gives its ref. */
+  /** Stores a text that does not fit and returns its ref. */
   keep(text: string): string;
-  /** Whether the client knows links to resources, and structured content (since 2025-06-18). */
+  /** Whether the client supports resource links and structured content (since 2025-06-18). */
   readonly links: boolean;
 }
 
@@ -41,7 +41,7 @@ export function toCallResult(result: ToolResult, parts: MapParts): CallToolResul
   };
 }
 
-/** All results of a batch in their order, each under a line that says which it is. */
+/** All results of a batch in order, each after a line that names its call. */
 export function toBatchResult(
   calls: readonly { readonly id: string }[],
   result: BatchResult | BatchEstimate,
@@ -54,7 +54,7 @@ export function toBatchResult(
   body.add(toJson({ success, totalCalls, successCount, failureCount, skippedCount, durationMs }));
   if (error) body.add(errorText(error));
   for (const [at, it] of error ? [] : results.entries()) {
-    // What one does not use the next ones may.
+    // Results share the remaining room, so what one does not need is left for the next.
     const share = new Body(parts, Math.floor(body.left / (results.length - at)));
     share.add(`## ${calls[at]?.id}: ${it.tool} ${it.success ? 'ok' : 'failed'}`);
     addResult(share, it);
@@ -63,10 +63,10 @@ export function toBatchResult(
   return { content: body.blocks, ...(!success && { isError: true }) };
 }
 
-/** A failure that no call has. */
+/** An error that belongs to no call. */
 export const toErrorResult = (text: string): CallToolResult => ({ content: [{ type: 'text', text }], isError: true });
 
-/** A fault of the conversation. */
+/** A protocol error. */
 export function toProtocolError({ code, message, data }: RpcError): ProtocolError {
   return new ProtocolError(RPC_CODES[code], message, { code, ...data });
 }
@@ -84,13 +84,13 @@ function addResult(body: Body, result: ToolResult): void {
     body.link(truncated.ref, truncated.bytesTotal, `[not all output is here; all ${truncated.bytesTotal} bytes are in`);
 }
 
-/** Content of kinds, as tools of external providers give it; what only looks like it is data like any other. */
+/** Typed content as tools of external providers return it; anything of another shape is plain data. */
 function providedIn(data: unknown): ProvidedData | undefined {
   const isLikely = typeof data === 'object' && data !== null && 'content' in data && Array.isArray(data.content);
   return isLikely ? providedData.safeParse(data).data : undefined;
 }
 
-/** What a program wants of an error, beside its text; details only where they are short. */
+/** The facts of an error that a program needs besides its text; details only if they are short. */
 function errorFacts({ details, message: _, suggestion: __, ...error }: WireError): object {
   const isShort = details !== undefined && toJson(details).length <= DETAILS_CHARS;
   return isShort ? { ...error, details } : error;
@@ -98,8 +98,8 @@ function errorFacts({ details, message: _, suggestion: __, ...error }: WireError
 const DETAILS_CHARS = 2_000;
 
 /**
- * Of external providers only. Most clients give their model nothing else of a result that has it: our own texts, warnings
- * and links would be lost on them. What says the same as the provider's text is left out.
+ * Structured content, for external providers only. Most clients show their model nothing else if it is present, so our own texts, warnings
+ * and links would be lost. Omitted if the provider's text says the same.
  */
 function structuredOf(data: unknown, { mcpStructuredBytesMax }: Limits): Record<string, unknown> | undefined {
   const provided = providedIn(data);
@@ -116,12 +116,12 @@ function isSame(text: string, structured: object): boolean {
   try {
     return isDeepStrictEqual(parseJson(text), structured);
   } catch {
-    // Text that is no JSON.
+    // A SyntaxError: the text is not JSON.
     return false;
   }
 }
 
-/** The content of one result, as far as there is room. */
+/** The content of one result within its bounds. */
 class Body {
   readonly blocks: Block[] = [];
   readonly #parts: MapParts;
@@ -134,14 +134,14 @@ class Body {
     this.#mediaLeft = Math.floor((parts.limits.mcpMediaBytesMax * room) / parts.limits.mcpTextBytesMax);
   }
 
-  /** Bytes that there is room for. */
+  /** Bytes still available. */
   get left(): number {
     return this.#left;
   }
 
-  /** Adds a text, or so much of it as there is room for, and where the rest is. */
+  /** Adds a text; if it does not fit, adds its beginning and a link to all of it. */
   add(text: string): void {
-    // A UTF-16 unit is at most three bytes.
+    // A UTF-16 code unit takes at most three bytes in UTF-8.
     if (3 * text.length <= this.#left) return this.#push(text, text.length);
     const bytes = Buffer.from(text);
     if (bytes.length <= this.#left) return this.#push(text, bytes.length);
@@ -156,7 +156,7 @@ class Body {
     );
   }
 
-  /** Adds what a provider gave, in the kinds of MCP. */
+  /** Adds a provider's content block as MCP content. */
   addProvided(block: ProvidedData['content'][number]): void {
     if (block.type === 'text') return this.add(block.text);
     if (block.type === 'other') return this.add(`[content of a kind that is not passed on: ${block.kind}]`);
@@ -172,7 +172,7 @@ class Body {
     this.#pushMedia({ type, mimeType, data }, data);
   }
 
-  /** Says where a whole text is. */
+  /** Adds a link to a complete text. */
   link(ref: string, size: number, note: string, query = ''): void {
     const uri = `${uriOf(ref)}${query}`;
     this.blocks.push({ type: 'text', text: `${note} the resource ${uri}]` });
@@ -180,7 +180,7 @@ class Body {
     if (this.#parts.links) this.blocks.push(link);
   }
 
-  /** Adds what another one has. */
+  /** Adds the content of another body. */
   take({ blocks }: Body): void {
     this.blocks.push(...blocks);
     for (const it of blocks) if (it.type === 'text') this.#left -= Buffer.byteLength(it.text);
@@ -191,7 +191,7 @@ class Body {
     this.#left -= bytes;
   }
 
-  /** Pictures and sounds are no text for a model to read; they have room of their own. */
+  /** Adds a picture or sound. These have a bound of their own, since a model does not read them as text. */
   #pushMedia(block: Block, data: string): void {
     this.#mediaLeft -= data.length;
     if (this.#mediaLeft >= 0) this.blocks.push(block);
@@ -205,7 +205,7 @@ class Body {
   }
 }
 
-/** Where a text of more than `max` bytes is cut: behind a line where one ends near, never within a character. */
+/** The offset at which a text of more than `max` bytes is cut: after a line end if one is near, never within a character. */
 function cutAt(bytes: Buffer, max: number): number {
   const line = bytes.lastIndexOf(0x0a, max - 1) + 1;
   if (line > max / 2) return line;

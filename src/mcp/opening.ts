@@ -1,19 +1,19 @@
-/** What a client asks for before its first request, and the folder that follows from it. */
+/** The options that a client sends before its first request, and the workspace that follows from them. */
 import * as z from 'zod';
 import { RpcError } from '../errors.ts';
 import type { ToolChoice } from './tools.ts';
 
-/** What the bridge says first; a client of the socket itself may leave it out. */
+/** Notification that the bridge sends first; clients that use the socket directly may omit it. */
 export const OPEN_METHOD = 'notifications/ringfence/open';
 
 const path = () => z.string().min(1).max(4096);
 
 const openingSchema = z.strictObject({
-  /** The folder to work in, as the person said it. */
+  /** The workspace folder that the person named. */
   workspace: path().optional(),
-  /** The project that the client says it works on. */
+  /** The project folder that the client reports. */
   project: path().optional(),
-  /** Where it was started. */
+  /** Working directory of the client. */
   cwd: path().optional(),
   tools: z.array(z.string().min(1).max(128)).max(256).default([]),
   readOnly: z.boolean().default(false),
@@ -23,7 +23,7 @@ export type Opening = z.output<typeof openingSchema>;
 
 export const PLAIN_OPENING: Opening = openingSchema.parse({}, { jitless: true });
 
-/** Throws RpcError INVALID_PARAMS. */
+/** Validates the options. Throws RpcError INVALID_PARAMS. */
 export function parseOpening(raw: unknown): Opening {
   const parsed = openingSchema.safeParse(raw ?? {});
   if (parsed.success) return parsed.data;
@@ -33,8 +33,8 @@ export function parseOpening(raw: unknown): Opening {
 export const choiceOf = ({ tools, readOnly }: Opening): ToolChoice => ({ tools, readOnly });
 
 /**
- * The folder to work in: as it was said, else the first one that may be meant and is in a workspace of the daemon. Undefined, for
- * the daemon's first workspace, where nothing was said at all. Throws RpcError FORBIDDEN where none may be.
+ * The workspace folder: the named one, otherwise the first candidate inside a workspace of the daemon. Undefined, meaning the daemon's
+ * first workspace, if there are no candidates. Throws RpcError FORBIDDEN if none is allowed.
  */
 export function folderOf(
   { workspace, project, cwd }: Opening,

@@ -1,4 +1,4 @@
-/** What a client hears of a request while it waits: often enough to know that it goes on, never a flood. */
+/** Progress notifications of a request: often enough to show that it is running, never a flood. */
 import { stripVTControlCharacters } from 'node:util';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -15,7 +15,7 @@ export class Progress implements Disposable {
   #timer: Timer;
   #isSoon = false;
 
-  /** `send` gets the seconds that have passed, which only grow. */
+  /** `send` receives the elapsed seconds, which only increase. */
   constructor(send: (progress: number, message: string) => void, limits: Limits, powers: Powers) {
     this.#send = send;
     this.#limits = limits;
@@ -24,9 +24,9 @@ export class Progress implements Disposable {
     this.#timer = this.#later(limits.mcpProgressMs);
   }
 
-  /** Tells the last line of what came; of many in a row only the last. */
+  /** Reports the last line of an output; of many in quick succession only the last. */
   output(bytes: Uint8Array): void {
-    // The end is enough, whatever is cut at its front.
+    // The last bytes are enough, even if they begin within a character.
     const text = Buffer.from(bytes.subarray(-4 * MESSAGE_CHARS)).toString();
     const line = stripVTControlCharacters(text)
       .trimEnd()

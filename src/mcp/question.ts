@@ -1,16 +1,16 @@
-/** A question about a call as a form that the client shows its person, and what the person's answer means. */
+/** A question about a call as a form that the client shows to its person, and the meaning of the person's answer. */
 import type { ElicitRequestFormParams } from '@modelcontextprotocol/server';
 import * as z from 'zod';
 import { showBlock, showLine } from '../shown-text.ts';
 import { type Approval, type Resolution, rememberFor } from '../store/approval.ts';
 
-/** Of input and of diff, each: a dialog is read on one screen. */
+/** Most lines of the input and of the diff, so that the dialog fits on one screen. */
 const LINES_MAX = 40;
 const NOTE_CHARS_MAX = 1_000;
 
 const DECISIONS = ['allow_once', 'allow_session', 'deny'] as const;
 
-/** The whole question in plain text, and the form. */
+/** The complete question as plain text, with the form. */
 export function toForm(approval: Approval): ElicitRequestFormParams {
   const { tool, reason, rule, principal, workspace, input, effects, diff, impact, approvalId } = approval;
   const covers = approval.remember[rememberFor(approval).match === 'tool' ? 'tool' : 'exact'];
@@ -50,7 +50,7 @@ export function toForm(approval: Approval): ElicitRequestFormParams {
 
 const content = z.object({ decision: z.enum(DECISIONS), note: z.string().max(NOTE_CHARS_MAX).optional() });
 
-/** What the person meant; whoever declines, closes the dialog or sends something else has said no. */
+/** The person's decision; declining, closing the dialog or an invalid answer counts as no. */
 export function toResolution(
   answer: { readonly action: string; readonly content?: unknown },
   approval: Approval,

@@ -1,4 +1,4 @@
-/** Kept output of calls as resources. */
+/** Kept output of calls as MCP resources. */
 import { isUtf8 } from 'node:buffer';
 import type { ReadResourceResult, ResourceTemplateType } from '@modelcontextprotocol/server';
 import { RpcError } from '../errors.ts';
@@ -17,7 +17,7 @@ export const RESULT_TEMPLATE = {
 const URI = /^ringfence:\/\/result\/([\w-]{1,128})$/;
 const NUMBER = /^\d{1,15}$/;
 
-/** Answers resources/read. Throws RpcError INVALID_PARAMS. */
+/** Answers `resources/read`. Throws RpcError INVALID_PARAMS. */
 export async function readResource(uri: string, session: McpSession): Promise<ReadResourceResult> {
   const [path = '', query = ''] = uri.split('?', 2);
   const ref = URI.exec(path)?.[1];
@@ -40,7 +40,7 @@ export async function readResource(uri: string, session: McpSession): Promise<Re
   return { contents: [{ uri, mimeType, ...text, _meta: { 'ringfence/range': meta } }] };
 }
 
-/** Throws RpcError INVALID_PARAMS for what is no number. */
+/** Parses offset and limit. Throws RpcError INVALID_PARAMS for anything else. */
 function rangeOf(query: string): { offset?: number; limit?: number } {
   const params = new URLSearchParams(query);
   const range: Record<string, number> = {};
@@ -53,10 +53,10 @@ function rangeOf(query: string): { offset?: number; limit?: number } {
 }
 
 const isInner = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80;
-/** Bytes of the longest character, but one. */
+/** Most continuation bytes of a UTF-8 character. */
 const INNER_MAX = 3;
 
-/** Leaves out parts of characters at both ends of a page, where it is one of text. */
+/** Removes incomplete characters at both ends of a page, if the page is text. */
 function wholeCharacters(page: Uint8Array, eof: boolean): { data: Buffer; from: number } {
   const all = Buffer.from(page.buffer, page.byteOffset, page.length);
   let from = 0;

@@ -1,4 +1,4 @@
-/** The requests of MCP, the same in both eras: one SDK server for each connection, or for each request over HTTP. */
+/** Handlers of MCP requests, the same for both protocol eras: one SDK server for each connection, or for each request over HTTP. */
 import { hash } from 'node:crypto';
 import {
   type CallToolResult,
@@ -28,27 +28,27 @@ export interface ServerParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly lists: ToolLists;
-  /** Signs what clients give back with a person's answer; of this daemon alone. */
+  /** Signs the state that clients return with a person's answer; unique to this daemon. */
   readonly stateKey: string;
 }
 
-/** Who is served. */
+/** A client of the server. */
 export interface ServedClient {
   readonly era: 'legacy' | 'modern';
-  /** As it is when a request comes. */
+  /** The client's choice of tools at the time of a request. */
   choice(): ToolChoice;
-  /** Whose requests these are: what was signed for one is nothing for another. */
+  /** Principal of the requests; state signed for one principal is invalid for another. */
   readonly principal: string;
   /** Whether the person at the client may answer questions about its calls. */
   readonly mayAnswer: boolean;
-  /** Does `work` in the session of a request. Throws RpcError where there can be none. */
+  /** Runs `work` in the session of a request. Throws RpcError if there can be none. */
   use<T>(context: ServerContext, work: (session: McpSession) => Promise<T>): Promise<T>;
 }
 
-/** What comes back with the answer to a question. */
+/** The state that comes back with the answer to a question. */
 interface AskedBefore {
   readonly approvalId: string;
-  /** Of the call that was asked about. */
+  /** Digest of the call that the question was about. */
   readonly digest: string;
 }
 
@@ -58,13 +58,13 @@ Some calls wait for a person. If a result says that approval a_… is pending, t
 Long results are cut and name a resource (ringfence://result/…) that has all of it; read on with ?offset=.
 Commands end after two minutes; servers, watchers and REPLs belong in terminal_interactive. Files that calls changed can be restored by the person: ringfence undo.`;
 
-/** Without contents of their own: clients that ask get an empty list and no error. */
+/** Resources and prompts have no lists; declaring them gives clients an empty list instead of an error. */
 const CAPABILITIES = { tools: { listChanged: true }, resources: {}, prompts: {} };
 
-/** A list may change when policy, plugins or providers do; clients that listen hear of it at once. */
+/** How long clients may cache the list of tools; listening clients are notified of changes at once. */
 const LIST_TTL_MS = 60_000;
 
-/** The ask of one question, in the form of both eras. */
+/** Name of the only input request in a question. */
 const APPROVAL = 'approval';
 
 export function createServer(client: ServedClient, parts: ServerParts): Server {
@@ -90,7 +90,7 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
   );
   server.setRequestHandler('tools/call', ({ params }, context) =>
     within(context, async (session) => {
-      // Over HTTP each request says it.
+      // Over HTTP each request names its protocol version.
       const said = context.http?.req?.headers.get('mcp-protocol-version');
       const links = client.era === 'modern' || (server.getNegotiatedProtocolVersion() ?? said ?? '') >= LINKS_SINCE;
       const request = {
@@ -118,7 +118,7 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
 }
 
 const LINKS_SINCE = '2025-06-18';
-/** Questions wait for so long at most, by the default policy; an answer that comes later finds none. */
+/** Lifetime of signed state: questions wait no longer under the default policy, and a later answer finds none. */
 const STATE_TTL_MS = 600_000;
 
 interface ToolRequest {
@@ -181,7 +181,7 @@ async function callBatch(
   }
 }
 
-/** An answer that came with the same call made again. What was signed for another call answers nothing. */
+/** Takes an answer that came with a repeated call. State signed for another call is ignored. */
 function takeAnswer(asked: Asked, { client, context, session }: ToolRequest): void {
   if (client.era === 'legacy' || !client.mayAnswer) return;
   const before = context.mcpReq.requestState<AskedBefore>();
@@ -191,21 +191,21 @@ function takeAnswer(asked: Asked, { client, context, session }: ToolRequest): vo
   if (approval) session.answer(before.approvalId, toResolution(answer, approval));
 }
 
-/** Whether the request says that its client can ask its person. */
+/** Whether the request's client can ask its person. */
 export function saysItAsks({ mcpReq }: ServerContext): boolean {
   const capabilities = envelopeOf(mcpReq)[CLIENT_CAPABILITIES_META_KEY] as { elicitation?: object } | undefined;
   return asksByForm(capabilities?.elicitation);
 }
 
-/** A client that says nothing of modes means forms. */
+/** Whether a client supports forms; a client that names no modes does. */
 export const asksByForm = (elicitation: object | undefined): boolean =>
   elicitation !== undefined && ('form' in elicitation || !('url' in elicitation));
 
-/** Name and version of the client, where a request tells. */
+/** Name and version of the client, if the request tells. */
 export const clientOf = ({ mcpReq }: ServerContext): { name?: string; version?: string } | undefined =>
   envelopeOf(mcpReq)[CLIENT_INFO_META_KEY] as object | undefined;
 
-/** What a request of 2026-07-28 says of its client. */
+/** The client facts in a request of protocol 2026-07-28. */
 const envelopeOf = ({ envelope }: ServerContext['mcpReq']): Record<string, unknown> => envelope ?? {};
 
 function pendingOf(result: ToolResult): string | undefined {

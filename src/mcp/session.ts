@@ -1,4 +1,4 @@
-/** A session of the daemon as its MCP clients use it: calls that can be cancelled, told of, and asked about. */
+/** A daemon session for MCP clients: calls with cancellation, progress and questions to the person. */
 import type { BatchEstimate, BatchResult, CallState, ToolResult } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -20,22 +20,22 @@ export interface McpSessionParts {
 
 export interface McpSessionOptions extends Omit<LocalOpening, 'onUpdate'> {
   /**
-   * Asks the person at the client; undefined where no answer came. `signal` is aborted when the question is over. Absent where the
+   * Asks the person at the client; returns undefined if there was no answer. `signal` is aborted when the question is over. Absent if the
    * client can't be asked while a call waits.
    */
   ask?(approval: Approval, signal: AbortSignal): Promise<Omit<Resolution, 'by'> | undefined>;
   /** Whether the client can be asked at all. */
   readonly asks: boolean;
   congested(): boolean;
-  /** The daemon has ended the session. */
+  /** Called when the daemon has ended the session. */
   onClosed(): void;
 }
 
 export interface CallControl {
-  /** Aborted when the client wants it no more, or is gone. */
+  /** Aborted when the client cancels the call or is gone. */
   readonly signal: AbortSignal;
   readonly progress?: Progress | undefined;
-  /** Whether it ends as soon as a person must be asked, its question left open. */
+  /** Whether the call ends as soon as a person must be asked, leaving its question open. */
   readonly parks?: boolean;
 }
 
@@ -43,16 +43,16 @@ export class McpSession implements Audience {
   readonly #options: McpSessionOptions;
   readonly #parts: McpSessionParts;
   readonly #local: LocalSession;
-  /** By call or batch id. */
+  /** Progress by call or batch id. */
   readonly #progress = new Map<string, Progress>();
   readonly #parking = new Set<string>();
-  /** Ends waiting calls in time. */
+  /** Timers that end waiting calls, by call id. */
   readonly #waiting = new Map<string, Timer>();
-  /** Of dialogs that are open at the client, by their approvals. */
+  /** Open dialogs at the client, by approval id. */
   readonly #dialogs = new Map<string, AbortController>();
   #closed = false;
 
-  /** Throws RpcError where it may not be opened so. */
+  /** Throws RpcError if the session may not be opened with these options. */
   constructor(options: McpSessionOptions, parts: McpSessionParts) {
     this.#options = options;
     this.#parts = parts;
@@ -90,7 +90,7 @@ export class McpSession implements Audience {
     }
   }
 
-  /** As `tools.batch`. Throws RpcError INVALID_PARAMS, OVERLOADED. */
+  /** Like `tools.batch`. Throws RpcError INVALID_PARAMS, OVERLOADED. */
   async batch(
     { calls, ...options }: { readonly calls: readonly unknown[] },
     { signal, progress }: CallControl,
@@ -109,7 +109,7 @@ export class McpSession implements Audience {
     }
   }
 
-  /** Part of a kept result. Throws RpcError INVALID_PARAMS. */
+  /** A part of a kept result. Throws RpcError INVALID_PARAMS. */
   read(params: { ref: string; offset?: number; limit?: number }): Promise<ResultPage> {
     return this.#local.read(params);
   }
@@ -122,14 +122,14 @@ export class McpSession implements Audience {
     return this.#local.approval(approvalId);
   }
 
-  /** Gives a person's answer to a question that is still open; one that is over stays as it is. */
+  /** Records a person's answer to an open question; a question that is over stays unchanged. */
   answer(approvalId: string, resolution: Omit<Resolution, 'by'>): void {
     const by = `${this.session.options.client} of ${this.session.options.principal}`;
     try {
       this.#local.answer(approvalId, { ...resolution, by });
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
-      // Where the policy lets nothing be remembered, a yes for the session is one for this time.
+      // If the policy forbids remembering, an approval for the session becomes one for this time.
       if (resolution.remember && this.#isOpen(approvalId))
         this.answer(approvalId, { ...resolution, remember: undefined });
     }
@@ -150,7 +150,7 @@ export class McpSession implements Audience {
       this.#progress.get(params.batchId as string)?.say(`${String(params.id)} is done`);
   }
 
-  /** The daemon ends it. */
+  /** Called by the daemon to end the session. */
   close(): void {
     this.#over();
     this.#options.onClosed();
@@ -172,12 +172,12 @@ export class McpSession implements Audience {
     if (state.status === 'blocked-on-user') this.#blocked(call, state.approvalId);
   }
 
-  /** A call waits for a person: whoever can be asked is, and the call does not wait for longer than its client does. */
+  /** Handles a call that waits for a person: asks the client's person if possible, and ends the call before the client's own timeout. */
   #blocked({ id, options }: Call, approvalId: string): void {
     const approval = this.#local.approval(approvalId);
     if (!approval) return;
     const park = () => void this.session.abort(id, parked(approval));
-    // Not within the stage that announces it.
+    // Delayed, so that the call does not end within the stage that announces its state.
     const delayMs = this.#parking.has(id) ? 0 : this.#parts.limits.mcpApprovalWaitMs;
     this.#waiting.set(id, this.#parts.powers.after(delayMs, park));
     const progress = this.#progress.get(options.parentCallId ?? id);
@@ -185,7 +185,10 @@ export class McpSession implements Audience {
     if (this.#options.ask && !this.#dialogs.has(approvalId)) void this.#ask(approval);
   }
 
-  /** The dialog stays when the call has ended without an answer: what is said then counts for the same call made again. */
+  /**
+   * Asks the client's person. The dialog stays open when the call ends without an answer, since a later answer counts for the same call
+   * made again.
+   */
   async #ask(approval: Approval): Promise<void> {
     const { approvalId } = approval;
     const dialog = new AbortController();
@@ -197,7 +200,7 @@ export class McpSession implements Audience {
       const resolution = await this.#options.ask?.(approval, dialog.signal);
       if (resolution && !this.#closed) this.answer(approvalId, resolution);
     } catch (error) {
-      // It can't be asked after all; the question is still there for others.
+      // The client can't be asked after all; the question stays open for others.
       this.#parts.powers.log.info({ approvalId, reason: (error as Error).message }, 'an MCP client gave no answer');
     } finally {
       this.#dialogs.delete(approvalId);

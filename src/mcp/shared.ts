@@ -1,4 +1,4 @@
-/** Sessions of clients that keep no connection: found again by who asks for what, ended when nobody has for a while. */
+/** Sessions of clients without a connection: found again by caller and options, ended after a period of disuse. */
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { RpcError } from '../errors.ts';
 import type { Timer } from '../powers.ts';
@@ -8,16 +8,16 @@ import { clientOf, saysItAsks } from './server.ts';
 import { McpSession, type McpSessionOptions, type McpSessionParts } from './session.ts';
 import { partOf } from './tools.ts';
 
-/** Who connected, or showed a token. */
+/** The caller that connected or presented a token. */
 export interface Caller {
   readonly identity: Identity;
-  /** Of the process, where the kernel says. */
+  /** User id of the process, if the kernel tells. */
   readonly uid: number | undefined;
   /** Whether the person at the client may answer questions about its calls. */
   readonly mayAnswer: boolean;
 }
 
-/** A request that wants a session. */
+/** A request that needs a session. */
 export interface Wanting {
   readonly opening: Opening;
   readonly caller: Caller;
@@ -25,31 +25,31 @@ export interface Wanting {
 }
 
 export interface SharedParts extends McpSessionParts {
-  /** The real path of a directory in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
+  /** The real path of a folder in one of the daemon's workspaces. Throws RpcError FORBIDDEN. */
   resolveWorkspace(path: string): { workspace: string };
 }
 
-/** All that a session is opened with. */
+/** The properties that identify a session. */
 type Wanted = Pick<McpSessionOptions, 'identity' | 'uid' | 'asks' | 'client' | 'policy' | 'workspace'>;
 
 interface Pooled {
   readonly principal: string;
   readonly session: McpSession;
   users: number;
-  /** Ends it, while nobody uses it. */
+  /** Ends the session while nobody uses it. */
   idle?: Timer | undefined;
 }
 
 export class SharedSessions {
   readonly #parts: SharedParts;
-  /** The one unused for longest first. */
+  /** Sessions by key; the least recently used first. */
   readonly #all = new Map<string, Pooled>();
 
   constructor(parts: SharedParts) {
     this.#parts = parts;
   }
 
-  /** Does `work` in the session of whoever asks so. Throws RpcError where there can be none; OVERLOADED where all are in use. */
+  /** Runs `work` in the session for this caller and these options. Throws RpcError if there can be none; OVERLOADED if all are in use. */
   async use<T>(wanting: Wanting, work: (session: McpSession) => Promise<T>): Promise<T> {
     const { opening, caller, context } = wanting;
     const { identity, uid, mayAnswer } = caller;
@@ -70,7 +70,7 @@ export class SharedSessions {
     }
   }
 
-  /** Ends all of them. */
+  /** Ends all sessions. */
   async end(reason: string): Promise<void> {
     const all = [...this.#all.values()];
     this.#all.clear();
@@ -85,7 +85,7 @@ export class SharedSessions {
       this.#all.get(key)?.idle?.cancel();
       this.#all.delete(key);
     };
-    // One of its clients that does not read must not hold up the others; what it has under way is bounded.
+    // A client that does not read must not delay the others of the session; its pending requests are bounded.
     const options = { ...wanted, has: partOf(choiceOf(opening)), congested: () => false, onClosed };
     const session = new McpSession(options, this.#parts);
     const pooled: Pooled = { principal, session, users: 0 };
@@ -104,7 +104,7 @@ export class SharedSessions {
     const own = [...this.#all].filter(([, it]) => it.principal === principal);
     const isFull = own.length >= mcpSessionsPerPrincipalMax;
     if (!isFull && this.#all.size < mcpSessionsMax) return;
-    // One principal's many sessions take the places of its own only.
+    // A principal with many sessions replaces only its own.
     const among = isFull ? own : [...this.#all];
     const unused = among.find(([, { users }]) => users === 0);
     if (!unused)
@@ -125,7 +125,7 @@ export class SharedSessions {
 const NAME_CHARS = 128;
 const VERSION_CHARS = 64;
 
-/** What of a client's own name goes on record. */
+/** The bounded part of a client's own name and version that is recorded. */
 export const named = (client: { name?: string; version?: string } | undefined): { name: string; version: string } => ({
   name: `mcp ${client?.name ?? 'client'}`.slice(0, NAME_CHARS),
   version: String(client?.version ?? '?').slice(0, VERSION_CHARS),

@@ -1,4 +1,4 @@
-/** What a client is shown of a session's tools, and the one tool that only this face has. */
+/** The list of tools for MCP clients, and the batch tool that only MCP has. */
 import type { Tool as ListedTool } from '@modelcontextprotocol/server';
 import * as z from 'zod';
 import { RpcError } from '../errors.ts';
@@ -11,7 +11,7 @@ import { rare } from '../tools/rare.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
 import type { Tool } from '../tools/tool.ts';
 
-/** Which tools a client wants; narrows, never widens. */
+/** A client's choice of tools; narrows the list, never widens it. */
 export interface ToolChoice {
   /** Names, in which `*` stands for anything; `default`; `all`. */
   readonly tools: readonly string[];
@@ -20,7 +20,7 @@ export interface ToolChoice {
 
 export const BATCH = 'ringfence_batch';
 
-/** Clients make one call after the other, so that this is their way to make several at once. */
+/** Input of the batch tool. MCP clients make calls one after another; this lets them make several at once. */
 export const batchInput = z.strictObject({
   calls: z
     .array(
@@ -41,9 +41,9 @@ const BATCH_SUMMARY =
   'Make several calls at once, in parallel as far as their files and `dependsOn` allow, and get all results. Use it wherever you need not judge one result before the next call. ' +
   'A string `${id.field}` in an input is a value of an earlier result: file_read `content`, file_list `entries[0].path`, file_glob `paths[0]`, file_grep `matches[0].file`, terminal_execute `stdout`.';
 
-/** Left out of a list that is to stay short: clients have lists of what is to do themselves, and branches are rarely made. */
+/** Left out of short lists: clients have their own to-do lists, and branches are rarely created. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['todo_read', 'todo_write', 'git_branch']);
-/** Shown although other lists leave it out: clients that make one call after the other gain most from it. */
+/** Listed although other lists leave it out, since clients that make one call at a time gain most from it. */
 const SHOWN: ReadonlySet<string> = new Set(['code_run']);
 
 const isSaid = (name: string, pattern: string): boolean => {
@@ -60,10 +60,10 @@ const isSaid = (name: string, pattern: string): boolean => {
   return true;
 };
 
-/** Patterns beside the two words. */
+/** Patterns apart from `default` and `all`. */
 const patternsOf = ({ tools }: ToolChoice): readonly string[] => tools.filter((it) => it !== 'default' && it !== 'all');
 
-/** What of the daemon's tools the session of such a client has; undefined for all. */
+/** The filter for the session's tools; undefined means all. */
 export function partOf(choice: ToolChoice): ((tool: Tool) => boolean) | undefined {
   const patterns = patternsOf(choice);
   const isAny = patterns.length === 0 || patterns.length < choice.tools.length;
@@ -72,11 +72,14 @@ export function partOf(choice: ToolChoice): ((tool: Tool) => boolean) | undefine
     (!choice.readOnly || tier === 'read_only') && (isAny || patterns.some((it) => isSaid(name, it)));
 }
 
-/** Lists by the policy and toolset that they were made of: neither is ever changed, only replaced. */
+/** Lists by policy and toolset; both are never changed, only replaced. */
 export class ToolLists {
   readonly #made = new WeakMap<Policy, WeakMap<object, Map<string, ListedTool[]>>>();
 
-  /** The tools of a session, always in the same order and the same bytes. Throws RpcError INVALID_PARAMS where names were asked for that none has. */
+  /**
+   * The tools of a session, always in the same order and identical byte for byte. Throws RpcError INVALID_PARAMS if the chosen names match
+   * no tool.
+   */
   of(session: Session, choice: ToolChoice): ListedTool[] {
     const tools = this.#of(session, choice);
     if (tools.length > 0 || patternsOf(choice).length === 0) return tools;
@@ -101,7 +104,7 @@ export class ToolLists {
   }
 }
 
-/** Of one policy and toolset; choices are the clients'. */
+/** Most lists cached for one policy and toolset, since clients determine the choices. */
 const LISTS_MAX = 64;
 
 function listOf(session: Session, policy: Policy, choice: ToolChoice): ListedTool[] {
@@ -116,11 +119,11 @@ function listOf(session: Session, policy: Policy, choice: ToolChoice): ListedToo
   return withBatch ? [...listed, batchTool(tools)] : listed;
 }
 
-/** It may do what the tools of the list may. */
+/** The batch tool; its annotations combine those of the listed tools. */
 function batchTool(tools: readonly Tool[]): ListedTool {
   const { $schema: _, ...schema } = z.toJSONSchema(batchInput, {
     io: 'input',
-    // Anything: some clients take a schema without a word for a mistake.
+    // Replaces empty schemas, which some clients reject, by `true`.
     override: ({ jsonSchema: it }) => {
       if (typeof it.additionalProperties === 'object') it.additionalProperties = true;
     },

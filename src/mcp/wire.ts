@@ -1,6 +1,6 @@
 /**
- * Newline-delimited JSON-RPC over a stream socket, as a transport of the SDK. It bounds what the SDK does not: lengths, nesting,
- * requests under way, and what a slow reader makes us hold.
+ * Newline-delimited JSON-RPC over a stream socket, as an SDK transport. Bounds what the SDK does not: lengths, nesting, pending requests,
+ * and buffered data for slow readers.
  */
 import type { Socket } from 'node:net';
 import { isJSONRPCRequest, type JSONRPCMessage, ProtocolError, type Transport } from '@modelcontextprotocol/server';
@@ -17,15 +17,15 @@ type Plain = Record<string, unknown>;
 export interface WireOptions {
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Bounded by requestBytesMax, over all connections. */
+  /** Bytes of pending requests; bounded by requestBytesMax over all connections. */
   readonly budget: RequestBudget;
-  /** Shared by all connections; of this one alone when absent. */
+  /** Shared by all connections; belongs to this one alone when absent. */
   readonly turns?: ServingTurns;
-  /** Asked about each message before the SDK sees it; whether it was dealt with. What it throws answers the request. */
+  /** Sees each message before the SDK does; returns whether it handled the message. Errors that it throws answer the request. */
   intercept?(message: Plain, isFirst: boolean): boolean;
-  /** The other side reads again after it was congested. */
+  /** Called when the other side reads again after congestion. */
   onDrain?(): void;
-  /** The connection is over. */
+  /** Called when the connection has ended. */
   onEnd?(): void;
 }
 
@@ -34,9 +34,9 @@ const NEWLINE = 0x0a;
 /** A request of the other side, for as long as it holds memory. */
 interface Request {
   readonly bytes: number;
-  /** Answered, or cancelled, which gets no answer. */
+  /** Whether it was answered, or cancelled, which gets no answer. */
   isOver: boolean;
-  /** Whether something works on it still. */
+  /** Whether work on it is still running. */
   isHeld: boolean;
 }
 
@@ -48,23 +48,23 @@ export class Wire implements Transport {
   readonly #options: WireOptions;
   readonly #turns: ServingTurns;
   readonly #serve = (): boolean => this.#serveOne();
-  /** Pieces of a line whose end has not come, and whether it is too long already. */
+  /** Pieces of an incomplete line, and whether the line is already too long. */
   #line: Buffer[] = [];
   #lineBytes = 0;
   #isTooLong = false;
   #inbox: Buffer[] = [];
   readonly #underWay = new Map<Id, Request>();
-  /** Of all requests that hold memory, cancelled ones that are worked on among them. */
+  /** Count and bytes of all requests that hold memory, including cancelled ones with running work. */
   #requests = 0;
   #requestBytes = 0;
   #isFirst = true;
   #corked = false;
   #hasEnded = false;
   #closed = false;
-  /** Ends a connection that says nothing, or only half a line. */
+  /** Timers that end a connection which sends nothing, or only half a line. */
   #silent: Timer | undefined;
   #halfLine: Timer | undefined;
-  /** Ends one that is to end and does not read. */
+  /** Timer that ends a closing connection whose other side does not read. */
   #unread: Timer | undefined;
 
   constructor(socket: Socket, options: WireOptions) {
@@ -92,7 +92,7 @@ export class Wire implements Transport {
       .on('close', () => this.#over());
   }
 
-  /** Sends a message, unless it is a notice and the other side reads too slowly for those. An answer that is too long becomes an error. */
+  /** Sends a message; notifications are dropped while the other side reads too slowly. An answer that is too long becomes an error. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return;
     const { id, method } = message as Plain;
@@ -100,14 +100,17 @@ export class Wire implements Transport {
     else if (id === undefined && this.congested) return;
     const max = this.#options.limits.mcpMessageBytesMax;
     const line = `${JSON.stringify(message)}\n`;
-    // One UTF-16 unit is at most three bytes: most need not be counted.
+    // A UTF-16 code unit takes at most three bytes, so most messages need not be measured.
     if (3 * line.length > max && Buffer.byteLength(line) > max) {
       if (id !== undefined) this.#refuse(id, new RpcError('INTERNAL', `the message is over the bound of ${max} bytes`));
     } else this.#write(line);
     if (this.#hasEnded) this.#endWhenIdle();
   }
 
-  /** Does the work of a request, which counts until then, also when it is cancelled meanwhile. Throws RpcError where it is already. */
+  /**
+   * Runs the work of a request. The request counts until the work ends, even if it is cancelled meanwhile. Throws RpcError if it is already
+   * cancelled.
+   */
   async hold<T>(id: Id, work: () => Promise<T>): Promise<T> {
     const request = this.#underWay.get(id);
     if (!request) throw new RpcError('INVALID_REQUEST', 'the request was cancelled');
@@ -120,7 +123,7 @@ export class Wire implements Transport {
     }
   }
 
-  /** Ends after what was sent is written, where the other side reads it soon. */
+  /** Closes after everything sent is written, if the other side reads it soon. */
   async close(): Promise<void> {
     const { limits, powers } = this.#options;
     this.#uncork();
@@ -133,7 +136,7 @@ export class Wire implements Transport {
   }
 
   #write(line: string): void {
-    // What is sent in one turn of the loop is written in one call.
+    // Messages of one turn of the event loop are written in one call.
     if (!this.#corked) {
       this.#corked = true;
       this.#socket.cork();
@@ -189,14 +192,14 @@ export class Wire implements Transport {
     } else this.#halfLine ??= powers.after(limits.frameIdleMs, () => this.destroy());
   }
 
-  /** Has what was read be served when it is this connection's turn; a slow reader's is not served before it has read. */
+  /** Serves received messages when it is this connection's turn; waits while the other side reads too slowly. */
   #serveSoon(): void {
     if (this.#inbox.length > 0 && !this.congested && !this.#closed) this.#turns.enter(this.#serve);
     if (this.#inbox.length > 0) this.#socket.pause();
     else this.#served();
   }
 
-  /** Begins one request; gives whether the next one may be begun, too. */
+  /** Begins one request; returns whether another may begin. */
   #serveOne(): boolean {
     const line = this.#closed || this.congested ? undefined : this.#inbox.shift();
     if (line) this.#take(line);
@@ -219,14 +222,14 @@ export class Wire implements Transport {
       this.#isFirst = false;
       this.#silent?.cancel();
       const isAnswer = message.method === undefined;
-      // The SDK leaves those without an answer.
+      // The SDK does not answer invalid requests.
       if (!isAnswer && id !== null && !isPlainRequest(message) && !isJSONRPCRequest(message))
         throw new RpcError('INVALID_REQUEST', 'not a request: its _meta is not right, or it has members of its own');
       if (!isAnswer && id !== null) this.#assertMayBegin(id, line.length);
       if (this.#options.intercept?.(message, isFirst)) return;
       if (!isAnswer && id !== null) this.#requestBegins(id, line.length);
       else if (message.method === 'notifications/cancelled')
-        // It gets no answer.
+        // A cancelled request gets no answer.
         this.#requestOver((message.params as { requestId?: Id } | undefined)?.requestId as Id);
       this.onmessage?.(message as never);
     } catch (error) {
@@ -282,7 +285,7 @@ export class Wire implements Transport {
     this.#serveSoon();
   }
 
-  /** Nothing more comes; what is under way may be answered yet. */
+  /** Handles the end of input; pending requests may still be answered. */
   #ended(): void {
     this.#hasEnded = true;
     this.#options.powers.after(this.#options.limits.mcpEndGraceMs, () => void this.close());
@@ -308,13 +311,13 @@ export class Wire implements Transport {
 
 const MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params']);
 
-/** Whether there is nothing in it that `idOf` has not looked at: of these the SDK need not be asked twice. */
+/** Whether the message has only members that `idOf` checks, so that the SDK need not check it again. */
 function isPlainRequest(message: Plain): boolean {
   for (const name in message) if (!MEMBERS.has(name)) return false;
   return (message.params as Plain | undefined)?._meta === undefined;
 }
 
-/** The id of a request; null for a notice. Throws INVALID_REQUEST for what is no JSON-RPC 2.0. */
+/** The id of a request; null for a notification. Throws INVALID_REQUEST for anything but JSON-RPC 2.0. */
 function idOf(message: unknown): Id | null {
   if (Array.isArray(message)) throw new RpcError('INVALID_REQUEST', 'messages come one a line, not as an array');
   if (typeof message !== 'object' || message === null) throw new RpcError('INVALID_REQUEST', 'a message is an object');

@@ -1,4 +1,4 @@
-/** What each method answers and what each notification tells, as zod schemas; see shapes.ts for how they are used. */
+/** zod schemas of the answer to each method and of each notification; see shapes.ts for how they are used. */
 import * as z from 'zod';
 import type { Method } from './messages.ts';
 import * as shapes from './shapes.ts';
@@ -6,7 +6,7 @@ import * as shapes from './shapes.ts';
 const count = () => z.int().nonnegative();
 const texts = () => z.array(z.string());
 const bytes = () => z.instanceof(Uint8Array).describe('MessagePack: bin. In the JSON subprotocol: base64.');
-/** Grows from version to version: readers leave out what they do not know. */
+/** An object that gains members from version to version; readers ignore what they do not know. */
 const open = z.looseObject;
 
 const cut = z.enum(['size', 'disk', 'crash']).optional().describe('Why the kept output ends before the call did.');
@@ -90,7 +90,7 @@ export const answers = {
 
 /** Number of an event, counted over all events of a daemon. */
 const eventSeq = count().describe('Counts the events of all sessions, from the start of the daemon.');
-/** Beside an event's own: absent where a caller without a subscription is told. */
+/** Number of the notification's event; absent for a recipient without a subscription. */
 const seq = eventSeq.optional();
 
 export const notifications = {

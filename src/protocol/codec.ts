@@ -1,6 +1,6 @@
 /**
- * Messages as plain MessagePack: maps with string keys, no extension types, integers that a double holds.
- * Decoding is our own and one pass: what checks is what builds, so that the two can't disagree about a message.
+ * Messages as plain MessagePack: maps with string keys, no extension types, integers that a double can hold. Our own decoder validates and
+ * builds in one pass, so the two can't disagree about a message.
  */
 import { isUtf8 } from 'node:buffer';
 import { RpcError } from '../errors.ts';
@@ -14,8 +14,8 @@ type Fields = Record<string, unknown>;
 type Scalar = (value: string | number | Uint8Array) => unknown;
 
 /**
- * `value` with `scalar` applied to its strings, keys, numbers and bytes. Copies only objects in which something changes.
- * Throws TypeError for anything but null, booleans, undefined, those, arrays and plain objects.
+ * `value` with `scalar` applied to its strings, keys, numbers and bytes. Copies only objects in which something changes. Throws TypeError
+ * for anything but null, booleans, undefined, strings, numbers, bytes, arrays and plain objects.
  */
 export function toPlain(value: unknown, scalar: Scalar): unknown {
   switch (typeof value) {
@@ -62,18 +62,18 @@ function toPlainObject(value: Fields, scalar: Scalar): Fields {
 }
 
 /**
- * The one message that `bytes` are. Maps become null-prototype objects, so that `__proto__` is a key like others;
- * bin becomes a Buffer that shares memory with `bytes`. Throws RpcError PARSE, with the reason and the place, for anything
- * that is not plain MessagePack, that another decoder might read otherwise, or that is beyond `limits`.
+ * Decodes one message. Maps become null-prototype objects, so `__proto__` is an ordinary key; bin becomes a Buffer that shares memory with
+ * `bytes`. Throws RpcError PARSE, with reason and offset, for anything that is not plain MessagePack, that another decoder might read
+ * differently, or that exceeds `limits`.
  */
 export function decode(bytes: Uint8Array, limits: DecodeLimits): unknown {
   const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   return new Reader(buffer, limits).message();
 }
 
-/** Strings up to this many bytes are built byte by byte; beyond, the call into native code is cheaper. */
+/** Longest string that is built byte by byte; for longer ones a call into native code is cheaper. */
 const SHORT_STRING_BYTES = 12;
-/** Longer strings are looked at before they are decoded: 16 MiB of invalid bytes decode in 0.14 s. */
+/** Longer strings are validated before decoding: 16 MiB of invalid bytes take 0.14 s to decode. */
 const LONG_STRING_BYTES = 4096;
 
 class Reader {
@@ -81,7 +81,7 @@ class Reader {
   readonly #end: number;
   readonly #limits: DecodeLimits;
   #at = 0;
-  /** Values that may still come. Headers take from it what they announce, so it bounds what they may allocate too. */
+  /** Number of values that may still come. Headers subtract what they announce, so this also bounds what they may allocate. */
   #elementsLeft: number;
 
   constructor(bytes: Buffer, limits: DecodeLimits) {
@@ -101,7 +101,7 @@ class Reader {
     throw new RpcError('PARSE', `not an acceptable message: ${reason}, at byte ${at}`);
   }
 
-  /** Where the next `count` bytes start; they are there. */
+  /** Consumes `count` bytes and returns the offset of the first. Throws if fewer are left. */
   #take(count: number): number {
     const at = this.#at;
     if (this.#end - at < count) this.#refuse(`${count} bytes wanted, ${this.#end - at} left`, at);
@@ -141,7 +141,7 @@ class Reader {
     return this.#number(head);
   }
 
-  /** A size written in 1, 2 or 4 bytes. */
+  /** Reads a size of 1, 2 or 4 bytes. */
   #size(width: number): number {
     if (width === 0) return this.#u8();
     return width === 1 ? this.#u16() : this.#u32();
@@ -198,7 +198,7 @@ class Reader {
     }
     if (length > LONG_STRING_BYTES && !isUtf8(bytes.subarray(at, end))) this.#refuse('invalid UTF-8', at);
     const text = bytes.toString('utf8', at, end);
-    // What is invalid decodes to U+FFFD, so only a text that has one needs the second look.
+    // Invalid bytes decode to U+FFFD, so only a text that contains one needs a second check.
     if (text.includes('\ufffd') && !isUtf8(bytes.subarray(at, end))) this.#refuse('invalid UTF-8', at);
     return text;
   }
@@ -225,7 +225,7 @@ class Reader {
     return text;
   }
 
-  /** Accounts for what a header announces, before anything is allocated for it. */
+  /** Charges what a header announces, before anything is allocated for it. */
   #open(elements: number, depth: number): void {
     const { messageDepthMax, messageElementsMax } = this.#limits;
     const at = this.#at - 1;
@@ -256,11 +256,11 @@ class Reader {
   }
 }
 
-/** Keys repeat from message to message: taking them from here instead of building them halves the time of a small one. */
+/** Cached keys: they repeat from message to message, and using the cache halves the decoding time of a small one. */
 const KEY_SLOTS = 1024;
 const keyCache = new Array<{ readonly text: string; readonly bytes: Buffer } | undefined>(KEY_SLOTS).fill(undefined);
 
-/** Whether `bytes` has `wanted` at `at`. */
+/** Whether `bytes` contains `wanted` at offset `at`. */
 function isAt(bytes: Buffer, at: number, wanted: Buffer): boolean {
   for (let i = 0; i < wanted.length; i++) if (bytes[at + i] !== wanted[i]) return false;
   return true;

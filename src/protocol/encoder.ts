@@ -1,16 +1,16 @@
 /**
- * Values as plain MessagePack, written once, straight into the buffer that is sent. Our own for the same reason as the
- * decoder: what checks is what writes. Measured against checking first and packing with msgpackr: docs/benchmarks.md.
+ * Encodes values as plain MessagePack in one pass into the buffer that is sent. Our own for the same reason as the decoder: validation and
+ * writing can't disagree. docs/benchmarks.md compares it with validating first and packing with msgpackr.
  */
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Deepest nesting; a cycle is deeper than that, and a peer takes less (`messageDepthMax`). */
+/** Deepest nesting, which also catches cycles; peers accept less (`messageDepthMax`). */
 const DEPTH_MAX = 256;
 const ROOM_BYTES = 64 * 1024;
-/** Room that one large message needed and small ones after it don't. */
+/** A buffer larger than this is not kept for the next message. */
 const ROOM_BYTES_KEPT = 1024 * 1024;
-/** Up to here a string is written character by character; beyond, a call into native code is cheaper. */
+/** Longest string that is written character by character; for longer ones a call into native code is cheaper. */
 const SHORT_STRING_CHARS = 32;
 const U32 = 2 ** 32;
 
@@ -26,23 +26,23 @@ let elements = 0;
 let limits = UNBOUNDED;
 
 /**
- * One message as MessagePack, after `headerBytes` free ones. Members that are undefined are left out, in an array they
- * become nil; half a surrogate pair becomes U+FFFD. Throws TypeError for what has no plain form (Date, Map, Set, Error,
- * bigint, function, other instances), RangeError for a cycle and beyond `bounds`.
+ * Encodes one message after `headerBytes` unused bytes. Undefined members are omitted, undefined items become nil; a lone surrogate becomes
+ * U+FFFD. Throws TypeError for values without a plain form (Date, Map, Set, Error, bigint, function, other instances), RangeError for
+ * cycles and beyond `bounds`.
  */
 export function encode(value: unknown, headerBytes = 0, bounds: EncodeLimits = UNBOUNDED): Buffer {
   at = headerBytes;
   elements = 1;
   limits = bounds;
   write(value, 0);
-  // A small one shares a slab with others, as all of Node's small buffers do.
+  // A small message shares a slab with others, like all of Node's small buffers.
   const bytes = Buffer.allocUnsafe(at);
   room.copy(bytes, headerBytes, headerBytes, at);
   if (room.length > ROOM_BYTES_KEPT) room = Buffer.allocUnsafeSlow(ROOM_BYTES);
   return bytes;
 }
 
-/** Makes place for `bytes` more. */
+/** Makes room for `bytes` more. */
 function reserve(bytes: number): void {
   if (at + bytes <= room.length) return;
   const larger = Buffer.allocUnsafeSlow(Math.max(2 * room.length, at + bytes));
@@ -80,7 +80,7 @@ function writeByte(byte: number): void {
   room[at++] = byte;
 }
 
-/** `type` and the next two types take a size of 1, 2 and 4 bytes. */
+/** Writes a header; `type` and the next two types take a size of 1, 2 and 4 bytes. */
 function writeSized(type: number, size: number): void {
   reserve(5 + size);
   if (size < 0x100) {
@@ -120,7 +120,7 @@ function writeString(text: string): void {
     reserve(1 + bytes);
     room[at++] = 0xa0 | bytes;
   } else writeSized(0xd9, bytes);
-  // Half a surrogate pair is counted and written as U+FFFD.
+  // A lone surrogate is counted and written as U+FFFD.
   at += room.write(text, at, 'utf8');
 }
 
@@ -180,7 +180,7 @@ function writeWide(type: number, value: number): void {
   at += 9;
 }
 
-/** Accounts for what a container holds. */
+/** Charges the size of a container. */
 function open(size: number, depth: number): void {
   elements += size;
   if (depth >= limits.messageDepthMax) {
@@ -216,7 +216,10 @@ function writeMap(map: Fields, depth: number): void {
   }
 }
 
-/** Names that differ in halves of surrogate pairs only are one, that of the later member: a message that has it twice is none. */
+/**
+ * Replaces lone surrogates in keys by U+FFFD. Keys that become equal are merged, the later one wins: a message with a duplicate key would
+ * be invalid.
+ */
 export const withWellFormedKeys = (value: Fields): Fields =>
   Object.fromEntries(Object.entries(value).map(([key, member]) => [key.toWellFormed(), member]));
 

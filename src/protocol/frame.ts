@@ -3,15 +3,17 @@ import { RpcError } from '../errors.ts';
 import { type EncodeLimits, encode } from './encoder.ts';
 
 const HEADER_BYTES = 4;
-/** MessagePack's bytes: none of them, and what comes before up to 2^32 of them. */
+/** MessagePack encodings of bytes: size of an empty bin, and type and size of the header for up to 2^32 bytes. */
 const EMPTY_BIN_BYTES = 2;
 const BIN_32 = 0xc6;
 const BIN_32_BYTES = 5;
-/** First room for a payload that comes in pieces. */
+/** Smallest buffer for a payload that arrives in pieces. */
 const ROOM_BYTES_MIN = 4096;
 const NO_ROOM = Buffer.alloc(0);
 
-/** A message and its header in one buffer. Throws what `encode` throws, and RpcError FRAME_TOO_LARGE for more than `frameBytesMax` bytes. */
+/**
+ * A message with its header in one buffer. Throws what `encode` throws, and RpcError FRAME_TOO_LARGE for more than `frameBytesMax` bytes.
+ */
 export function toFrame(message: unknown, frameBytesMax: number, bounds?: EncodeLimits): Buffer {
   const frame = encode(message, HEADER_BYTES, bounds);
   const length = frame.length - HEADER_BYTES;
@@ -21,8 +23,8 @@ export function toFrame(message: unknown, frameBytesMax: number, bounds?: Encode
 }
 
 /**
- * All of a frame but the bytes that its message ends with: `last` goes behind it as it is, without a copy. The message ends with
- * none in their place. Throws what `toFrame` throws.
+ * A frame without the bytes that end its message: `last` is sent after it without being copied. `message` must end with an empty bin in
+ * their place. Throws what `toFrame` throws.
  */
 export function toFrameBefore(last: Uint8Array, message: unknown, frameBytesMax: number): Buffer {
   const begun = encode(message, HEADER_BYTES).subarray(0, -EMPTY_BIN_BYTES);
@@ -45,7 +47,7 @@ export function encodeFrame(payload: Uint8Array, frameBytesMax: number): Buffer 
   return frame;
 }
 
-/** Cuts the chunks of one stream into payloads. Holds about twice what has arrived of the one that is not whole yet. */
+/** Splits the chunks of a stream into payloads. Holds about twice the bytes received of an incomplete payload. */
 export class FrameReader {
   readonly #frameBytesMax: number;
   readonly #roomBytesMin: number;
@@ -53,30 +55,35 @@ export class FrameReader {
   #headerBytes = 0;
   #room: Buffer = NO_ROOM;
   #roomUsed = 0;
-  /** The room that was given as a payload last, and one that came back: memory that is new each time costs more than what is done with it. */
+  /**
+   * The buffer returned as the last payload, and a returned one for reuse, since allocating a new one each time costs more than filling it.
+   */
   #given: Buffer = NO_ROOM;
   #spare: Buffer = NO_ROOM;
 
-  /** `roomBytesMin` is taken for a frame that comes in pieces before as much of it has come: more for who is known to send all. */
+  /**
+   * `roomBytesMin` bytes are allocated for a frame in pieces before that much has arrived; larger values suit senders that are known to
+   * send everything.
+   */
   constructor(frameBytesMax: number, roomBytesMin = ROOM_BYTES_MIN) {
     this.#frameBytesMax = frameBytesMax;
     this.#roomBytesMin = roomBytesMin;
   }
 
-  /** Bytes held of a frame that is not whole yet, its header included. */
+  /** Bytes held of an incomplete frame, including its header. */
   get partialBytes(): number {
     return this.#headerBytes + this.#roomUsed;
   }
 
-  /** Whether a frame is half-read. */
+  /** Whether a frame is incomplete. */
   get pending(): boolean {
     return this.#headerBytes > 0;
   }
 
   /**
-   * The payloads that `chunk` completes, in order. One that lies whole inside the chunk shares its memory.
-   * Throws RpcError FRAME_TOO_LARGE, then and ever after, for a frame that announces more than the bound; what came whole
-   * before it in the same chunk is lost with the connection.
+   * The payloads that `chunk` completes, in order. A payload that lies completely in the chunk shares its memory. Throws RpcError
+   * FRAME_TOO_LARGE, now and on every later call, for a frame over the bound; complete payloads before it in the same chunk are lost with
+   * the connection.
    */
   push(chunk: Uint8Array): Buffer[] {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
@@ -98,7 +105,10 @@ export class FrameReader {
     return payloads;
   }
 
-  /** Room doubles with what arrives: joining each chunk is quadratic, and a peer may announce far more than it sends. */
+  /**
+   * Stores a piece. The buffer doubles with what arrives: joining every chunk would take quadratic time, and a peer may announce far more
+   * than it sends.
+   */
   #keep(piece: Buffer, length: number): void {
     const needed = this.#roomUsed + piece.length;
     if (needed > this.#room.length) {
@@ -117,14 +127,14 @@ export class FrameReader {
     return spare;
   }
 
-  /** Nobody will look again at this payload, nor at bytes that were decoded from it: its memory may be filled anew. */
+  /** Returns a payload whose memory may be reused; the caller must no longer use it or bytes decoded from it. */
   giveBack(payload: Buffer): void {
     if (payload.buffer !== this.#given.buffer || this.#given.length > this.#roomBytesMin) return;
     this.#spare = this.#given;
     this.#given = NO_ROOM;
   }
 
-  /** The payload that is now whole: in the room, or `piece` itself when nothing was kept. */
+  /** The completed payload: the buffer's content, or `piece` itself if nothing was stored. */
   #take(piece: Buffer): Buffer {
     const payload = this.#roomUsed > 0 ? this.#room.subarray(0, this.#roomUsed) : piece;
     if (this.#roomUsed > 0) this.#given = this.#room;
@@ -134,14 +144,14 @@ export class FrameReader {
   }
 }
 
-/** As much of a socket as frames need. */
+/** The part of a socket that frames need. */
 interface Sink {
   cork(): void;
   uncork(): void;
   write(frame: Uint8Array): unknown;
 }
 
-/** What is written before `later` comes leaves in one call. */
+/** Writes frames; everything written before `later` runs is sent in one call. */
 export class FrameWriter {
   readonly #sink: Sink;
   readonly #later: (flush: () => void) => void;
@@ -152,7 +162,7 @@ export class FrameWriter {
     this.#later = later;
   }
 
-  /** A frame, or the next part of one. */
+  /** Writes a frame or its next part. */
   write(frame: Uint8Array): void {
     if (!this.#corked) {
       this.#corked = true;

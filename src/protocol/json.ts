@@ -1,18 +1,18 @@
 /**
- * The same messages as JSON text, for the WebSocket subprotocol `ringfence.v1.json`. Bytes are rendered as base64 strings.
- * Parsed by our own single pass: JSON.parse bounds neither depth nor count, and hides a key that comes twice.
+ * Messages as JSON text, for the WebSocket subprotocol `ringfence.v1.json`. Bytes become base64 strings. Parsed by our own single-pass
+ * parser: JSON.parse bounds neither depth nor count, and hides duplicate keys.
  */
 import { RpcError } from '../errors.ts';
 import { endOfString } from '../parse-json.ts';
 import { type DecodeLimits, toPlain } from './codec.ts';
 
 /**
- * One message as JSON text in UTF-8. Undefined members are left out; undefined elsewhere, NaN and the infinities become null.
- * Throws TypeError and RangeError where `encode` does.
+ * One message as JSON in UTF-8. Undefined members are omitted; undefined items, NaN and infinities become null. Throws TypeError and
+ * RangeError where `encode` does.
  */
 export const encodeJson = (value: unknown): Buffer => Buffer.from(toJson(value));
 
-/** The same as a string. */
+/** Like `encodeJson`, as a string. */
 export const toJson = (value: unknown): string => JSON.stringify(toPlain(value, scalarOfJson)) ?? 'null';
 
 function scalarOfJson(value: string | number | Uint8Array): unknown {
@@ -22,15 +22,15 @@ function scalarOfJson(value: string | number | Uint8Array): unknown {
 }
 
 /**
- * The one message that `bytes` are, with objects as of `decode`: no prototype, no key twice, no integer that a double
- * would change. Throws RpcError PARSE, with the reason and the place, for what is not JSON or is beyond `limits`.
+ * Decodes one message with objects as from `decode`: no prototype, no duplicate key, no integer that a double would change. Throws RpcError
+ * PARSE, with reason and position, for anything that is not JSON or exceeds `limits`.
  */
 export function decodeJson(bytes: Uint8Array, limits: DecodeLimits): unknown {
   let text: string;
   try {
     text = utf8.decode(bytes);
   } catch {
-    throw new RpcError('PARSE', 'not an acceptable message: invalid UTF-8'); // The one failure of a fatal decoder.
+    throw new RpcError('PARSE', 'not an acceptable message: invalid UTF-8'); // The only failure of a fatal decoder.
   }
   return new Reader(text, limits).message();
 }
@@ -44,9 +44,9 @@ const LITERALS = [
 ] as const;
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const INTEGER = /^-?\d+$/;
-/** No double needs more; longer ones cost time and stack in the expressions above. */
+/** Longest number; no double needs more, and longer ones cost time and stack in the expressions above. */
 const NUMBER_CHARS_MAX = 64;
-/** V8 copies a slice of up to this many characters; a longer one would keep the whole message in memory. */
+/** V8 copies slices of up to this many characters; a longer slice would keep the whole message in memory. */
 const COPIED_CHARS_MAX = 12;
 
 const QUOTE = 0x22;
@@ -88,7 +88,7 @@ class Reader {
     this.#at = at;
   }
 
-  /** The next character that is not space, and whether it was `char`; only then it is taken. */
+  /** Consumes the next character after white space if it is `char`; returns whether it was. */
   #taken(char: number): boolean {
     this.#skipSpace();
     if (this.#text.charCodeAt(this.#at) !== char) return false;
@@ -129,7 +129,7 @@ class Reader {
     if (!NUMBER.test(token)) this.#refuse(this.#at < text.length ? 'not JSON' : 'it ends too early');
     const value = Number(token);
     if (!Number.isFinite(value)) this.#refuse('a number beyond a double');
-    // JavaScript writes large doubles as integers too; those come back as they were.
+    // JavaScript also writes large doubles as integers; these survive the round trip.
     const exact = Number.isSafeInteger(value) || !INTEGER.test(token) || String(value) === token;
     if (!exact) this.#refuse('an integer that a double would change');
     this.#at = end;
@@ -151,7 +151,7 @@ class Reader {
     try {
       string = JSON.parse(token) as string;
     } catch {
-      return this.#refuse('a string with what JSON has not in it'); // A SyntaxError, which quotes what the peer sent.
+      return this.#refuse('a string with what JSON has not in it'); // A SyntaxError, whose message would quote what the peer sent.
     }
     return string.isWellFormed() ? string : this.#refuse('half a surrogate pair');
   }
@@ -196,7 +196,7 @@ const isSpace = (char: number): boolean => char === 0x20 || char === 0x0a || cha
 const isOfNumber = (char: number): boolean =>
   (char >= 0x30 && char <= 0x39) || char === 0x2b || char === 0x2d || char === 0x2e || (char | 0x20) === 0x65;
 
-/** Whether there is nothing from `start` to `end` that JSON.parse would change or refuse in a string. */
+/** Whether the characters from `start` to `end` need no decoding and are valid in a JSON string. */
 function isPlain(text: string, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {
     const char = text.charCodeAt(at);

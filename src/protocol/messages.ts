@@ -1,4 +1,4 @@
-/** The requests of docs/protocol.md as zod schemas: the only truth about their shapes. */
+/** zod schemas of the requests in docs/protocol.md, which define their shapes. */
 import * as z from 'zod';
 
 const id = () => z.string().min(1).max(128);
@@ -16,7 +16,7 @@ const callOptions = z
   })
   .default({});
 
-/** What a reference can name. */
+/** An id that a reference can name. */
 const batchId = () => id().regex(/^[^\s.${}[\]]+$/, 'takes no spaces, dots, brackets, braces or dollar signs');
 
 const nothing = () => z.strictObject({}).prefault({});

@@ -1,13 +1,13 @@
 /**
- * What a model reads of the tools that it uses most, in fewer words than their data as JSON: no field that it could not act
- * on, and nothing twice. Programs get the data. The forms are those that models know from `ls`, `rg --heading` and git.
+ * Results of the most used tools as short texts for models, instead of their data as JSON: without fields that a model can't act on, and
+ * without repetition. Programs get the data. The forms are those that models know from `ls`, `rg --heading` and git.
  */
 import { toJson } from './json.ts';
 import { textsOf } from './result-text.ts';
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** The texts of a result; of data in another form than its tool's, such as an older daemon's, all of it. */
+/** The texts of a result; all data if its shape is not the tool's own, such as an older daemon's. */
 export function modelTexts(tool: string, data: unknown): string[] {
   const form = FORMS.get(tool);
   if (!form || typeof data !== 'object' || data === null || 'details' in data) return textsOf(data);
@@ -35,7 +35,7 @@ const isNames = (it: unknown): it is string[] => Array.isArray(it) && it.every(i
 const isRows = <T>(it: unknown, name: string): it is T[] =>
   Array.isArray(it) && it.every((row) => typeof row === 'object' && row !== null && isText(row[name]));
 
-/** A name as it is; one that could be taken for something else as JSON: with spaces, quotes or line ends in it. */
+/** A path, as JSON if it contains spaces, quotes or control characters. */
 const nameOf = (path: string): string => (/[\s"\p{C}]/u.test(path) ? toJson(path) : path);
 
 interface Entry {
@@ -45,7 +45,7 @@ interface Entry {
 }
 const MARKS: Readonly<Record<string, string>> = { directory: '/', symlink: '@', other: '?' };
 
-/** As `ls -F` has it, with the sizes of files; below the name of their directory where all are of one. */
+/** Entries as in `ls -F`, with file sizes; after the name of their directory if they share one. */
 function listed(entries: readonly Entry[], truncated: unknown): string[] {
   const parents = new Set(entries.map(({ path }) => path.slice(0, path.lastIndexOf('/') + 1)));
   const [parent = ''] = parents.size === 1 ? parents : [];
@@ -70,7 +70,7 @@ interface Match {
   readonly after?: readonly string[];
 }
 
-/** The matches of each file below its name; a match is `12:text`, a line around one `11-text`. */
+/** The matches of each file after its name; a match is `12:text`, a context line `11-text`. */
 function found(matches: readonly Match[], { filesSearched, truncated }: Data): string[] {
   if (matches.length === 0) return [`no matches in ${String(filesSearched)} files`];
   const files = Map.groupBy(matches, ({ file }) => file);
@@ -79,7 +79,7 @@ function found(matches: readonly Match[], { filesSearched, truncated }: Data): s
   return [blocks.join('\n\n')];
 }
 
-/** In their order and each once, however near the matches are. */
+/** Lines in order, each once, even if matches are close together. */
 function linesOf(matches: readonly Match[]): string[] {
   const lines = new Map<number, string>();
   for (const { line, before = [], after = [] } of matches) {
@@ -103,7 +103,7 @@ function globbed(paths: readonly string[], { total, truncated }: Data): string[]
   return [[...(paths.length === 0 ? ['[no files]'] : paths.map(nameOf)), ...more].join('\n')];
 }
 
-/** The lines alone where they are the whole file. */
+/** The content, with a note on the number of lines if it is not the whole file. */
 function read(content: string, { lines, size, encoding, mimeType }: Data): string[] {
   if (encoding === 'base64') return [content, `[base64 of ${String(size)} bytes, ${String(mimeType)}]`];
   if (size === 0) return ['[the file is empty]'];
@@ -124,11 +124,11 @@ function diffed(diff: string, { withheld, truncated }: Data): string[] {
   ];
 }
 
-/** Without empty lists, zeros and what is not so. */
+/** The data without empty lists, zeros and false values. */
 const withoutNothing = (data: Data): Data =>
   Object.fromEntries(Object.entries(data).filter(([, it]) => (Array.isArray(it) ? it.length > 0 : Boolean(it))));
 
-/** Our own words come last, so that no output passes for them. */
+/** The text of a command's result. Our own words come last, so that no output can imitate them. */
 function ran({ stdout, stderr, exitCode, signal }: Data): string[] | undefined {
   if (!isText(stdout) || !isText(stderr) || typeof exitCode !== 'number') return undefined;
   return [

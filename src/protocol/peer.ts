@@ -1,6 +1,6 @@
 /**
- * One side of a conversation: requests and their answers in both directions, over any channel. Used by the daemon and
- * by the client. Architecture invariant: one of three places where errors are converted (here: to JSON-RPC errors).
+ * One side of a connection: requests and answers in both directions over any channel. Used by the daemon and by the client. Architecture
+ * invariant: one of three places where errors are converted (here: to JSON-RPC errors).
  */
 import { RPC_CODES, RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
@@ -14,7 +14,7 @@ import { ServingTurns } from './serving-turns.ts';
 type Id = string | number;
 type Message = Record<string, unknown>;
 
-/** Bytes of unanswered requests, counted over all peers that share it. */
+/** Bytes of unanswered requests, summed over all peers that share the budget. */
 export interface RequestBudget {
   bytes: number;
 }
@@ -22,16 +22,16 @@ export interface RequestBudget {
 export interface PeerOptions {
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Bounded by requestBytesMax; of this peer alone when absent. */
+  /** Bounded by requestBytesMax; belongs to this peer alone when absent. */
   readonly budget?: RequestBudget;
-  /** Shared by all peers whose requests this process serves; of this peer alone when absent. */
+  /** Shared by all peers whose requests this process serves; belongs to this peer alone when absent. */
   readonly turns?: ServingTurns;
-  /** Answers a request: with its result, or by throwing RpcError. */
+  /** Answers a request by returning a result or throwing RpcError. */
   onRequest?(method: string, params: unknown): unknown;
   onNotification?(method: string, params: unknown): void;
-  /** The other side reads again after it was congested. */
+  /** Called when the other side reads again after congestion. */
   onDrain?(): void;
-  /** The other side is gone; `reason` is a message for people where we ended it. */
+  /** Called when the connection has ended; `reason` is a message for people if this side ended it. */
   onClose?(reason?: string): void;
 }
 
@@ -40,7 +40,7 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** The answer that failed at the other side, as its error said. */
+/** The other side answered with an error. */
 export class RemoteError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -71,7 +71,7 @@ export class Peer {
   readonly #channel: Channel;
   readonly #options: PeerOptions;
   readonly #reader: FrameReader;
-  /** Requests of the other side that have no answer yet, with their size. */
+  /** Sizes of the other side's unanswered requests, by id. */
   readonly #unanswered = new Map<Id, number>();
   readonly #waiting = new Map<Id, Waiting>();
   readonly #budget: RequestBudget;
@@ -79,7 +79,7 @@ export class Peer {
   readonly #serve = (): boolean => this.#serveOne();
   #unansweredBytes = 0;
   #nextId = 1;
-  /** Requests that were read and wait for their turn. */
+  /** Received requests that wait for their turn. */
   #inbox: Buffer[] = [];
   #paused = false;
   #closed = false;
@@ -102,17 +102,17 @@ export class Peer {
     return this.#closed;
   }
 
-  /** Whether it has asked something that was not begun yet. */
+  /** Whether a received request has not been started yet. */
   get isUnheard(): boolean {
     return this.#inbox.length > 0;
   }
 
-  /** Whether the other side reads so slowly that nothing more should be made for it. */
+  /** Whether the other side reads so slowly that nothing more should be produced for it. */
   get congested(): boolean {
     return this.#channel.bufferedBytes > this.#options.limits.writeBufferBytesMax;
   }
 
-  /** Asks the other side. Rejects with RemoteError, or Error when the connection ends first. */
+  /** Sends a request. Rejects with RemoteError, or with Error when the connection ends first. */
   request(method: string, params: unknown): Promise<unknown> {
     if (this.#closed) return Promise.reject(new Error('the connection is closed'));
     const id = this.#nextId++;
@@ -128,15 +128,14 @@ export class Peer {
   }
 
   /**
-   * Tells the other side something, unless it reads so slowly that it would only pile up: then it is left out, and the
-   * numbers that notifications carry show the gap.
+   * Sends a notification. While the other side reads too slowly the notification is dropped, and the numbers in later ones show the gap.
    */
   notify(method: string, params: unknown): void {
     if (this.#closed || this.congested) return;
     this.#send({ method, params });
   }
 
-  /** Ends after what was sent is written. */
+  /** Closes after everything sent is written. */
   close(): void {
     this.#channel.close();
   }
@@ -165,16 +164,16 @@ export class Peer {
     else this.#take(payload);
   }
 
-  /** Has what was read be served when it is this peer's turn; nothing more is read before that is done. */
+  /** Serves received requests when it is this peer's turn; nothing more is read before that. */
   #serveSoon(): void {
     if (this.#closed) this.#inbox = [];
-    // Of a congested one the next turn is when it has read.
+    // A congested peer gets its next turn after it has read.
     if (this.#inbox.length > 0 && !this.congested) this.#turns.enter(this.#serve);
     if (this.#inbox.length > 0) this.#pause();
     else this.#mayRead();
   }
 
-  /** Begins one request; gives whether the next one may be begun, too. */
+  /** Begins one request; returns whether another may begin. */
   #serveOne(): boolean {
     const payload = this.#closed || this.congested ? undefined : this.#inbox.shift();
     try {
@@ -195,7 +194,7 @@ export class Peer {
     this.#channel.pause();
   }
 
-  /** Answers with an error that has no request, and ends. */
+  /** Sends an error that belongs to no request, and ends the connection. */
   #fail(error: RpcError): void {
     if (this.#closed) return;
     this.#options.powers.log.warn({ code: error.code, transport: this.#channel.kind }, error.message);
@@ -227,7 +226,7 @@ export class Peer {
     const isId = typeof id === 'string' || Number.isSafeInteger(id);
     if (typeof method !== 'string') {
       if ('result' in message || 'error' in message || !isId) return this.#settle(message as Message);
-      // Whoever asked waits for that id.
+      // The sender waits for an answer with this id.
       return this.#answerError(id as Id, new RpcError('INVALID_REQUEST', 'method is a string'));
     }
     if (id === undefined) return this.#options.onNotification?.(method, params);
@@ -310,11 +309,11 @@ export class Peer {
     this.#channel.resume();
   }
 
-  /** An answer to a request of ours; one that nobody waits for is a stranger's mistake. */
+  /** Handles an answer to one of our requests; an unexpected answer is a protocol error. */
   #settle({ id, result, error }: Message): void {
     const waiting = this.#waiting.get(id as Id);
     if (!waiting) {
-      // Only who serves says so, of what ends the connection; from a client it is a mistake like others.
+      // Only a server ends the connection this way; from a client it is an ordinary protocol error.
       if (id === null && error !== undefined && !this.#options.onRequest) {
         this.#channel.close();
         return this.#end(String((error as Message).message));

@@ -1,13 +1,13 @@
-/** Results as texts for a model: the same words for MCP clients and for the tool messages of model APIs. */
+/** Results as texts for models, the same for MCP clients and for the tool messages of model APIs. */
 import type { WireError } from '../errors.ts';
 import { toJson } from './json.ts';
 
-/** A longer string, or one of several lines, is told as it is: as JSON its line ends would be escapes, which cost tokens and mislead. */
+/** Strings longer than this or of several lines are not encoded as JSON, where escaped line ends would cost tokens and mislead. */
 const RAW_CHARS = 200;
 const isRaw = (value: unknown): value is string =>
   typeof value === 'string' && (value.includes('\n') || value.length > RAW_CHARS);
 
-/** The data of a call: its long texts as they are, and the rest as JSON behind them. */
+/** The data of a call: its long texts as they are, followed by the rest as JSON. */
 export function textsOf(data: unknown): string[] {
   if (typeof data === 'string') return [data];
   if (typeof data !== 'object' || data === null || Array.isArray(data)) return [toJson(data ?? null)];
@@ -24,7 +24,7 @@ export function textsOf(data: unknown): string[] {
 
 /** An error in words: what happened, what to do about it, and the facts. */
 export function errorText({ code, message, suggestion, details }: WireError): string {
-  // The message says the issues already.
+  // The message already contains the issues.
   const { issues: _, ...more } = details ?? {};
   const facts = Object.keys(more).length > 0 ? textsOf(more) : [];
   return [`${code}: ${message}`, ...(suggestion === undefined ? [] : [suggestion]), ...facts].join('\n');

@@ -1,20 +1,20 @@
 /**
- * Requests of all connections are begun in the one thread that serves everybody. In each round of the event loop they are begun
- * for so long, one of each connection in turn; the rest waits for the next round, so that neither a thousand requests in one piece
- * nor a hundred connections with a few each hold up what the loop does beside.
+ * Shares the one thread that serves all connections. In each round of the event loop requests begin for a limited time, one from each
+ * connection in turn; the rest wait for the next round. So neither a thousand requests in one chunk nor a hundred connections with a few
+ * each block the loop's other work.
  */
 import type { Limits } from '../limits.ts';
 import { afterMicrotasks, type Powers } from '../powers.ts';
 
-/** Begins one request; gives whether there is another one to begin. */
+/** Begins one request; returns whether there is another to begin. */
 export type ServeOne = () => boolean;
 
 export class ServingTurns {
   readonly #limits: Pick<Limits, 'servingTurnMs'>;
   readonly #powers: Pick<Powers, 'monotonicMs'>;
-  /** In the order of their turns. */
+  /** Connections with pending requests in the order of their turns. */
   readonly #ready = new Set<ServeOne>();
-  /** When this round has had its time; undefined before its first request. */
+  /** When this round's time is used up; undefined before its first request. */
   #untilMs: number | undefined;
   #isServing = false;
 
@@ -23,7 +23,7 @@ export class ServingTurns {
     this.#powers = powers;
   }
 
-  /** Has `serve` be called until it gives false: at once, where this round has time left. The same one waits only once. */
+  /** Calls `serve` until it returns false, at once if this round has time left. The same function waits only once. */
   enter(serve: ServeOne): void {
     this.#ready.add(serve);
     this.#serveNext();
@@ -38,7 +38,7 @@ export class ServingTurns {
     this.#ready.delete(serve);
     this.#isServing = true;
     if (serve()) this.#ready.add(serve);
-    // What it began goes on until it waits for something; that is its time, too.
+    // The work that the request started runs until it awaits something; that time counts as well.
     afterMicrotasks(() => {
       this.#isServing = false;
       this.#serveNext();

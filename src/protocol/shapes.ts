@@ -1,6 +1,6 @@
 /**
- * The shapes of docs/protocol.md that answers and notifications are made of, as zod schemas. The daemon does not check its own
- * answers by them: docs/protocol.schema.json is written from them, and tests hold what a real daemon says to them.
+ * zod schemas of the types in docs/protocol.md that answers and notifications consist of. The daemon does not check its own answers with
+ * them: they generate docs/protocol.schema.json, and tests check a real daemon's answers against them.
  */
 import * as z from 'zod';
 import { denial, TIERS, withheldPaths } from '../call.ts';
@@ -94,10 +94,10 @@ export const callRecord = z.strictObject({
   result: toolResult.optional(),
 });
 
-/** Of a call that is found by its output or its undo alone, only whose it was is known. */
+/** A found call; if only its output or its undo journal is known, it has nothing but its ids. */
 export const foundCall = callRecord.omit({ result: true }).partial({ tool: true, createdAt: true, state: true });
 
-/** A call under way, as an operator is told of those of all sessions. */
+/** A running call, as reported to an operator about all sessions. */
 export const runningCall = callRecord.omit({ result: true }).extend({
   ...{ workspace: z.string(), principal: z.string(), client: z.string() },
   effects: z.array(effect),
@@ -197,10 +197,10 @@ const annotations = z.strictObject({
   },
 });
 
-/** Whether a tool could work on this machine, and why not. */
+/** Whether a tool can work on this machine, and why not. */
 export const health = z.strictObject({ ok: z.boolean(), message: z.string().optional() });
 
-/** More may be told of a tool later. */
+/** Facts about a tool; later versions may add members. */
 export const toolInfo = z.looseObject({
   ...{ name: z.string(), title: z.string(), description: z.string(), category: z.string(), tier, version: z.string() },
   ...{ inputSchema: jsonSchema, outputSchema: jsonSchema.optional(), annotations, aliases: texts(), decision },
