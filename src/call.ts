@@ -1,10 +1,10 @@
-/** What a call is, on every face: the shapes of docs/protocol.md. */
+/** The shapes of calls and results for all clients, as in docs/protocol.md. */
 import * as z from 'zod';
 import { LAYERS, type WireError } from './errors.ts';
 
 export const TIERS = ['read_only', 'write', 'execute', 'external_api'] as const;
 export type Tier = (typeof TIERS)[number];
-/** What a host is confined for; isolates are of no tier of a policy, since they have no authority of their own. */
+/** The kinds of hosts. Isolates belong to no tier of a policy, since they have no authority of their own. */
 export type HostTier = Tier | 'isolate';
 
 export type Decision = 'allow' | 'ask' | 'deny';
@@ -16,14 +16,14 @@ export interface Effect {
 }
 
 export interface FileChange {
-  /** As the caller named it; a directory, changed with all that is in it, ends with `/`. */
+  /** The path as the caller named it; a directory that changed with all its content ends with `/`. */
   path: string;
   kind: 'create' | 'modify' | 'delete' | 'rename';
-  /** What it was called before, of a rename. */
+  /** The former path, for a rename. */
   from?: string;
 }
 
-/** What ended a call, in the words of the limit that did. */
+/** What ended a call, named by the limit that did. */
 export type Verdict =
   | 'ok'
   | 'timeout'
@@ -48,40 +48,40 @@ export interface Resources {
   enforcedBy: string;
 }
 
-/** Something that a call met a wall with, by the word of the wall itself: kernel, proxy, mount; never of the program. */
+/** An access that was denied to a call, as reported by the layer that denied it (kernel, proxy, mount), never by the program. */
 export const denial = z.strictObject({
   kind: z.enum(['read', 'write', 'connect', 'syscall']),
-  /** A path relative to the workspace, `host:port`, a system call, or what of the machine it was. */
+  /** A path relative to the workspace, `host:port`, a system call, or a part of the machine. */
   target: z.string().max(4096),
-  /** The rule or key of the policy that refused it, where one did. */
+  /** The rule or key of the policy that denied it, if one did. */
   rule: z.string().max(256).optional(),
   layer: z.enum(LAYERS),
   reason: z.string().max(1024).optional(),
-  /** What to ask for. */
+  /** What to ask the person for. */
   suggestion: z.string().max(1024).optional(),
-  /** How often, where that is known. */
+  /** How often, if known. */
   count: z.int().min(1).optional(),
 });
 export type Denial = z.output<typeof denial>;
 
-/** Paths relative to the workspace that a command's sandbox kept from it: the first 20 of each kind. */
+/** Paths, relative to the workspace, that the sandbox kept from a command: the first 20 of each kind. */
 export const withheldPaths = z.strictObject({
   hidden: z.array(z.strictObject({ path: z.string().max(4096), rule: z.string().max(256).optional() })).max(20),
-  /** How many paths are hidden, listed or not. */
+  /** Number of hidden paths, listed or not. */
   count: z.int().min(0),
   readOnly: z.array(z.string().max(4096)).max(20),
 });
 export type WithheldPaths = z.output<typeof withheldPaths>;
 
-/** What a command's sandbox kept from it, whether or not the command tried it. */
+/** What the sandbox kept from a command, whether or not the command tried to use it. */
 export interface Withheld extends WithheldPaths {
-  /** Hosts that it could connect to; `none` where it had no network. */
+  /** Hosts that the command could connect to; `none` if it had no network. */
   network: 'none' | string[];
-  /** Whether it could make and use Unix sockets. */
+  /** Whether the command could make and use Unix sockets. */
   unixSockets: 'own' | 'none';
 }
 
-/** One line of it, for people and models. */
+/** Describes it in one line, for people and models. */
 export function describeWithheld({ hidden, count, readOnly, network, unixSockets }: Withheld): string {
   const more = count > hidden.length ? ` and ${count - hidden.length} more` : '';
   const parts = [
@@ -98,32 +98,32 @@ export interface ResultMetadata {
   queuedMs: number;
   cached: boolean;
   retriesAttempted: number;
-  /** Whether a person said yes to it; absent where nobody was asked. */
+  /** Whether a person approved the call; absent if nobody was asked. */
   approvalGranted?: boolean;
-  /** ISO 8601, when the call arrived. */
+  /** Time of the call's arrival, ISO 8601. */
   timestamp: string;
   tier?: Tier;
   /** Pid of the tier host that ran it, as the daemon sees it. */
   hostPid?: number;
   truncated?: { bytesTotal: number; ref?: string };
-  /** Of a command, what changed in the workspace while it ran; absent where that isn't known. */
+  /** Files of the workspace that changed while a command ran; absent if unknown. */
   filesChanged?: readonly FileChange[];
-  /** How many changed, where not all of them are listed. */
+  /** Number of changed files, if not all are listed. */
   filesChangedTotal?: number;
-  /** What it was kept from, at most 64 things; a call may succeed all the same. */
+  /** Accesses that were denied to the call, at most 64; the call may succeed all the same. */
   denied?: Denial[];
-  /** What the sandbox kept from its command, where that failed. */
+  /** What the sandbox kept from its command, if that failed. */
   withheld?: Withheld;
   undo: 'full' | 'partial' | 'none';
   resources: Resources;
   costUsd?: number;
-  /** What the caller should know although the call succeeded. */
+  /** Warnings for the caller of a successful call. */
   warnings?: string[];
 }
 
 interface ResultBase {
   callId: string;
-  /** The tool's own name, also when it was called by an alias. */
+  /** The tool's own name, even if it was called by an alias. */
   tool: string;
   metadata: ResultMetadata;
 }
@@ -136,17 +136,17 @@ export interface CallOptions {
   callId?: string;
   /** Narrows the time limit; never raises it. */
   timeoutMs?: number;
-  /** Whether a cached result will do. */
+  /** Whether a cached result is acceptable. */
   cache?: boolean;
   /** Whether the caller wants `call.update` and `call.output`. */
   progress?: boolean;
-  /** Tells what the call would do, and does nothing. */
+  /** Computes what the call would do, and does nothing. */
   preview?: boolean;
-  /** Goes on when the connection ends; whoever is the same principal finds it by its id. */
+  /** Lets the call go on when the connection ends; the same principal finds it by its id. */
   detached?: boolean;
-  /** How often it is tried again after failures that may pass, where nothing can happen twice. */
+  /** How often the call is retried after failures that may be temporary, if nothing can happen twice. */
   retries?: number;
-  /** The program's that makes it; set by the daemon alone. */
+  /** Call id of the program that makes the call; set only by the daemon. */
   parentCallId?: string;
 }
 
@@ -171,18 +171,18 @@ export interface CallRecord {
 
 /** The answer to `calls.undo`. */
 export interface UndoResult {
-  /** Id of the undo, which can be undone too. Absent where nothing was tried. */
+  /** Call id of the undo, which can be undone, too. Absent if nothing was tried. */
   readonly callId?: string;
-  /** The call that was taken back. */
+  /** Id of the call that was undone. */
   readonly undone?: string;
   readonly restored: readonly string[];
-  /** Restored paths that are gone again, because the call had made them. */
+  /** Restored paths that were removed, because the call had made them. */
   readonly removed: readonly string[];
-  /** Paths that were changed since, or are not kept; nothing is restored then, unless it was forced. */
+  /** Paths that changed since, or were not kept; with any of these nothing is restored, unless forced. */
   readonly conflicts: readonly string[];
-  /** Restored files in which changes made since were kept. */
+  /** Restored files that kept the changes made since. */
   readonly merged: readonly string[];
-  /** How far the undo can be undone. */
+  /** Whether the undo itself can be undone. */
   readonly undo: ResultMetadata['undo'];
   /** Why nothing was restored. */
   readonly error?: WireError;
@@ -197,11 +197,11 @@ export interface BatchCall {
   readonly options?: CallOptions | undefined;
 }
 
-/** Of `tools.batch`. */
+/** Options of `tools.batch`. */
 export interface BatchOptions {
-  /** Whether calls that have not begun are left out once one fails. */
+  /** Whether calls that have not begun are skipped once one fails. */
   readonly failFast?: boolean | undefined;
-  /** Calls under way at once; one that waits for a person does not count. */
+  /** The most calls in progress at once; one that waits for a person does not count. */
   readonly concurrency?: number | undefined;
   readonly timeoutMs?: number | undefined;
 }
@@ -214,27 +214,27 @@ export interface BatchResult {
     totalCalls: number;
     successCount: number;
     failureCount: number;
-    /** Of the failed ones, those that never began. */
+    /** The failed calls that never began. */
     skippedCount: number;
     durationMs: number;
     cacheHits: number;
     levels: readonly (readonly string[])[];
-    /** Calls of the widest level. */
+    /** Number of calls in the widest level. */
     maxParallelism: number;
   };
-  /** Why nothing ran; the error of each call then. */
+  /** Why nothing ran; also the error of each call. */
   error?: WireError;
 }
 
-/** What a batch would be like, before it runs. */
+/** An estimate of a batch before it runs. */
 export interface BatchEstimate {
   readonly levels: readonly (readonly string[])[];
   readonly maxParallelism: number;
-  /** The calls whose times add up to the most, first to last: to make the batch faster, make one of these faster. */
+  /** The chain of dependent calls with the longest total time, first to last; only making one of these faster makes the batch faster. */
   readonly criticalPath: readonly string[];
-  /** Along the critical path; undefined where no call of the batch has a past. */
+  /** Milliseconds along the critical path; undefined if no call of the batch has a past. */
   readonly estimatedMs?: number;
-  /** One after the other. */
+  /** Milliseconds if all calls ran one after another. */
   readonly sequentialMs?: number;
   readonly calls: readonly {
     readonly id: string;

@@ -1,4 +1,4 @@
-/** `ringfence`: the command line, a thin client. Verbs are in cli/, one file each; cli/verbs/ says which there are. */
+/** `ringfence`, the command-line client. Each verb is a file in cli/; cli/verbs/ lists them. */
 import { Command, CommanderError } from 'commander';
 import { CliError, codeNameOf, EXIT, printJson, say } from './cli/output.ts';
 import { addAuditVerbs } from './cli/verbs/audit.ts';
@@ -40,7 +40,7 @@ for (const add of [
 ])
   add(verbs);
 
-// Whoever reads has enough (`ringfence audit query | head`), or the pipe of stdio ended, which that verb knows of.
+// EPIPE: the reader has closed the pipe (`ringfence audit query | head`). A premature close ends the verb `stdio`, which handles it.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(EXIT.OK);
   if (error.code === 'ERR_STREAM_PREMATURE_CLOSE') return;
@@ -55,10 +55,10 @@ try {
   process.exitCode = explain(error as Error);
 }
 
-/** Says what went wrong, as JSON too where that was asked for. Gives the exit code. */
+/** Reports an error, also as JSON with --json. Gives the exit code. */
 function explain(error: Error): number {
   const exitCode = exitCodeFor(error);
-  // Commander has said it already, and help and version are no errors.
+  // Commander has printed it already; help and version are no errors.
   if (!(error instanceof CommanderError)) say(error.message);
   if (exitCode !== EXIT.OK && process.argv.includes('--json'))
     printJson({ success: false, error: { code: codeNameOf(exitCode), message: error.message, exitCode } });

@@ -1,23 +1,24 @@
 /**
- * What commands have of the person's own environment: taken once, when the daemon starts, by an allowlist. A login shell for
- * each command would cost 90 ms and run whatever its profile says; and no variable that may hold a secret is on the list.
+ * The part of the person's environment that commands get: read once at the daemon's start, by an allowlist. A login
+ * shell for each command would cost 90 ms and run the person's profile; the list has no variable that may hold a
+ * secret.
  */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isInside } from './paths.ts';
 
-/** Names of things that programs look up in the system's own folders; anything that leads elsewhere is not taken. */
+/** Variables that name things in the system's own folders; values that lead elsewhere are not accepted. */
 const TAKEN: readonly { readonly name: RegExp; readonly value: RegExp }[] = [
   { name: /^(LANG|LANGUAGE|LC_[A-Z]{1,20})$/, value: /^[A-Za-z0-9_.@:-]{1,64}$/ },
   { name: /^TZ$/, value: /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/ },
 ];
 
-/** Folders that every sandbox sees, read-only. */
+/** Folders that every sandbox shows read-only. */
 const SYSTEM = ['/usr', '/bin', '/sbin'];
 export const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
 const FOLDERS_MAX = 32;
 
-/** The variables for commands: PATH, and LANG, LC_* and TZ where they are plain names. Looks at the disk once. */
+/** The variables for commands: PATH, and LANG, LC_* and TZ if they are plain names. Reads the disk once. */
 export function toCommandEnvironment(
   env: Readonly<Record<string, string | undefined>>,
   toolchains: readonly string[],
@@ -29,8 +30,8 @@ export function toCommandEnvironment(
 }
 
 /**
- * The person's PATH in its order, without what a sandbox does not show. Toolchains that it does not name come before it, since
- * shims of a version manager stood for them; the rest of the system's folders come last.
+ * The person's PATH in its order, without folders that a sandbox does not show. Toolchains missing from it come
+ * first, since a version manager's shims stood for them; the remaining system folders come last.
  */
 function toPath(path: string, toolchains: readonly string[]): string {
   const shown = path.split(':').flatMap((it) => shownAs(it, toolchains) ?? []);
@@ -39,7 +40,7 @@ function toPath(path: string, toolchains: readonly string[]): string {
   return [...new Set([...bins, ...shown, ...SYSTEM_PATH])].slice(0, FOLDERS_MAX).join(':');
 }
 
-/** What a folder of PATH is called in a sandbox; undefined where a sandbox does not show it. */
+/** The path of a PATH folder inside a sandbox; undefined if a sandbox does not show it. */
 function shownAs(folder: string, toolchains: readonly string[]): string | undefined {
   if (!folder.startsWith('/') || folder.includes('/..')) return undefined;
   let real: string;
@@ -48,27 +49,27 @@ function shownAs(folder: string, toolchains: readonly string[]): string | undefi
   } catch {
     return undefined; // ENOENT
   }
-  // Links such as fnm's lead into a toolchain from a place that no sandbox shows.
+  // Links such as fnm's lead into a toolchain from a folder that no sandbox shows.
   if (toolchains.some((it) => isInside(it, real))) return real;
-  // A link that lies outside of the system's folders is not in the sandbox, wherever it leads.
+  // A link outside of the system's folders is not in the sandbox, wherever it leads.
   const isSystem = SYSTEM.some((it) => isInside(it, folder)) && SYSTEM.some((it) => isInside(it, real));
   return isSystem ? folder : undefined;
 }
 
-/** Folders of a home where keys and tokens lie; no toolchain is in them, nor are they in one. */
+/** Folders of a home directory with keys and tokens; no toolchain may lie in one or hold one. */
 const SECRET = ['.ssh', '.aws', '.gnupg', '.kube', '.docker', '.config', '.password-store'];
 
 export interface ToolchainPlaces {
   readonly home: string;
-  /** All absolute and real: what no command may see, or may write. */
+  /** Absolute real paths that commands must not see or write. */
   readonly closed: readonly string[];
-  /** Folders whose place a sandbox fills with its own. */
+  /** Folders that a sandbox replaces by its own. */
   readonly covered?: readonly string[];
 }
 
 const COVERED = ['/proc', '/dev', '/sys', '/run', '/etc'];
 
-/** Why a folder may not be shown to commands; undefined where it may. `path` is absolute and real. */
+/** Why a folder must not be shown to commands; undefined if it may. `path` is absolute and real. */
 export function toolchainProblem(
   path: string,
   { home, closed, covered = ['/tmp'] }: ToolchainPlaces,

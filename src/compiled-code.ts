@@ -1,6 +1,6 @@
 /**
- * What V8 has compiled of our code, kept from one start of the daemon to the next: a sixth of a start's CPU time. It runs as it
- * lies there, so that it is kept in the state directory, which no sandbox holds, and nowhere that others may write.
+ * Keeps V8's compiled code of the daemon between starts, which saves a sixth of a start's CPU time. Node runs the
+ * cached code as it is, so the cache is in the state directory, which no sandbox shows and nobody else may write.
  */
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { enableCompileCache, flushCompileCache } from 'node:module';
@@ -11,8 +11,9 @@ import { makeStateDir } from './places.ts';
 const folderOf = (stateDir: string): string => join(stateDir, 'code');
 
 /**
- * Has what is imported from now on be taken from there, unless somebody else could have put it there: it is ours, and in none
- * of the `workspaces`. A daemon whose state is in one does not start, but that is found out by code that is imported.
+ * Uses the code cache for all later imports, unless somebody else could have written it: its folder must be ours and
+ * in none of the `workspaces`. A daemon refuses to start with its state in a workspace, but the code that checks this
+ * is itself imported.
  */
 export function useKeptCode(stateDir: string, workspaces: readonly string[]): void {
   const folder = folderOf(stateDir);
@@ -24,13 +25,13 @@ export function useKeptCode(stateDir: string, workspaces: readonly string[]): vo
     const its = lstatSync(folder);
     if (its.isDirectory() && its.uid === process.getuid?.() && (its.mode & 0o022) === 0) enableCompileCache(folder);
   } catch {
-    // EACCES, ENOTDIR: told by whoever needs the state directory next.
+    // EACCES, ENOTDIR: reported by the next code that needs the state directory.
   }
 }
 
 /**
- * The workspaces of a daemon, as far as that is known before its code is there; undefined where its config file may name some,
- * since to read that takes code: such a daemon uses none that was kept.
+ * The workspaces of a daemon, as far as known before its code is loaded; undefined if its config file may name some,
+ * since reading that takes code. Such a daemon uses no cached code.
  */
 export function knownWorkspaces(
   { workspace = [] }: { readonly workspace?: readonly string[] | undefined },
@@ -38,21 +39,24 @@ export function knownWorkspaces(
 ): readonly string[] | undefined {
   if (workspace.length > 0) return workspace;
   try {
-    // A name may also be written with escapes.
+    // The key may be written with escapes.
     const mayName = existsSync(configFile) && /workspaces|\\/.test(readFileSync(configFile, 'utf8'));
     return mayName ? undefined : [process.cwd()];
   } catch {
-    return undefined; // EACCES, EISDIR: told by whoever reads it next.
+    return undefined; // EACCES, EISDIR: reported by the next code that reads it.
   }
 }
 
-/** Keeps what was compiled so far. Other versions of our code, and of Node, leave theirs: too many files are all dropped. */
+/**
+ * Writes the code compiled so far to the cache. Other versions of our code and of Node leave files, too; above
+ * `codeFilesMax` all are deleted.
+ */
 export function keepCode(stateDir: string, { codeFilesMax }: { readonly codeFilesMax: number }): void {
   flushCompileCache();
   const folder = folderOf(stateDir);
   try {
     if (readdirSync(folder, { recursive: true }).length > codeFilesMax) rmSync(folder, { recursive: true });
   } catch {
-    // ENOENT: none is kept.
+    // ENOENT: nothing is cached.
   }
 }

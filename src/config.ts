@@ -1,6 +1,6 @@
 /**
- * What the daemon and the CLI are told: flags over environment over config file over defaults.
- * Architecture invariant: the only reader of the environment.
+ * The settings of the daemon and the CLI: flags override the environment, which overrides the config file, which
+ * overrides defaults. Architecture invariant: the only reader of the environment.
  */
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { totalmem } from 'node:os';
@@ -13,18 +13,18 @@ import { isInside } from './paths.ts';
 import { type Environment, findPlaces, makeStateDir, type Places } from './places.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from './providers/settings.ts';
 
-/** Something in flags, environment or config file that can't be used, in words for who wrote it. */
+/** An invalid flag, variable or setting in the config file, in words for the person who wrote it. */
 export class ConfigError extends Error {}
 
-/** Names that records and tokens have of their own. */
+/** Names that records and tokens use themselves. */
 const TAKEN_NAMES = ['agent', 'daemon', 'operator', 'token'];
-/** A name that is also a file's: `<state dir>/tokens/<name>.token`. */
+/** A principal's name, which is also a file name: `<state dir>/tokens/<name>.token`. */
 const principalName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'takes up to 32 lower-case letters, digits and dashes')
   .refine((it) => !TAKEN_NAMES.includes(it), `may not be one of ${TAKEN_NAMES.join(', ')}`);
 
-/** config.yaml. docs/configuration.md is written from these descriptions by `npm run gen`. */
+/** The schema of config.yaml. `npm run gen` writes docs/configuration.md from these descriptions. */
 export const configSchema = z.strictObject({
   workspaces: z
     .array(z.string().min(1))
@@ -98,38 +98,38 @@ interface Address {
 
 export interface Config {
   readonly places: Places;
-  /** Real paths; at least one. */
+  /** Real paths of the workspaces; at least one. */
   readonly workspaces: readonly string[];
-  /** Built-in name or path. */
+  /** Name of a built-in policy, or a path. */
   readonly policy: string;
-  /** Who named it, and in which file where it was one. */
+  /** The source of the policy setting, and the config file if it is that. */
   readonly policyOrigin: { readonly from: Origin; readonly configFile?: string };
   readonly listen?: Address;
-  /** Where MCP is served over HTTP. */
+  /** Address at which MCP is served over HTTP. */
   readonly listenHttp?: Address;
   readonly limits: Limits;
-  /** Variables of each command, before its caller's. */
+  /** Environment variables of each command; the caller's come after. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Folders outside of /usr that commands see read-only, and find programs in; absolute, real. */
+  /** Folders outside of /usr that commands see read-only and find programs in; absolute and real. */
   readonly toolchains: readonly string[];
-  /** The only version of control groups to be used; the best one when absent. */
+  /** The only version of control groups to use; the best available if absent. */
   readonly cgroup?: 'v2' | 'v1' | 'none';
-  /** What makes room for a result that is to be kept: the one unused for longest, used least, that expires first, or the largest. */
+  /** Which cached result is dropped to make room: the least recently used, the least often used, the first to expire, or the largest. */
   readonly cacheStrategy: 'lru' | 'lfu' | 'ttl' | 'size';
   /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
   readonly principals: readonly { readonly name: string; readonly policy?: string }[];
-  /** External tool providers. What they hold of the environment is secret, and is logged nowhere. */
+  /** External tool providers. Their environment holds secrets and is never logged. */
   readonly providers: readonly ProviderSettings[];
 }
 
-/** Everything a daemon needs to know. Throws ConfigError. */
+/** Loads the daemon's settings. Throws ConfigError. */
 export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Config {
   const places = findPlaces(flags, env);
   makeStateDir(places.stateDir);
   return toConfig(readConfigFile(places.configFile), { flags, env, cwd, places });
 }
 
-/** Where a setting comes from, the one that counts first. */
+/** The sources of a setting, the one with the highest precedence first. */
 export type Origin = 'flag' | 'environment' | 'file' | 'default';
 
 interface Given {
@@ -139,7 +139,7 @@ interface Given {
   readonly places: Places;
 }
 
-/** The first that is given, and where it was. */
+/** The first given value, and its source. */
 function chosen<T>(given: { flag?: T | undefined; environment?: T | undefined; file?: T | undefined }): {
   value: T | undefined;
   from: Origin;
@@ -150,7 +150,7 @@ function chosen<T>(given: { flag?: T | undefined; environment?: T | undefined; f
   return { value: file, from: file === undefined ? 'default' : 'file' };
 }
 
-/** What a file says, with flags and environment over it. Makes nothing. Throws ConfigError. */
+/** Merges a file's settings with flags and environment. Creates nothing. Throws ConfigError. */
 export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd, places }: Given): Config {
   const toPath = (path: string) => pathInFile(path, places);
   const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
@@ -180,7 +180,7 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   });
 }
 
-/** Settings that flags and environment can say too. */
+/** The settings that flags and environment can override. */
 export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: Pick<Given, 'flags' | 'env'>) {
   return {
     policy: chosen({ flag: flags.policy, environment: env.RINGFENCE_POLICY, file: file.policy }),
@@ -191,10 +191,10 @@ export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: 
   };
 }
 
-/** What a command may have by default, in MiB, at most. */
+/** The most memory that a command gets by default, in MiB. */
 const MEMORY_MB_MAX = 8192;
 
-/** Limits as they are written, with the memory of commands where they say nothing of it: a part of the machine's, or of the daemon's control group. */
+/** Adds default memory limits of commands: a part of the memory of the machine or of the daemon's control group. */
 function withMachineMemory(said: object): object {
   const bound = process.constrainedMemory() || Infinity;
   const machineMb = Math.floor(Math.min(totalmem(), bound) / (1024 * 1024));
@@ -207,7 +207,7 @@ function withMachineMemory(said: object): object {
   };
 }
 
-/** What a file says of limits, completed before the defaults of each limit are. */
+/** Adds the machine's limits to a file's settings, before each limit's own default applies. */
 function withMachineLimits(said: unknown): unknown {
   const { limits } = said as { limits?: unknown };
   return typeof limits === 'object' && limits !== null
@@ -215,7 +215,7 @@ function withMachineLimits(said: unknown): unknown {
     : said;
 }
 
-/** The config file as it is; empty where there is none. Throws ConfigError. */
+/** Reads the config file; empty if there is none. Throws ConfigError. */
 export function readConfigFile(path: string): z.output<typeof configSchema> {
   if (!existsSync(path)) return {};
   let plain: unknown;
@@ -229,7 +229,7 @@ export function readConfigFile(path: string): z.output<typeof configSchema> {
   throw new ConfigError(`${path}: ${z.prettifyError(parsed.error)}`);
 }
 
-/** The real path of a directory that may be a workspace beside all that this config names. Throws ConfigError. */
+/** The real path of a directory that may be a workspace with this config's other settings. Throws ConfigError. */
 export function checkWorkspace(
   path: string,
   { places, policy, toolchains = [] }: Pick<Config, 'places'> & Partial<Pick<Config, 'policy' | 'toolchains'>>,
@@ -247,7 +247,10 @@ export function checkWorkspace(
   return workspace;
 }
 
-/** The real path of a directory that may be a workspace. Throws ConfigError for `/`, the home directory, the state directory and what holds them. */
+/**
+ * The real path of a directory that may be a workspace. Throws ConfigError for `/`, the home directory, the state
+ * directory and any parent of these.
+ */
 function toWorkspace(path: string, { home, stateDir }: Places): string {
   if (!existsSync(path) || !statSync(path).isDirectory()) throw new ConfigError(`workspace ${path} is not a directory`);
   const real = realpathSync(path);
@@ -263,14 +266,14 @@ function toWorkspace(path: string, { home, stateDir }: Places): string {
 }
 
 interface ShownFolder {
-  /** What it is called in the config. */
+  /** The name of the setting in messages. */
   readonly as: string;
   readonly places: Places;
   readonly workspaces: readonly string[];
   readonly covered?: readonly string[];
 }
 
-/** The real path of a folder that programs get to see. Throws ConfigError for what is not there, or would show them what they may not see. */
+/** The real path of a folder that programs will see. Throws ConfigError if it is missing, or would show them what they must not see. */
 function toShownFolder(named: string, { as, places, workspaces, covered }: ShownFolder): string {
   const { home, stateDir, socket } = places;
   const closed = [...workspaces, existsSync(stateDir) ? realpathSync(stateDir) : stateDir, dirname(socket)];
@@ -287,7 +290,6 @@ function toShownFolder(named: string, { as, places, workspaces, covered }: Shown
   return real;
 }
 
-/** Throws ConfigError. */
 function toProviders(
   given: z.output<typeof providersSchema>,
   { places, workspaces, env }: { places: Places; workspaces: readonly string[]; env: Environment },
@@ -308,15 +310,15 @@ function toProviders(
   }
 }
 
-/** A name without dot or slash is a built-in's; anything else is a file. */
+/** A name of letters and dashes is a built-in policy; anything else is a file. */
 const toPolicy = (nameOrPath: string, toPath: (path: string) => string): string =>
   /^[a-z-]+$/.test(nameOrPath) ? nameOrPath : toPath(nameOrPath);
 
-/** One that the config file names: beside it, or of the home directory; wherever the daemon is started from. */
+/** Resolves a path in the config file: relative to the file, or `~/` for the home directory; independent of the daemon's directory. */
 const pathInFile = (path: string, { home, configFile }: Places): string =>
   path.startsWith('~/') ? join(home, path.slice(2)) : resolve(dirname(configFile), path);
 
-/** `[HOST:]PORT`. */
+/** Parses `[HOST:]PORT`. */
 function toAddress(flag: string, text: string): Address {
   const match = /^(?:(.+):)?(\d{1,5})$/.exec(text);
   const port = Number(match?.[2]);

@@ -60,22 +60,22 @@ import type { Channel, Listener } from './transport/transport.ts';
 import { listenUnix } from './transport/unix-socket.ts';
 import { Workspaces } from './workspaces.ts';
 
-/** A daemon that can't start, in words for who started it. */
+/** A daemon that can't start, in words for the person who started it. */
 export class DaemonError extends Error {}
 
 export interface Daemon {
-  /** Addresses that it listens at. */
+  /** The addresses that the daemon listens at. */
   readonly listeners: readonly string[];
   readonly confinement: { readonly level: string; readonly missing: readonly string[]; readonly advice: string };
-  /** Whether no call runs or waits for a place. */
+  /** Whether no call runs or waits in a queue. */
   isIdle(): boolean;
-  /** Settles when it has ended, by `shutdown` or `close`. */
+  /** Resolves when the daemon has ended, by `shutdown` or `close`. */
   readonly ended: Promise<void>;
-  /** Lets calls go on for `graceMs`, then ends everything that it started. */
+  /** Lets calls go on for `graceMs` milliseconds, then ends everything that the daemon started. */
   close(graceMs: number, reason: string): Promise<void>;
 }
 
-/** Starts everything. Throws DaemonError, PolicyError, SocketError. */
+/** Starts all parts of the daemon. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
   const { places, limits, environment } = config;
   const { stateDir, home } = places;
@@ -155,7 +155,7 @@ interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' 
   readonly workspaces: Workspaces;
 }
 
-/** Listens wherever the config says; what does is in `listeners` at once, to be ended whatever fails later. */
+/** Starts the listeners of the config, and adds each to `listeners` at once, so that it is ended if a later step fails. */
 async function listen(
   listeners: Listener[],
   { config, gateway, workspaces, credentials: { identify }, ...parts }: Listening,
@@ -170,14 +170,14 @@ async function listen(
   };
   await listenMcp(face, (it) => listeners.push(it));
   if (!config.listen) return;
-  // Not loaded where nobody asks for it: with node:http it takes 17 MiB and 50 ms.
+  // Loaded only on demand: with node:http it takes 17 MiB and 50 ms.
   const { listenWebSocket } = await import('./transport/websocket.ts');
   listeners.push(
     await listenWebSocket(webSocketOptions(config.listen, identify, { limits, powers: parts.powers }), accept),
   );
 }
 
-/** Keeps other daemons from the state directory. Throws DaemonError where it is another one's. */
+/** Locks the state directory against other daemons. Throws DaemonError if another one holds it. */
 function takeState(stateDir: string, { limits, powers }: { limits: Limits; powers: Powers }): Disposable {
   const makeRoom = () => makeRoomAtStart(stateDir, limits, powers);
   const lock = acquireLock(lockFile(stateDir), makeRoom);
@@ -189,7 +189,7 @@ function takeState(stateDir: string, { limits, powers }: { limits: Limits; power
   throw new DaemonError(`the disk has no room for the daemon's record: ${advice}`);
 }
 
-/** All that code of tools, callers and plugins runs in; ended with `parts`. */
+/** Creates the hosts for the code of tools, callers and plugins; ended with `parts`. */
 function createHosts(
   parts: AsyncDisposableStack,
   { undoJournal, ...options }: Pick<HostsOptions, 'sandbox' | 'limits' | 'identity' | 'environment'> & Records,
@@ -204,7 +204,7 @@ function createHosts(
   return { egress, hosts, isolates, compartments };
 }
 
-/** What `status` tells of hosts. */
+/** The parts of `status` about hosts. */
 const hostsToTell = (ran: ReturnType<typeof createHosts>, providers: Providers) => ({
   hostStatus: () => hostStatus(ran, providers),
   coarseMasks: ran.hosts.coarseMasks,
@@ -236,7 +236,7 @@ function createPolicies(
   });
 }
 
-/** The daemon's own policy, and what narrows it for sessions. */
+/** Reloads the daemon's own policy and the policies that narrow it for sessions. */
 const reloadOf = (source: PolicySource, policies: Policies) => (): Reloaded => {
   policies.reread();
   return source.reload();
@@ -258,7 +258,7 @@ function createProviders(
   return new Providers(
     {
       ...{ settings, catalogue, pins: records.providerPins },
-      // As nobody in particular: what a rule says of some sessions is no provider's.
+      // For no principal and no session: rules about single sessions don't apply to a provider.
       viewOf: (workspace) =>
         policies.viewOf({ policy: policies.base, principal: '', sessionId: '', workspace, root: workspace }),
       record: (entry) => records.auditLog.append(entry),
@@ -282,11 +282,11 @@ interface Announced {
   readonly events: Events;
   readonly records: Records;
   readonly workspaces: Workspaces;
-  /** Set when there are hosts. */
+  /** Set once the hosts exist. */
   readonly told: { policyChanged(): void };
 }
 
-/** Who is told of a session's end. */
+/** Notifies hosts and oversight of a session's end. */
 const sessionEnds =
   (hosts: readonly { endSession(id: string): void }[], oversight: Oversight) =>
   (session: Session): void => {
@@ -294,7 +294,7 @@ const sessionEnds =
     oversight.sessionEnded(session);
   };
 
-/** What may be called is recorded whenever it changes, with the hash of the code that is trusted. */
+/** Records each change of the callable plugins, with the hash of the trusted code. */
 const pluginChanges =
   ({ auditLog }: Records) =>
   ({ name: plugin, state, version, sha256, problem }: PluginStatus): void =>
@@ -303,7 +303,7 @@ const pluginChanges =
       detail: { plugin, state, ...(version && { version, sha256 }), ...(problem && { problem }) },
     });
 
-/** What the gateway needs of the records. */
+/** The records that the gateway needs. */
 const recording = (
   { auditLog, approvals, callStore, undoJournal, diskRoom }: Records,
   { limits, powers }: { limits: Limits; powers: Powers },
@@ -318,7 +318,7 @@ const recording = (
   record: (entry: AuditEntry) => auditLog.append(entry),
 });
 
-/** The policy of the config, loaded anew whenever a file of it changes; each change is recorded and told. */
+/** The policy of the config, loaded again whenever one of its files changes; each change is recorded and announced. */
 function policySource(
   { policy, limits }: Config,
   { powers, events, records, told, workspaces }: Announced,
@@ -336,7 +336,7 @@ function policySource(
   };
 }
 
-/** A policy none of whose files an agent could change. Throws PolicyError. */
+/** Loads a policy, none of whose files may lie where an agent could change it. Throws PolicyError. */
 function loadOutside(nameOrPath: string, workspaces: Workspaces, limits: Limits): LoadedPolicy {
   const loaded = readPolicy(nameOrPath, { limits, effectsOf: effectsOfBuiltin });
   const inside = loaded.files.find((file) => workspaces.all.some((it) => isInside(it, realpathSync(file))));
@@ -347,7 +347,7 @@ function loadOutside(nameOrPath: string, workspaces: Workspaces, limits: Limits)
   );
 }
 
-/** Files of the folders from the daemon's workspace down to the session's: each may only narrow. Throws PolicyError. */
+/** The policy files of the folders from the configured workspace down to the session's; each may only narrow. Throws PolicyError. */
 function projectPolicies(workspace: string, workspaces: Workspaces, limits: Limits): Policy[] {
   const way = workspaces.wayTo(workspace);
   return way.flatMap((folder) => {
@@ -356,7 +356,7 @@ function projectPolicies(workspace: string, workspaces: Workspaces, limits: Limi
   });
 }
 
-/** Starts the hosts of a new session whose tools may run without being asked about; who reads most often comes first. */
+/** Starts the hosts for a new session's tools that need no approval, the tier used most often first. */
 function warm(
   { options, policy: policyNow }: Session,
   { hosts, policies }: { hosts: Hosts; policies: Policies },

@@ -1,29 +1,29 @@
 /**
- * Globs without regular expressions: picomatch and `path.matchesGlob` take exponential time over patterns that callers
- * choose (`*a` twenty times and `b` hangs both). Here a segment costs at most its length times the glob's, and a path at
- * most its segments times the glob's. Characters are code points: `?` stands for one emoji, not for half of it.
+ * Globs without regular expressions: picomatch and `path.matchesGlob` take exponential time on patterns that callers
+ * choose (`*a` twenty times and `b` hangs both). Here matching a segment costs at most its length times the glob's,
+ * and matching a path at most its segments times the glob's. Characters are code points: `?` matches a whole emoji.
  */
 import { ToolError } from './errors.ts';
 
-/** Patterns that braces may unfold to, all in all; `{a,b}` thirty times would be a billion. */
+/** The most patterns that braces may expand to; `{a,b}` thirty times would be a billion. */
 const ALTERNATIVES_MAX = 64;
 
 export type TextTest = (text: string) => boolean;
 export type PathTest = (path: readonly string[]) => boolean;
 
-/** One segment of a glob, or a text with wildcards, ready to be asked. */
+/** A compiled segment of a glob, or a compiled text with wildcards. */
 export interface Wildcard {
   readonly test: TextTest;
-  /** What it matches, if that is one text only. */
+  /** The only text that it matches; undefined if it matches more. */
   readonly literal: string | undefined;
-  /** What every match ends with; may be empty. */
+  /** The ending of every match; may be empty. */
   readonly ending: string;
 }
 
 interface Alternative {
-  /** Whether only a directory will do: the glob ended with `/`. */
+  /** Whether it matches only directories: the glob ended with `/`. */
   readonly directory: boolean;
-  /** Asked of names at any depth; undefined where the glob says where the path begins. */
+  /** Tests names at any depth; undefined if the glob fixes the start of the path. */
   readonly name: TextTest | undefined;
   readonly path: PathTest;
 }
@@ -32,8 +32,8 @@ interface Alternative {
 export type Glob = readonly Alternative[];
 
 /**
- * `* ? [a-z] [!a-z] {a,b} **` and `\` before a character that stands for itself. Brackets and braces without a partner
- * stand for themselves too. Throws INPUT_INVALID for braces that unfold to too many alternatives.
+ * Parses a glob: `* ? [a-z] [!a-z] {a,b} **`, and `\` before a literal character. Brackets and braces without a
+ * partner are literal. Throws INPUT_INVALID for braces that expand to too many alternatives.
  */
 export function parseGlob(pattern: string): Glob {
   return unfoldBraces(pattern).map((text) => {
@@ -48,14 +48,14 @@ export function parseGlob(pattern: string): Glob {
   });
 }
 
-/** The same as searches mean it, and ripgrep reads it: `a/**` is all that lies in `a`, without `a` itself. */
+/** Parses a glob like ripgrep: `a/**` means everything in `a`, without `a` itself. */
 export function parseSearchGlob(pattern: string): Glob {
   return unfoldBraces(pattern).flatMap((text) => parseGlob(text.replace(/\/\*\*(\/?)$/, '/**/*$1')));
 }
 
 /**
- * Whether an entry matches: its name, where the glob is of one segment; else its path, from the first segment to the last.
- * `./a` and `/a` are `a` at the root only. A path that ends with `/` is a directory's; `a/` matches no other.
+ * Whether an entry matches: by its name for a glob of one segment, else by its whole path. `./a` and `/a` match `a`
+ * at the root only. A path that ends with `/` is a directory's; only that matches `a/`.
  */
 export function matchGlob(glob: Glob, name: string, path: string): boolean {
   const isDirectory = path.endsWith('/');
@@ -68,10 +68,10 @@ export function matchGlob(glob: Glob, name: string, path: string): boolean {
   });
 }
 
-/** Whether a plain text (a tool's name, a host, a word) matches: `*` any characters, `?` one; see `compileText`. */
+/** Whether a plain text (a tool's name, a host, a word) matches a pattern: `*` any characters, `?` one; see `compileText`. */
 export const matchText = (pattern: string, text: string): boolean => compileText(pattern).test(text);
 
-/** A text in which `*` stands for any characters, `/` included, and `?` for one; `\` before `* ? $ \` makes them plain. */
+/** Compiles a text in which `*` means any characters, `/` included, and `?` one; `\` before `* ? $ \` makes them literal. */
 export function compileText(pattern: string): Wildcard {
   const tokens: Token[] = [];
   const points = Array.from(pattern, toPoint);
@@ -83,20 +83,20 @@ export function compileText(pattern: string): Wildcard {
   return toWildcard(tokens);
 }
 
-/** The parts of a path or a glob, without empty ones and `.`. */
+/** The segments of a path or a glob, without empty ones and `.`. */
 export const toSegments = (path: string): string[] => path.split('/').filter((it) => it !== '' && it !== '.');
 
-/** One pair of braces that is being read, or the whole pattern. */
+/** A pair of braces being parsed, or the whole pattern. */
 interface Braces {
-  /** What the alternatives before the last comma unfold to. */
+  /** Expansions of the alternatives before the last comma. */
   readonly done: Set<string>;
-  /** What has been read since. */
+  /** Expansions of the text after it. */
   sequence: readonly string[];
 }
 
 /**
- * A pattern as its brace alternatives, each once and escapes kept: `{a,b{c,d}}` is `a`, `bc` and `bd`.
- * Throws INPUT_INVALID when there are too many.
+ * Expands the braces of a pattern, without duplicates and with escapes kept: `{a,b{c,d}}` becomes `a`, `bc` and `bd`.
+ * Throws INPUT_INVALID for too many.
  */
 export function unfoldBraces(pattern: string): string[] {
   if (!pattern.includes('{')) return [pattern];
@@ -122,7 +122,7 @@ export function unfoldBraces(pattern: string): string[] {
   return product(open[0].sequence, [pattern.slice(plainFrom)]);
 }
 
-/** The positions of braces that have a partner. */
+/** Positions of braces that have a partner. */
 function pairedBraces(pattern: string): Set<number> {
   const paired = new Set<number>();
   const open: number[] = [];
@@ -151,7 +151,7 @@ function assertFew(alternatives: number): void {
   throw new ToolError('INPUT_INVALID', `pattern unfolds to more than ${ALTERNATIVES_MAX} alternatives`);
 }
 
-/** A path by segments; `**` stands for any number of them, none included. The shapes that policies are full of are quicker. */
+/** Compiles a path; `**` matches any number of segments, none included. The most common shapes in policies get faster tests. */
 export function compilePath(segments: readonly string[]): PathTest {
   const tests = segments.map((it) => (it === '**' ? undefined : compileSegment(it).test));
   const [first, second, third] = tests;
@@ -165,7 +165,7 @@ export function compilePath(segments: readonly string[]): PathTest {
   return (path) => matchTests(tests, path);
 }
 
-/** Going back only to the last `**` is enough, since whatever an earlier one could take, the later one can too. */
+/** Backtracking only to the last `**` is enough: anything that an earlier one could match, the last one can, too. */
 function matchTests(tests: readonly (TextTest | undefined)[], path: readonly string[]): boolean {
   let [at, next, back, backAt] = [0, 0, -1, 0];
   while (at < path.length) {
@@ -190,7 +190,7 @@ interface CharacterSet {
   readonly negated: boolean;
   readonly ranges: readonly (readonly [from: number, to: number])[];
 }
-/** A code point that stands for itself, a wildcard, or a set of code points. */
+/** A literal code point, a wildcard, or a set of code points. */
 type Token = number | CharacterSet;
 
 const toPoint = (character: string): number => character.codePointAt(0) as number;
@@ -202,7 +202,7 @@ const CLOSING = toPoint(']');
 const DASH = toPoint('-');
 const PLAIN_AFTER_BACKSLASH: ReadonlySet<number> = new Set(Array.from('*?$\\', toPoint));
 
-/** One segment of a glob without braces: `* ? [a-z]` and escapes. In brackets `\` stands for itself, `]` does when first. */
+/** Compiles a segment of a glob without braces: `* ? [a-z]` and escapes. In brackets `\` is literal, and so is `]` if it comes first. */
 export function compileSegment(segment: string): Wildcard {
   const points = Array.from(segment, toPoint);
   const lastClosing = points.lastIndexOf(CLOSING);
@@ -253,7 +253,7 @@ function toWildcard(tokens: readonly Token[]): Wildcard {
 
 const toText = (tokens: readonly Token[]): string => tokens.map((it) => String.fromCodePoint(it as number)).join('');
 
-/** What stands between the stars, found by the engine's own search: each as early as possible, the last at the end. */
+/** Finds the texts between the stars with the engine's own search: each as early as possible, the last at the end. */
 function compileChunks(tokens: readonly Token[]): TextTest {
   const stars = tokens.flatMap((it, at) => (it === STAR ? [at] : []));
   const chunks = [-1, ...stars].map((star, at) => toText(tokens.slice(star + 1, stars[at])));
@@ -271,7 +271,7 @@ function compileChunks(tokens: readonly Token[]): TextTest {
   };
 }
 
-/** Going back only to the last `*` is enough, as with `**`. */
+/** Backtracking only to the last `*` is enough, as with `**`. */
 function matchTokens(tokens: readonly Token[], text: string): boolean {
   let [at, token, star, starAt] = [0, 0, -1, 0];
   while (at < text.length) {

@@ -1,6 +1,6 @@
 /**
- * Objects that came as messages have no prototype, and so a table of names each: measured with Node 26, 185 bytes with up to
- * three names, 45 more for each further one.
+ * Bytes that an object takes in memory. Objects decoded from messages have no prototype, and therefore a hash table
+ * of names each. Measured with Node 26: 185 bytes with up to three names, 45 more for each further one.
  */
 const OBJECT = 185;
 const NAMES_WITHIN = 3;
@@ -9,7 +9,7 @@ const ARRAY = 33;
 const ELEMENT = 8;
 const SCALAR = 16;
 
-/** About what plain data takes in memory, in bytes; with tiny objects that is twenty times what it takes as a message. */
+/** Approximate bytes that plain data takes in memory; for tiny objects that is twenty times their size as a message. */
 export function heldBytes(value: unknown): number {
   if (typeof value === 'string') return SCALAR + value.length;
   if (typeof value !== 'object' || value === null) return SCALAR;

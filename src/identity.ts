@@ -1,4 +1,4 @@
-/** Whom the person's commits are by, as their own git says: asked once, since no sandbox sees their settings. */
+/** Reads the author of the person's commits from their git, once, since no sandbox sees their settings. */
 import type { Identity } from './hosts/job.ts';
 import type { Limits } from './limits.ts';
 import type { Powers } from './powers.ts';
@@ -8,7 +8,7 @@ const PROGRAM_PATH = '/usr/local/bin:/usr/bin:/bin';
 const NAME_CHARS_MAX = 256;
 const OUTPUT_CHARS_MAX = 16 * 1024;
 
-/** `home` and `configHome` are absolute. Empty where git is not there, says nothing, or takes too long. */
+/** Empty if git is missing, has no identity, or takes too long. `home` and `configHome` are absolute. */
 export async function readIdentity(
   { home, configHome }: { home: string; configHome: string },
   { gitIdentityMs }: Limits,
@@ -16,7 +16,7 @@ export async function readIdentity(
 ): Promise<Identity> {
   const git = findProgram('git');
   if (git === undefined) return {};
-  // No repository is looked for: the daemon's directory may be anybody's.
+  // GIT_DIR prevents the search for a repository: the daemon's directory may be anybody's.
   const env = { PATH: PROGRAM_PATH, HOME: home, XDG_CONFIG_HOME: configHome, GIT_DIR: '/dev/null', LC_ALL: 'C.UTF-8' };
   const args = ['config', '-z', '--get-regexp', '^user\\.(name|email)$'];
   const child = powers.spawn(git, args, { stdio: ['ignore', 'pipe', 'ignore'], env, cwd: '/' });
@@ -32,7 +32,7 @@ export async function readIdentity(
   return { ...(name !== undefined && { name }), ...(email !== undefined && { email }) };
 }
 
-/** git itself leaves out what would break a commit's lines. */
+/** Removes characters that git would also drop, since they would break a commit's header. */
 const toWord = (text: string | undefined): string | undefined =>
   text
     ?.replaceAll(/[\p{Cc}<>]/gu, '')

@@ -1,16 +1,16 @@
-/** Bounds the log of a daemon in the background, which anybody who opens sessions makes longer. */
+/** Bounds the log file of a background daemon; anyone who opens sessions makes it longer. */
 import { copyFileSync, fstatSync, ftruncateSync, statSync } from 'node:fs';
 
 const STANDARD_ERROR = 2;
 
 export interface BoundedFile {
-  /** Told of each line that is about to be appended. */
+  /** Called for each line before it is appended. */
   wrote(bytes: number): void;
 }
 
 /**
- * Bounds the file at `path` where it is what standard error is appended to; undefined where it isn't, as in the foreground.
- * Over `bytesMax` its text moves to `<path>.1`, in place of the text that moved before.
+ * Bounds the file at `path` if standard error appends to it; undefined otherwise, as in the foreground. Over
+ * `bytesMax` the text moves to `<path>.1` and replaces the text there.
  */
 export function boundLogFile(path: string, bytesMax: number): BoundedFile | undefined {
   if (!isStandardError(path)) return undefined;
@@ -21,7 +21,7 @@ export function boundLogFile(path: string, bytesMax: number): BoundedFile | unde
       if (size <= bytesMax) return;
       try {
         copyFileSync(path, `${path}.1`);
-      } catch {} // The disk is full, or the file was removed: the bound holds all the same.
+      } catch {} // The disk is full, or the file was removed: truncate it anyway.
       ftruncateSync(STANDARD_ERROR, 0);
       size = bytes;
     },

@@ -1,4 +1,4 @@
-/** The daemon's own log, on standard error: a JSON object a line, or, for a person at a terminal, a line that is read at a glance. */
+/** The daemon's own log on standard error: a JSON object per line, or a short readable line at a terminal. */
 import { pino } from 'pino';
 import { type BoundedFile, boundLogFile } from './log-file.ts';
 import type { Log } from './powers.ts';
@@ -7,7 +7,7 @@ import { escapeUnseen } from './shown-text.ts';
 export const LOG_LEVELS: readonly string[] = [...Object.keys(pino.levels.values), 'silent'];
 
 export interface DaemonLog extends Log, Pick<pino.Logger, 'fatal'> {
-  /** Bounds the file at `path`, where the log is appended to that. */
+  /** Bounds the file at `path` if the log is appended to it. */
   bound(path: string, bytesMax: number): void;
 }
 
@@ -31,7 +31,7 @@ export function createLog(level: string, isTerminal = process.stderr.isTTY): Dae
 
 const VALUE_CHARS_MAX = 120;
 
-/** `12:30:05 INFO  ready level="A" …`, of one of pino's lines. */
+/** Turns one of pino's lines into `12:30:05 INFO ready level="A" …`. */
 export function toPlain(line: string): string {
   const { level, time, pid: _, hostname: __, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const clock = new Date(time as number).toTimeString().slice(0, 8);
@@ -42,5 +42,5 @@ export function toPlain(line: string): string {
 
 const cut = (text: string): string => (text.length <= VALUE_CHARS_MAX ? text : `${text.slice(0, VALUE_CHARS_MAX)}…`);
 
-/** As JSON has it, without the quotes. */
+/** Escaped as in JSON, without the quotes. */
 const oneLine = (text: string): string => JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"');

@@ -1,4 +1,4 @@
-/** `ringfenced`: perimeter, then all the rest, whose compiled code is kept from one start to the next. */
+/** `ringfenced`, the daemon's entry: sets up the perimeter, then loads the rest, using the code cache. */
 import { closeSync, writeSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
@@ -6,7 +6,7 @@ import { establishPerimeter } from '../workers/perimeter.ts';
 import { knownWorkspaces, useKeptCode } from './compiled-code.ts';
 import { findPlaces } from './places.ts';
 
-/** Descriptor on which whoever started us hears that we are ready, or why not. */
+/** Descriptor on which the starting process reads that the daemon is ready, or why not. */
 const READY_FD = 3;
 
 const { values: flags } = parseArgs({
@@ -21,10 +21,10 @@ const { values: flags } = parseArgs({
     'end-with-parent': { type: 'boolean' },
   },
 });
-// By default V8's young generation grows while the daemon starts, and an idle gateway keeps 20 MiB more for good.
+// Otherwise V8's young generation grows during the start, and an idle gateway keeps 20 MiB more.
 setFlagsFromString('--semi-space-growth-factor=1');
 if (flags['end-with-parent']) {
-  // Its channel closes when the parent ends, however that ends; SIGTERM is the daemon's orderly end.
+  // The IPC channel closes when the parent ends, in any way; SIGTERM shuts the daemon down in order.
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   process.channel?.unref();
 }

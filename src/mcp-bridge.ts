@@ -1,6 +1,6 @@
 /**
- * `ringfence mcp`: the bytes of an MCP client to the daemon's socket and back. Its clients start one for each of their windows, so
- * that it loads next to nothing; standard output is theirs alone.
+ * `ringfence mcp` pipes an MCP client to the daemon's socket. Clients start one per window, so it loads next to
+ * nothing; standard output carries only the client's protocol.
  */
 import type { Socket } from 'node:net';
 import { resolve } from 'node:path';
@@ -8,15 +8,15 @@ import { parseArgs } from 'node:util';
 import { type Environment, mcpSockets, withRuntimeDir } from './places.ts';
 import { connectUnix } from './transport/unix-socket.ts';
 
-/** As of the other verbs: usage, no daemon, a signal. */
+/** Exit codes, the same as of the other verbs: usage, no daemon, a signal. */
 const EXIT = { USAGE: 2, UNREACHABLE: 3, INTERRUPTED: 130, TERMINATED: 143 };
-/** How long the daemon may take to answer what is under way when the client has sent all, with room. */
+/** Milliseconds, with a margin, for the daemon to answer open requests after the client has closed its input. */
 const END_MS = 2_000;
-/** Another bridge may be starting the daemon at the same time. */
+/** Retries while another bridge may be starting the daemon. */
 const START_TRIES = 200;
 const START_TRY_MS = 50;
 
-/** Loaded when it is needed, which it most often is not. */
+/** Loaded only when needed, which is rare. */
 const wait = async (ms: number): Promise<void> => (await import('node:timers/promises')).scheduler.wait(ms);
 
 const say = (text: string): void => void process.stderr.write(`ringfence mcp: ${text}\n`);
@@ -49,7 +49,7 @@ type Flags = ReturnType<typeof readFlags>;
 
 const uid = process.getuid?.() ?? 0;
 
-/** The first socket at which a daemon answers. Throws what it says of one that is another user's. */
+/** Connects to the first socket at which a daemon answers. Throws the refusal of a socket that belongs to another user. */
 async function findDaemon(flags: Flags, env: Environment): Promise<Socket | undefined> {
   for (const path of mcpSockets(flags, env, uid)) {
     try {
@@ -61,7 +61,7 @@ async function findDaemon(flags: Flags, env: Environment): Promise<Socket | unde
   return undefined;
 }
 
-/** Starts a daemon for the folder that the client works in, unless another bridge is about to. */
+/** Starts a daemon for the client's folder, unless another bridge is doing so. */
 async function startDaemon(flags: Flags, env: Environment, folder: string): Promise<Socket> {
   const [{ startDaemon: start, isStartedByAnother }, { findPlaces }] = await Promise.all([
     import('./cli/connect.ts'),
@@ -84,7 +84,7 @@ async function startDaemon(flags: Flags, env: Environment, folder: string): Prom
   throw failed ?? new Error('the daemon that was started does not answer');
 }
 
-/** What this client asks for, as the first line; docs/mcp.md has its shape. */
+/** The first line to the daemon, with what this client wants; docs/mcp.md describes it. */
 function opening(flags: Flags, { CLAUDE_PROJECT_DIR: project }: Environment, resolved: string | undefined): string {
   const params = {
     ...(resolved !== undefined && { workspace: resolved }),
@@ -102,7 +102,7 @@ function opening(flags: Flags, { CLAUDE_PROJECT_DIR: project }: Environment, res
   return `${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/ringfence/open', params })}\n`;
 }
 
-/** Until either side ends. */
+/** Pipes both ways until either side ends. */
 function pipe(socket: Socket): void {
   let isOver = false;
   process.stdin.on('end', () => {

@@ -1,13 +1,13 @@
-/** Functions of the C library that Node has no call for, by its FFI. */
+/** Calls functions of the C library that Node lacks, through its FFI. */
 
 type Signature = { readonly arguments: readonly string[]; readonly return: string };
 type Native = (...values: (number | bigint | Buffer)[]) => number;
 
-/** Undefined where it can't be had: other systems, a Node without FFI, one that may not use it (--permission). Never throws. */
+/** Undefined if FFI is not available: other systems, a Node without it, or --permission. Never throws. */
 export function loadNative(name: string, signature: Signature): Native | undefined {
   if (process.platform !== 'linux' || !['x64', 'arm64'].includes(process.arch)) return undefined;
   const { emitWarning } = process;
-  // That FFI is experimental is for us to know; who reads the daemon's log can do nothing about it.
+  // Hides the warning that FFI is experimental: a reader of the daemon's log can't act on it.
   process.emitWarning = () => {};
   try {
     const ffi = process.getBuiltinModule('node:ffi') as unknown as Ffi;

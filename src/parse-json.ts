@@ -1,20 +1,21 @@
 /**
- * JSON.parse, where V8's own is wrong. An object whose keys so far are those of one that was parsed before it, in which a
- * key with a backslash in its name came next, may get that name in place of its own: after `{"a": [], "\\": 0}` the text
- * `{"a": 1, "\n": 2}` has a key `\` (Node 24 to 26.10; https://github.com/nodejs/node/issues/63785). Only keys that are
- * written with escapes are concerned, so that they are looked for, and a text that has one is put together here.
+ * A JSON.parse that works around a bug of V8: if the keys of an object so far equal those of an object parsed before,
+ * whose next key had a backslash in its name, the next key may get that name instead of its own. After `{"a": [],
+ * "\\": 0}`, the text `{"a": 1, "\n": 2}` gets a key `\` (Node 24 to 26.10;
+ * https://github.com/nodejs/node/issues/63785). Only keys written with escapes are affected, so texts with such keys
+ * are assembled here.
  */
 
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 
-/** The value of a JSON text of any depth, as of JSON.parse. Throws SyntaxError as JSON.parse does. */
+/** The value of a JSON text of any depth, like JSON.parse. Throws SyntaxError. */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   return text.includes('\\') && hasEscapedKey(text) ? assembled(text) : value;
 }
 
-/** Where the quote is that ends the string whose first character is at `start`; -1 when there is none. */
+/** Position of the quote that ends the string whose first character is at `start`; -1 if there is none. */
 export function endOfString(text: string, start: number): number {
   let end = text.indexOf('"', start);
   while (end >= 0 && isEscaped(text, start, end)) end = text.indexOf('"', end + 1);
@@ -53,7 +54,7 @@ interface Open {
   key: string | undefined;
 }
 
-/** What a text that JSON.parse took says; single strings, numbers and words are left to it. */
+/** Assembles the value of a text that JSON.parse accepted; leaves single strings, numbers and words to JSON.parse. */
 function assembled(json: string): unknown {
   const root: unknown[] = [];
   let open: Open = { value: root, key: undefined };
@@ -82,12 +83,12 @@ function assembled(json: string): unknown {
   return root[0];
 }
 
-/** As an assignment makes it, which would set a prototype, or be refused where the one there is frozen. */
+/** Defines a property like an assignment; a real one could set a prototype, or fail if that is frozen. */
 const OWN = { configurable: true, enumerable: true, writable: true } as const;
 
 const WORD = /[\w.+-]*/y;
 
-/** Of a number, true, false or null. */
+/** The end of a number, true, false or null. */
 function endOfWord(json: string, start: number): number {
   WORD.lastIndex = start;
   WORD.test(json);

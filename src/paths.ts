@@ -1,12 +1,12 @@
-/** Questions about path texts; nothing here touches the disk. Paths are relative to a workspace and `/`-separated unless said otherwise. */
+/** Functions on path texts; none touches the disk. Paths are relative to a workspace and separated by `/` unless said otherwise. */
 import { isAbsolute, relative, resolve } from 'node:path';
 
-/** Whether `path` is `folder` or lies below it; both absolute. Never by prefix alone: `/ws-evil` is not inside `/ws`. */
+/** Whether `path` is `folder` or lies below it; both absolute. Compares whole names: `/ws-evil` is not inside `/ws`. */
 export const isInside = (folder: string, path: string): boolean => wayBelow(folder, path) !== undefined;
 
-/** From `folder` to a `path` that is or lies below it, '' for itself; undefined to any other. Both absolute. */
+/** The relative path from `folder` to a `path` in it, '' for the folder itself; undefined for a path outside. Both absolute. */
 export function wayBelow(folder: string, path: string): string | undefined {
-  // Each call asks several times, and `relative` takes ten times as long.
+  // A fast path: each call asks several times, and `relative` takes ten times as long.
   if (isNormal(folder) && isNormal(path)) {
     if (!path.startsWith(folder)) return undefined;
     if (path.length === folder.length) return '';
@@ -16,13 +16,14 @@ export function wayBelow(folder: string, path: string): string | undefined {
   return way === '..' || way.startsWith('../') || isAbsolute(way) ? undefined : way;
 }
 
-/** Absolute, without segments that are empty, `.` or `..`; the root is not told. */
+/** Whether a path is absolute and has no empty, `.` or `..` segments; false for the root. */
 const isNormal = (path: string): boolean => path.startsWith('/') && !NOT_NORMAL.test(path);
 const NOT_NORMAL = /\/\.{0,2}(?:\/|$)/;
 
 /**
- * What a path in `workspace` is called from `root`, which holds it: both absolute, `path` relative and normal. Rules and
- * protections count from the root, or a session in a part of it would be free of them.
+ * Turns a path relative to `workspace` into one relative to `root`, which holds it. Root and workspace are absolute,
+ * `path` is relative and normal. Rules and protections are relative to the root, or a session in a part of it would
+ * escape them.
  */
 export function fromRoot(root: string, workspace: string, path: string): string {
   const prefix = root === workspace ? '' : relative(root, workspace);
@@ -31,8 +32,8 @@ export function fromRoot(root: string, workspace: string, path: string): string 
 }
 
 /**
- * Paths below the workspace root that programs outside the sandbox run or trust; an agent that could write them would
- * act with its person's rights later. Commands see them read-only, file tools refuse to write them.
+ * Paths below the workspace root that programs outside the sandbox run or trust: an agent that could write them would
+ * later act with its person's rights. Commands see them read-only; file tools refuse to write them.
  */
 export const PROTECTED_PATHS: readonly string[] = [
   '.git/hooks',
@@ -47,8 +48,9 @@ export const PROTECTED_PATHS: readonly string[] = [
 ];
 
 /**
- * Whether a file tool writing `path` (normal, without links) would change a protected path, or anything of a repository's
- * `.git`, in the root of the workspace or below: a `.git` file, `commondir` or a submodule's config make git run programs too.
+ * Whether writing `path` (normal, without links) would change a protected path or anything in a repository's `.git`,
+ * in the root of the workspace or below: a `.git` file, `commondir` or a submodule's config make git run programs,
+ * too.
  */
 export function isProtected(path: string): boolean {
   const wrapped = `/${path.toLowerCase()}/`;
@@ -56,21 +58,21 @@ export function isProtected(path: string): boolean {
   return PROTECTED_PATHS.some((it) => wrapped.includes(`/${it}/`));
 }
 
-/** In a repository's directory: what makes git run programs, or look for such things elsewhere. */
+/** Entries of a repository's directory that make git run programs, or look for such entries elsewhere. */
 const GIT_TRUSTS = new Set(['config', 'config.worktree', 'commondir', 'gitdir', 'hooks']);
 
 /**
- * Whether an existing path is read-only to commands whatever the policy says: the protected paths, at any depth, and of
- * each repository, submodule and worktree what git trusts. The rest of `.git` stays writable, or nothing could be committed.
- * A name that does not exist can't be held: a mount needs something to lie on, and an empty `commondir` would break git.
- * So a command can still give a repository without hooks its first one, or a `commondir`; the file tools can not.
+ * Whether an existing path is read-only to commands under any policy: the protected paths, at any depth, and what git
+ * trusts of each repository, submodule and worktree. The rest of `.git` stays writable, or nothing could be
+ * committed. A name that does not exist can't be protected: a mount needs a target, and an empty `commondir` would
+ * break git. So a command can still give a repository its first hook, or a `commondir`; the file tools can't.
  */
 export function isTrusted(path: string, type: 'file' | 'directory'): boolean {
   const wrapped = `/${path.toLowerCase()}`;
   if (PROTECTED_PATHS.some((it) => wrapped.endsWith(`/${it}`))) return true;
   const slash = wrapped.lastIndexOf('/');
   const name = wrapped.slice(slash + 1);
-  // A submodule's or worktree's pointer to its repository.
+  // The pointer of a submodule or worktree to its repository.
   if (name === '.git') return type === 'file';
   if (!GIT_TRUSTS.has(name)) return false;
   const folder = wrapped.slice(0, slash);
@@ -80,12 +82,12 @@ export function isTrusted(path: string, type: 'file' | 'directory'): boolean {
   return inner !== undefined && !inner.includes('/refs/');
 }
 
-/** What a spool holds of a call: its journal, and the folder of the large files beside that. */
+/** A call's entries in a spool: its journal, and the folder of its large files. */
 export const inSpool = (key: string): { readonly file: string; readonly folder: string } => ({
   file: key,
   folder: `${key}.large`,
 });
 
-/** As one word of a command line that somebody may copy. */
+/** Quotes a text as one word of a command line that a person may copy. */
 export const asWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;

@@ -1,4 +1,4 @@
-/** Where a user's daemon is found and keeps its things. Read by every entry, so that it loads nothing heavy. */
+/** The paths of a user's daemon: sockets, state, config. Every entry loads this file, so it imports nothing heavy. */
 import {
   chmodSync,
   existsSync,
@@ -15,15 +15,15 @@ import { dirname, isAbsolute, join, resolve } from 'node:path';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** All absolute. */
+/** Paths of a daemon, all absolute. */
 export interface Places {
   readonly socket: string;
-  /** Of its MCP face, beside the other one. */
+  /** The MCP socket, beside the other one. */
   readonly mcpSocket: string;
   readonly stateDir: string;
   readonly configFile: string;
   readonly home: string;
-  /** XDG's folder of settings, the person's git's among them. */
+  /** XDG's config folder, which also holds the person's git settings. */
   readonly configHome: string;
 }
 
@@ -32,7 +32,7 @@ export interface PlaceFlags {
   readonly state?: string | undefined;
 }
 
-/** Places by flag, environment and convention (XDG); nothing is made or read. */
+/** Finds the paths by flag, environment and convention (XDG); creates and reads nothing. */
 export function findPlaces(flags: PlaceFlags, env: Environment): Places {
   const home = env.HOME ?? homedir();
   const stateDir = resolve(
@@ -55,14 +55,15 @@ export function findPlaces(flags: PlaceFlags, env: Environment): Places {
 
 export class StateDirError extends Error {}
 
-/** A file of every state directory that a daemon has used. */
+/** A file in every state directory that a daemon has used. */
 const LOCK = 'daemon.lock';
 
 export const lockFile = (stateDir: string): string => join(stateDir, LOCK);
 
 /**
- * Makes the state directory, or closes it to others where it is Ringfence's already or empty. Folders are made one after the
- * other: where a folder can't have others in it, as /proc, Node's own `recursive` tries for ever. Throws StateDirError.
+ * Creates the state directory, or closes it to others if it is empty or already Ringfence's. Creates folders one by
+ * one: below a folder that can't hold others, such as /proc, Node's `recursive` retries for ever. Throws
+ * StateDirError.
  */
 export function makeStateDir(stateDir: string): void {
   const missing: string[] = [];
@@ -78,7 +79,7 @@ export function makeStateDir(stateDir: string): void {
   }
 }
 
-/** Takes the rights of others away, but never from a directory that holds anything else: as root that would break /tmp. */
+/** Removes the permissions of others, but never from a directory with foreign content: as root that would break /tmp. */
 function closeStateDir(stateDir: string): void {
   const mode = statSync(stateDir).mode & 0o7777;
   if ((mode & 0o077) === 0) return;
@@ -103,17 +104,17 @@ function makeFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // Another one was quicker.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // Another process was quicker.
   }
 }
 
-/** `mcp.sock` beside `ringfence.sock`; another name keeps its own: two daemons may share a folder. */
+/** `mcp.sock` beside `ringfence.sock`; derived from any other socket name, since two daemons may share a folder. */
 function mcpSocketOf(socket: string): string {
   const name = socket.slice(dirname(socket).length + 1).replace(/\.sock$/, '');
   return join(dirname(socket), name === 'ringfence' ? 'mcp.sock' : `${name}.mcp.sock`);
 }
 
-/** Where a running daemon listens, as it says in its state directory: clients that scrub the environment find it so. */
+/** The sockets of a running daemon, as published in its state directory, where clients with a scrubbed environment find them. */
 export interface Endpoint {
   readonly pid: number;
   readonly socket: string;
@@ -122,10 +123,10 @@ export interface Endpoint {
 
 const endpointFile = (stateDir: string): string => join(stateDir, 'endpoint.json');
 
-/** Beside a socket that is not in the state directory, and says where that is. */
+/** The file beside a socket outside the state directory; it names the state directory. */
 const stateFile = (socket: string): string => `${socket}.json`;
 
-/** Writes it, in the state directory and beside the socket, until it is disposed. */
+/** Writes the endpoint to the state directory and beside the socket until it is disposed. */
 export function publishEndpoint(stateDir: string, { pid, socket, mcpSocket }: Endpoint): Disposable {
   const paths = [endpointFile(stateDir), ...(dirname(socket) === stateDir ? [] : [stateFile(socket)])];
   const text = `${JSON.stringify({ pid, socket, mcpSocket, stateDir })}\n`;
@@ -141,8 +142,8 @@ export function publishEndpoint(stateDir: string, { pid, socket, mcpSocket }: En
 }
 
 /**
- * The state directory of the daemon of a socket, for who was told no more than that: the socket's own folder, or what a file
- * beside it says, which only the owner of both could have written. Undefined where neither knows.
+ * The state directory of a socket's daemon, for a caller that knows only the socket: its own folder, or the one named
+ * in the file beside it, if only the owner of both could have written that. Undefined if neither is known.
  */
 export function stateOf(socket: string): string | undefined {
   if (existsSync(join(dirname(socket), 'operator.token'))) return dirname(socket);
@@ -153,23 +154,23 @@ export function stateOf(socket: string): string | undefined {
     const { stateDir } = JSON.parse(readFileSync(stateFile(socket), 'utf8')) as { stateDir?: unknown };
     return typeof stateDir === 'string' && isAbsolute(stateDir) ? stateDir : undefined;
   } catch {
-    return undefined; // ENOENT; or it is none of ours.
+    return undefined; // ENOENT, or the file is not ours.
   }
 }
 
-/** What the last daemon of a state directory said; it may be gone. */
+/** The endpoint that the last daemon of a state directory published; the daemon may be gone. */
 export function readEndpoint(stateDir: string): Endpoint | undefined {
   try {
     const { pid, socket, mcpSocket } = JSON.parse(readFileSync(endpointFile(stateDir), 'utf8')) as Endpoint;
     return typeof socket === 'string' && typeof mcpSocket === 'string' ? { pid, socket, mcpSocket } : undefined;
   } catch {
-    return undefined; // No daemon has run, or it wrote something else.
+    return undefined; // No daemon has run, or the file has another shape.
   }
 }
 
 /**
- * Where the MCP socket may be, the likeliest first. `uid` finds the runtime directory where the environment does not say. A
- * place that is said is the only one.
+ * Candidates for the MCP socket, the likeliest first. `uid` locates the runtime directory if the environment does not
+ * name it. A socket given explicitly is the only candidate.
  */
 export function mcpSockets(flags: PlaceFlags, env: Environment, uid: number): string[] {
   const { stateDir, mcpSocket } = findPlaces(flags, env);
@@ -182,7 +183,7 @@ export function mcpSockets(flags: PlaceFlags, env: Environment, uid: number): st
 
 const runtimeDir = (uid: number): string => `/run/user/${uid}`;
 
-/** The environment with the user's runtime directory, where a client has left it out. */
+/** The environment with the user's runtime directory, if a client has dropped it. */
 export function withRuntimeDir(env: Environment, uid: number): Environment {
   const folder = runtimeDir(uid);
   return env.XDG_RUNTIME_DIR === undefined && existsSync(folder) ? { ...env, XDG_RUNTIME_DIR: folder } : env;

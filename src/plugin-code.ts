@@ -1,14 +1,14 @@
-/** The code of one tool of a plugin, as it goes from the pinned plugin to where it runs: plain data. */
+/** The code of one tool of a plugin, passed as plain data from the pinned plugin to its host. */
 
 export interface PluginCode {
-  /** In an isolate of its own, or in a compartment of a realm that the plugins of a session share. */
+  /** An isolate of its own, or a compartment of a realm that a session's plugins share. */
   readonly isolation: 'isolate' | 'compartment';
-  /** Texts of the plugin's modules by path, relative to its folder. */
+  /** Sources of the plugin's modules by path, relative to its folder. */
   readonly modules: Readonly<Record<string, string>>;
   readonly module: string;
-  /** Name of the function in it. */
+  /** Name of the exported function in that module. */
   readonly export: string;
-  /** JSON Schemas, whole. */
+  /** Complete JSON Schemas. */
   readonly input: object;
   readonly output: object;
 }

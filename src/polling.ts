@@ -1,12 +1,12 @@
 /**
- * What comes soon is polled for, and not slept for: a processor that went idle takes 20 – 60 µs until it runs again, and four are
- * woken for a call: as long as a read of a file takes. As with a hypervisor's halt polling, that the last wait was a short
- * one says that the next one will be: single calls, and those that take their time, cost at most one vain poll for all of them.
+ * Spins briefly instead of sleeping, if an answer is likely to come soon: an idle processor takes 20 – 60 µs to wake
+ * up, and one call wakes four, which takes as long as reading a file. As with a hypervisor's halt polling, a short
+ * wait predicts that the next one is short, too; single calls and slow calls cost at most one useless poll.
  */
 import { availableParallelism } from 'node:os';
 import type { Powers } from './powers.ts';
 
-/** On a machine's only processor, whoever polls keeps what it waits for from running. */
+/** With a single processor, polling would keep the awaited work from running. */
 const PROCESSORS_MIN = 2;
 
 export class Polling {
@@ -16,13 +16,13 @@ export class Polling {
   #isLikelyShort = false;
   #isTurning = false;
 
-  /** At most `maxMs` of each wait are polled. */
+  /** `maxMs` bounds the polling of each wait. */
   constructor(maxMs: number, powers: Pick<Powers, 'monotonicMs'>) {
     this.#powers = powers;
     this.#maxMs = availableParallelism() < PROCESSORS_MIN ? 0 : maxMs;
   }
 
-  /** Something is waited for from now on, or still is. */
+  /** Begins a wait; a no-op during one. */
   begin(): void {
     if (this.#since !== undefined) return;
     this.#since = this.#powers.monotonicMs();
@@ -31,7 +31,7 @@ export class Polling {
     setImmediate(this.#turn);
   }
 
-  /** It came; without a wait nothing. */
+  /** Ends the wait; a no-op without one. */
   end(): void {
     if (this.#since === undefined) return;
     this.#isLikelyShort = this.#isWithin(this.#since);
@@ -42,7 +42,7 @@ export class Polling {
     return this.#powers.monotonicMs() - since < this.#maxMs;
   }
 
-  /** An event loop with something to do at once looks for what came, and does not sleep. */
+  /** Keeps an immediate pending: the event loop then checks for input without sleeping. */
   readonly #turn = (): void => {
     if (this.#isLikelyShort && this.#since !== undefined && this.#isWithin(this.#since)) setImmediate(this.#turn);
     else this.#isTurning = false;

@@ -1,6 +1,7 @@
 /**
- * All that is not deterministic, handed in: clock, timers, random ids, processes, log. The entries gather them once;
- * tests hand in their own. Architecture invariant: no other file of src/ reads a clock, sets a timer or makes a random value.
+ * Everything that is not deterministic: clock, timers, random ids, processes, log. The entries create it once and
+ * pass it on; tests pass their own. Architecture invariant: no other file of src/ reads a clock, sets a timer or
+ * makes a random value.
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
@@ -20,7 +21,7 @@ export interface Timer {
 export interface Powers {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Milliseconds of a clock that never jumps. */
+  /** Milliseconds of a monotonic clock. */
   monotonicMs(): number;
   /** Calls `fn` once after `delayMs`; never keeps the process alive. */
   after(delayMs: number, fn: () => void): Timer;
@@ -50,8 +51,8 @@ export function systemPowers(log: Log = silentLog): Powers {
 }
 
 /**
- * Calls `fn` when all that goes on now without waiting is done. Node runs what `nextTick` is given before promises go on; asked
- * for from a microtask, behind all of them.
+ * Calls `fn` after all pending promise callbacks. Node runs `nextTick` callbacks before promise callbacks; one queued
+ * from a microtask runs after them.
  */
 export function afterMicrotasks(fn: () => void): void {
   queueMicrotask(() => process.nextTick(fn));
@@ -76,7 +77,7 @@ export function settlesWithin(
 let lastMs = 0;
 let sequence = 0;
 
-/** RFC 9562, with a 12-bit counter in `rand_a` so that ids of one process sort in the order they were made. */
+/** UUIDv7 (RFC 9562) with a 12-bit counter in `rand_a`, so that the ids of one process sort in the order of their creation. */
 function uuidV7(nowMs: number): string {
   if (nowMs > lastMs) {
     lastMs = nowMs;
@@ -87,7 +88,7 @@ function uuidV7(nowMs: number): string {
   }
   const time = lastMs.toString(16).padStart(12, '0');
   const counter = (0x7000 | sequence).toString(16);
-  // The same in each version: variant and 62 random bits. Node makes those for many at once, bytes for each one anew.
+  // The variant and 62 random bits are the same in each version. Node generates UUIDs in blocks, but random bytes one call at a time.
   const tail = randomUUID().slice(19);
   return `${time.slice(0, 8)}-${time.slice(8)}-${counter}-${tail}`;
 }

@@ -1,4 +1,4 @@
-/** What the daemon keeps of its doings: the audit log, approvals, costs, calls, what tools keep. Each event of one is an entry of the other. */
+/** The daemon's records: audit log, approvals, costs, calls, tool states. Events of the others are entries of the audit log. */
 import { join } from 'node:path';
 import { ToolError } from './errors.ts';
 import type { Limits } from './limits.ts';
@@ -33,11 +33,11 @@ export interface Records extends Disposable {
   readonly undoJournal: UndoJournal;
   readonly diskRoom: DiskRoom;
   readonly commandHomes: CommandHomes;
-  /** Plain data without secrets, by their form and by the names of their keys: for the log, and for people who decide. */
+  /** Hides secrets in plain data, found by their form and by the names of their keys: for the log, and for people who decide. */
   redact<T>(value: T): T;
 }
 
-/** Opens what a daemon of this state directory has kept. Throws what SQLite throws when a file can't be used. */
+/** Opens the records in a state directory. Throws SQLite's error for a file that can't be used. */
 export function createRecords({ stateDir, limits, powers, events }: RecordsOptions): Records {
   using parts = new DisposableStack();
   const at = (name: string) => join(stateDir, name);
@@ -47,7 +47,7 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   const diskRoom = parts.use(new DiskRoom({ stateDir, limits, powers }));
   const makeRoom = () => diskRoom.makeRoom();
   const auditLog = parts.use(new AuditLog(at('audit.db'), limits, powers, { redact, onWritten, makeRoom }));
-  // Refused before it is appended where it can't be written: an entry that comes later would tell what never was.
+  // Refused before the append if the log can't be written: a later entry would record something that never happened.
   const record = (event: ApprovalEvent) => {
     if (!auditLog.writable) throw new ToolError('STORE_FAILED', 'the audit log can not be written at the moment');
     auditLog.append(entryOf(event));
@@ -71,7 +71,7 @@ export function createRecords({ stateDir, limits, powers, events }: RecordsOptio
   return { ...all, redact, [Symbol.dispose]: () => whole.dispose() };
 }
 
-/** What was put on record before it had an effect. */
+/** Whether the event is written to the audit log before it takes effect. */
 function isPersons(event: ApprovalEvent): boolean {
   if (event.kind === 'used') return true;
   return event.kind === 'resolved' && (event.settled.decision === 'approve' || event.settled.decision === 'deny');
@@ -93,7 +93,7 @@ function entryOf(event: ApprovalEvent): AuditEntry {
   return { kind: 'approval', sessionId, principal, tool, rule, detail, ...(callId !== undefined && { callId }) };
 }
 
-/** What operators who listen are told. */
+/** The notices for subscribed operators. */
 function noticesOf(event: ApprovalEvent): Parameters<Events['publish']>[0][] {
   if (!('approval' in event)) return [];
   const { approval } = event;

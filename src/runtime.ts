@@ -1,4 +1,4 @@
-/** Where our own code lies, in the checkout (.ts) and in the published package (.js), and how a host is started from it. */
+/** Locates our own code, in a checkout (.ts) or in the published package (.js), and the programs of the hosts. */
 import { existsSync, lstatSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const here = fileURLToPath(import.meta.url);
 const extension = extname(here);
-/** `src` and `workers` lie beside each other here: the package's folder, or its `dist`. */
+/** The folder with `src` and `workers`: the package's folder, or its `dist`. */
 const base = dirname(dirname(here));
 const packageDir = existsSync(join(base, 'package.json')) ? base : dirname(base);
 
@@ -20,10 +20,10 @@ export const version: string = ownVersion;
 /** URL of a page below `docs/`, in the repository that package.json names. */
 export const docsUrl = (page: string): string => `${homepage.replace(/#.*$/, '')}/blob/main/docs/${page}`;
 
-/** An entry of ours as a file to run. */
+/** The file of an entry. */
 export const entry = (name: 'main' | 'cli'): string => join(base, 'src', `${name}${extension}`);
 
-/** What a person runs. */
+/** The program that a person runs. */
 export const bin: string = join(packageDir, 'bin/ringfence.js');
 
 /** Program and arguments of a tier host. */
@@ -34,7 +34,7 @@ export const hostProgram: readonly string[] = [
   join(base, 'workers', `host${extension}`),
 ];
 
-/** Program and arguments of an isolate host. Node's own start-up snapshot and further isolates do not go together. */
+/** Program and arguments of an isolate host. Node's start-up snapshot does not work with further isolates. */
 export const isolateProgram: readonly string[] = [
   process.execPath,
   '--disable-warning=ExperimentalWarning',
@@ -64,10 +64,10 @@ export const providerProgram: readonly string[] = [
   join(base, 'workers', `provider${extension}`),
 ];
 
-/** Files that stand in the /etc of commands in place of the machine's. */
+/** Files that replace the machine's in the /etc of commands. */
 const etc = join(packageDir, 'etc');
 
-/** What a host must be able to read: our code, Node, and the packages that it loads, wherever they were installed. */
+/** Paths that a host must be able to read: our code, Node, and the packages that it loads, wherever they are installed. */
 function neededPaths(): string[] {
   const loaded = [
     'zod',
@@ -96,27 +96,27 @@ function neededPaths(): string[] {
   if (binary !== undefined) modules.push(binary);
   const code = [join(base, 'src'), join(base, 'workers'), etc, join(packageDir, 'package.json')];
   const paths = [...code, ...modules, realpathSync(process.execPath)].map((path) => realpathSync(path));
-  // Where it is a link, hosts look for their packages by its name.
+  // If it is a link, hosts look for their packages by its name.
   const linked = join(packageDir, 'node_modules');
   if (lstatSync(linked, { throwIfNoEntry: false })?.isSymbolicLink()) paths.push(linked);
   const unique = [...new Set(paths)];
-  // Inside /usr it is there already, inside another one too.
+  // A path in /usr is visible anyway, and so is one below another.
   return unique.filter((path) => !path.startsWith('/usr/') && !unique.some((it) => path.startsWith(`${it}/`)));
 }
 
-/** The folder in which a package and those that it loads lie: of pnpm all of its store, where each has links to its own beside it. */
+/** The folder that holds a package and its dependencies; for pnpm the whole store, which links each package's dependencies beside it. */
 export function modulesOf(path: string): string {
   const [store] = path.match(/^.*?\/node_modules\/\.pnpm(?=\/)/) ?? [];
   return store ?? path.slice(0, path.lastIndexOf('/node_modules/') + '/node_modules'.length);
 }
 
-/** Packages whose programs are in another one for each platform. */
+/** Packages whose programs are in a separate package for each platform. */
 const NATIVE = [
   { module: '@vscode/ripgrep', program: '@vscode/ripgrep', path: 'bin/rg' },
   { module: 'typescript', program: '@typescript/typescript', path: 'package.json' },
 ];
 
-/** The program's package; none where it was not installed, and the tools that need it say so. */
+/** The package of a program for this platform; none if it is not installed, which the tools that need it report. */
 function nativeOf({ module, program, path }: (typeof NATIVE)[number]): string[] {
   try {
     const { resolve } = createRequire(import.meta.resolve(module));
@@ -126,7 +126,7 @@ function nativeOf({ module, program, path }: (typeof NATIVE)[number]): string[] 
   }
 }
 
-/** The folder of node-pty's binary, which some installers put elsewhere; undefined where there is none for this machine. */
+/** The folder of node-pty's binary, which some installers put elsewhere; undefined if there is none for this machine. */
 function ptyBinary(): string | undefined {
   const { platform, arch } = process;
   try {
@@ -137,7 +137,7 @@ function ptyBinary(): string | undefined {
   }
 }
 
-/** Everything of the package that is run, or decides what is run. */
+/** Everything in the package that is run, or decides what is run. */
 const OWN = [
   'bin',
   'dist',

@@ -1,4 +1,4 @@
-/** The daemon from its config to its exit code. */
+/** Runs the daemon from its config to its exit code. */
 import { join } from 'node:path';
 import { keepCode } from './compiled-code.ts';
 import { ConfigError, loadConfig, type ServeFlags } from './config.ts';
@@ -9,10 +9,10 @@ import { PolicyError } from './policy/load.ts';
 import { systemPowers } from './powers.ts';
 import { SocketError } from './transport/unix-socket.ts';
 
-/** Milliseconds after which the code of a start and of a first call has been compiled. */
+/** Milliseconds after which the code of the start and of a first call has been compiled. */
 const STARTED_MS = 3000;
 
-/** Serves until it is told to end, and sets the exit code. `tellReady` is called once. */
+/** Serves until it is told to end, and sets the exit code. Calls `tellReady` once. */
 export async function serve(
   flags: ServeFlags,
   environment: Environment,
@@ -23,7 +23,7 @@ export async function serve(
   const log = createLog(isLevel ? level : 'info');
   let end: ((isAgain: boolean) => void) | undefined;
   let asked: NodeJS.Signals | undefined;
-  // From the beginning: it takes connections before all of it is there, and whoever connects may end it.
+  // Handled from the beginning: the daemon accepts connections before it is complete, and a client may end it.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       const isAgain = asked !== undefined;
@@ -39,14 +39,14 @@ export async function serve(
     process.chdir('/');
     const powers = systemPowers(log);
     const daemon = await createDaemon(config, powers);
-    // The second time at once.
+    // A second signal ends it at once.
     end = (isAgain) => void daemon.close(isAgain ? 0 : config.limits.shutdownGraceMs, asked ?? 'SIGTERM');
     if (asked) end(false);
     const { listeners, confinement } = daemon;
     const { level: confinementLevel, missing, advice } = confinement;
     log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
-    // Not at the end of the daemon, which may be killed.
+    // Not done at the end, since the daemon may be killed.
     powers.after(STARTED_MS, () => keepCode(config.places.stateDir, config.limits));
     const alive = setInterval(() => {}, 2 ** 30);
     await daemon.ended;

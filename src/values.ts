@@ -1,13 +1,14 @@
-/** Questions about values of unknown shape: JSON that others wrote, input and results of tools. */
+/** Functions on values of unknown shape: JSON from others, input and results of tools. */
 import { createHash } from 'node:crypto';
 
-/** Whether it is an object with named members: no array, and no bytes. */
+/** Whether the value is an object with named members; not an array, not bytes. */
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
 
 /**
- * JSON with sorted keys and without undefined ones. Values that JSON has no form for are written bare, so that no
- * string can look like them. Throws TypeError for functions, symbols and objects of other kinds, which can't be compared.
+ * JSON with sorted keys and without undefined members. Values without a JSON form are written without quotes, so that
+ * no string can equal them. Throws TypeError for functions, symbols and other kinds of objects, which can't be
+ * compared.
  */
 export function canonical(value: unknown): string {
   switch (typeof value) {

@@ -1,4 +1,4 @@
-/** The folders that agents may work in: those of the config, and what `ringfence workspace add` added since. */
+/** The folders that agents may work in: those of the config, and those added with `ringfence workspace add`. */
 import { existsSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import * as z from 'zod';
@@ -8,14 +8,14 @@ import { asWord, isInside, isProtected } from './paths.ts';
 import type { Places } from './places.ts';
 import type { Powers } from './powers.ts';
 
-/** As many as the config may name. */
+/** The same number as the config may name. */
 const ADDED_MAX = 64;
 const added = z.array(z.string().max(4096)).max(ADDED_MAX);
 
-/** Outside of every sandbox, like all of the state directory. */
+/** The file of added workspaces; no sandbox shows it, like all of the state directory. */
 const fileOf = ({ stateDir }: Pick<Places, 'stateDir'>): string => join(stateDir, 'workspaces.json');
 
-/** What was added, as it was when it was. Throws ConfigError for a file that is none of ours. */
+/** Reads the added folders, as they were when they were added. Throws ConfigError for an invalid file. */
 export function readAdded(places: Pick<Places, 'stateDir'>): string[] {
   const file = fileOf(places);
   if (!existsSync(file)) return [];
@@ -31,7 +31,7 @@ export function readAdded(places: Pick<Places, 'stateDir'>): string[] {
   throw refuse(z.prettifyError(parsed.error));
 }
 
-/** In one step. Throws ConfigError for too many. */
+/** Writes the added folders in one step. Throws ConfigError for too many. */
 export function writeAdded(places: Pick<Places, 'stateDir'>, folders: readonly string[]): void {
   if (folders.length > ADDED_MAX)
     throw new ConfigError(
@@ -46,7 +46,7 @@ export class Workspaces {
   readonly #config: Config;
   readonly #log: Powers['log'];
   #added: readonly string[] = [];
-  /** Of the file that `#added` was read from. */
+  /** Stamp of the file that `#added` was read from. */
   #stamp = '';
 
   constructor(config: Config, { log }: Pick<Powers, 'log'>) {
@@ -54,7 +54,7 @@ export class Workspaces {
     this.#log = log;
   }
 
-  /** Absolute, real; as they are now. The first is the default. */
+  /** The present workspaces, absolute and real. The first is the default. */
   get all(): readonly string[] {
     const stamp = stampOf(fileOf(this.#config.places));
     if (stamp !== this.#stamp) {
@@ -64,7 +64,10 @@ export class Workspaces {
     return [...this.#config.workspaces, ...this.#added];
   }
 
-  /** The real path of a folder that may be worked in, and the outermost workspace that holds it. Throws RpcError FORBIDDEN, INVALID_PARAMS. */
+  /**
+   * The real path of a folder that a session may work in, and the outermost workspace that holds it. Throws RpcError
+   * FORBIDDEN, INVALID_PARAMS.
+   */
   resolve(path: string): { workspace: string; root: string } {
     if (!isAbsolute(path)) throw new RpcError('INVALID_PARAMS', `hello.workspace is an absolute path, not ${path}`);
     const refused = new RpcError(
@@ -75,7 +78,7 @@ export class Workspaces {
     try {
       real = realpathSync(path);
     } catch {
-      throw refused; // Not there, or not ours to see: the same answer.
+      throw refused; // Missing or unreadable: the answer is the same.
     }
     if (!this.all.some((it) => isInside(it, real))) throw refused;
     const root = this.rootOf(real);
@@ -85,8 +88,8 @@ export class Workspaces {
   }
 
   /**
-   * The place of an operator who names none: the first workspace that is there, or the first of all. Somebody must be able to
-   * look at a daemon and to stop it when its folders were deleted.
+   * The workspace of an operator who names none: the first that exists, or the first of all. An operator must be able
+   * to inspect and stop a daemon whose folders were deleted.
    */
   forOperator(): { workspace: string; root: string } {
     const { all } = this;
@@ -94,18 +97,18 @@ export class Workspaces {
     return { workspace, root: this.rootOf(workspace) };
   }
 
-  /** The outermost workspace that holds a folder of one. */
+  /** The outermost workspace that holds a folder. */
   rootOf(folder: string): string {
     const holding = this.all.filter((it) => isInside(it, folder));
     return holding.reduce((a, b) => (isInside(b, a) ? b : a));
   }
 
-  /** From the outermost workspace down to a folder of it. */
+  /** The folders from the outermost workspace down to a folder in it. */
   wayTo(folder: string): string[] {
     return foldersBetween(this.rootOf(folder), folder);
   }
 
-  /** One that can't be a workspace any more is left out, and said. */
+  /** Reads the added folders; leaves out, and logs, those that can't be workspaces any more. */
   #read(): string[] {
     try {
       return readAdded(this.#config.places).filter((it) => {

@@ -1,10 +1,10 @@
 import { type Coarse, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { showLine } from '../shown-text.ts';
 
-/** Directories that one result tells to be hidden whole; an agent can make as many as it likes. */
+/** The most directories that one result names as hidden whole; an agent can make any number of them. */
 const TOLD_MAX = 3;
 
-/** What a call is told of directories that its command could not see though no rule names them. */
+/** Warnings about directories that were hidden from a command although no rule names them. */
 export function coarseWarnings(coarse: readonly Coarse[]): string[] {
   const told = coarse.slice(0, TOLD_MAX).map((it) => showLine(describeCoarse(it)));
   const more = coarse.length - TOLD_MAX;

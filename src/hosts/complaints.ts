@@ -1,19 +1,19 @@
-/** What a confined process writes to its stderr: for the log, up to a bound, since a program in it may make it write without end. */
+/** Copies the stderr of a confined process to the log, up to a bound, since a program in it may write without end. */
 import type { Readable } from 'node:stream';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 
-/** Of the newest of it, told where the process does not start. */
+/** Characters kept of the newest output; reported if the process does not start. */
 const KEPT_CHARS = 4096;
 
 const ERROR = /^(?:\w*Error\b|Uncaught ).*:/;
 
 export class Complaints {
-  /** The newest of it. */
+  /** The newest output. */
   text = '';
   #leftChars: number;
 
-  /** `about` is logged with each. */
+  /** `about` is logged with each message. */
   constructor(
     from: Readable | null,
     { log, about, message }: { log: Powers['log']; about: object; message: string },
@@ -30,7 +30,7 @@ export class Complaints {
     });
   }
 
-  /** The line that says why it ended: of an error that Node tells its message, else the last one; or that there is none. */
+  /** The line that says why the process ended: the message of an error if Node printed one, else the last line. */
   get last(): string {
     const lines = this.text.trim().split('\n');
     return lines.findLast((it) => ERROR.test(it)) ?? (lines.at(-1) || 'it said nothing');

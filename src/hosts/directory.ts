@@ -1,32 +1,32 @@
-/** Directories of a workspace as the index knows them, and the reading of their names. */
+/** The index's record of a workspace's directories, and functions that read their names. */
 import type { Dirent, PathLike } from 'node:fs';
 import { opendir, readdir } from 'node:fs/promises';
 import type { Limits } from '../limits.ts';
 
-/** What a directory holds beside directories and links; replaced as a whole when it changes. */
+/** The entries of a directory other than directories and links; replaced as a whole when it changes. */
 export interface Listing {
   readonly files: readonly string[];
-  /** Names that are not UTF-8, as if they were Latin-1: no mount can name them. */
+  /** Names that are not UTF-8, decoded as Latin-1; no mount can name them. */
   readonly odd: readonly string[];
-  /** Those of `files` and `odd` that are Unix sockets. */
+  /** The Unix sockets among `files` and `odd`. */
   readonly sockets: readonly string[];
-  /** Of the files, those whose name may be a secret's and that hold no credential. */
+  /** The files whose names may mean secrets but that hold no credential. */
   readonly ordinary?: readonly string[];
 }
 
 export interface Directory {
-  /** Relative to the workspace, '' for itself. */
+  /** Relative to the workspace; '' for the workspace itself. */
   readonly path: string;
-  /** Its name in its parent's `directories`. */
+  /** Key of the directory in its parent's `directories`. */
   readonly key: string;
-  /** Absolute; bytes where a name on the way is not UTF-8. */
+  /** Absolute path; bytes if a name in it is not UTF-8. */
   readonly at: Name;
   readonly parent: Directory | undefined;
   listing: Listing;
   readonly directories: Map<string, Directory>;
-  /** Neither the daemon nor a command can look into it as it is. */
+  /** Whether neither the daemon nor a command can look into it. */
   unreadable: boolean;
-  /** It holds a directory whose path is too long or too deep to be masked; what is in that is not known. */
+  /** Whether it holds a directory whose path is too long or too deep to mask; the content of that is unknown. */
   deep: boolean;
   inode: bigint;
   changedNs: bigint;
@@ -34,7 +34,7 @@ export interface Directory {
 
 export const EMPTY: Listing = { files: [], odd: [], sockets: [] };
 
-/** Directories of more bytes are read in parts: one with 300 000 names would hold the loop for 200 ms. */
+/** Larger directories are read in parts: one with 300 000 names would block the event loop for 200 ms. */
 const WHOLE_BYTES_MAX = 128 * 1024;
 const PART_ENTRIES = 1024;
 
@@ -50,10 +50,10 @@ const unread = (place: Place): Directory => ({
   changedNs: 0n,
 });
 
-/** The directory of a whole workspace, not read yet. */
+/** The root directory of a workspace, not read yet. */
 export const rootOf = (workspace: string): Directory => unread({ path: '', key: '', at: workspace, parent: undefined });
 
-/** A directory in another one, not read yet. */
+/** A subdirectory, not read yet. */
 export function childOf(parent: Directory, name: Name): Directory {
   const shown = typeof name === 'string' ? name : name.toString('latin1');
   const path = parent.path === '' ? shown : `${parent.path}/${shown}`;
@@ -64,12 +64,11 @@ export function childOf(parent: Directory, name: Name): Directory {
 
 const SLASH = Buffer.from('/');
 const toBytes = (it: Name): Buffer => (typeof it === 'string' ? Buffer.from(it) : it);
-/** Names that are not UTF-8 get keys that no name has. */
+/** The key of a name; one that is not UTF-8 gets a key that no other name has. */
 export const keyOf = (name: Name): string => (typeof name === 'string' ? name : `/${name.toString('hex')}`);
-/** Names in a listing. */
 export const countOf = ({ files, odd }: Listing): number => files.length + odd.length;
 
-/** Whether two listings say the same, in the same order. */
+/** Whether two listings are equal, in the same order. */
 export const sameNames = (a: Listing, b: Listing): boolean =>
   a.files.length === b.files.length &&
   a.odd.length === b.odd.length &&
@@ -79,7 +78,10 @@ export const sameNames = (a: Listing, b: Listing): boolean =>
   a.odd.every((name, at) => name === b.odd[at]) &&
   a.ordinary?.join('/') === b.ordinary?.join('/');
 
-/** Paths of Unix sockets in directories, relative to the workspace; undefined where they are too many, or one has a name that no mount can take. */
+/**
+ * Paths of the Unix sockets in directories, relative to the workspace; undefined if there are too many, or no mount
+ * can name one of them.
+ */
 export function socketsIn(
   directories: Iterable<Directory>,
   { socketMasksMax, maskPathBytesMax }: Limits,
@@ -93,7 +95,7 @@ export function socketsIn(
   return found;
 }
 
-/** All of a tree, the outer before the inner. */
+/** Yields all directories of a tree, parents before children. */
 export function* everyDirectory(root: Directory): Generator<Directory> {
   const stack = [root];
   for (let it = stack.pop(); it; it = stack.pop()) {
@@ -102,10 +104,10 @@ export function* everyDirectory(root: Directory): Generator<Directory> {
   }
 }
 
-/** Longest name of a file. */
+/** Bytes of the longest file name. */
 const NAME_BYTES_MAX = 256;
 
-/** A name; its bytes where it is not UTF-8. */
+/** A file name; bytes if it is not UTF-8. */
 export type Name = string | Buffer;
 
 interface Names {
@@ -113,10 +115,10 @@ interface Names {
   readonly directories: Name[];
 }
 
-/** The names in a directory; at most about `entriesMax`. Throws what the file system says. */
+/** Reads the names in a directory, at most about `entriesMax`. Throws the file system's error. */
 export async function readNames(at: Name, bytes: number, entriesMax: number): Promise<Names> {
   const found = await readWith(at, { bytes, entriesMax, encoding: typeof at === 'string' ? 'utf8' : 'buffer' });
-  // A name that is not UTF-8 comes with this character, which a real name may hold too.
+  // Node replaces invalid bytes by this character, which a valid name may hold, too.
   const doubtful = [...found.listing.files, ...found.directories].some(
     (it) => typeof it === 'string' && it.includes('\ufffd'),
   );
@@ -158,7 +160,7 @@ async function readWith(at: Name, { bytes, entriesMax, encoding }: ReadOptions):
   return { listing: { files, odd, sockets }, directories };
 }
 
-/** Text where the bytes are UTF-8. */
+/** The name as text, if its bytes are UTF-8. */
 function plainName(name: Name): Name {
   if (typeof name === 'string') return name;
   const text = name.toString('utf8');

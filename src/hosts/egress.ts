@@ -1,6 +1,7 @@
 /**
- * The egress proxy as the gateway sees it: one confined process, started for the first command that may connect, ended when
- * no command needed it for a while, started again when it died. What it says is believed only as far as its shape goes.
+ * Manages the egress proxy: one confined process that is started for the first command that may connect, ended when
+ * no command needed it for a while, and restarted when it died. Its messages are checked against a schema and
+ * otherwise not trusted.
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
@@ -17,18 +18,18 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import { Complaints } from './complaints.ts';
 import { unlessAborted } from './ends.ts';
 
-/** The way from execute hosts to one proxy process. Another process has another one. */
+/** The connection of execute hosts to one proxy process. Each process has its own. */
 export interface EgressLine {
   readonly id: number;
   readonly stream: Socket;
 }
 
-/** What one command may do with the proxy. */
+/** One command's access to the proxy. */
 interface Lease {
-  /** By which the proxy knows the command. */
+  /** Identifies the command to the proxy. */
   readonly token: string;
   readonly line: EgressLine;
-  /** One HTTP request, ended after so long. Rejects with SANDBOX_UNAVAILABLE, or the reason of the signal that it was lent with. */
+  /** Makes one HTTP request within a time limit. Rejects with SANDBOX_UNAVAILABLE, or the reason of the signal given to `lend`. */
   fetch(asked: HttpAsked, withinMs: number): Promise<HttpAnswer>;
 }
 
@@ -54,8 +55,8 @@ export class Egress implements AsyncDisposable {
   }
 
   /**
-   * Lets a command connect to what all layers allow while `run` runs, and adds what it did with that. Throws what `run`
-   * throws, SANDBOX_UNAVAILABLE, QUEUE_FULL, the signal's reason.
+   * Lets a command connect to hosts that all layers allow while `run` runs, and adds the report of its connections.
+   * Throws what `run` throws, SANDBOX_UNAVAILABLE, QUEUE_FULL, the signal's reason.
    */
   async lend<T extends object>(
     layers: readonly NetworkLayer[],
@@ -107,12 +108,12 @@ export class Egress implements AsyncDisposable {
   }
 }
 
-/** Ends the command's connections; undefined when the proxy died meanwhile. */
+/** Ends the command's connections; undefined if the proxy died meanwhile. */
 async function close(proxy: EgressProcess, token: string): Promise<EgressReport | undefined> {
   try {
     return (await proxy.ask({ close: { token } }, token)) as EgressReport;
   } catch {
-    return undefined; // SANDBOX_UNAVAILABLE: it died, and the log says so.
+    return undefined; // SANDBOX_UNAVAILABLE: the proxy died, and the log says so.
   }
 }
 
@@ -151,16 +152,16 @@ const fromProxy = z.union([
   }),
 ]);
 
-/** One process of the proxy, from its start to its end. */
+/** One proxy process, from its start to its end. */
 class EgressProcess {
-  /** Settles when it takes commands; rejects with SANDBOX_UNAVAILABLE when it never will. */
+  /** Resolves when the proxy takes commands; rejects with SANDBOX_UNAVAILABLE if it never will. */
   readonly ready: Promise<void>;
   readonly line: EgressLine;
   readonly #options: EgressOptions;
   readonly #powers: Powers;
   readonly #child: ChildProcess;
   readonly #gone: Promise<void>;
-  /** By token: what is asked of it one after the other. */
+  /** Maps a token to the request that waits for an answer; there is one at a time. */
   readonly #asked = new Map<string, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   #alive = true;
   readonly #complaints: Complaints;
@@ -172,7 +173,7 @@ class EgressProcess {
     const [node = '', ...args] = program;
     const bounded = [node, `--max-old-space-size=${limits.egressHeapMb}`, ...args];
     this.#child = sandbox.startEgress(bounded, ['ignore', 'ignore', 'pipe', 'pipe', 'pipe']);
-    // Execute hosts get this end; all that comes back is Node's own word that a descriptor came.
+    // Execute hosts get this end. The only data that come back are Node's acknowledgements of passed descriptors.
     const stream = this.#child.stdio[EGRESS_LISTENERS_FD] as Socket;
     this.line = { id, stream: stream.on('error', () => {}).resume() };
     const told = { log: powers.log, about: {}, message: 'egress proxy complains' };
@@ -195,26 +196,29 @@ class EgressProcess {
         throw new ToolError('SANDBOX_UNAVAILABLE', `the egress proxy could not be started: ${last}`);
       },
     );
-    this.ready.catch(() => {}); // Whoever waits for it is told; nobody may.
+    this.ready.catch(() => {}); // Avoids an unhandled rejection when nobody awaits `ready`.
   }
 
   get alive(): boolean {
     return this.#alive;
   }
 
-  /** Its answer about a token. Throws SANDBOX_UNAVAILABLE when it dies instead, as it does when it takes too long. */
+  /**
+   * Sends a message about a token, and gives the answer. Throws SANDBOX_UNAVAILABLE if the proxy dies or takes too
+   * long, which ends it.
+   */
   ask(message: ToProxy, token: string): Promise<unknown> {
     return this.#ask(token, this.#options.limits.egressAnswerMs, message);
   }
 
-  /** Rejects when it dies instead. Its answer has a key of its own: the token may be closed before. */
+  /** Makes an HTTP request; rejects if the proxy dies. The answer has a key of its own, since the token may be closed before it comes. */
   fetch(token: string, asked: HttpAsked, withinMs: number): Promise<HttpAnswer> {
     return this.#ask(toFetchKey(token), withinMs, { fetch: { token, asked } }) as Promise<HttpAnswer>;
   }
 
   async end(): Promise<void> {
-    // A bwrap that is killed while it builds its sandbox leaves an init behind.
-    await this.ready.catch(() => {}); // Then it is gone.
+    // Wait until it is up: a bwrap that is killed while it builds its sandbox leaves an init behind.
+    await this.ready.catch(() => {}); // It is gone already.
     this.#kill();
     await this.#gone;
   }
@@ -268,7 +272,7 @@ class EgressProcess {
   }
 }
 
-/** No token: those are in hexadecimal. */
+/** Never equals a token: tokens are hexadecimal. */
 const READY = 'ready';
 const toFetchKey = (token: string): string => `fetch ${token}`;
 

@@ -1,4 +1,4 @@
-/** What the hosts and commands of a place are kept from, from one index for each workspace. */
+/** Provides the masks of hosts and commands, from one index for each workspace. */
 import { lstatSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,38 +12,38 @@ import type { EgressLine } from './egress.ts';
 import type { PathView } from './job.ts';
 import { type TreeState, WorkspaceIndex } from './workspace-index.ts';
 
-/** Which host: calls with the same place share one. */
+/** Identifies a host: calls with the same place share one. */
 export interface Place {
   readonly tier: Tier;
-  /** Absolute, without links. */
+  /** Absolute path without links. */
   readonly workspace: string;
   readonly view: PathView;
-  /** Whether it is for tools that keep something between calls. */
+  /** Whether the host is for tools that keep something between calls. */
   readonly keeps?: boolean;
-  /** JavaScript heap of its threads, in MiB, where a policy allows less than the daemon. */
+  /** JavaScript heap of the host's threads in MiB, if a policy allows less than the daemon. */
   readonly heapMb?: number;
-  /** The proxy of commands that may connect. */
+  /** The proxy for commands that may connect. */
   readonly egress?: EgressLine;
 }
 
-/** What a host is started with. */
+/** The masks that a host is started with. */
 export interface HeldMasks {
   readonly masks: Masks;
-  /** Which files and directories they lie on: another one means that a running host does not hold them any more. */
+  /** Identifies the masked files and directories; if it differs, a running host no longer masks the right ones. */
   readonly print: string;
-  /** Which directory the workspace is: a running host holds its own, wherever that was moved and whatever has its name now. */
+  /** Identifies the workspace's directory: a running host keeps its own, even after it was moved or its name was reused. */
   readonly root: string;
-  /** What they are of, where that is known. */
+  /** State of the tree that the masks are from, if known. */
   readonly state?: TreeState;
 }
 
-/** Of one directory: a watcher, too, stays with the one that it was given. */
+/** The index of one directory; its watcher also stays with that directory. */
 interface Index {
   readonly root: string;
   readonly index: WorkspaceIndex;
 }
 
-/** One of a workspace's, for `status`. */
+/** A coarse mask with its workspace, for `status`. */
 export interface CoarseIn extends Coarse {
   readonly workspace: string;
 }
@@ -53,7 +53,7 @@ const NOTHING = { masks: NO_MASKS, print: '' };
 export class HostMasks implements AsyncDisposable {
   readonly #held = new WeakMap<Masks, { readonly reads: number; readonly held: Promise<typeof NOTHING> }>();
   readonly #indexes = new Map<string, Index>();
-  /** What was said of workspaces whose masks can't be known, so that it is said once. */
+  /** Warnings already logged for workspaces whose masks can't be known, by workspace. */
   readonly #warned = new Map<string, string>();
   readonly #limits: Limits;
   readonly #powers: Powers;
@@ -63,14 +63,14 @@ export class HostMasks implements AsyncDisposable {
     this.#powers = powers;
   }
 
-  /** Has the first host of a workspace not wait for its walk. */
+  /** Begins the walk of a workspace, so that its first host need not wait for it. */
   prepare(workspace: string): void {
     if (rootOf(workspace) !== undefined) this.#indexOf(workspace).index.prepare();
   }
 
   /**
-   * What a host of that place is started with. Its tools judge each path too, so that one without masks is not without a wall.
-   * Throws NOT_FOUND where the workspace is gone.
+   * The masks to start a host with. They may be empty: the host's tools check each path, too. Throws NOT_FOUND if the
+   * workspace is gone.
    */
   async of({ tier, workspace, view }: Place): Promise<HeldMasks> {
     if (tier === 'external_api') return { ...NOTHING, root: '' };
@@ -91,7 +91,7 @@ export class HostMasks implements AsyncDisposable {
     }
   }
 
-  /** Whether `of` would say what it said when it gave these; false where that takes waiting. */
+  /** Whether `of` would give the same masks again; false if finding out takes waiting. */
   isAsOf(
     { tier, workspace }: Place,
     { root, state }: Pick<HeldMasks, 'root'> & { readonly state?: TreeState | undefined },
@@ -101,19 +101,19 @@ export class HostMasks implements AsyncDisposable {
     return !hasMasks(tier) || (state !== undefined && this.#indexes.get(workspace)?.index.isAsOf(state) === true);
   }
 
-  /** What a command that starts now is kept from. Throws SANDBOX_UNAVAILABLE when that can't be known or held. */
+  /** The masks of a command that starts now. Throws SANDBOX_UNAVAILABLE if they can't be known or mounted. */
   async ofCommand({ workspace, view }: Place, lifted: readonly string[]): Promise<Masks> {
     return this.#indexOf(workspace).index.masks(view, lifted);
   }
 
-  /** Sockets that a command which starts now may not reach, as of the `ofCommand` before; undefined where that can't be held. */
+  /** Sockets that the command of the last `ofCommand` must not reach; undefined if they can't be masked. */
   socketsOf({ workspace }: Place): readonly string[] | undefined {
     return this.#indexes.get(workspace)?.index.sockets;
   }
 
   /**
-   * What a program that goes on for long is kept from, as a command that starts now. Throws SANDBOX_UNAVAILABLE when that can't
-   * be known or held.
+   * The masks of a long-running program, equal to those of a command that starts now. Throws SANDBOX_UNAVAILABLE if
+   * they can't be known or mounted.
    */
   async ofProgram(place: Pick<Place, 'workspace' | 'view'>): Promise<HeldMasks> {
     const { index, root } = this.#indexOf(place.workspace);
@@ -126,12 +126,12 @@ export class HostMasks implements AsyncDisposable {
     return { masks, root, print: `${root} ${await printOf(masks, place.workspace)}` };
   }
 
-  /** What of each workspace is masked more coarsely than its policy says, as far as it was found out. */
+  /** Directories that are masked more coarsely than the policy says, as far as known. */
   coarse(): CoarseIn[] {
     return [...this.#indexes].flatMap(([workspace, { index }]) => index.coarse.map((it) => ({ workspace, ...it })));
   }
 
-  /** Ends the indexes of other workspaces than these, unless they were asked a short time ago. */
+  /** Ends the indexes of workspaces that are not in `needed` and were not used recently. */
   reap(needed: ReadonlySet<string>): void {
     for (const [workspace, { index }] of this.#indexes) {
       if (needed.has(workspace) || this.#powers.monotonicMs() - index.usedAt < this.#limits.hostIdleMs) continue;
@@ -145,7 +145,7 @@ export class HostMasks implements AsyncDisposable {
     await Promise.all([...this.#indexes.values()].map(({ index }) => index[Symbol.asyncDispose]()));
   }
 
-  /** Of the directory that has the workspace's name now. Throws NOT_FOUND where none has. */
+  /** The index of the directory that the workspace's path names now. Throws NOT_FOUND if there is none. */
   #indexOf(workspace: string): Index {
     const root = rootOf(workspace);
     if (root === undefined)
@@ -168,19 +168,25 @@ export class HostMasks implements AsyncDisposable {
   }
 }
 
-/** Whether the host itself is started with masks: commands have their own, and one without a workspace needs none. */
+/** Whether hosts of the tier are started with masks: commands have their own, and a host without a workspace needs none. */
 const hasMasks = (tier: Place['tier']): boolean => tier !== 'execute' && tier !== 'external_api';
 
-/** Which directory has that name, or undefined. One that a running host has mounted keeps its number. */
+/**
+ * Identifies the directory at a path; undefined if there is none. While a running host has it mounted, its inode
+ * number is not reused.
+ */
 function rootOf(workspace: string): string | undefined {
   const stat = lstatSync(workspace, { bigint: true, throwIfNoEntry: false });
   return stat?.isDirectory() ? `${stat.dev} ${stat.ino}` : undefined;
 }
 
-/** A file that is replaced by another one, as editors save it, leaves the mount that lay on it behind. */
+/**
+ * Identifies the masked files by inode: a file that is replaced, as editors do on save, is no longer covered by the
+ * mount on the old one.
+ */
 async function printOf({ hidden, readOnly, pinned }: Masks, workspace: string): Promise<string> {
   const paths = [...hidden.map((it) => it.path), ...readOnly, ...pinned];
-  // An inode's number is used again at once; when it was made is not.
+  // Inode numbers are reused at once; birth times are not.
   const files = await Promise.all(
     paths.map((path) =>
       lstat(join(workspace, path), { bigint: true }).then(
@@ -195,8 +201,9 @@ async function printOf({ hidden, readOnly, pinned }: Masks, workspace: string): 
 const denyingViews = new WeakMap<PathView, PathView>();
 
 /**
- * What a host's mounts hold: calls that a person said yes to run in it beside others, so that what is only asked about is
- * left to the gateway, which asked, and to the host's own look at the real name. The same object for the same one.
+ * The `deny` rules of a view, which a host's mounts apply. Approved and other calls share a host, so `ask` rules are
+ * left to the gateway, which asked, and to the host's own check of the real path. Gives the same object for the same
+ * view.
  */
 function denying(view: PathView): PathView {
   if (view.rules.every((it) => it.decision === 'deny')) return view;
@@ -212,9 +219,9 @@ function denying(view: PathView): PathView {
 const hostMasks = new WeakMap<Masks, { readonly [T in 'read' | 'write']?: Masks }>();
 
 /**
- * What the mounts of a host that runs our tools hold. One that sees the workspace read-only needs none for what may not be
- * written. What can't be named in an argument, and the workspace's own entries where they are too many, are left to the
- * tools' look at each path. The same object for the same masks.
+ * The masks for a host that runs our tools. A host that sees the workspace read-only needs no read-only mounts. Names
+ * that no argument can hold, and the workspace's own entries if there are too many, are left to the tools' check of
+ * each path. Gives the same object for the same masks.
  */
 function toHostMasks(masks: Masks, tier: Tier): Masks {
   const kind = tier === 'read_only' ? 'read' : 'write';

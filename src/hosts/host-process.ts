@@ -1,9 +1,10 @@
-/** The process of a host, as the kernel knows it. */
+/** Operations on the process of a host. */
 import { readFileSync, writeFileSync } from 'node:fs';
 
 /**
- * Lets a session of processes run before others, or behind them. Each session gets its share of the processors, so that a fork bomb that
- * makes thousands of them would keep its host from ending it. Only root may go before; for others RLIMIT_NPROC bounds it first.
+ * Raises or lowers the scheduling priority of a session of processes. The kernel gives each session an equal share of
+ * the processors, so a fork bomb that makes thousands of sessions would keep its host from ending it. Only root may
+ * raise a priority; for others RLIMIT_NPROC bounds the bomb first.
  */
 export function prefer(pid: number, nice: number): void {
   try {
@@ -17,11 +18,11 @@ export function killQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // ESRCH: it is gone.
+    // ESRCH: already gone.
   }
 }
 
-/** The innermost process below a chain of launchers, each of which has one child; the launcher itself where /proc doesn't say. */
+/** The innermost process below a chain of launchers with one child each; the launcher itself if /proc does not list children. */
 export function leafOf(pid: number): number {
   for (let at = pid; ; ) {
     let children: string;

@@ -1,4 +1,4 @@
-/** What `status` tells of one tier host. */
+/** One tier host in the answer to `status`. */
 export interface HostStatus {
   tier: string;
   workspace: string;

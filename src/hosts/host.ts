@@ -1,6 +1,6 @@
 /**
- * One tier host: a confined child process, the frames to it, the calls in it. It may be killed at any time, by anybody;
- * what was in it is then answered as crashed. It can't stop the gateway: its frames are bounded and checked like a stranger's.
+ * One tier host: a confined child process, its frames, its running calls. The process may be killed at any time; its
+ * calls then end as crashed. It can't stop the gateway: its frames are bounded and checked like a stranger's.
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
@@ -38,32 +38,32 @@ export type JobRequest = Omit<Job, 'id'>;
 export interface RunOptions {
   readonly signal: AbortSignal;
   /**
-   * Copies what it keeps of `data`, whose memory is filled again. Gives a promise where more had better wait: the host is told
-   * only when it settles. It never rejects.
+   * Receives output; copies what it keeps of `data`, since the memory is reused. A returned promise delays the
+   * acknowledgement to the host until it settles; it never rejects.
    */
   readonly onOutput?: (stream: 'stdout' | 'stderr', data: Uint8Array) => Promise<void> | undefined;
-  /** Hears how far the job is, as often as the host says. */
+  /** Receives the progress that the host reports. */
   readonly onProgress?: (progress: Omit<JobProgress, 'id'>) => void;
-  /** Answers a call that a program makes. It never rejects. */
+  /** Answers a call that a program makes; never rejects. */
   readonly onAsk?: (ask: ChildAsk) => Promise<Omit<ChildAnswer, 'id' | 'call'>>;
-  /** Told what a program writes to its console, while it does. */
+  /** Receives each line that a program writes to its console. */
   readonly onLog?: (line: LogLine) => void;
 }
 
-/** How a job ended: with its result, or because its host did. */
+/** The end of a job: a result, or the death of its host. */
 export type JobEnd = { readonly result: JobResult } | { readonly crashed: true };
 
 export interface HostOptions {
   readonly tier: HostTier;
-  /** Absolute. */
+  /** Absolute path. */
   readonly workspace: string;
   readonly setup: HostSetup;
-  /** Program and arguments of a host process, before confinement. */
+  /** Program and arguments of the host process, without the sandbox. */
   readonly program: readonly string[];
   readonly sandbox: Sandbox;
-  /** Of an execute host whose commands may connect: its way to the egress proxy. */
+  /** The connection to the egress proxy, for an execute host whose commands may connect. */
   readonly egress?: Socket;
-  /** Hears what a provider host tells of its server; what it throws ends the host. */
+  /** Receives what a provider host reports of its server; if it throws, the host is ended. */
   readonly onTold?: (told: unknown) => void;
   readonly limits: Limits;
   readonly powers: Powers;
@@ -72,40 +72,40 @@ export interface HostOptions {
 interface Pending {
   readonly options: RunOptions;
   readonly end: (end: JobEnd) => void;
-  /** The way that it went, if not by the host's main thread. */
+  /** The lane that carried the job; undefined for the host's main thread. */
   readonly lane: Lane | undefined;
   kill?: Timer;
-  /** Ends the thread of its lane, where that does not even hear of an abort. */
+  /** Ends the thread of the lane if it does not acknowledge an abort. */
   deaf?: Timer;
-  /** Bytes of output that came and are not dealt with, and those that are and the host was not told of. */
+  /** Bytes of output received but not processed, and bytes processed but not acknowledged to the host. */
   untaken: number;
   untold: number;
-  /** Calls that its program has made, and those under way. */
+  /** Calls that the program has made, and those in progress. */
   asked: number;
   asking: number;
-  /** Lines that it has written to its console, and their characters. */
+  /** Console lines that the program has written, and their characters. */
   logs: number;
   logChars: number;
 }
 
-/** Windows of output that a host may be ahead, and what may have been in a command's two pipes when it ended. */
+/** How many windows of output a host may be ahead, and bytes that a command's two pipes may hold when it ends. */
 const WINDOWS_AHEAD_MAX = 4;
 const PIPES_BYTES_MAX = 2 * FLOOD_PIPE_BYTES;
 
-/** A frame with a piece of output: its room is taken once, and need not grow with it. */
+/** Bytes of a frame with a piece of output; the buffer is allocated once at this size. */
 const PIECE_FRAME_BYTES = 129 * 1024;
 
 export class Host {
   readonly tier: HostTier;
   readonly workspace: string;
   readonly startedAt: number;
-  /** Settles when it takes jobs; rejects with SANDBOX_UNAVAILABLE when it never will. */
+  /** Resolves when the host takes jobs; rejects with SANDBOX_UNAVAILABLE if it never will. */
   readonly ready: Promise<void>;
-  /** Settles when its process is gone. */
+  /** Resolves when the process has ended. */
   readonly gone: Promise<void>;
-  /** Monotonic time of the last job's end, for reaping. */
+  /** Monotonic time in ms of the last job's end, for reaping. */
   idleSince: number;
-  /** Things that its tools keep between calls, as it says: it is not idle while there are some. */
+  /** How many things the host's tools keep between calls, as it reports; a host with any is not idle. */
   kept = 0;
   readonly #options: HostOptions;
   readonly #child: ChildProcess;
@@ -119,10 +119,10 @@ export class Host {
   readonly #complaints: Complaints;
   #onReady: () => void = () => {};
   #isSetUp = false;
-  /** Why it was not set up. */
+  /** Why the setup was refused. */
   #refusal: Error | undefined;
 
-  /** Starts the process. Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier. */
+  /** Starts the process. Throws SANDBOX_UNAVAILABLE if this machine can't confine the tier. */
   constructor(options: HostOptions) {
     const { sandbox, tier, workspace, program, powers, limits, egress } = options;
     this.#options = options;
@@ -149,10 +149,10 @@ export class Host {
     this.#lanes = this.#createLanes(lanes.length);
     this.#line.on('close', () => this.kill());
     this.ready = this.#start();
-    this.ready.catch(() => {}); // Whoever waits for it is told; nobody may.
+    this.ready.catch(() => {}); // Avoids an unhandled rejection when nobody awaits `ready`.
   }
 
-  /** As this process sees it, not as its own namespace does; the launcher's until the host is ready. */
+  /** The pid outside the sandbox's namespace; the launcher's until the host is ready. */
   get pid(): number {
     return this.#pid || (this.#child.pid ?? 0);
   }
@@ -169,17 +169,17 @@ export class Host {
     return this.#alive;
   }
 
-  /** Whether `ready` has settled well, and it lives. */
+  /** Whether `ready` has resolved and the host lives. */
   get takesJobs(): boolean {
     return this.#alive && this.#pid !== 0;
   }
 
-  /** Whether it takes jobs as fast as it did, or had better be replaced. */
+  /** Whether a lane has ended, so that the host should be replaced. */
   get worn(): boolean {
     return this.#lanes.worn;
   }
 
-  /** Runs a job to its end, and never rejects. An abort that is not heeded in time kills the host. */
+  /** Runs a job to its end; never rejects. Kills the host if an abort is not obeyed in time. */
   run(request: JobRequest, options: RunOptions): Promise<JobEnd> {
     if (!this.#alive) return Promise.resolve({ crashed: true });
     const id = this.#nextId++;
@@ -195,7 +195,7 @@ export class Host {
         this.idleSince = this.#options.powers.monotonicMs();
         resolve(how);
       };
-      // The clock of a thread is looked at by the main one only.
+      // Only the host's main thread watches a thread's CPU time.
       const lane = request.cpuMs === undefined ? this.#lanes.take(id) : undefined;
       this.#pending.set(id, { options, end, lane, untaken: 0, untold: 0, asked: 0, asking: 0, logs: 0, logChars: 0 });
       options.signal.addEventListener('abort', abort);
@@ -204,13 +204,13 @@ export class Host {
     });
   }
 
-  /** Has it let go of all that is kept for a session. */
+  /** Releases everything that the host keeps for a session. */
   endSession(session: string): void {
     this.#send({ endSession: session });
   }
 
   kill(): void {
-    // A launcher that dies before its child asked to die with it would leave that running.
+    // Kill the innermost process: a launcher that dies before its child set its parent-death signal would leave the child running.
     const { pid, exitCode, signalCode } = this.#child;
     const leaf = this.#pid || (pid === undefined || exitCode !== null || signalCode !== null ? 0 : leafOf(pid));
     if (this.#alive && leaf !== 0 && leaf !== pid) killQuietly(leaf);
@@ -238,7 +238,7 @@ export class Host {
     if (tier === 'isolate') prefer(this.#pid, 5);
   }
 
-  /** It runs and was told nothing yet: what its sandbox shows is looked at first. */
+  /** The host runs, and knows nothing yet: check its sandbox, then send its setup. */
   #setUp(): void {
     const { sandbox, setup } = this.#options;
     if (this.#isSetUp) return;
@@ -261,7 +261,7 @@ export class Host {
     this.#send({ abort: { id, graceMs } }, pending.lane);
     const { lane } = pending;
     if (lane) pending.deaf = powers.after(limits.abortGraceMs, () => this.#send({ endLane: lane.number }));
-    // The host's own two steps come first; this is for one that can't take them.
+    // The host first tries abort and terminate itself; this kill is for a host that can't.
     const ownSteps = limits.abortGraceMs + limits.terminateGraceMs;
     const patienceMs = this.tier === 'execute' ? graceMs + limits.commandAbortMs : ownSteps + limits.abortGraceMs;
     pending.kill = powers.after(this.tier === 'isolate' ? limits.isolateGraceMs : patienceMs, () => this.kill());
@@ -274,7 +274,7 @@ export class Host {
       ...{ sockets, powers, frameBytesMax: limits.frameBytesMax, pollMs: limits.lanePollMs },
       open: (lane) => this.#send({ openLane: lane }),
       onBytes: (reader, chunk) => this.#receive(reader, chunk),
-      // Its thread is gone, which the host says next; one that does not is not what it was.
+      // The lane's thread has ended, which the host reports next; a host that does not is no longer trusted.
       onLost: (lane) => powers.after(limits.terminateGraceMs, () => lane.jobs.size > 0 && this.kill()),
     });
   }
@@ -324,7 +324,7 @@ export class Host {
     else this.#takeOutput(message.output);
   }
 
-  /** Throws where the host sends more than it may: it would fill this process. */
+  /** Takes output. Throws if the host sends more than its window: it would fill the gateway's memory. */
   #takeOutput({ id, stream, data }: HostOutput): void {
     const pending = this.#pending.get(id);
     if (!pending) return;
@@ -340,7 +340,7 @@ export class Host {
     this.#pending.get(id)?.options.onProgress?.(progress);
   }
 
-  /** Throws where the host asks for more than a program may: it was taken over. */
+  /** Takes a program's call. Throws if there are more than a program may make: the host was compromised. */
   #takeAsk(ask: ChildAsk): void {
     const { id, call } = ask;
     const pending = this.#pending.get(id);
@@ -357,7 +357,7 @@ export class Host {
     });
   }
 
-  /** Throws where the host tells more than a program may write: it was taken over. */
+  /** Takes a console line. Throws if there is more than a program may write: the host was compromised. */
   #takeLog({ id, level, text }: LogLine & { readonly id: number }): void {
     const pending = this.#pending.get(id);
     if (!pending) return;
@@ -368,10 +368,10 @@ export class Host {
     pending.options.onLog?.({ level, text });
   }
 
-  /** Which of several jobs ended it, nobody knows: each of them runs again alone. */
+  /** Ends the jobs of a lane whose thread died. If there were several, nobody knows which one killed it: each runs again alone. */
   #laneEnded({ lane, result }: LaneEnded): void {
     const jobs = this.#lanes.ended(lane);
-    // What the thread had sent before may be read only now.
+    // Frames that the thread sent before may be read only now.
     setImmediate(() => {
       const end: JobEnd = result && jobs.length === 1 ? toEnd(result) : { crashed: true };
       for (const id of jobs) this.#pending.get(id)?.end(end);
@@ -381,7 +381,7 @@ export class Host {
   #taken(id: number, pending: Pending, bytes: number): void {
     pending.untaken -= bytes;
     pending.untold += bytes;
-    // Not each small one; a host that waits has sent four times as much.
+    // Batches acknowledgements: a host that waits has sent four times as much.
     if (pending.untold < this.#options.limits.outputWindowBytes / 4 || !this.#pending.has(id)) return;
     this.#send({ taken: { id, bytes: pending.untold } });
     pending.untold = 0;

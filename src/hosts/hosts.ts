@@ -1,4 +1,7 @@
-/** Which hosts there are: started on demand, warmed, reaped when idle, replaced when they die, never more than `hostsMax`. */
+/**
+ * Manages the tier hosts: starts them on demand, warms them, reaps idle ones, replaces dead ones, and keeps their
+ * number within `hostsMax`.
+ */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
@@ -24,32 +27,32 @@ export type { PathView } from './job.ts';
 
 export interface HostsOptions {
   readonly sandbox: Sandbox;
-  /** Node and its arguments for a host process. */
+  /** Node and its arguments for the host process. */
   readonly program: readonly string[];
-  /** Without it, no command connects anywhere. */
+  /** Absent if no command may connect anywhere. */
   readonly egress?: Egress;
   readonly limits: Limits;
-  /** Whom commits are by. */
+  /** The author of commits. */
   readonly identity?: Identity;
-  /** Variables of each command, before its caller's; PATH for one. */
+  /** Environment variables of each command, PATH among them; the caller's come after. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
 interface Slot extends Keeping {
   readonly place: Place;
   host?: Host;
-  /** Of the masks that `host` was started with, and of its workspace. */
+  /** The print of the masks and the root of the workspace that `host` was started with. */
   print: string;
   root: string;
-  /** As of which they were last found to be those. */
+  /** State of the tree at which these masks were last found valid. */
   state?: TreeState | undefined;
   startedAt: number;
-  /** Settles with the host that is being started. */
+  /** Resolves with the host that is being started. */
   starting?: Promise<Host>;
   restarts: number;
-  /** Calls that will ask for its host, or have. */
+  /** Calls that use the slot's host or are about to. */
   runs: number;
-  /** The end of the line of calls that run again alone, after a host died under them. */
+  /** Tail of the queue of calls that run again alone, after their host died. */
   alone: Promise<unknown>;
 }
 
@@ -58,7 +61,7 @@ const REAP_EVERY_MS = 10_000;
 
 export class Hosts implements AsyncDisposable {
   readonly #slots = new Map<string, Slot>();
-  /** Hosts that take no new jobs: of one call only, or with masks that are out of date. */
+  /** Hosts that take no new jobs: they are for one call only, or have outdated masks. */
   readonly #leaving = new Set<Host>();
   readonly #usage: UsageLooks;
   readonly #masks: HostMasks;
@@ -74,10 +77,10 @@ export class Hosts implements AsyncDisposable {
     this.#reapLater();
   }
 
-  /** Has the first host of a workspace not wait until it was walked. */
+  /** Begins the walk of a workspace, so that its first host need not wait for it. */
   prepare = (workspace: string): void => this.#masks.prepare(workspace);
 
-  /** Starts the hosts of places in turn, so that none takes the processors of the one that is called first; failures show at their calls. */
+  /** Starts hosts one after another, so that the first call's host does not share the processors; a call reports its host's failure. */
   async warm(places: readonly { place: Place; network: readonly NetworkLayer[] | undefined }[]): Promise<void> {
     for (const { network, place } of places) {
       const start = async (of: Place) => ({ ready: await (await this.#hostOf(this.#slot(of))).ready });
@@ -90,10 +93,10 @@ export class Hosts implements AsyncDisposable {
   }
 
   /**
-   * Runs a job in the host of its place, which holds to the place's view; a command is held to it as the workspace is now.
-   * Throws SANDBOX_UNAVAILABLE when there can be no host, or no masks for a command; HOST_CRASHED when it died under the
-   * job: at once, or for read_only after a second run alone, so that the call that kills hosts is found and those beside
-   * it never notice. Throws the signal's reason when that comes before the job could start.
+   * Runs a job in the host of its place, under the place's path rules; a command gets the masks of the workspace as
+   * it is now. Throws SANDBOX_UNAVAILABLE if no host can be had, or no masks for a command; HOST_CRASHED if the host
+   * died during the job. A read_only job is first retried alone, so that a call that kills hosts is found and calls
+   * beside it never notice. Throws the signal's reason if an abort comes before the job starts.
    */
   async run(place: Place, request: RunRequest, options: RunOptions): Promise<Ran> {
     const { network, ...job } = request;
@@ -152,12 +155,12 @@ export class Hosts implements AsyncDisposable {
     return slot;
   }
 
-  /** Ends what hosts keep for a session that is over. */
+  /** Ends everything that hosts keep for a session that is over. */
   endSession(session: string): void {
     endSession(this.#slots.values(), session);
   }
 
-  /** Ends what hosts keep for sessions whose policy changed. */
+  /** Ends everything that hosts keep for sessions whose policy changed. */
   endStale(): void {
     endStale(this.#slots.values());
   }
@@ -176,7 +179,7 @@ export class Hosts implements AsyncDisposable {
   async #runCommand(slot: Slot, leased: Leased, options: RunOptions): Promise<Ran> {
     const { lifted = [], keeper, unixSockets = 'none', ...request } = leased;
     if (!this.#atHand(slot)) await unlessAborted(this.#readyHost(slot), options.signal);
-    // Last, so that they are what the command meets.
+    // The masks come last, to be as new as possible for the command.
     const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
     const sockets = unixSockets === 'own' ? this.#masks.socketsOf(slot.place) : undefined;
     if (keeper && !slot.keepers.has(keeper.session)) slot.keepers.set(keeper.session, keeper);
@@ -192,15 +195,15 @@ export class Hosts implements AsyncDisposable {
   async #runIn(slot: Slot, request: JobRequest, options: RunOptions): Promise<{ end: JobEnd; pid: number }> {
     options.signal.throwIfAborted();
     let host = this.#atHand(slot) ?? (await unlessAborted(this.#readyHost(slot), options.signal));
-    // One that was idle may have been ended meanwhile, to make room or for its masks; nothing has begun yet.
+    // An idle host may have been ended meanwhile, to make room or for its masks; nothing has begun yet.
     if (!host.alive) host = await unlessAborted(this.#readyHost(slot), options.signal);
     const { pid } = host;
     if (options.beforeStart) {
       await options.beforeStart();
-      // Not once more on another host: what was looked at is of this moment, and a yes is used up.
+      // Not retried on another host: `beforeStart` checked this moment, and an approval is used up.
       if (!host.alive) throw crashed(pid);
     }
-    // Sent before it returns.
+    // `run` sends the job synchronously.
     const running = host.run(request, options);
     options.onStarted?.();
     const end = await running;
@@ -208,14 +211,14 @@ export class Hosts implements AsyncDisposable {
     return { end, pid };
   }
 
-  /** The slot's host, where nothing has to be looked up or waited for. */
+  /** The slot's host, if it can be used without any lookup or wait. */
   #atHand(slot: Slot): Host | undefined {
     const { host, starting } = slot;
     if (this.#closed || starting || !host?.takesJobs || host.worn) return undefined;
     return this.#masks.isAsOf(slot.place, slot) ? host : undefined;
   }
 
-  /** One that takes jobs. A host that died while it started has begun nothing, so that another is tried, once. */
+  /** A host that takes jobs. If a host died while it started, nothing has begun, so another one is tried once. */
   async #readyHost(slot: Slot): Promise<Host> {
     try {
       const first = await this.#hostOf(slot);
@@ -223,7 +226,7 @@ export class Hosts implements AsyncDisposable {
       return first;
     } catch (error) {
       if (error instanceof ToolError && error.code !== 'SANDBOX_UNAVAILABLE') throw error;
-      // The second one's failure is told.
+      // A failure of the second host is reported.
       const second = await this.#hostOf(slot);
       await second.ready;
       return second;
@@ -238,7 +241,7 @@ export class Hosts implements AsyncDisposable {
     return slot.starting;
   }
 
-  /** The slot's host, unless it is dead, or was started on another directory or with other masks than it would be now. */
+  /** The slot's host, or a new one if that is dead, or has another workspace directory or other masks than it would get now. */
   async #current(slot: Slot): Promise<Host> {
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     const { masks, print, root, state } = await this.#masks.of(slot.place);
@@ -257,7 +260,7 @@ export class Hosts implements AsyncDisposable {
     return slot.host;
   }
 
-  /** Takes no more jobs; ended when it has none. */
+  /** Gives the host no more jobs, and ends it when it has none. */
   #leave(host: Host): void {
     this.#leaving.add(host);
     void host.gone.then(() => this.#leaving.delete(host));
@@ -302,7 +305,7 @@ export class Hosts implements AsyncDisposable {
     };
   }
 
-  /** Ends the host that has been idle longest, and that no call waits for, so that many workspaces and policies can't fill the machine. */
+  /** Ends the longest idle host that no call waits for, so that many workspaces and policies can't fill the machine. */
   #makeRoom(): void {
     const live = [...this.#slots.values()].filter(({ host }) => host?.alive);
     if (live.length + this.#leaving.size < this.#options.limits.hostsMax) return;
@@ -336,7 +339,7 @@ export class Hosts implements AsyncDisposable {
     });
   }
 
-  /** One call at a time on a host of its own, as the one before died under it. */
+  /** Runs calls whose host died, one at a time, each on a host of its own. */
   async #runAlone(slot: Slot, request: JobRequest, options: RunOptions): Promise<Ran> {
     const before = slot.alone;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -350,7 +353,7 @@ export class Hosts implements AsyncDisposable {
     }
   }
 
-  /** On a host for this call only. */
+  /** Runs a job on a host for this call only. */
   async #runApart(slot: Slot, masks: Masks, request: JobRequest, options: RunOptions): Promise<Ran> {
     if (this.#closed) throw new ToolError('SHUTTING_DOWN', 'the daemon is shutting down');
     const host = this.#start(slot.place, masks);

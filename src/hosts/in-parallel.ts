@@ -1,4 +1,4 @@
-/** Calls `work` for each item, also for those that are added meanwhile, `width` at once. After an error no more are begun. */
+/** Calls `work` for each item, `width` at once, also for items that are added meanwhile. After an error it begins no more. */
 export async function inParallel<T>(width: number, items: T[], work: (item: T) => Promise<void>): Promise<void> {
   let next = 0;
   let busy = 0;

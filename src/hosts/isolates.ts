@@ -1,4 +1,7 @@
-/** Isolate hosts: one program at a time in each, none shared by two sessions, one spare, ended when anything but the program went wrong. */
+/**
+ * Manages isolate hosts: each runs one program at a time and serves one session; one spare is kept; a host is ended
+ * when anything but its program failed.
+ */
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -11,12 +14,12 @@ import type { Ran, RunOptions } from './runs.ts';
 
 export interface IsolatesOptions {
   readonly sandbox: Sandbox;
-  /** Node and its arguments for an isolate host. */
+  /** Node and its arguments for the isolate host. */
   readonly program: readonly string[];
   readonly limits: Limits;
 }
 
-/** Whose program it is. The host has no workspace, but is started as its owner. */
+/** The owner of a program. The host sees no workspace, but runs as the workspace's owner. */
 export interface Owner {
   readonly session: string;
   readonly workspace: string;
@@ -29,10 +32,10 @@ export interface ProgramRequest extends JobRequest {
 interface Room {
   readonly host: Host;
   readonly workspace: string;
-  /** Whose it is, once a program ran in it. */
+  /** The session that owns the host, once a program ran in it. */
   session?: string;
   runs: number;
-  /** Whether a program has it. */
+  /** Whether a program uses the host. */
   isHeld: boolean;
 }
 
@@ -54,8 +57,9 @@ export class Isolates implements AsyncDisposable {
   }
 
   /**
-   * Runs a program to its end. Throws SANDBOX_UNAVAILABLE when there can be no host, MEMORY_LIMIT or HOST_CRASHED when it ended
-   * under the program, QUEUE_FULL when all hosts are busy, and the signal's reason when that comes before the start.
+   * Runs a program to its end. Throws SANDBOX_UNAVAILABLE if no host can be had, MEMORY_LIMIT or HOST_CRASHED if the
+   * host ended during the program, QUEUE_FULL if all hosts are busy, and the signal's reason if an abort comes before
+   * the start.
    */
   async run(owner: Owner, request: ProgramRequest, options: RunOptions): Promise<Ran> {
     const room = this.#take(owner);
@@ -78,12 +82,12 @@ export class Isolates implements AsyncDisposable {
     }
   }
 
-  /** Ends the idle hosts of a session that is over; its programs were cancelled. */
+  /** Ends the idle hosts of a session that is over; its programs were cancelled before. */
   endSession(session: string): void {
     for (const room of this.#rooms) if (room.session === session && room.host.jobs === 0) this.#drop(room);
   }
 
-  /** As the hosts of tiers tell of themselves. */
+  /** Status entries, like those of tier hosts. */
   status(): HostStatus[] {
     return [...this.#rooms].map(({ host, workspace }) => {
       const { privateBytes, sharedBytes } = statmOf(host.pid);
@@ -121,12 +125,12 @@ export class Isolates implements AsyncDisposable {
       const now = memoryOf(host.pid);
       peakBytes = Math.max(peakBytes, now - before);
       isOver ||= now > max;
-      // What is not counted may grow by some MiB a millisecond.
+      // Memory may grow by some MiB per millisecond between two looks.
       const isNear = now - before > (max - before) / 2;
       if (isOver) host.kill();
       else timer = this.#powers.after(isNear ? isolateLookMs / 5 : isolateLookMs, look);
     };
-    // Sent before it returns.
+    // `run` sends the job synchronously.
     const running = host.run(request, options);
     options.onStarted?.();
     timer = this.#powers.after(isolateLookMs, look);
@@ -137,7 +141,7 @@ export class Isolates implements AsyncDisposable {
     }
   }
 
-  /** One of this session's own, else a spare, else a new one; held before anything is awaited. */
+  /** A free host of this session, else the spare, else a new one; taken synchronously. */
   #take({ session, workspace }: Owner): Room {
     const free = [...this.#rooms].filter((it) => it.host.alive && !it.isHeld && it.workspace === workspace);
     const own = free.find((it) => it.session === session) ?? free.find((it) => it.session === undefined);
@@ -147,7 +151,7 @@ export class Isolates implements AsyncDisposable {
     return room;
   }
 
-  /** So that the next session, or the next program after one that had to be killed, need not wait. */
+  /** Starts a spare host, so that the next session, or the next program after a killed host, need not wait. */
   #spare(workspace: string): void {
     if (this.#closed || this.#rooms.size >= this.#options.limits.isolateHostsMax) return;
     const has = [...this.#rooms].some((it) => it.host.alive && it.session === undefined && it.workspace === workspace);
@@ -173,7 +177,7 @@ export class Isolates implements AsyncDisposable {
     return room;
   }
 
-  /** Ends the host that has been idle longest where there are as many as there may be. */
+  /** Ends the longest idle host if the number of hosts is at its bound. */
   #makeRoom(): void {
     if (this.#rooms.size < this.#options.limits.isolateHostsMax) return;
     const [idlest] = [...this.#rooms].filter((it) => !it.isHeld).sort((a, b) => a.host.idleSince - b.host.idleSince);

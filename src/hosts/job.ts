@@ -1,4 +1,4 @@
-/** Plain data between the gateway and a tier host: what crosses fd 3, in frames of docs/protocol.md's codec. */
+/** The messages between the gateway and a tier host: plain data in frames of the protocol's codec, on fd 3. */
 import type { Denial, FileChange, HostTier, Verdict, WithheldPaths } from '../call.ts';
 import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
@@ -14,39 +14,39 @@ export interface Job {
   /** Number of the job in its host. */
   readonly id: number;
   readonly tool: string;
-  /** Checked by the tool's schema in the gateway; the host trusts it. */
+  /** Already checked against the tool's schema by the gateway; the host trusts it. */
   readonly input: unknown;
-  /** Whether only what it would do is wanted. */
+  /** Whether only the preview is wanted. */
   readonly preview?: boolean;
-  /** What it may replace: files as a person saw them; absent where nobody was asked. A hash of null: no such file. */
+  /** Hashes of the files as a person saw them, which the call may replace; absent if nobody was asked. Null: no such file. */
   readonly preImages?: readonly { readonly path: string; readonly hash: string | null }[];
-  /** Whether it may change nothing: its programs see the workspace read-only. */
+  /** Whether the job is read-only: its programs see the workspace read-only. */
   readonly readOnly?: boolean;
-  /** What its tool keeps of the workspace. */
+  /** The tool's state for the workspace. */
   readonly state?: unknown;
-  /** What a command of it may not see or change; for execute hosts. */
+  /** What a command must not see or change; for execute hosts. */
   readonly masks?: Masks;
-  /** What a command of it may use; for execute hosts. */
+  /** What a command may use; for execute hosts. */
   readonly bounds?: CommandBounds;
-  /** Unix sockets of the workspace that its command may not reach; absent where that may make none itself. */
+  /** Unix sockets of the workspace that the command must not reach; absent if the command can't make any itself. */
   readonly sockets?: readonly string[];
-  /** Name of its command's home. */
+  /** Name of the command's HOME. */
   readonly home?: string;
-  /** CPU time that it may take of its thread, where a policy says so; for other hosts than execute. */
+  /** CPU time in ms that the job may use of its thread, if a policy bounds it; not for execute hosts. */
   readonly cpuMs?: number;
-  /** Whose it is, for tools that keep something between calls, and how many things this host may then keep. */
+  /** The session, for tools that keep something between calls, and how many things the host may keep. */
   readonly keeper?: { readonly session: string; readonly keptMax: number };
-  /** By which the egress proxy knows its command, where that may connect. */
+  /** Identifies the command to the egress proxy, if it may connect. */
   readonly egressToken?: string;
-  /** Of a program for an isolate host. */
+  /** Bounds of a program, for an isolate host. */
   readonly isolate?: IsolateBounds;
-  /** What runs instead of a tool, in a plugin host. */
+  /** The plugin to run instead of a tool, in a plugin host. */
   readonly plugin?: PluginCode;
-  /** Where it keeps what it changes: the spool of the workspace, which its host holds, and its own name there. */
+  /** The undo journal of the job's changes: the workspace's spool, and the journal's name in it. */
   readonly journal?: { readonly folder: string; readonly key: string };
-  /** Instead of a tool: calls that were cut off, by their names in the spool, are taken back. */
+  /** Instead of a tool: roll back the calls that were cut off, by their names in the spool. */
   readonly rollBack?: { readonly folder: string; readonly keys: readonly string[] };
-  /** Instead of a call: these tools are asked whether they could work. */
+  /** Instead of a call: run the health checks of these tools. */
   readonly health?: readonly string[];
 }
 
@@ -54,17 +54,17 @@ export interface Job {
 export interface IsolateBounds {
   readonly memoryMb: number;
   readonly cpuMs: number;
-  /** Its value as JSON. */
+  /** The most bytes of the program's value as JSON. */
   readonly resultBytes: number;
-  /** Names of the tools that it may call. */
+  /** Names of the tools that the program may call. */
   readonly tools: readonly string[];
 }
 
 /** A call that a program makes. */
 export interface ChildAsk {
-  /** Of the job. */
+  /** Id of the job. */
   readonly id: number;
-  /** Its number in the program. */
+  /** Number of the call in the program. */
   readonly call: number;
   readonly tool: string;
   readonly input: unknown;
@@ -72,7 +72,7 @@ export interface ChildAsk {
 
 const LOG_LEVELS = ['log', 'info', 'warn', 'error'] as const;
 
-/** What a program writes to its console. */
+/** A line that a program writes to its console. */
 export interface LogLine {
   readonly level: (typeof LOG_LEVELS)[number];
   readonly text: string;
@@ -80,7 +80,7 @@ export interface LogLine {
 
 export const isLogLevel = (it: unknown): it is LogLine['level'] => LOG_LEVELS.includes(it as LogLine['level']);
 
-/** What came of it: its data, or the error. */
+/** The data or the error of a program's call. */
 export interface ChildAnswer {
   readonly id: number;
   readonly call: number;
@@ -88,39 +88,39 @@ export interface ChildAnswer {
   readonly error?: WireError;
 }
 
-/** What a job says of its journal. */
+/** What a job reports of its journal. */
 export interface JournalReport {
   readonly undo: 'full' | 'partial' | 'none';
   readonly bytes: number;
-  /** All that it changed, relative to the workspace, without links. */
+  /** All paths that the job changed, relative to the workspace, without links. */
   readonly paths: readonly string[];
 }
 
-/** The rules on paths that a session's policy holds its hosts and commands to. Plain data. */
+/** The path rules of a session's policy for hosts and commands. Plain data. */
 export interface PathView {
-  /** The same for the same rules; '' for none. */
+  /** Equal for equal rules; '' for none. */
   readonly key: string;
   readonly rules: readonly Rule[];
-  /** What `~/` in a rule stands for; absolute, or '' where there are no rules. */
+  /** Home directory that `~/` in a rule means; absolute, or '' if there are no rules. */
   readonly home: string;
-  /** The daemon's workspace, where the host's lies in it: rules count from there, whichever part of it a session works in. */
+  /** The configured workspace, if the host's workspace lies in it; rules are relative to it, whichever part of it a session works in. */
   readonly root?: string;
 }
 
-/** A file or directory as it was when a job read it. */
+/** The state of a file or directory when a job read it. */
 export interface Witness {
-  /** Relative to the workspace, as the job named it. */
+  /** Relative to the workspace, as named by the job. */
   readonly path: string;
-  /** Device, inode, size, times of content and of change in nanoseconds. */
+  /** Device, inode, size, mtime and ctime in nanoseconds. */
   readonly mark: string;
-  /** Whether a link at its end was not followed. */
+  /** Whether the path is a link that was not followed. */
   readonly isLink?: boolean;
 }
 
-/** More changed than could be followed, the workspace can't be watched, or its watch is busy. */
+/** Why changes are unknown: more than could be followed, no watch possible, or the watch was busy. */
 export type FilesUnknown = 'flood' | 'unwatched' | 'late';
 
-/** What changed while a command ran. */
+/** The files that changed while a command ran. */
 export type FilesChanged =
   | { readonly files: readonly FileChange[]; readonly total: number }
   | { readonly unknown: FilesUnknown };
@@ -133,34 +133,34 @@ export interface JobUsage {
   verdict: Verdict;
   enforcedBy: string;
   truncatedBytes?: number;
-  /** What it really cost, where the tool knows. */
+  /** Real cost in US dollars, if the tool knows it. */
   costUsd?: number;
   filesChanged?: readonly FileChange[];
-  /** How many those are, where not all are listed. */
+  /** Number of changed files, if not all are listed. */
   filesChangedTotal?: number;
-  /** Why a command's are not known. */
+  /** Why the changed files of a command are unknown. */
   filesUnknown?: FilesUnknown;
-  /** What its commands were kept from. */
+  /** Accesses that were denied to its commands. */
   denied?: Denial[];
   /** Paths that a failed command could not see or change. */
   withheld?: WithheldPaths;
-  /** How many of the files that git tracks were hidden from its command. */
+  /** How many files that git tracks were hidden from the command. */
   trackedHidden?: number;
-  /** Whether git in its command failed to write the config of a repository, which commands see read-only. */
+  /** Whether git in the command failed to write a repository's config, which commands see read-only. */
   gitConfigHeld?: boolean;
-  /** What became of its commands' changes of repositories' configs. */
+  /** The outcome of the commands' changes to configs of repositories. */
   gitConfigs?: readonly TakenOver[];
-  /** Whether a command came near the end of its memory. */
+  /** Whether a command came close to its memory limit. */
   memoryNear?: boolean;
-  /** Whether the scratch space of a command was full at some time. */
+  /** Whether the command's scratch space was full at some time. */
   scratchFull?: boolean;
-  /** Parts of the home of its command that were removed before. */
+  /** Parts of the command's HOME that were removed before it started. */
   homeRemoved?: readonly string[];
-  /** As the host says. */
+  /** The host's report. */
   journal?: JournalReport;
-  /** Whether it can be undone, as the journal's store took it. */
+  /** Whether the call can be undone, by what the undo journal's store accepted. */
   undo?: JournalReport['undo'];
-  /** All that a job has read, where that is known. */
+  /** Everything that the job read, if known. */
   witnesses?: Witness[];
 }
 
@@ -168,52 +168,52 @@ export type JobResult =
   | { readonly ok: true; readonly data: unknown; readonly usage: JobUsage; readonly state?: unknown }
   | { readonly ok: false; readonly error: WireError; readonly usage: JobUsage };
 
-/** What a worker gives back, and how many HostOutputs it sent before: they come by another port, and may come later. */
+/** A worker's result, and how many HostOutputs it sent before: these use another port and may arrive later. */
 export interface JobReturn {
   readonly result: JobResult;
   readonly outputs: number;
 }
 
-/** How a command of an execute host is put in its sandbox: all of bwrap's arguments but cwd, environment and command. */
+/** The sandbox of a command in an execute host: all arguments of bwrap except cwd, environment and command. */
 export interface CommandSandbox {
   readonly bwrap: string;
   readonly args: readonly string[];
-  /** Absolute paths, read-only whatever the policy says. */
+  /** Absolute paths that are read-only under any policy. */
   readonly guarded: readonly string[];
-  /** Folder on disk that holds the homes of its commands; absolute. */
+  /** Absolute path of the folder on disk that holds the HOMEs of commands. */
   readonly homesFolder?: string;
-  /** Bytes of the seccomp program, and of that of commands which may have Unix sockets of their own. */
+  /** The seccomp program, and the one for commands that may have Unix sockets of their own. */
   readonly filter: Uint8Array;
   readonly ownSocketsFilter: Uint8Array;
   readonly environment: Record<string, string>;
 }
 
-/** Whom commits are by, unless the repository says so itself. */
+/** The author of commits, unless the repository's config names one. */
 export interface Identity {
   readonly name?: string;
   readonly email?: string;
 }
 
-/** The first frame that a host gets: all that it may know. */
+/** The first frame that a host gets: everything that it may know. */
 export interface HostSetup {
   readonly tier: HostTier;
-  /** Absolute; absent where the tier sees no workspace. */
+  /** Absolute path; absent if the tier sees no workspace. */
   readonly workspace?: string;
   readonly view: PathView;
   readonly limits: Limits;
   readonly command?: CommandSandbox;
-  /** Where its commands get control groups; absent where a watchdog looks at them. */
+  /** The parent of the commands' control groups; absent if a watchdog bounds commands instead. */
   readonly groups?: CommandPlace;
-  /** The person's, for execute hosts. */
+  /** The person's git identity, for execute hosts. */
   readonly identity?: Identity;
-  /** Whether its jobs tell which files their commands changed. */
+  /** Whether jobs report the files that their commands changed. */
   readonly watches?: boolean;
-  /** Jobs that one thread runs at once: 1, unless its tools only wait. */
+  /** Jobs that one thread runs at once; 1 unless its tools mostly wait. */
   readonly jobsPerThread: number;
   readonly threads: number;
-  /** Ways past the host's main thread to one of its own each; their descriptors follow the line to the gateway. */
+  /** Number of lanes that bypass the host's main thread; their descriptors follow the main socket. */
   readonly lanes?: number;
-  /** Which server a provider host speaks with, and how. */
+  /** The server of a provider host, and how to reach it. */
   readonly provider?: object;
 }
 
@@ -223,26 +223,26 @@ export type ToHost =
   | { readonly abort: Abort }
   | { readonly answer: ChildAnswer }
   | { readonly taken: OutputTaken }
-  /** Lets go of all that is kept for a session. */
+  /** Releases everything kept for a session. */
   | { readonly endSession: string }
-  /** Has a thread serve one more lane. */
+  /** Starts a thread for a lane. */
   | { readonly openLane: number }
-  /** Ends the thread of a lane, which did not hear of an abort. */
+  /** Ends the thread of a lane that did not acknowledge an abort. */
   | { readonly endLane: number };
 
-/** What goes by a lane, straight to its thread; what comes back is `done`, `heard` and `laneOpen`. */
+/** Messages that a lane carries directly to its thread; back come `done`, `heard` and `laneOpen`. */
 export type ToLane = Extract<ToHost, { run: unknown } | { abort: unknown }>;
 
-/** So many bytes more of a job's output are dealt with, so that so many more may be sent. */
+/** Acknowledges bytes of a job's output, so that the host may send as many more. */
 export interface OutputTaken {
   readonly id: number;
   readonly bytes: number;
 }
 
-/** The end of a job before its time. */
+/** Aborts a job. */
 export interface Abort {
   readonly id: number;
-  /** How long a command that is asked to end may take before it is killed. */
+  /** Milliseconds that a command gets to end after SIGTERM before it is killed. */
   readonly graceMs: number;
 }
 
@@ -253,33 +253,33 @@ export interface HostOutput {
 }
 
 export type FromHost =
-  /** The first one: it runs, in its sandbox, and waits for its setup. */
+  /** The first message: the host runs in its sandbox and waits for its setup. */
   | { readonly up: true }
   | { readonly ready: true }
   | { readonly done: { readonly id: number; readonly result: JobResult } }
   | { readonly output: HostOutput }
   | { readonly ask: ChildAsk }
   | { readonly log: LogLine & { readonly id: number } }
-  /** How many things it keeps between calls. */
+  /** How many things the host keeps between calls. */
   | { readonly kept: number }
-  /** How far a job is, by the provider's word. */
+  /** Progress of a job, as the provider reports it. */
   | { readonly progress: JobProgress }
-  /** From now on the thread of a lane takes jobs. */
+  /** The thread of a lane now takes jobs. */
   | { readonly laneOpen: number }
-  /** The thread of a lane heard of the abort of this job: it is not stuck. */
+  /** The thread of a lane acknowledges the abort of this job: it is not stuck. */
   | { readonly heard: number }
-  /** The thread of a lane is gone. */
+  /** The thread of a lane has ended. */
   | { readonly laneEnded: LaneEnded }
-  /** What a provider host has to say of its server; whoever asked for it looks at its shape. */
+  /** A provider host's report of its server; the receiver checks its shape. */
   | { readonly told: unknown };
 
-/** A host says it before it knows any limit. */
+/** The first message, sent before the host knows any limit. */
 export const UP: FromHost = { up: true };
 export const UP_FRAME_BYTES = 16;
 
 export interface LaneEnded {
   readonly lane: number;
-  /** Of the job that ended it, where it had no other. */
+  /** Result of the job that ended the thread, if that ran no other job. */
   readonly result?: JobResult;
 }
 
@@ -291,8 +291,8 @@ export interface JobProgress {
 }
 
 /**
- * What a host sent, believed only as far as its shape goes: a host that was taken over can lie about its own calls,
- * and about nothing else. Undefined for anything that is none of ours.
+ * Checks the shape of a message from a host, and trusts nothing else: a compromised host can lie about its own calls
+ * only. Undefined for an invalid message.
  */
 export function parseFromHost(message: unknown): FromHost | undefined {
   if (!isRecord(message)) return undefined;
@@ -313,7 +313,7 @@ export function parseFromHost(message: unknown): FromHost | undefined {
   return undefined;
 }
 
-/** Whether what a host says of its reading is of the right shape. */
+/** Whether a host's witnesses have the right shape. */
 export function isWitnesses(it: unknown, max: number): it is Witness[] {
   return (
     Array.isArray(it) &&
@@ -323,7 +323,7 @@ export function isWitnesses(it: unknown, max: number): it is Witness[] {
   );
 }
 
-/** Whether what a host says of its journal is of the right shape. */
+/** Whether a host's journal report has the right shape. */
 export function isJournalReport(it: unknown, pathsMax: number): it is JournalReport {
   return (
     isRecord(it) &&
@@ -355,7 +355,7 @@ const isProgress = (it: Record<string, unknown>): it is Record<string, unknown> 
   ['number', 'undefined'].includes(typeof it.total) &&
   (it.message === undefined || (typeof it.message === 'string' && it.message.length <= PROGRESS_CHARS_MAX));
 
-/** Of a word on how far a job is. */
+/** The most characters of a progress message. */
 export const PROGRESS_CHARS_MAX = 300;
 
 function isResult(it: unknown): it is JobResult {

@@ -1,6 +1,7 @@
 /**
- * Ways from the gateway to single threads of a host, past its main thread: to be passed on there, decoded and encoded once
- * more and handed from thread to thread, costs more than most reads do. What a lane can't carry goes by the main thread.
+ * Lanes: sockets from the gateway directly to single threads of a host. Passing a job through the host's main thread,
+ * with another decode and encode and a change of threads, costs more than most reads. Jobs that a lane can't carry go
+ * through the main thread.
  */
 import type { Socket } from 'node:net';
 import { Polling } from '../polling.ts';
@@ -13,22 +14,22 @@ export interface LanesOptions {
   readonly frameBytesMax: number;
   readonly pollMs: number;
   readonly powers: Pick<Powers, 'monotonicMs'>;
-  /** Has the host start the thread of a lane. */
+  /** Asks the host to start the thread of a lane. */
   open(lane: number): void;
   onBytes(reader: FrameReader, chunk: Buffer): void;
-  /** Nothing goes by it any more; the host has not said so yet. */
+  /** Called when the lane has closed and the host has not reported it yet. */
   onLost(lane: Lane): void;
 }
 
-/** Most reads take a hundredth of it. */
+/** A job older than this holds up its lane; most reads take a hundredth of it. */
 const SLOW_MS = 10;
 
-/** `shut`: nobody has asked for its thread. `over`: that is gone, and does not come again. */
+/** `shut`: the thread was not asked for yet; `over`: the thread has ended and is not started again. */
 type State = 'shut' | 'opening' | 'open' | 'over';
 
 export class Lane {
   readonly number: number;
-  /** When each was sent, by number; the oldest first. */
+  /** Maps a job's number to when it was sent; the oldest job first. */
   readonly jobs = new Map<number, number>();
   state: State = 'shut';
   readonly #writer: FrameWriter;
@@ -42,13 +43,13 @@ export class Lane {
     this.#frameBytesMax = frameBytesMax;
   }
 
-  /** Throws what `toFrame` throws. */
+  /** Sends a message; throws what `toFrame` throws. */
   send(message: ToLane): void {
     this.#writer.write(toFrame(message, this.#frameBytesMax));
     this.poll();
   }
 
-  /** For the result of a job that is alone: many at once wait for processors, which polling would take from the thread. */
+  /** Polls for the result of a job that is alone: with several jobs, polling would take the processor from the threads. */
   poll(): void {
     if (this.jobs.size === 1) this.#polling.begin();
   }
@@ -62,7 +63,7 @@ export class Lanes {
   readonly #options: LanesOptions;
   readonly #lanes: readonly Lane[];
 
-  /** The first one takes jobs at once. */
+  /** The first lane takes jobs from the start. */
   constructor(options: LanesOptions) {
     const { sockets, frameBytesMax, onBytes, onLost } = options;
     this.#options = options;
@@ -85,14 +86,14 @@ export class Lanes {
     if (this.#lanes[0]) this.#lanes[0].state = 'open';
   }
 
-  /** Whether one is over: its host is good for what it has, and no more. */
+  /** Whether a lane has ended; the host then finishes its jobs and should be replaced. */
   get worn(): boolean {
     return this.#lanes.some((it) => it.state === 'over');
   }
 
   /**
-   * A lane for one job more: the first that is not held up by a slow one, since many short jobs in one thread cost less than
-   * the same in two; where all are, the one that is held up for the shortest time. Undefined where none is open.
+   * Picks a lane for a job: the first that no slow job holds up, since many short jobs cost less in one thread than
+   * in two; if all are held up, the one held up for the shortest time. Undefined if none is open.
    */
   take(job: number): Lane | undefined {
     const nowMs = this.#options.powers.monotonicMs();
@@ -112,7 +113,7 @@ export class Lanes {
     if (lane?.state === 'opening') lane.state = 'open';
   }
 
-  /** Gives the jobs that were in it. */
+  /** Marks a lane as ended; returns its jobs. */
   ended(number: number): readonly number[] {
     const lane = this.#lanes[number];
     if (!lane) return [];

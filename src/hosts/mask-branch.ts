@@ -1,27 +1,27 @@
 /**
- * What is masked of one directory and below it, kept within what one sandbox can have. A mask more than that must not keep
- * commands from running, or whoever makes files could stop them for everybody: the directory that brings most masks is
- * hidden whole instead, and people are told.
+ * Collects the masks of one directory tree within the number of mounts that a sandbox can have. Too many masks must
+ * not keep commands from running, or anyone who makes files could stop all commands: instead the directory with the
+ * most masks is hidden whole, with a warning.
  */
 import type { Coarse, CoarseReason } from '../sandbox/coarse-masks.ts';
 import type { Hidden, Masks } from '../sandbox/masks.ts';
 
-/** The rule by which a path is masked; undefined where no rule names it. */
+/** The rule that masks a path; undefined if no rule names it. */
 export type Holder = { readonly id: string } | undefined;
 
-/** Bytes of paths that one mount stands for; a mount names its path twice, and all arguments of a program take 2 MiB at most. */
+/** Bytes of path that count as one mount: a mount names its path twice, and a program's arguments may take 2 MiB. */
 const MOUNT_BYTES = 500;
 
-/** The heaviest last; of equal ones that with fewer names, since what is made to be in the way holds nothing else. */
+/** Sorts the heaviest last; of equal ones the one with fewer names, since a directory made to cause trouble holds little else. */
 const byWeight = (a: Branch, b: Branch): number => a.weight - b.weight || b.names - a.names;
 
 const weightOf = (path: string): number => 1 + Math.floor(Buffer.byteLength(path) / MOUNT_BYTES);
 
-/** What is known of a directory that is hidden whole without what is in it having been taken in. */
+/** Facts about a directory that is hidden whole without its content having been read. */
 interface WholeFacts {
   readonly by?: Holder;
   readonly count?: number | undefined;
-  /** Its path where that is not UTF-8. */
+  /** The path as bytes, if it is not UTF-8. */
   readonly bytes?: Uint8Array | undefined;
 }
 
@@ -31,16 +31,19 @@ export class Branch {
   readonly #own: number;
   readonly #held = { hidden: [] as Hidden[], readOnly: [] as string[], pinned: [] as string[] };
   readonly #branches: Branch[] = [];
-  /** Masks by the rule that holds them; '' for those that are nobody's choice. */
+  /** Number of masks by rule id; '' for masks without a rule. */
   readonly #rules = new Map<string, number>();
   #weight = 0;
-  /** The least that its masks could weigh, each directory in it hidden whole. */
+  /** The least weight possible, with each subdirectory hidden whole. */
   #floor = 0;
-  /** Names in it and below. */
+  /** Number of names in the directory and below. */
   #names: number;
   #coarse: Coarse | undefined;
 
-  /** `path` is relative to the workspace, '' for itself. `isPinned`: the directory must be pinned when anything in it is masked. */
+  /**
+   * `path` is relative to the workspace; '' for the workspace itself. `isPinned`: the directory must be pinned if
+   * anything in it is masked.
+   */
   constructor(path: string, { isPinned, names }: { isPinned: boolean; names: number }) {
     this.path = path;
     this.#isPinned = isPinned && path !== '';
@@ -48,7 +51,7 @@ export class Branch {
     this.#names = names;
   }
 
-  /** Mounts that it takes, long paths counted as several. */
+  /** How many mounts the branch takes; a long path counts as several. */
   get weight(): number {
     return this.#weight === 0 ? 0 : this.#weight + (this.#isPinned ? this.#own : 0);
   }
@@ -67,7 +70,7 @@ export class Branch {
     this.#count(path, by);
   }
 
-  /** Takes what was found in a directory of this one, and keeps to `max` where hiding some of those whole is enough. */
+  /** Adds a subdirectory's branch, and shrinks to `max` if hiding some subdirectories whole achieves that. */
   take(branch: Branch, max: number): void {
     if (branch.weight === 0) return;
     this.#branches.push(branch);
@@ -75,13 +78,13 @@ export class Branch {
     this.#floor += branch.#own;
     this.#names += branch.#names;
     for (const [rule, count] of branch.#rules) this.#add(rule, count);
-    // With room, so that the heaviest of many are known, and not those that came last.
+    // Shrinks only at twice the bound, so that the heaviest of many branches are hidden and not the last ones.
     if (this.#weight > 2 * max) this.shrink(max);
   }
 
   /**
-   * Where it takes more than `max` mounts, hides the heaviest directories in it whole until a quarter of that is left, since
-   * mounts cost each command time; false where that can't bring it down to `max`.
+   * If the branch takes more than `max` mounts, hides its heaviest subdirectories whole until a quarter of `max` is
+   * left, since mounts cost each command time; false if that can't bring it down to `max`.
    */
   shrink(max: number): boolean {
     if (this.weight <= max) return true;
@@ -98,7 +101,7 @@ export class Branch {
     return true;
   }
 
-  /** Has the directory be hidden, instead of anything in it. `bytes` where its name is not UTF-8. */
+  /** Hides the whole directory instead of single entries in it. `bytes` is its path if that is not UTF-8. */
   hideWhole(why: CoarseReason, { by, count: known, bytes }: WholeFacts = {}): void {
     const [rule = by?.id ?? '', count = known] = [...this.#rules].sort((a, b) => b[1] - a[1])[0] ?? [];
     this.#coarse = { path: this.path, why, ...(rule !== '' && { rule }), ...(count !== undefined && { count }) };
@@ -112,8 +115,8 @@ export class Branch {
   }
 
   /**
-   * Of the workspace, which can't be hidden whole: the entries that it shows, of all that may be read. What is masked of its own
-   * files, and the directories that take most mounts, are hidden by not being among them.
+   * For the workspace, which can't be hidden whole: lists the entries to show, out of all readable ones. Masked files
+   * of its own, and the subdirectories with the most mounts, are hidden by being left out.
    */
   showOnly(entries: readonly string[], max: number): Pick<Masks, 'shown'> {
     const { hidden, readOnly, pinned } = this.#held;

@@ -1,4 +1,4 @@
-/** What is asked of hosts, and what comes of it. */
+/** Requests to hosts, and their results. */
 import type { EgressReport } from '../egress/messages.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { UnixSockets } from '../policy/schema.ts';
@@ -7,38 +7,38 @@ import type { RunOptions as HostRunOptions, JobRequest } from './host.ts';
 import type { JobResult } from './job.ts';
 import type { Keeper } from './keepers.ts';
 
-/** What a job ran on, for its result. */
+/** The result of a job with facts about its run. */
 export interface Ran {
   readonly result: JobResult;
   readonly pid: number;
-  /** What its command was kept from more coarsely than its policy says. */
+  /** Directories that were hidden from the command more coarsely than its policy says. */
   readonly coarse?: readonly Coarse[] | undefined;
-  /** Of a command, whether it could have Unix sockets of its own. */
+  /** Whether the command could have Unix sockets of its own. */
   readonly unixSockets?: UnixSockets;
-  /** What its command did with the network; `lost` where the proxy died under it, absent where it had none. */
+  /** The command's connections; `lost` if the proxy died meanwhile, absent if the command had no network. */
   readonly egress?: EgressReport | 'lost';
 }
 
 export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egressToken'> {
-  /** Whose the call is, where the host keeps something between calls. */
+  /** The session for which the host keeps something between calls. */
   readonly keeper?: Keeper;
-  /** Whether its command may have Unix sockets of its own. */
+  /** Whether the command may have Unix sockets of its own. */
   readonly unixSockets?: UnixSockets;
-  /** What its command may connect to, all layers together; absent for nothing. */
+  /** What the command may connect to, as policy layers; absent for nothing. */
   readonly network?: readonly NetworkLayer[];
-  /** Targets that a person approved for this very call: rules that only ask about them do not hold for it. */
+  /** Targets that a person approved for this call: `ask` rules about them do not apply to it. */
   readonly lifted?: readonly string[];
 }
 
-/** With its network's lease instead of what it is for. */
+/** A request whose network is replaced by the proxy's token. */
 export type Leased = Omit<RunRequest, 'network'> & Pick<JobRequest, 'egressToken'>;
 
 export interface RunOptions extends HostRunOptions {
   /**
-   * The last word before the job: called when host and masks are ready; what it throws is thrown, and no job is sent. What
-   * it looked at last, with nothing awaited since, is what the job meets.
+   * Called when host and masks are ready; if it throws, no job is sent. The job starts in the same turn, so that it
+   * meets the state that the callback checked last.
    */
   readonly beforeStart?: () => Promise<void>;
-  /** Called when the job is on its way; who hears of it can't come before it. */
+  /** Called after the job was sent, so that no reaction to it can overtake the job. */
   readonly onStarted?: () => void;
 }

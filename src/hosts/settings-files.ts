@@ -1,14 +1,17 @@
-/** Which settings files of a workspace hold no credential, so that rules on secrets don't mean them; looked at anew for each command. */
+/**
+ * Finds the settings files of a workspace that hold no credential, to which rules on secrets do not apply; checked
+ * again for each command.
+ */
 import { basename } from 'node:path';
 import { defaultLimits as limits } from '../limits.ts';
 import { isOrdinary, isSettingsName } from '../policy/ordinary.ts';
 import type { Directory, Listing } from './directory.ts';
 
 export class SettingsFiles {
-  /** Folders that hold such files, as far as they are looked at. */
+  /** Folders with settings files, up to a bound. */
   readonly #folders = new Set<Directory>();
 
-  /** The listing of a folder with those of its files that hold none. In folders beyond the bound there are none of those. */
+  /** Adds to a folder's listing its settings files without credentials. Folders beyond the bound get none. */
   judged(folder: Directory, listing: Listing): Listing {
     const names = listing.files.filter(isSettingsName);
     const isKnown = this.#folders.has(folder) || this.#folders.size < limits.settingsFoldersMax;
@@ -21,7 +24,7 @@ export class SettingsFiles {
     return ordinary.length === 0 ? listing : { ...listing, ordinary };
   }
 
-  /** Folders in which a file got a credential, or lost it. Contents are compared, since an agent can set the times of a file. */
+  /** Folders in which a file gained or lost a credential. Compares contents, since an agent can set the times of a file. */
   changed(): Directory[] {
     return [...this.#folders].filter((folder) => {
       const { files, ordinary = [] } = folder.listing;
@@ -29,7 +32,7 @@ export class SettingsFiles {
     });
   }
 
-  /** Whether a change of what lies at `path` may change that. */
+  /** Whether a change of `path` may change the result. */
   concerns(path: string): boolean {
     return isSettingsName(basename(path));
   }
@@ -43,6 +46,6 @@ export class SettingsFiles {
   }
 }
 
-/** None in a folder whose name is not UTF-8. */
+/** The settings files without credentials; none in a folder whose name is not UTF-8. */
 const ordinaryOf = ({ at }: Directory, names: readonly string[]): string[] =>
   typeof at === 'string' ? names.filter((name) => isOrdinary(`${at}/${name}`)) : [];

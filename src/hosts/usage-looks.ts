@@ -1,4 +1,4 @@
-/** What processes use, looked at once for all who ask within a moment: many who ask at once would hold up the daemon. */
+/** Reads the resource usage of processes once for all callers within 100 ms: many callers at once would hold up the daemon. */
 import pidusage from 'pidusage';
 import type { Powers } from '../powers.ts';
 
@@ -14,7 +14,7 @@ export class UsageLooks {
     this.#powers = powers;
   }
 
-  /** By pid: bytes and milliseconds of CPU time. A process that ended meanwhile is left out. */
+  /** Gives memory in bytes and CPU time in ms by pid; leaves out processes that have ended. */
   of(pids: readonly number[]): Promise<Usage> {
     const atMs = this.#powers.monotonicMs();
     const names = pids.join();

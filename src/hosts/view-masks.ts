@@ -1,4 +1,4 @@
-/** What one policy's rules on paths mean for the names of a workspace. Names are judged once, and again only where they changed. */
+/** Applies one policy's path rules to the names of a workspace. Each name is judged once, and again only if it changed. */
 import { ToolError } from '../errors.ts';
 import { fromRoot, isTrusted } from '../paths.ts';
 import { pathDecision } from '../policy/paths.ts';
@@ -12,12 +12,12 @@ import { Branch, type Holder } from './mask-branch.ts';
 interface Mark {
   readonly hide: Holder;
   readonly write: Holder;
-  /** May be written, but neither removed nor moved. */
+  /** The path may be written, but neither removed nor moved. */
   readonly remove: Holder;
 }
 
 interface DirectoryMark extends Mark {
-  /** Hidden with whatever will ever be in it. */
+  /** Whether the directory is hidden with everything that will ever be in it. */
   readonly hidesAll: boolean;
   readonly keepsAll: boolean;
 }
@@ -27,38 +27,38 @@ interface FileMark extends Mark {
   readonly odd: boolean;
 }
 
-/** A path that a person let this very call use, and the rules that asked about it. */
+/** A path that a person approved for this call, and the rules that asked about it. */
 interface Lifted {
   readonly target: string;
   readonly rules: ReadonlySet<Rule>;
 }
 
 export interface CollectOptions {
-  /** As rules call them, or absolute; what asks about them, and about what lies in them by the same rules, does not hold. */
+  /** Approved targets, relative like in rules or absolute; rules that ask about a target do not apply to it or below it. */
   readonly lifted?: readonly string[];
   readonly masksMax: number;
   readonly maskPathBytesMax: number;
 }
 
-/** Paths that one call's approval lifts; a person can't have looked at more. */
+/** The most paths that one call's approval lifts; a person can't have read more. */
 const LIFTED_MAX = 256;
-/** Hidden files of one directory beyond which the directory is hidden: each mount costs every command. */
+/** With more hidden files than this the whole directory is hidden: each mount costs every command. */
 const CROWD = 100;
-/** Names that are judged in one step. */
+/** How many names are judged in one step. */
 const STEP = 500;
-/** Names that a rule on single names is not likely to mean, with and without dots, at two depths. */
+/** Names that no rule about single names is likely to match, with and without dots, at two depths. */
 const PROBES = ['0probe0', '.0probe0', '0probe0/0probe0', '0probe0/.0probe0.0'];
 const OWN: Holder = { id: 'protected' };
 
 export class ViewMasks {
   readonly #workspace: string;
   readonly #view: PathView;
-  /** Whether a rule has exceptions, so that what is denied here and there need not be denied all over. */
+  /** Whether a rule has exceptions, so that what it denies in some places is not denied everywhere. */
   readonly #excepts: boolean;
   readonly #files = new WeakMap<Listing, readonly FileMark[]>();
   readonly #directories = new WeakMap<Directory, DirectoryMark>();
 
-  /** `workspace` is absolute. */
+  /** `workspace` is an absolute path. */
   constructor(workspace: string, view: PathView) {
     this.#workspace = workspace;
     this.#view = view;
@@ -66,8 +66,8 @@ export class ViewMasks {
   }
 
   /**
-   * The masks, in steps between which others may run. What can't be masked by itself is hidden with its directory. Throws
-   * SANDBOX_UNAVAILABLE when a rule hides the whole workspace.
+   * Computes the masks in steps, between which other work may run. Hides a file with its directory if it can't be
+   * masked alone. Throws SANDBOX_UNAVAILABLE if a rule hides the whole workspace.
    */
   *collect(root: Directory, { lifted = [], ...bounds }: CollectOptions): Generator<void, Masks> {
     const pass = new Pass(bounds, this.#relevant(lifted));
@@ -83,7 +83,7 @@ export class ViewMasks {
     return { ...branch.masks(), ...listed };
   }
 
-  /** Names of the workspace that may be read, directories first. */
+  /** The readable entries of the workspace, directories first. */
   #shown(root: Directory, pass: Pass): string[] {
     const directories = [...root.directories.values()].filter((it) => typeof it.at === 'string').map((it) => it.path);
     const files = root.listing.files.filter(
@@ -96,7 +96,7 @@ export class ViewMasks {
     const at = (name: string) => (directory.path === '' ? name : `${directory.path}/${name}`);
     for (const { name, odd, hide, write, remove } of yield* this.#filesOf(directory, pass)) {
       const path = at(name);
-      // What can't be held under a name that no mount takes is hidden.
+      // A file that must be protected, but whose name no mount can take, is hidden.
       if (odd && (hide || !readOnly))
         branch.hide({ path, type: 'file', bytes: bytesOf(directory, name) }, hide ?? write ?? remove);
       else if (hide) branch.hide({ path, type: 'file' }, hide);
@@ -113,7 +113,7 @@ export class ViewMasks {
     const bytes = bytesOfFolder(child);
     const hides =
       child.unreadable || (mark.hidesAll && !pass.liftsBelow(child.path) && (yield* this.#all(child, pass, 'hide')));
-    // What is trusted is held with all that is in it, which no rule has to say of each name.
+    // A trusted directory is held with all its content, without a rule for each name.
     const isKept = mark.keepsAll && !pass.liftsBelow(child.path);
     const keeps = isKept && (mark.write === OWN || (yield* this.#all(child, pass, 'write')));
     const branch = new Branch(child.path, { isPinned: !readOnly && !keeps && !hides, names: countOf(child.listing) });
@@ -132,21 +132,21 @@ export class ViewMasks {
     return branch;
   }
 
-  /** Why what is masked of a directory's own files can't be masked one by one, so that it is hidden with all that is in it. */
+  /** Why the files of a directory can't be masked one by one, so that the directory is hidden whole. */
   *#unmaskable(directory: Directory, { pass, readOnly }: Visit): Generator<void, Unmaskable | undefined> {
     const marks = yield* this.#filesOf(directory, pass);
     const masked = readOnly ? marks.filter((it) => it.hide) : marks;
     const atBytes = Buffer.byteLength(directory.at) + 1;
     const deep = masked.find((it) => atBytes + Buffer.byteLength(it.name) > pass.maskPathBytesMax);
     if (deep) return { ...DEEP, by: deep.hide };
-    // A file of such a name; in a directory of such a name, that is hidden by its own.
+    // Only files count here; a directory with such a name is hidden itself.
     const odd = typeof directory.at === 'string' ? masked.filter((it) => it.odd) : [];
     if (odd.length > 0) return { why: 'not-utf8', by: odd[0]?.hide, count: odd.length };
     const hidden = marks.filter((it) => it.hide);
     return hidden.length > CROWD ? { why: 'too-many', by: hidden[0]?.hide, count: hidden.length } : undefined;
   }
 
-  /** Whether rules with exceptions except nothing in there, as far as it is known. */
+  /** Whether no exception of a rule applies to anything in the directory, as far as known. */
   *#all(directory: Directory, pass: Pass, what: 'hide' | 'write'): Generator<void, boolean> {
     if (!this.#excepts) return true;
     const marks = yield* this.#filesOf(directory, pass);
@@ -240,7 +240,7 @@ export class ViewMasks {
 const KINDS = ['read', 'write', 'delete'] as const;
 const ORDINARY = () => true;
 const NO_MARK: Mark = { hide: undefined, write: undefined, remove: undefined };
-/** One gathering of masks: its bounds, and what was lifted for it. */
+/** One computation of masks: its bounds and its lifted targets. */
 class Pass {
   readonly masksMax: number;
   readonly maskPathBytesMax: number;
@@ -253,7 +253,7 @@ class Pass {
     this.#lifted = lifted;
   }
 
-  /** Whether a path is judged otherwise than usual: it is lifted, lies in what is, or holds it. */
+  /** Whether approvals change how a path is judged: it is a lifted target, lies in one, or holds one. */
   lifts(path: string): boolean {
     return this.#lifted.some(({ target }) => isBelow(path, target) || isBelow(target, path));
   }
@@ -265,7 +265,7 @@ class Pass {
   rulesFor(path: string, rules: readonly Rule[]): readonly Rule[] {
     const lifted = this.#lifted.filter(({ target }) => isBelow(path === '.' ? '' : path, target));
     if (lifted.length === 0) return rules;
-    // Lists of rules are made ready once each, so that the same list has to be the same object.
+    // Rule lists are compiled once per object, so the same list must be the same object.
     const left = rules.filter((rule) => !lifted.some((it) => it.rules.has(rule)));
     const key = left.map((rule) => rules.indexOf(rule)).join();
     const same = this.#left.get(key) ?? left;
@@ -283,20 +283,20 @@ interface Unmaskable {
 
 const DEEP: Unmaskable = { why: 'too-deep' };
 
-/** What holds for all of a directory that is gone through. */
+/** Settings for a whole traversed directory. */
 interface Visit {
   readonly pass: Pass;
   readonly readOnly: boolean;
 }
 
-/** The path, relative to the workspace, of a file whose name is not UTF-8, or lies in a directory of such a name. */
+/** The path as bytes, relative to the workspace, of a file whose own name or directory is not UTF-8. */
 function bytesOf(directory: Directory, name: string): Buffer {
   const folder = bytesOfFolder(directory) ?? Buffer.from(directory.path);
   const odd = Buffer.from(name, directory.listing.odd.includes(name) ? 'latin1' : 'utf8');
   return folder.length === 0 ? odd : Buffer.concat([folder, Buffer.from('/'), odd]);
 }
 
-/** The same of a directory; undefined where text names it. */
+/** The path of a directory as bytes; undefined if it is UTF-8. */
 function bytesOfFolder({ at, path, parent }: Directory): Buffer | undefined {
   if (typeof at === 'string') return undefined;
   let root = parent;
@@ -307,7 +307,7 @@ function bytesOfFolder({ at, path, parent }: Directory): Buffer | undefined {
 const isBelow = (path: string, folder: string): boolean =>
   folder === '' || path === folder || path.startsWith(`${folder}/`);
 
-/** The one form of a target: relative, '' for the workspace; undefined outside of it. */
+/** Normalizes a target: relative to the workspace, '' for the workspace; undefined if it lies outside. */
 function relativeTo(workspace: string, target: string): string | undefined {
   const inside =
     target === workspace ? '' : target.startsWith(`${workspace}/`) ? target.slice(workspace.length + 1) : target;

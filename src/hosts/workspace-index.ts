@@ -1,6 +1,6 @@
 /**
- * Which paths of one workspace the policies keep from its hosts and commands. One index for each workspace, shared by all
- * views of it; a command never walks.
+ * Finds the paths of one workspace that policies hide from its hosts and commands. There is one index for each
+ * workspace, shared by all views of it; a command never has to walk the tree.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Limits } from '../limits.ts';
@@ -12,18 +12,18 @@ import type { PathView } from './job.ts';
 import { type CollectOptions, ViewMasks } from './view-masks.ts';
 import { WorkspaceTree } from './workspace-tree.ts';
 
-/** How long one step may hold the loop. */
+/** Milliseconds that one step may block the event loop. */
 const SLICE_MS = 8;
-/** Views of one workspace that are remembered; another one is judged anew, name by name. */
+/** The most views of one workspace that are kept; for any other, each name is judged again. */
 const VIEWS_MAX = 32;
 
 interface Known {
   readonly judge: ViewMasks;
-  /** The newest masks, or the finding of them, and the state of the tree that they are of. */
+  /** The newest masks, maybe still being computed, and the version of the tree that they are from. */
   masks?: { readonly version: number; readonly found: Promise<Masks> };
 }
 
-/** Which masks are known, without the masks: numbers that change with them. */
+/** The version of the known masks: numbers that change with them. */
 export type TreeState = Pick<WorkspaceTree, 'version' | 'reads'>;
 
 export class WorkspaceIndex implements AsyncDisposable {
@@ -34,7 +34,7 @@ export class WorkspaceIndex implements AsyncDisposable {
   readonly #views = new Map<string, Known>();
   #newestView: string | undefined;
   #coarse: readonly Coarse[] = [];
-  /** Monotonic time of the last question, for reaping. */
+  /** Monotonic time in ms of the last question, for reaping. */
   usedAt: number;
 
   /** `workspace` is absolute and without links; nothing is read before the first question. */
@@ -46,24 +46,24 @@ export class WorkspaceIndex implements AsyncDisposable {
     this.usedAt = powers.monotonicMs();
   }
 
-  /** Whether the kernel tells of changes; else the workspace is looked over every `indexUnwatchedMs`. */
+  /** Whether the kernel reports changes; otherwise the workspace is checked every `indexUnwatchedMs`. */
   get watched(): boolean {
     return this.#tree.watched;
   }
 
-  /** What was masked more coarsely than its policy says when masks were found out last. */
+  /** Directories that the last masks hide more coarsely than the policy says. */
   get coarse(): readonly Coarse[] {
     return this.#coarse;
   }
 
-  /** Another number whenever something masked may have been replaced by another file of its name, which no running host masks. */
+  /** Changes whenever a masked file may have been replaced by another of the same name, which no running host masks. */
   get reads(): number {
     return this.#tree.reads;
   }
 
   /**
-   * What to mask as the workspace is now. `lifted` are targets that a person approved for one call: what only asks about
-   * them does not hold. Throws SANDBOX_UNAVAILABLE when that can't be known.
+   * The masks for the workspace as it is now. `ask` rules do not apply to `lifted`, targets that a person approved
+   * for one call. Throws SANDBOX_UNAVAILABLE if the masks can't be known.
    */
   async masks(view: PathView, lifted: readonly string[] = []): Promise<Masks> {
     this.usedAt = this.#powers.monotonicMs();
@@ -74,19 +74,17 @@ export class WorkspaceIndex implements AsyncDisposable {
   }
 
   /**
-   * As `masks`, from what is known without waiting for the disk once the workspace was walked; what changed meanwhile is
-   * looked for behind it. For tier hosts, whose tools judge each path themselves.
+   * The masks like `masks`, but once the workspace was walked without waiting for the disk; changes are then looked
+   * for in the background. For tier hosts, whose tools check each path themselves.
    */
   async knownMasks(view: PathView): Promise<Masks> {
     this.usedAt = this.#powers.monotonicMs();
     if (!this.#tree.walked) await this.#tree.current();
-    else if (this.#tree.behind) this.#tree.current().catch(() => {}); // Told to whoever needs it.
+    else if (this.#tree.behind) this.#tree.current().catch(() => {}); // The next caller that awaits it gets the error.
     return this.#newest(this.#known(view));
   }
 
-  /**
-   * Whether the masks that `knownMasks` would give are those that it gave as of `state`. Looks behind, as it does, for what changed.
-   */
+  /** Whether `knownMasks` would give the same masks as at `state`. Also looks for changes in the background. */
   isAsOf({ version, reads }: TreeState): boolean {
     this.usedAt = this.#powers.monotonicMs();
     if (!this.#tree.walked) return false;
@@ -94,7 +92,7 @@ export class WorkspaceIndex implements AsyncDisposable {
     return this.#tree.version === version && this.#tree.reads === reads;
   }
 
-  /** Unix sockets as of the last `masks`, relative to the workspace; undefined where not all of them can be masked. */
+  /** Unix sockets at the last `masks`, relative to the workspace; undefined if not all of them can be masked. */
   get sockets(): readonly string[] | undefined {
     return socketsIn(this.#tree.withSockets, this.#limits);
   }
@@ -104,7 +102,7 @@ export class WorkspaceIndex implements AsyncDisposable {
     return { version, reads };
   }
 
-  /** Has it walked and watched before anybody asks; whoever does is told of a failure. */
+  /** Starts the walk and the watch in advance; a later caller gets any error. */
   prepare(): void {
     this.#tree.current().catch(() => {});
   }
@@ -121,7 +119,7 @@ export class WorkspaceIndex implements AsyncDisposable {
   #known(view: PathView): Known {
     const known = this.#views.get(view.key) ?? { judge: new ViewMasks(this.#workspace, view) };
     if (view.key === this.#newestView) return known;
-    // The last used last, so that the first is the one to forget.
+    // Keeps views in order of use, so that the first is the one to drop.
     this.#newestView = view.key;
     this.#views.delete(view.key);
     this.#views.set(view.key, known);
@@ -134,7 +132,7 @@ export class WorkspaceIndex implements AsyncDisposable {
     const { version, root } = this.#tree;
     if (known.masks?.version === version) return known.masks.found;
     const found = this.#inSlices(known.judge.collect(root, this.#bounds));
-    found.catch(() => {}); // Whoever waits for it is told; nobody may.
+    found.catch(() => {}); // Avoids an unhandled rejection when nobody awaits it.
     known.masks = { version, found };
     return found;
   }

@@ -1,10 +1,10 @@
 /**
- * The names in a workspace, kept up to date: one walk, then what the kernel tells, then what it did not tell.
- * Names only, links not followed. Everything is done when somebody asks, in steps that leave the loop free.
+ * Keeps the names in a workspace up to date: one walk, then the changes that the kernel reports, then those that it missed.
+ * Reads names only and follows no links. All work is done on demand, in steps that leave the event loop free.
  *
- * The watcher alone is not enough: it does not look into directories that come with content (`mkdir -p`, a moved tree),
- * and an overflow of the kernel's queue passes without a word (2.6.0). So a directory that it may not see is looked at
- * whenever somebody asks, and all of them are looked over every `indexSweepMs`: a directory's ctime changes with its names.
+ * The watcher alone is not enough: it does not look into directories that appear with content (`mkdir -p`, a moved tree),
+ * and does not report an overflow of the kernel's queue (2.6.0). So a directory that it may miss is checked on each
+ * question, and all directories are checked every `indexSweepMs`: a directory's ctime changes with its names.
  */
 import type { BigIntStats } from 'node:fs';
 import { access, constants, lstat } from 'node:fs/promises';
@@ -29,14 +29,14 @@ import {
 import { inParallel } from './in-parallel.ts';
 import { SettingsFiles } from './settings-files.ts';
 
-/** Reads at once, and looks at once; more would only wait for the thread pool. */
+/** Reads and stats in parallel; more would only wait for the thread pool. */
 const READERS = 8;
 const LOOKERS = 32;
-/** A directory that changed so shortly before it was read may have changed after it at the same tick of the kernel's clock. */
+/** A directory that changed less than this before it was read may have changed again in the same tick of the kernel's clock. */
 const RACY_MS = 100;
-/** Directories that the watcher may not see, beyond which it is started anew: each question looks at all of them, 25 µs each. */
+/** The most directories that the watcher may not see before it is restarted: each question checks all of them, at 25 µs each. */
 const UNSEEN_MAX = 32;
-/** Dirty directories, beyond which all are looked at instead. */
+/** Above this many dirty directories, all directories are checked instead. */
 const DIRTY_MAX = 10_000;
 
 export class WorkspaceTree implements AsyncDisposable {
@@ -47,9 +47,9 @@ export class WorkspaceTree implements AsyncDisposable {
   #version = 0;
   #reads = 0;
   #entries = 0;
-  /** Paths of directories in which something came or went. */
+  /** Paths of directories whose names changed. */
   #dirty = new Set<string>();
-  /** Directories that hold Unix sockets. */
+  /** Directories with Unix sockets. */
   readonly withSockets = new Set<Directory>();
   readonly #racy = new Set<Directory>();
   readonly #unseen = new Set<Directory>();
@@ -76,38 +76,38 @@ export class WorkspaceTree implements AsyncDisposable {
     return this.#root;
   }
 
-  /** Another number whenever names came or went. */
+  /** Changes whenever names come or go. */
   get version(): number {
     return this.#version;
   }
 
-  /** Another number whenever something may have come, gone or been replaced by another thing of its name. */
+  /** Changes whenever something may have come, gone, or been replaced under the same name. */
   get reads(): number {
     return this.#reads;
   }
 
-  /** Whether it was read once, and not lost since. */
+  /** Whether the tree was read once and not lost since. */
   get walked(): boolean {
     return this.#walked;
   }
 
-  /** Whether the kernel tells of changes; else they are looked for. */
+  /** Whether the kernel reports changes; otherwise the tree is swept. */
   get watched(): boolean {
     return this.#subscription !== undefined;
   }
 
-  /** Whether `current` would find more than is known now, as far as can be told without looking. */
+  /** Whether `current` may find changes, as far as known without looking. */
   get behind(): boolean {
     return this.#dirty.size > 0 || this.#racy.size > 0 || this.#unseen.size > 0 || this.#sweepDue;
   }
 
   /**
-   * Settles when every change that was known of at the call is in the tree. Throws SANDBOX_UNAVAILABLE for a workspace
-   * that has more than `indexEntriesMax` names or can't be read.
+   * Resolves when every change known at the time of the call is in the tree. Throws SANDBOX_UNAVAILABLE for a
+   * workspace that has more than `indexEntriesMax` names or can't be read.
    */
   current(): Promise<void> {
     if (this.#queued) return this.#queued;
-    const before = this.#running.catch(() => {}); // Told to those who waited for it.
+    const before = this.#running.catch(() => {}); // Its own callers get the error.
     this.#queued = before.then(() => {
       this.#queued = undefined;
       this.#running = this.#update();
@@ -125,7 +125,7 @@ export class WorkspaceTree implements AsyncDisposable {
 
   get #sweepDue(): boolean {
     const { indexSweepMs, indexUnwatchedMs } = this.#limits;
-    // Nobody tells of anything between the old watcher and the new one.
+    // Between the old watcher and the new one no change is reported.
     if (this.#subscribing) return true;
     return this.#powers.monotonicMs() - this.#sweptAt >= (this.watched ? indexSweepMs : indexUnwatchedMs);
   }
@@ -148,7 +148,7 @@ export class WorkspaceTree implements AsyncDisposable {
 
   async #walk(): Promise<void> {
     const startedAt = this.#powers.monotonicMs();
-    // Before the walk, so that what changes under it is told.
+    // Subscribes before the walk, so that changes during the walk are reported.
     await this.#subscribe();
     this.#dirty.clear();
     const sweptAt = this.#powers.monotonicMs();
@@ -167,7 +167,7 @@ export class WorkspaceTree implements AsyncDisposable {
   async #follow(): Promise<void> {
     const dirty = this.#dirty;
     this.#dirty = new Set();
-    // The root always: what people put there is what commands must not see the very next moment.
+    // The root is always checked: what a person puts there must be hidden from commands at once.
     const doubtful = new Set([this.#root, ...this.#racy, ...this.#unseen]);
     this.#racy.clear();
     if (this.#sweepDue || dirty.size >= DIRTY_MAX) {
@@ -180,7 +180,7 @@ export class WorkspaceTree implements AsyncDisposable {
     await this.#refresh([...changed].sort((a, b) => a.path.length - b.path.length));
   }
 
-  /** Those whose names may have changed since they were read. */
+  /** The directories whose names may have changed since they were read. */
   async #changedOf(directories: Iterable<Directory>): Promise<Directory[]> {
     const changed: Directory[] = [];
     await inParallel(LOOKERS, [...directories], async (it) => {
@@ -191,7 +191,7 @@ export class WorkspaceTree implements AsyncDisposable {
     return changed;
   }
 
-  /** Reads directories again, and those that came with them. */
+  /** Reads directories again, and any that are new in them. */
   async #refresh(directories: readonly Directory[]): Promise<void> {
     const queue = [...directories];
     await inParallel(READERS, queue, async (it) => {
@@ -211,7 +211,7 @@ export class WorkspaceTree implements AsyncDisposable {
     });
   }
 
-  /** One directory; gives those in it that were not known, or changed since they were read. */
+  /** Reads one directory; gives its subdirectories that are new or changed since they were read. */
   async #read(it: Directory): Promise<Directory[]> {
     this.#reads += 1;
     try {
@@ -220,16 +220,16 @@ export class WorkspaceTree implements AsyncDisposable {
       const kept = stat.ino === it.inode || it.inode === 0n;
       if (!kept) for (const child of [...it.directories.values()]) this.#drop(child);
       it.inode = stat.ino;
-      // As it was before it was read: what changes meanwhile shows at the next look.
+      // The ctime from before the read: a change during the read shows at the next look.
       it.changedNs = stat.ctimeNs;
       this.#noteRacy(it);
-      // One whose names can be read and not looked at (r--) is to be masked whole: no mount finds its way to what is in it.
+      // A directory with read but no search permission (r--) must be masked whole: no mount can reach its content.
       if ((Number(stat.mode) & 0o111) !== 0o111) await this.#assertEnterable(it, stat);
       const { listing, directories } = await readNames(it.at, Number(stat.size), this.#limits.indexEntriesMax);
       it.unreadable = false;
       const before = [...it.directories.values()];
       const fresh = this.#replace(it, this.#settings.judged(it, listing), directories);
-      // Where names came or went, one may have gone and come again: the watcher tells of it, but only soon.
+      // If names came or went, a subdirectory may have been replaced; the watcher reports that, but only later.
       const known = before.filter((child) => it.directories.get(child.key) === child);
       return [...fresh, ...(await this.#changedOf(known))];
     } catch (error) {
@@ -243,7 +243,7 @@ export class WorkspaceTree implements AsyncDisposable {
     }
   }
 
-  /** Throws EACCES where what runs in a sandbox can't enter it. */
+  /** Throws EACCES if processes in a sandbox can't enter the directory. */
   async #assertEnterable({ at }: Directory, { mode, uid, gid }: BigIntStats): Promise<void> {
     const owner = ownerOf(this.#workspace);
     if (!owner) return access(at, constants.X_OK);
@@ -299,7 +299,7 @@ export class WorkspaceTree implements AsyncDisposable {
     return [];
   }
 
-  /** Whether it was not dropped meanwhile. */
+  /** Whether the directory is still in the tree. */
   #holds(it: Directory): boolean {
     let at = it;
     for (; at.parent; at = at.parent) if (at.parent.directories.get(at.key) !== at) return false;
@@ -310,7 +310,7 @@ export class WorkspaceTree implements AsyncDisposable {
     if (Number(it.changedNs / 1_000_000n) > this.#powers.now() - RACY_MS) this.#racy.add(it);
   }
 
-  /** The directory of that path, or the nearest one above it that is known. */
+  /** The directory at a path, or its nearest known parent. */
   #nearest(path: string): Directory {
     let at = this.#root;
     for (const name of path.split('/')) {
@@ -343,12 +343,12 @@ export class WorkspaceTree implements AsyncDisposable {
     for (const { path, type } of events) {
       if ((type === 'update' && !this.#settings.concerns(path)) || this.#dirty.size >= DIRTY_MAX) continue;
       this.#dirty.add(path.slice(start, Math.max(start, path.lastIndexOf('/'))));
-      // A directory that was replaced by another one of its name.
+      // The path itself may be a directory that was replaced by another of its name.
       if (path.length > start) this.#dirty.add(path.slice(start));
     }
   }
 
-  /** Starts the watcher, or says in the log that there is none. */
+  /** Starts the watcher, or logs that there is none. */
   async #subscribe(): Promise<void> {
     if (this.#closed || this.watched) return;
     this.#subscribedAt = this.#powers.monotonicMs();
@@ -367,10 +367,10 @@ export class WorkspaceTree implements AsyncDisposable {
   async #unsubscribe(): Promise<void> {
     const subscription = this.#subscription;
     this.#subscription = undefined;
-    await subscription?.unsubscribe().catch(() => {}); // It ended by the error that was told.
+    await subscription?.unsubscribe().catch(() => {}); // It ended with the error reported before.
   }
 
-  /** In the background: the watcher anew, when there is none or too much came that it may not see. Until then sweeps do. */
+  /** Restarts the watcher in the background if there is none, or if it may miss too many directories. Sweeps bridge the gap. */
   #resubscribe(): void {
     const { indexSweepMs } = this.#limits;
     if (this.#subscribing || (this.watched && this.#unseen.size <= UNSEEN_MAX)) return;
@@ -378,7 +378,7 @@ export class WorkspaceTree implements AsyncDisposable {
     this.#subscribing = (async () => {
       await this.#unsubscribe();
       await this.#subscribe();
-      // What came before the new watches were there shows at a sweep after them.
+      // Changes before the new watches are found by a sweep after them.
       if (this.watched) this.#unseen.clear();
       this.#sweptAt = -Infinity;
       this.#subscribing = undefined;

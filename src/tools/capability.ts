@@ -1,6 +1,6 @@
 /** One thing that a tool can do. */
 export interface Capability {
-  /** One word, as a program would match it. */
+  /** One word for programs to match. */
   readonly action: string;
   /** One sentence for people. */
   readonly description: string;

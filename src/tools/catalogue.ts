@@ -1,8 +1,8 @@
-/** All tools of a daemon by name: the built-in ones, and what plugins and providers add and take away while it runs. */
+/** All tools of a daemon by name: the built-in ones, and those that plugins and providers add and remove while the daemon runs. */
 import type { Toolset } from '../pipeline/stage.ts';
 
 export class Catalogue {
-  /** What each source gives, in the order in which they came. */
+  /** The tools of each source, in the order in which the sources were added. */
   readonly #added = new Map<string, Toolset>();
   readonly #builtin: Toolset;
   readonly #listeners = new Set<() => void>();
@@ -13,14 +13,14 @@ export class Catalogue {
     this.#all = builtin;
   }
 
-  /** As it is now; never changed, only replaced: a call goes on with the one that it began with. */
+  /** The present toolset. Each change makes a new one, so a running call keeps the one that it began with. */
   get toolset(): Toolset {
     return this.#all;
   }
 
   /**
-   * Replaces all that `source` gave before. Throws where a name is another's, or what stands before its `__`: to a policy,
-   * `gh__*` is one source; then nothing changed.
+   * Replaces all tools of `source`. Throws, and changes nothing, if a name or the prefix before its `__` belongs to
+   * another source: to a policy, `gh__*` is one source.
    */
   set(source: string, tools: Toolset): void {
     const names = [...tools.keys()];
@@ -39,12 +39,12 @@ export class Catalogue {
     for (const it of this.#listeners) it();
   }
 
-  /** Calls `listener` after each change, until it is disposed. */
+  /** Calls `listener` after each change until the result is disposed. */
   onChange(listener: () => void): Disposable {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 }
 
-/** What all tools of a plugin or a provider share. */
+/** The prefix that all tools of a plugin or a provider share. */
 const groupOf = (name: string): string | undefined => /^(.*?)__/.exec(name)?.[1];

@@ -1,4 +1,4 @@
-/** Texts of JSON, JSONC, YAML and TOML as plain values that know where they stood. Synchronous, for work that is bounded. */
+/** Parses JSON, JSONC, YAML and TOML to plain values whose positions in the text are known. Synchronous, to run within a time bound. */
 import type * as jsonc from 'jsonc-parser';
 import type * as toml from 'smol-toml';
 import type * as yaml from 'yaml';
@@ -17,9 +17,9 @@ export interface Problem extends Partial<Spot> {
 
 export interface DataText {
   readonly problems: readonly Problem[];
-  /** Undefined where there are problems. */
+  /** Undefined if there are problems. */
   readonly value: unknown;
-  /** Where the value at a path stands, as far as the format tells. */
+  /** The position of the value at a path, as far as the format tells it. */
   spotOf(path: readonly string[]): Spot | undefined;
 }
 
@@ -29,23 +29,23 @@ export interface Parsers {
   readonly yaml: typeof yaml;
 }
 
-/** Loaded by the first call: the gateway has no use for them. */
+/** Loads the parsers on the first call: the gateway does not need them. */
 export async function loadParsers(): Promise<Parsers> {
   const [jsonc, toml, yaml] = await Promise.all([import('jsonc-parser'), import('smol-toml'), import('yaml')]);
   return { jsonc, toml, yaml };
 }
 
-/** Aliases of aliases may multiply to this many copies of one value. */
+/** The most copies of one value that nested YAML aliases may make. */
 const ALIASES_MAX = 100;
 
-/** One document. Never throws for what it says. */
+/** Parses one document. Reports problems of the text instead of throwing them. */
 export function readData(text: string, format: DataFormat, parsers: Parsers): DataText {
   try {
     if (format === 'yaml') return readYaml(text, parsers.yaml);
     if (format === 'toml') return readToml(text, parsers.toml);
     return readJson(text, format, parsers.jsonc);
   } catch (error) {
-    // Recursive parsers; what ends work that takes too long is no RangeError.
+    // The parsers are recursive and overflow the stack; the error of a time bound is not a RangeError.
     if (!(error instanceof RangeError)) throw error;
     return broken([TOO_DEEP]);
   }
@@ -88,7 +88,7 @@ function readJson(
   };
 }
 
-/** `InvalidSymbol` as `invalid symbol`. */
+/** Turns `InvalidSymbol` into `invalid symbol`. */
 const words = (code: string): string => code.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase();
 
 function plainOf(node: jsonc.Node): unknown {
@@ -97,7 +97,7 @@ function plainOf(node: jsonc.Node): unknown {
   const object = {};
   for (const { children } of node.children ?? []) {
     const [key, value] = children as [jsonc.Node, jsonc.Node];
-    // An assignment would take `__proto__` for what it is called.
+    // An assignment to `__proto__` would set the prototype.
     Object.defineProperty(object, key.value, {
       value: plainOf(value),
       enumerable: true,
@@ -122,7 +122,7 @@ function readYaml(text: string, parser: typeof yaml): DataText {
     const { line, col } = counter.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
   };
-  // The parser notes one for each level that it could not go into.
+  // The parser reports such an error for each level that it could not parse.
   if (document.errors.some((it) => it.message.startsWith('Maximum call stack'))) return broken([TOO_DEEP]);
   const problems = document.errors.map(
     ({ code, message, pos }): Problem => ({
@@ -155,7 +155,7 @@ function readYaml(text: string, parser: typeof yaml): DataText {
   };
 }
 
-/** The first alias that no node before it is the anchor of. */
+/** The first alias without an anchor before it. */
 function unresolvedAlias(document: yaml.Document, { visit, isAlias }: typeof yaml): yaml.Alias | undefined {
   const anchors = new Set<string>();
   let found: yaml.Alias | undefined;
@@ -174,11 +174,11 @@ function unresolvedAlias(document: yaml.Document, { visit, isAlias }: typeof yam
 }
 
 function readToml(text: string, { parse, TomlError, TomlDate }: typeof toml): DataText {
-  // A date is to a schema what it is in JSON; infinity and NaN, which JSON does not have, stay numbers.
+  // A schema sees a date as the string that it is in JSON; infinity and NaN, which JSON lacks, stay numbers.
   const problems: Problem[] = [];
   const plain = (it: unknown): unknown => {
     if (typeof it === 'bigint') {
-      // TOML has integers of 64 bits; a schema sees of them what it sees of JSON's.
+      // TOML has 64-bit integers; a schema sees them as JSON numbers.
       if (BigInt.asIntN(64, it) !== it)
         problems.push({ message: `the integer ${shortened(`${it}`)} needs more than 64 bits` });
       return Number(it);
@@ -200,7 +200,7 @@ function readToml(text: string, { parse, TomlError, TomlDate }: typeof toml): Da
 
 const shortened = (digits: string): string => (digits.length > 40 ? `${digits.slice(0, 40)}…` : digits);
 
-/** Offsets of a text to lines. */
+/** Turns offsets of a text into lines and columns. */
 class Lines {
   readonly #starts: number[] = [0];
 

@@ -1,4 +1,4 @@
-/** Tools as a program sees them: their types in few words, made of their schemas. */
+/** Short type declarations of tools for programs, made from their schemas. */
 import type { ToolInfo } from './registry.ts';
 
 export interface Schema {
@@ -13,7 +13,7 @@ export interface Schema {
   readonly additionalProperties?: Schema | boolean;
 }
 
-/** As much as fits `charsMax`: inputs with the names of what is given back, else inputs, else names alone, as many as fit. */
+/** The most detailed form that fits into `charsMax`: inputs with the names of outputs, inputs alone, or as many names as fit. */
 export function declarationsOf(tools: readonly ToolInfo[], charsMax: number): string {
   const forms = [
     tools.map((it) => `${it.name}(${inputOf(it)}): ${namesOf(it.outputSchema ?? {})}`),

@@ -1,9 +1,9 @@
-/** Effects of tools that others wrote: what their callers name in lists of any length, all of which the policy judges in one turn. */
+/** Bounds the effects of tools that others wrote: callers list targets in any number, and the policy judges all of them in one turn. */
 import type { Effect } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 
-/** The effects, if they are few enough to be judged. Throws INPUT_INVALID. */
+/** Gives the effects if they are few enough to judge. Throws INPUT_INVALID. */
 export function boundedEffects(
   effects: Effect[],
   { declaredTargetsMax, declaredTargetChars }: Pick<Limits, 'declaredTargetsMax' | 'declaredTargetChars'>,

@@ -1,14 +1,14 @@
 import type { Limits } from '../limits.ts';
 
-/** Time and edits after which two texts are too different to be worth showing; 5 000 random lines otherwise run for minutes. */
+/** Milliseconds and edits after which two texts count as too different to show; 5 000 random lines would run for minutes. */
 const DIFF_MS = 200;
 const EDITS_MAX = 2000;
 const CONTEXT_LINES = 4;
 
 /**
- * What turns `before` (undefined: no file) into `after`, as a unified diff of at most `previewDiffBytes`; undefined for what is not
- * text, too large to compare, or too different. What both begin and end with is left out before, so that an edit of a large file
- * costs no more than its own place.
+ * A unified diff from `before` (undefined: no file) to `after`, of at most `previewDiffBytes`; undefined for content
+ * that is not text, too large to compare or too different. Their common start and end are cut first, so that an edit
+ * of a large file costs no more than the changed part.
  */
 export async function unifiedDiff(
   path: string,
@@ -47,7 +47,7 @@ export async function unifiedDiff(
 
 const NEWLINE = 10;
 
-/** Bytes at the start and at the end that are the same in both, whole lines, less the lines that a diff shows around a change. */
+/** Lengths in bytes of the common start and end, in whole lines, without the context lines that a diff shows around a change. */
 function sameAround(a: Buffer, b: Buffer): { start: number; end: number } {
   const shorter = Math.min(a.length, b.length);
   let start = 0;

@@ -1,4 +1,4 @@
-/** A text with its line endings, and edits that leave all of it but their own place as it was. */
+/** Edits a text and keeps its line endings, its BOM and everything outside of the edits. */
 import { ToolError } from '../errors.ts';
 import { type Range, REPLACEMENTS_MAX, tooOften } from './replacing.ts';
 
@@ -9,9 +9,9 @@ export type EditOperation =
   | { readonly type: 'insert'; readonly line: number; readonly content: string }
   | { readonly type: 'delete'; readonly startLine: number; readonly endLine: number };
 
-/** Where a search text is not, or is too often; the tool knows the words for it. */
+/** Thrown if a search text is not found, or found too often; the tool words the message. */
 export class SearchError extends Error {
-  /** Of each place, from 1; empty when there is none. At most `LINES_TOLD` of them. */
+  /** Line numbers of the matches, from 1; at most `LINES_TOLD`. */
   readonly lines: readonly number[];
   readonly matches: number;
 
@@ -25,8 +25,8 @@ export class SearchError extends Error {
 const LINES_TOLD = 20;
 
 /**
- * The text is kept as it is; searches see every line ending as `\n`, so that `a\nb` is found in a file with `\r\n`, and new
- * text gets the ending that most lines have.
+ * A text under edit. Searches see every line ending as `\n`, so that `a\nb` is found in a file with `\r\n`; new text
+ * gets the ending that most lines have.
  */
 export class Document {
   readonly #bom: string;
@@ -44,12 +44,12 @@ export class Document {
     return this.#bom + this.#text;
   }
 
-  /** The text as searches see it. */
+  /** The text as searches see it: without BOM, every line ending `\n`. */
   get flat(): string {
     return flatten(this.#text);
   }
 
-  /** Throws SearchError, INPUT_INVALID for lines that are not there, FILE_LIMIT. */
+  /** Applies an edit. Throws SearchError, INPUT_INVALID for lines that do not exist, FILE_LIMIT. */
   apply(operation: EditOperation): void {
     switch (operation.type) {
       case 'replace':
@@ -63,7 +63,7 @@ export class Document {
     }
   }
 
-  /** Puts something in the place of ranges of `flat`, which are in order and apart. */
+  /** Replaces ranges of `flat`, which must be in order and must not overlap. */
   splice(ranges: readonly Range[]): void {
     const text = this.#text;
     const toRaw = rawPositions(text);
@@ -72,7 +72,7 @@ export class Document {
     const fresh = ranges.map((it) => {
       const range = { from: toRaw(it.from), to: toRaw(it.to), text: withEnding(it.text, ending) };
       length += range.text.length - (range.to - range.from);
-      // Before it is made: a few operations could otherwise ask for more memory than there is.
+      // Checked before the text is built: a few operations could otherwise need more memory than there is.
       if (length > this.#charsMax) throw tooLong(length, this.#charsMax);
       return range;
     });
@@ -88,7 +88,7 @@ export class Document {
 
   #replace(search: string, replace: string, all: boolean): void {
     const flat = this.flat;
-    // Text as it was read from the beginning of the file has the BOM in it, which is no part of what is edited.
+    // A search text copied from the start of the file may contain the BOM, which is not part of the edited text.
     if (this.#bom !== '' && search.length > 1 && search.startsWith(BOM)) {
       const wanted = flatten(search.slice(1));
       const text = replace.startsWith(BOM) ? replace.slice(1) : replace;
@@ -134,7 +134,7 @@ export class Document {
     const from = startOfLine(text, startLine);
     const to = startOfLine(text, endLine + 1);
     const left = text.slice(0, from) + text.slice(to);
-    // A text whose last line has no ending keeps none.
+    // A text without a final newline stays without one.
     this.#text = to === text.length && !text.endsWith('\n') ? withoutFinalNewline(left) : left;
   }
 }
@@ -150,7 +150,7 @@ const withEnding = (text: string, ending: string | undefined): string =>
 const withoutFinalNewline = (text: string): string =>
   text.endsWith('\r\n') ? text.slice(0, -2) : text.endsWith('\n') ? text.slice(0, -1) : text;
 
-/** The ending that most lines have; undefined for a text of one line without one. */
+/** The most frequent line ending; undefined for a text without one. */
 function endingOf(text: string): string | undefined {
   let [crlf, lf] = [0, 0];
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) {
@@ -161,13 +161,13 @@ function endingOf(text: string): string | undefined {
   return crlf > lf ? '\r\n' : '\n';
 }
 
-/** From positions of the flat text, asked in order, to those of the text itself. */
+/** Maps positions of the flat text, asked in ascending order, to positions of the raw text. */
 function rawPositions(text: string): (flat: number) => number {
   if (!text.includes('\r\n')) return (flat) => flat;
   let removed = 0;
   let next = text.indexOf('\r\n');
   return (flat) => {
-    // A pair is one character of the flat text; what lies behind it is one further back there.
+    // `\r\n` is one character of the flat text, so each pair before a position shifts it by one.
     while (next >= 0 && next - removed < flat) {
       removed += 1;
       next = text.indexOf('\r\n', next + 2);
@@ -176,14 +176,14 @@ function rawPositions(text: string): (flat: number) => number {
   };
 }
 
-/** Lines as editors count them: a final newline begins no line. */
+/** Counts lines as editors do: a final newline begins no line. */
 export function countLines(text: string): number {
   let lines = 0;
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) lines += 1;
   return text === '' || text.endsWith('\n') ? lines : lines + 1;
 }
 
-/** Where a line begins, from 1; the end of the text for the line after the last. */
+/** The position where a line begins; lines count from 1. For the line after the last, the end of the text. */
 function startOfLine(text: string, line: number): number {
   let at = 0;
   for (let before = 1; before < line; before++) {
@@ -194,7 +194,7 @@ function startOfLine(text: string, line: number): number {
   return at;
 }
 
-/** The lines of positions that are in order. */
+/** The line numbers of positions that are in ascending order. */
 export function linesAt(text: string, positions: readonly number[]): number[] {
   let line = 1;
   let at = text.indexOf('\n');

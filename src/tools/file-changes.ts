@@ -1,30 +1,33 @@
-/** What tools may do to more than one file's content, as `ToolContext.changes`. */
+/** Operations on files beyond the content of one file, as `ToolContext.changes`. */
 
-/** New content of a file that is there. */
+/** New content for an existing file. */
 export interface FileUpdate {
   readonly path: string;
   readonly content: Uint8Array;
-  /** Of what the content was made from. */
+  /** Hash of the content that the new content was made from. */
   readonly ifHash: string;
 }
 
 /**
- * Changes of more than one file's content. Each happens as a whole or not at all, follows no links, and refuses what the
- * policy or Ringfence itself protects, by both names and anywhere in a tree.
+ * Operations on files. Each happens as a whole or not at all, follows no links, and refuses what the policy or
+ * Ringfence itself protects, under either name and anywhere in a tree.
  */
 export interface FileChanges {
-  /** What stands at a path, for `Preview.preImages`: null for nothing, else a text that changes with anything in it. */
+  /** The state of a path for `Preview.preImages`: null for nothing, else a text that changes with any change in it. */
   state(path: string): Promise<string | null>;
-  /** Whether undo could bring back what stands at a path: `none` where it is more than one call may keep. */
+  /** Whether undo could restore what is at a path: `none` if that is more than one call may keep. */
   undoOf(path: string): Promise<'full' | 'none'>;
-  /** Replaces the content of files found in `declared`. Throws CONFLICT where one changed meanwhile. */
+  /** Replaces the content of files found in `declared`. Throws CONFLICT if one changed meanwhile. */
   replaceAll(files: readonly FileUpdate[], declared: string): Promise<void>;
-  /** Makes a directory and those above it that are missing; false where it is there. Throws ALREADY_EXISTS for what is none. */
+  /** Makes a directory with its missing parents; false if it exists. Throws ALREADY_EXISTS if something else is there. */
   makeDirectory(path: string): boolean;
-  /** Deletes a file, a link or an empty directory; with `recursive` a whole tree. Resolves with how many entries went. */
+  /** Deletes a file, a link or an empty directory; with `recursive` a whole tree. Resolves with the number of deleted entries. */
   remove(path: string, options: { recursive: boolean }): Promise<number>;
   /** Moves a file, a link or a directory. Only files are overwritten. Throws ALREADY_EXISTS. */
   rename(from: string, to: string, options: { overwrite: boolean }): Promise<void>;
-  /** Copies the same; with `overwrite` a directory is merged into one that is there. Resolves with how many entries were copied. */
+  /**
+   * Copies a file, a link or a directory; with `overwrite` a directory is merged into an existing one. Resolves with
+   * the number of copied entries.
+   */
   copy(from: string, to: string, options: { overwrite: boolean }): Promise<number>;
 }

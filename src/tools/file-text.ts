@@ -1,11 +1,11 @@
-/** What bytes of files say as text. */
+/** Decodes the bytes of files as text. */
 import { ToolError } from '../errors.ts';
 import type { CheckedFile } from './tool.ts';
 
-/** How far into a file a NUL byte marks it as binary; git looks as far. */
+/** Bytes at the start of a file in which a NUL marks it as binary; the same number as git's. */
 const BINARY_PROBE_BYTES = 8000;
 
-/** The bytes as text, byte order mark and line endings kept. Throws UNSUPPORTED for what is none in that encoding. */
+/** Decodes bytes, and keeps byte order mark and line endings. Throws UNSUPPORTED for bytes that are not text in that encoding. */
 export function toText(file: CheckedFile, bytes: Buffer, encoding: 'utf-8' | 'ascii' | 'latin1'): string {
   const refused = (why: string, suggestion: string) =>
     new ToolError('UNSUPPORTED', `\`${file.path}\` is not ${encoding} text: ${why}`, { suggestion });
@@ -21,17 +21,17 @@ export function toText(file: CheckedFile, bytes: Buffer, encoding: 'utf-8' | 'as
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    // The one failure is a byte sequence that UTF-8 doesn't have.
+    // TypeError: the bytes are not UTF-8.
     throw refused('it holds bytes that UTF-8 does not have', another);
   }
 }
 
-/** The first of a text's bytes, without half a character at the end. */
+/** The first `bytesMax` bytes of a text, without a partial character at the end. */
 export function headOf(text: string, bytesMax: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= bytesMax) return text;
   let end = bytesMax;
-  // 0b10…… continues a character.
+  // Bytes 0b10…… continue a character.
   while (end > 0 && ((bytes[end] as number) & 0xc0) === 0x80) end -= 1;
   return bytes.toString('utf8', 0, end);
 }

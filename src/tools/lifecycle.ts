@@ -1,27 +1,27 @@
-/** What a tool may say of its own life: what it needs before its first call, whether it could work now, what it lets go of. */
+/** The lifecycle hooks of a tool: setup before its first call, a health check, cleanup at the end of a session. */
 import type { ToolContext } from './tool.ts';
 
 /** Whether a tool could work on this machine. */
 export interface Health {
   readonly ok: boolean;
-  /** Why not, in one sentence. */
+  /** If not, why, in one sentence. */
   readonly message?: string;
 }
 
-/** A session that is over, or whose policy changed, as far as a tool has something of it. */
+/** A session that ended, or whose policy changed: what a tool may clean up of it. */
 export interface SessionEnd {
   closeTerminals(): Promise<void>;
 }
 
-/** Tools that give the same function share one run of it. */
+/** A function that several tools share runs once for all of them. */
 export interface Lifecycle {
   /**
-   * Runs in a worker thread before the tool's first call there. Where it throws, the call fails with that, and the next call
-   * tries again.
+   * Runs in a worker thread before the tool's first call there. If it throws, the call fails with that error, and the
+   * next call tries again.
    */
   initialize?(context: ToolContext): Promise<void>;
-  /** Runs where the tool's calls do, when an operator asks how the tools are. Throwing a ToolError is bad health, too. */
+  /** Runs in the host of the tool's calls when an operator asks for tool health. A thrown ToolError counts as bad health. */
   healthCheck?(context: ToolContext): Promise<Health>;
-  /** Lets go of what calls of a session left in their host. For tools that say `keeps`. */
+  /** Releases what calls of a session left in their host; for tools with `keeps`. */
   cleanup?(session: SessionEnd): Promise<void>;
 }

@@ -1,27 +1,27 @@
-/** The place of a text that is most like what was searched for and not found; one look at each character. */
+/** Finds the lines of a text that are most like a search text that was not found; looks at each character once. */
 export interface Nearest {
-  /** From 1. */
+  /** Counted from 1. */
   readonly startLine: number;
   readonly endLine: number;
-  /** How alike its most telling line is, 0 to 100. */
+  /** Similarity of the compared line, 0 to 100. */
   readonly percent: number;
-  /** Lines that differ: `-` as they were searched for, `+` as they stand there; the same ones with a space. */
+  /** The lines side by side: `-` as searched for, `+` as in the text, a space for equal lines. */
   readonly hint: string;
-  /** Whether nothing but spaces and tabs differ. */
+  /** Whether only spaces and tabs differ. */
   readonly onlySpace: boolean;
 }
 
-/** Characters of a line that are compared, and lines and characters that are shown. */
+/** The most characters of a line that are compared, lines of a search, and lines and characters of the hint. */
 const LINE_CHARS_MAX = 512;
 const SEARCH_LINES_MAX = 100;
 const HINT_LINES = 12;
 const HINT_CHARS = 160;
-/** Below it there is nothing worth showing. */
+/** The least similarity worth showing. */
 const PERCENT_MIN = 40;
-/** Pairs of characters are counted by these many slots; two that share one make lines a little more alike. */
+/** Number of counters for pairs of characters; pairs that share a counter make lines look slightly more alike. */
 const SLOTS = 4096;
 
-/** Both with `\n` between their lines. Undefined where nothing is much alike. */
+/** Finds the nearest lines; both texts use `\n`. Undefined if nothing is similar enough. */
 export function nearestTo(search: string, text: string): Nearest | undefined {
   const wanted = search.replace(/^\n+/, '').replace(/\n$/, '').split('\n', SEARCH_LINES_MAX);
   const lengths = wanted.map((it) => it.trim().length);
@@ -50,7 +50,7 @@ export function nearestTo(search: string, text: string): Nearest | undefined {
 
 const squeeze = (text: string): string => text.replaceAll(/\s+/g, ' ').trim();
 
-/** How alike a line is, by the pairs of characters that both have. */
+/** Gives a function for the similarity of a line, 0 to 100, measured by shared pairs of characters. */
 function likenessTo(line: string): (other: string) => number {
   const wanted = line.slice(0, LINE_CHARS_MAX);
   const counts = new Uint16Array(SLOTS);

@@ -1,8 +1,8 @@
-/** Nulls of callers whose schemas have no other way to leave a parameter out, as OpenAI's strict mode. */
+/** Drops nulls from callers that can't leave a parameter out, such as OpenAI's strict mode. */
 import * as z from 'zod';
 import { isRecord } from '../values.ts';
 
-/** The input without members that are null, where the schema takes no null but lets them be left out. */
+/** The input without null members, for parameters that are optional but do not accept null. */
 export const withoutNulls = (input: unknown, schema: z.ZodType): unknown =>
   hasNull(input) ? withoutThem(input, schema) : input;
 

@@ -1,6 +1,6 @@
 /**
- * JSON Schema as model providers take it: what all of them know, and for OpenAI's strict mode its narrower dialect
- * (every property required, what may be left out nullable, no maps).
+ * JSON Schema for model providers: the subset that all of them accept, and the narrower dialect of OpenAI's strict
+ * mode (every property required, optional ones nullable, no maps).
  */
 
 import { RARE } from './rare.ts';
@@ -9,14 +9,14 @@ export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }
 
-/** Keywords that some provider refuses or misreads, and limits that only make a prompt longer: the daemon checks all of them anyway. */
+/** Keywords that some provider refuses or misreads, and bounds that only make a prompt longer; the daemon checks all of them anyway. */
 const DROPPED = new Set([
   ...['$schema', '$id', '$anchor', '$comment', 'propertyNames', 'patternProperties', 'unevaluatedProperties'],
   ...['minProperties', 'maxProperties', 'uniqueItems', 'contains', 'not', 'if', 'then', 'else', 'dependentRequired'],
   ...['minLength', 'maxLength', 'maxItems'],
 ]);
 
-/** The same schema in the subset that every provider takes. */
+/** Reduces a schema to the subset that every provider accepts. */
 export function toPortable(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(toPortable);
   if (!isSchema(schema)) return schema;
@@ -25,7 +25,7 @@ export function toPortable(schema: unknown): unknown {
     if (keyword === 'properties') return [[keyword, mapValues(value as JsonSchema, toPortable)]];
     if (keyword === 'enum' || keyword === 'const' || keyword === 'default' || keyword === 'required')
       return [[keyword, value]];
-    // Integers of JavaScript need not be told.
+    // Bounds of JavaScript's safe integers say nothing.
     if ((keyword === 'maximum' || keyword === 'minimum') && Math.abs(value as number) >= Number.MAX_SAFE_INTEGER)
       return [];
     return [[keyword === 'oneOf' ? 'anyOf' : keyword, toPortable(value)]];
@@ -53,7 +53,7 @@ const CHECKED = new Set(['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMax
 const isNothing = (value: unknown): boolean =>
   value === false || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
 
-/** A portable schema in OpenAI's strict dialect; undefined where that has no words for it: objects with keys of the caller's choice. */
+/** A portable schema in OpenAI's strict dialect; undefined if the dialect can't express it: objects with arbitrary keys. */
 export function toStrict(schema: unknown): JsonSchema | undefined {
   try {
     return strict(schema) as JsonSchema;

@@ -1,4 +1,4 @@
-/** Tools by every name they have, and what is told of them. */
+/** Tools by name and alias, and the descriptions of them that clients get. */
 import * as z from 'zod';
 import type { Decision, Tier } from '../call.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
@@ -39,19 +39,19 @@ function namedTool(tool: Tool, { input, toInput, spellings: own }: Omit<Alias<un
   };
 }
 
-/** What `calls.undo` runs; in no toolset. */
+/** The tool that `calls.undo` runs; in no toolset. */
 export const internalUndo: NamedTool = {
   tool: undoTool as unknown as Tool,
   parse: (input) => undoTool.input.parse(input),
   parameters: [],
 };
 
-/** The tools themselves, in the order of their names, each once. */
+/** The distinct tools, sorted by name. */
 export const toolsOf = (toolset: Toolset): Tool[] => [...new Set([...toolset.values()].map(({ tool }) => tool))];
 
 const builtins = builtinToolset();
 
-/** What a call of a built-in tool would touch, for the examples of policies; undefined for other tools. Throws ZodError. */
+/** The effects of a call of a built-in tool, for the examples of policies; undefined for other tools. Throws ZodError. */
 export function effectsOfBuiltin(name: string, input: unknown): Partial<Question> | undefined {
   const named = builtins.get(name);
   if (!named) return undefined;
@@ -74,16 +74,16 @@ export interface ToolInfo {
   annotations: { readOnlyHint: boolean; destructiveHint: boolean; idempotentHint: boolean; openWorldHint: boolean };
   aliases: string[];
   capabilities: readonly Capability[];
-  /** Tools that it usually follows. */
+  /** Tools that usually run before this one. */
   dependencies: readonly string[];
-  /** URL of its reference; absent for tools of plugins and providers. */
+  /** URL of the tool's reference; absent for tools of plugins and providers. */
   documentation?: string;
   decision: Decision;
-  /** Why its calls would fail on this machine; absent where nothing of that sort is known. */
+  /** Why calls would fail on this machine; absent if no reason is known. */
   health?: Health;
 }
 
-/** A tool as `tools/list` of MCP gives it. */
+/** A tool in the format of MCP's `tools/list`. */
 export interface McpTool {
   name: string;
   title: string;
@@ -114,7 +114,7 @@ export interface AnthropicTool {
   input_schema: JsonSchema;
 }
 
-/** What `tools.list` gives in each of its formats. */
+/** The formats of `tools.list`. */
 export interface ToolFormats {
   ringfence: ToolInfo;
   mcp: McpTool;
@@ -126,7 +126,7 @@ export type ToolFormat = keyof ToolFormats;
 
 const inputSchemas = new WeakMap<Tool, object>();
 
-/** JSON Schema of what a caller writes: what has a default may be left out. Made once. */
+/** JSON Schema of the input as callers write it: parameters with a default are optional. Cached. */
 function inputSchemaOf(tool: Tool): object {
   if (tool.shown) return tool.shown.input;
   const known = inputSchemas.get(tool);
@@ -138,7 +138,7 @@ function inputSchemaOf(tool: Tool): object {
 
 const outputSchemas = new WeakMap<Tool, object>();
 
-/** JSON Schema of its data, where it has one. Made once. */
+/** JSON Schema of the output, if there is one. Cached. */
 function outputSchemaOf(tool: Tool): { outputSchema?: object } {
   if (tool.shown) return tool.shown.output ? { outputSchema: tool.shown.output } : {};
   const known = outputSchemas.get(tool);
@@ -168,7 +168,7 @@ export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
   };
 }
 
-/** A tool as the API of a model provider, or MCP, takes it. */
+/** A tool in the format of a model provider's API or of MCP. */
 export function toFormat(info: ToolInfo, format: ToolFormat): ToolFormats[ToolFormat] {
   const { name, title, description, annotations } = info;
   const inputSchema = Object.hasOwn(builtinTools, name) ? (toShort(info.inputSchema) as object) : info.inputSchema;
@@ -188,7 +188,7 @@ export function toFormat(info: ToolInfo, format: ToolFormat): ToolFormats[ToolFo
   }
 }
 
-/** Strict where it can be: the model then can't leave out, misname or invent a parameter. */
+/** Strict if possible: the model then can't leave out, misname or invent a parameter. */
 function openAiParameters(inputSchema: object): { parameters: JsonSchema; strict: boolean } {
   const portable = toPortable(inputSchema) as JsonSchema;
   const strict = toStrict(portable);

@@ -1,4 +1,4 @@
-/** Find and replace over a whole text: plain or by a regular expression of the caller, in any case, whole words. */
+/** Finds and replaces in a whole text: plain text or a regular expression, any case, whole words. */
 import { ToolError } from '../errors.ts';
 
 export interface Replacing {
@@ -15,10 +15,10 @@ export interface Range {
   readonly text: string;
 }
 
-/** Places in one text; each is some 100 bytes of memory. */
+/** The most matches in one text; each takes some 100 bytes of memory. */
 export const REPLACEMENTS_MAX = 500_000;
 
-/** FILE_LIMIT: more places than that. */
+/** The error for more matches than that. */
 export const tooOften = (): ToolError =>
   new ToolError('FILE_LIMIT', `what is to be found is there more than ${REPLACEMENTS_MAX} times`, {
     details: { limit: REPLACEMENTS_MAX, enforcedBy: 'tool' },
@@ -27,8 +27,8 @@ export const tooOften = (): ToolError =>
 const WORD = '[\\p{L}\\p{N}\\p{M}_]';
 
 /**
- * What finds the places of a text whose lines end with `\n`, in order. A regular expression that takes for ever does: it is
- * the caller's, and runs where the call's time limit ends it. Throws INPUT_INVALID for one that is none.
+ * Compiles a search that gives the matches of a text with `\n` line endings, in order. A caller's regular expression
+ * may never end, so it runs where the call's time limit ends it. Throws INPUT_INVALID for an invalid expression.
  */
 export function compileReplacing({
   find,
@@ -42,7 +42,7 @@ export function compileReplacing({
   const whole = wholeWord ? `(?<!${WORD})(?:${source})(?!${WORD})` : source;
   let expression: RegExp;
   try {
-    // Alone first, so that what closes a group too many is told and does not pair with ours.
+    // Compiled alone first: a surplus `)` is then an error, and does not close our group.
     expression = new RegExp(source, 'u');
     expression = new RegExp(whole, caseSensitive ? 'gmu' : 'gimu');
   } catch (error) {
@@ -62,7 +62,7 @@ export function compileReplacing({
   };
 }
 
-/** `$1` to `$99` and `$<name>` for groups, `$&` for the whole, `$$` for a dollar; what names no group stands for itself. */
+/** Expands `$1` to `$99` and `$<name>` to groups, `$&` to the match, `$$` to a dollar; a token without its group stays as it is. */
 function compileTemplate(template: string): (match: RegExpExecArray) => string {
   const parts = template.split(/(\$\$|\$&|\$\d{1,2}|\$<[^>]*>)/);
   return (match) => parts.map((it, at) => (at % 2 === 0 ? it : expand(it, match))).join('');

@@ -1,4 +1,4 @@
-/** Files below a directory that globs select, in order; what .gitignore leaves out and hidden names are left out too. */
+/** Selects files below a directory by globs, in order; leaves out hidden files and those that .gitignore excludes. */
 import type { Ignore } from 'ignore';
 import { ToolError } from '../errors.ts';
 import { type Glob, matchGlob, parseGlob } from '../glob.ts';
@@ -7,18 +7,18 @@ import type { CheckedDirectory, ToolContext } from './tool.ts';
 export interface Selecting {
   /** Directory, relative to the workspace root. */
   readonly path: string;
-  /** Globs of which one must match; one without wildcards selects files that are hidden or ignored too. */
+  /** Globs, one of which must match; a glob without wildcards also selects hidden and ignored files. */
   readonly include: readonly string[];
   readonly exclude: readonly string[];
 }
 
-/** Entries between two looks at the abort signal; about 10 ms of work. */
+/** Entries between two checks of the abort signal; about 10 ms of work. */
 const ENTRIES_PER_BREATH = 1000;
-/** A larger .gitignore is none that somebody wrote. */
+/** No person writes a larger .gitignore. */
 const GITIGNORE_BYTES_MAX = 256 * 1024;
 const GIT = '.git';
 
-/** Paths of files, relative to the workspace root. Throws FILE_LIMIT after `listScanMax` entries. */
+/** Yields paths of files, relative to the workspace root. Throws FILE_LIMIT after `listScanMax` entries. */
 export async function* selectFiles(selecting: Selecting, ctx: ToolContext): AsyncGenerator<string> {
   const { default: ignore } = await import('ignore');
   const selection = new Selection(selecting, ctx, ignore);
@@ -29,15 +29,15 @@ export async function* selectFiles(selecting: Selecting, ctx: ToolContext): Asyn
 }
 
 interface IgnoreFile {
-  /** Directory that it stands in; '' for the root. */
+  /** Directory of the file; '' for the root. */
   readonly folder: string;
   readonly rules: Ignore;
 }
 
 interface At {
-  /** From the workspace root; '' for itself. */
+  /** Path relative to the workspace root; '' for the root itself. */
   readonly path: string;
-  /** From the directory that is searched. */
+  /** Path relative to the directory that is searched. */
   readonly below: string;
 }
 
@@ -75,14 +75,14 @@ class Selection {
     this.#ignores.length = before;
   }
 
-  /** Adds the .gitignore of a directory, if it has one that may be read. */
+  /** Adds the .gitignore of a directory, if there is one that the call may read. */
   readIgnores(folder: string): void {
     try {
       using file = this.#ctx.open(join(folder, '.gitignore'));
       if (file.size > GITIGNORE_BYTES_MAX) return;
       this.#ignores.push({ folder, rules: this.#makeIgnore().add(file.bytes().toString('utf8')) });
     } catch (error) {
-      // None there, or none that is to be read.
+      // No .gitignore, or one that must not be read.
       if (!(error instanceof ToolError)) throw error;
     }
   }
@@ -97,7 +97,7 @@ class Selection {
     });
   }
 
-  /** As git does: the innermost file that says something decides. */
+  /** Like git: the innermost .gitignore with a matching rule decides. */
   #ignored(path: string, isDirectory: boolean): boolean {
     for (const { folder, rules } of this.#ignores.toReversed()) {
       const inside = folder === '' ? path : path.slice(folder.length + 1);

@@ -1,11 +1,11 @@
-/** How a tool whose effects stand by themselves is called without those that the policy denies; see pipeline/separate.ts. */
+/** How a tool with independent effects is called without those that the policy denies; see pipeline/separate.ts. */
 import type { Code } from '../errors.ts';
 
 /** Both functions run in the gateway. */
 export interface Separable<Input, Output> {
-  /** The input without those targets of `effects`; undefined where such a call is to be denied whole. */
+  /** The input without the denied targets; undefined if the call must be denied as a whole. */
   without(input: Input, denied: ReadonlySet<string>): Input | undefined;
-  /** The output of the rest with what was denied. */
+  /** Adds the denied targets to the output of the rest. */
   withDenied(output: Output, denied: readonly DeniedTarget[]): Output;
 }
 

@@ -1,21 +1,21 @@
 /**
- * Parameters and values under the names that agents know from other tools: accepted, but shown to no model, so that the
- * schemas stay short and each thing has one name in them.
+ * Names of parameters and values that agents know from other tools: accepted, but shown to no model, so that schemas
+ * stay short and have one name for each thing.
  */
 import { isRecord } from '../values.ts';
 
 export interface Spellings {
-  /** The tool's own name of a parameter by another one. Names in snake_case need no entry. */
+  /** Maps other names of parameters to the tool's own. Names in snake_case need no entry. */
   readonly names?: Readonly<Record<string, string>>;
-  /** The tool's own words for the values of a parameter, by parameter and by another word. */
+  /** Maps, by parameter, other words for its values to the tool's own. */
   readonly values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The tool's own form of each record in a list, by parameter. */
   readonly items?: Readonly<Record<string, (item: Readonly<Record<string, unknown>>) => unknown>>;
-  /** Parameters that change nothing here, with what the caller is told of each. */
+  /** Parameters without effect, with the warning for each. */
   readonly ignored?: Readonly<Record<string, string>>;
 }
 
-/** The spellings of a tool and, before them, those of one of its aliases. */
+/** The spellings of a tool; those of the alias take precedence. */
 export const merged = (tool: Spellings = {}, alias: Spellings = {}): Spellings => ({
   names: { ...tool.names, ...alias.names },
   values: { ...tool.values, ...alias.values },
@@ -24,8 +24,8 @@ export const merged = (tool: Spellings = {}, alias: Spellings = {}): Spellings =
 });
 
 /**
- * The input under the names that `parameters` has. A parameter that is there under its own name too keeps its other name,
- * which is then refused as unknown: which of the two is meant nobody knows.
+ * Renames the parameters of an input to those in `parameters`. If a parameter is also given under its own name, the
+ * other name stays and is then refused as unknown: nobody knows which of the two is meant.
  */
 export function respelled(input: unknown, parameters: object, spellings: Spellings): unknown {
   if (!isRecord(input)) return input;
@@ -45,11 +45,11 @@ export function respelled(input: unknown, parameters: object, spellings: Spellin
   return Object.fromEntries(entries);
 }
 
-/** What the caller is told of parameters that change nothing. */
+/** Warnings about the parameters of the input that have no effect. */
 export const toldOf = (input: unknown, { ignored = {} }: Spellings): string[] =>
   isRecord(input) ? Object.keys(ignored).flatMap((key) => (Object.hasOwn(input, key) ? (ignored[key] ?? []) : [])) : [];
 
-/** `key` itself where it is no other name of any parameter. */
+/** The tool's own name for `key`, or `key` itself if it is not another name of a parameter. */
 function ownName(key: string, parameters: object, names: Readonly<Record<string, string>>): string {
   const camel = key.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
   const candidates = [camel, ...[key, camel].flatMap((it) => (Object.hasOwn(names, it) ? (names[it] ?? []) : []))];

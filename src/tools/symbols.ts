@@ -1,10 +1,13 @@
-/** What tools may ask about the symbols of a workspace; workers/symbols.ts answers. */
+/** Queries about the symbols of a workspace; workers/symbols.ts answers them. */
 
-/** What a symbol is, as callers filter: methods are functions, structs classes, traits interfaces, enums types, fields and constants variables. */
+/**
+ * Kinds of symbols that callers filter by: methods count as functions, structs as classes, traits as interfaces,
+ * enums as types, fields and constants as variables.
+ */
 export const SYMBOL_TYPES = ['function', 'class', 'interface', 'type', 'variable', 'module'] as const;
 export type SymbolType = (typeof SYMBOL_TYPES)[number];
 
-/** By the language's own rules (which `x` is meant), by its syntax alone (what is called `x`), or some of both. */
+/** `semantic`: resolved by the language's rules; `syntactic`: matched by name in the syntax tree; `mixed`: some of both. */
 export type Precision = 'semantic' | 'syntactic' | 'mixed';
 
 export interface FoundSymbol {
@@ -20,20 +23,20 @@ export interface FoundSymbol {
 export interface FoundReference {
   file: string;
   line: number;
-  /** From 1, in characters. */
+  /** Counted from 1, in characters. */
   column: number;
   /** The line, without its indentation; a long one is cut around the name. */
   context: string;
 }
 
-/** What goes with every answer. */
+/** Part of every answer. */
 export interface Found {
   precision: Precision;
-  /** Whether there were more, or not all files could be looked into. */
+  /** Whether there are more results, or some files could not be searched. */
   truncated: boolean;
-  /** Files that no answer could be had of: too large, or more than a parser takes. */
+  /** Files that were not searched: too large, or more than a parser takes. */
   skipped: string[];
-  /** Why sources were parsed that a language server is there for. */
+  /** Why sources were parsed although there is a language server for them. */
   warning?: string;
 }
 
@@ -45,16 +48,16 @@ export interface SymbolQuery {
 
 export interface ReferenceQuery {
   readonly symbol: string;
-  /** Where it is named; relative to the workspace root. */
+  /** A file that names the symbol; relative to the workspace root. */
   readonly file?: string | undefined;
   readonly line?: number | undefined;
   readonly maxResults: number;
 }
 
-/** Symbols of TypeScript, JavaScript, Python, Rust and Go. What its language server can't take is parsed instead. */
+/** Finds symbols of TypeScript, JavaScript, Python, Rust and Go. Sources that a language server can't take are parsed instead. */
 export interface Symbols {
   find(query: SymbolQuery): Promise<Found & { symbols: FoundSymbol[]; total: number }>;
-  /** Throws NOT_FOUND, with names that are near, where nothing is called so. */
+  /** Throws NOT_FOUND, with similar names, if no symbol has that name. */
   references(
     query: ReferenceQuery,
   ): Promise<Found & { references: FoundReference[]; definitions: FoundSymbol[]; total: number }>;

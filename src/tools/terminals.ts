@@ -1,4 +1,4 @@
-/** Terminals as tools reach them: those of the session whose call it is, and no others. */
+/** The terminals that a tool can reach: only those of the call's session. */
 import type { CheckedCommand } from './tool.ts';
 
 export interface TerminalSize {
@@ -7,29 +7,29 @@ export interface TerminalSize {
 }
 
 export interface TerminalScreen extends TerminalSize {
-  /** Lines without the blanks at their ends, without control sequences. */
+  /** Lines without trailing blanks and without control sequences. */
   text: string;
   /** Counted from 1. */
   cursor: { row: number; column: number };
   title?: string;
-  /** Whether a program shows a screen of its own, as editors do. */
+  /** Whether a program uses the alternate screen, as editors do. */
   fullScreen: boolean;
 }
 
 /** One terminal, as it is now. */
 export interface TerminalState {
-  /** Output as it came, after what was asked for. */
+  /** Raw output after the position that was asked for. */
   output: string;
-  /** Where the next output begins. */
+  /** Position in the output where the next read begins. */
   seq: number;
-  /** Bytes of output that are not kept any more, before `output`. */
+  /** Bytes of output before `output` that are no longer kept. */
   missedBytes?: number;
   exited: boolean;
-  /** Why, where its program did not end by itself. */
+  /** Why the program ended, if not by itself. */
   endedBy?: string;
   exitCode?: number;
   signal?: string;
-  /** Absent where it is lost: something in the output could not be drawn. */
+  /** Absent if the screen is unknown because some output could not be drawn. */
   screen?: TerminalScreen;
   needsInput?: { kind: 'line' | 'password' | 'key' };
 }
@@ -43,24 +43,30 @@ export interface TerminalEntry extends TerminalSize {
 }
 
 export interface TerminalWait {
-  /** Place in the output after which it is wanted; all that is kept when 0. */
+  /** Position in the output after which output is wanted; 0 for all that is kept. */
   readonly afterSeq: number;
   readonly waitMs: number;
 }
 
-/** All throw NOT_FOUND for an id that is none of this session's. */
+/** Every method with an id throws NOT_FOUND if the session has no such terminal. */
 export interface Terminals {
-  /** Starts a program in a new one, gives its id. Throws QUEUE_FULL where there are too many, SANDBOX_UNAVAILABLE. */
+  /**
+   * Starts a program in a new terminal; gives the terminal's id. Throws QUEUE_FULL if there are too many terminals,
+   * SANDBOX_UNAVAILABLE.
+   */
   open(command: CheckedCommand, about: TerminalSize & { readonly command: string }): Promise<string>;
-  /** Until its program waits for input, or ends, or `waitMs` are over; with `output`, until there is some. */
+  /** Resolves when the program waits for input or ends, when `waitMs` are over, or, with `output`, as soon as there is output. */
   state(id: string, wait: TerminalWait & { readonly until: 'output' | 'input' }): Promise<TerminalState>;
-  /** Gives its program input; the place in the output before that. Throws CONFLICT. */
+  /**
+   * Sends input to the program; gives the position in the output before it. Throws CONFLICT if the program takes no
+   * input or has ended.
+   */
   write(id: string, data: string): Promise<number>;
-  /** Throws CONFLICT. */
+  /** Throws CONFLICT if the program has ended. */
   resize(id: string, size: TerminalSize): Promise<void>;
-  /** Signals the program in the foreground; the place in the output before that. Throws CONFLICT. */
+  /** Signals the foreground program; gives the position in the output before it. Throws CONFLICT if there is none. */
   signal(id: string, name: string): Promise<number>;
-  /** Ends all that runs in it, and forgets it. */
+  /** Ends everything that runs in the terminal, and removes it. */
   close(id: string): Promise<void>;
   list(): TerminalEntry[];
 }

@@ -1,7 +1,7 @@
-/** Bytes that are to be edited as text, and back. */
+/** Converts bytes to text for editing, and back. */
 import { ToolError } from '../errors.ts';
 
-/** The text of a file in UTF-8, with its BOM. Throws UNSUPPORTED for anything else, whose bytes an edit would change. */
+/** Decodes a UTF-8 file, with its BOM. Throws UNSUPPORTED for anything else, since an edit would change its bytes. */
 export function textOf(path: string, bytes: Buffer): string {
   const binary = (why: string) =>
     new ToolError('UNSUPPORTED', `\`${path}\` is not UTF-8 text: ${why}`, {
@@ -11,12 +11,12 @@ export function textOf(path: string, bytes: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    // The one failure is a byte sequence that UTF-8 doesn't have.
+    // TypeError: the bytes are not UTF-8.
     throw binary('it holds bytes that UTF-8 does not have');
   }
 }
 
-/** Throws FILE_LIMIT where that would be more than is written, and INPUT_INVALID where half a character was put in. */
+/** Encodes text. Throws FILE_LIMIT over `bytesMax`, and INPUT_INVALID for a lone surrogate. */
 export function bytesOf(path: string, text: string, bytesMax: number): Buffer {
   if (!text.isWellFormed())
     throw new ToolError('INPUT_INVALID', `\`${path}\` would hold half a character (a lone surrogate)`);

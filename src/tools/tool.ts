@@ -1,6 +1,6 @@
 /**
- * What a tool is, and all that it can reach. Architecture invariant: tool code reaches the machine only through
- * ToolContext, whose Checked values are made in workers/ and nowhere else.
+ * Defines what a tool is and all that it can reach. Architecture invariant: tool code reaches the machine only
+ * through ToolContext, whose Checked values are made in workers/ and nowhere else.
  */
 import * as z from 'zod';
 import type { Effect, Tier } from '../call.ts';
@@ -18,10 +18,10 @@ import type { Upstream } from './upstream.ts';
 
 declare const checked: unique symbol;
 
-/** A regular file below the workspace root, opened; every read goes to what was opened, whatever its name is now. */
+/** An open regular file below the workspace root; reads go to the opened file, even if its name now means another. */
 export interface CheckedFile extends Disposable {
   readonly [checked]: 'file';
-  /** Relative to the workspace root, as it was asked for. */
+  /** Path relative to the workspace root, as the caller wrote it. */
   readonly path: string;
   readonly size: number;
   /** Permission bits, octal, four digits. */
@@ -33,27 +33,27 @@ export interface CheckedFile extends Disposable {
 
 export type EntryType = 'file' | 'directory' | 'symlink' | 'other';
 
-/** A directory below the workspace root, opened. */
+/** An open directory below the workspace root. */
 export interface CheckedDirectory extends Disposable {
   readonly [checked]: 'directory';
   readonly path: string;
-  /** Names and types in it, unsorted; symbolic links are not followed. */
+  /** Names and types of the entries, unsorted; does not follow symbolic links. */
   entries(): { name: string; type: EntryType }[];
-  /** Size, mode and time of one name in it, without following a link; undefined when it is gone. Throws ACCESS_DENIED. */
+  /** Size, mode and time of an entry, without following a link; undefined if it is gone. Throws ACCESS_DENIED. */
   stat(name: string): { size: number; mode: string; modifiedAt: string } | undefined;
-  /** A directory in it; undefined when it is gone or no longer a directory. */
+  /** Opens a subdirectory; undefined if it is gone or no longer a directory. */
   directory(name: string): CheckedDirectory | undefined;
 }
 
-/** A place where a file may be written: its directory is held open, its name is one that may be written. */
+/** A file name that may be written; its directory is held open. */
 export interface CheckedTarget extends Disposable {
   readonly [checked]: 'target';
   readonly path: string;
-  /** SHA-256 of what is there now, as `hashOf` gives it; undefined when nothing is. */
+  /** SHA-256 of the present content, as `hashOf` gives it; undefined if there is no file. */
   hash(): string | undefined;
   /**
-   * Puts `content` there in one step, or leaves everything as it was. Throws ALREADY_EXISTS, FILE_LIMIT, and CONFLICT where
-   * what is there is not `ifHash`.
+   * Writes `content` in one step, or changes nothing. Throws ALREADY_EXISTS, FILE_LIMIT, and CONFLICT if the present
+   * content is not `ifHash`.
    */
   replace(
     content: Uint8Array,
@@ -61,24 +61,24 @@ export interface CheckedTarget extends Disposable {
   ): { created: boolean };
 }
 
-/** A call to take back. */
+/** A call to undo. */
 export interface UndoRequest {
-  /** Names what its journal kept. */
+  /** Key of the call's undo journal. */
   readonly key: string;
-  /** All that may be changed for it. */
+  /** All paths that undoing may change. */
   readonly paths: readonly string[];
-  /** Whether what was changed since is lost, too. */
+  /** Whether to overwrite later changes. */
   readonly force: boolean;
 }
 
 export interface UndoOutcome {
-  /** Paths that are as they were before the call. */
+  /** Paths restored to their state before the call. */
   readonly restored: string[];
-  /** Restored paths that are gone again, because the call had made them. */
+  /** Restored paths that were removed, because the call had made them. */
   readonly removed: string[];
-  /** Paths that were changed since, or not kept; nothing is restored then, unless forced. */
+  /** Paths that changed since, or were not kept; with any of these nothing is restored, unless forced. */
   readonly conflicts: string[];
-  /** Restored files in which changes made since were kept. */
+  /** Restored files that kept the changes made since. */
   readonly merged: string[];
 }
 
@@ -87,19 +87,22 @@ export interface CheckedCommand {
   readonly [checked]: 'command';
 }
 
-/** Which files a search goes through. Hidden ones, and what .gitignore, .ignore and .rgignore leave out, are not among them. */
+/** The files of a search. Hidden files, and those that .gitignore, .ignore and .rgignore exclude, are left out. */
 export interface SearchScope {
-  /** Glob that files must match: with a `/` against the path from where the search begins, else against the name. A segment that begins with a dot finds hidden files too. */
+  /**
+   * Glob that files must match: with a `/` against the path below the searched directory, else against the name. A
+   * segment that begins with a dot also matches hidden files.
+   */
   readonly include?: string | undefined;
-  /** Globs of files and directories that are left out. */
+  /** Globs of files and directories to leave out. */
   readonly exclude?: readonly string[] | undefined;
-  /** Ending of the name, without the dot. */
+  /** File name extension, without the dot. */
   readonly extension?: string | undefined;
-  /** Whether directories below are searched, too; they are when absent. */
+  /** Whether to search subdirectories; the default is true. */
   readonly recursive?: boolean;
 }
 
-/** A search for lines by a regular expression of Rust's syntax, or by a plain text. */
+/** A search for lines that match a regular expression in Rust's syntax, or contain a plain text. */
 export interface ContentQuery extends SearchScope {
   readonly pattern: string;
   readonly literal: boolean;
@@ -110,147 +113,147 @@ export interface FoundLine {
   /** Relative to the workspace root. */
   file: string;
   line: number;
-  /** Of the first match, counted from 1 in characters. */
+  /** Column of the first match, counted from 1 in characters. */
   column: number;
-  /** The line, cut around the match with `…` where it is long. */
+  /** The line; a long one is cut around the match with `…`. */
   text: string;
   before?: string[];
   after?: string[];
 }
 
-/** A directory or file below the workspace root, opened to be gone through by ripgrep. Paths it gives are relative to the workspace root. */
+/** An open directory or file below the workspace root for ripgrep to search. All paths it gives are relative to the workspace root. */
 export interface CheckedSearch extends Disposable {
   readonly [checked]: 'search';
-  /** All files, in no order; `take` returns false when it has enough. Throws INPUT_INVALID, MEMORY_LIMIT. */
+  /** Passes all files to `take`, in no order, until it returns false. Throws INPUT_INVALID, MEMORY_LIMIT. */
   files(scope: SearchScope, take: (path: string) => boolean): Promise<void>;
-  /** Matches by file, in no order. Throws as `files` does. */
+  /** Passes the number of matches of each file to `take`, in no order. Throws as `files` does. */
   counts(query: ContentQuery, take: (path: string, matches: number) => boolean): Promise<void>;
-  /** Lines that match, by file and line; which ones are left out beyond `maxResults` is chance. Throws as `files` does. */
+  /** Matching lines, sorted by file and line; beyond `maxResults`, which lines are left out is undefined. Throws as `files` does. */
   lines(
     query: ContentQuery & { readonly contextLines: number; readonly maxResults: number },
   ): Promise<{ matches: FoundLine[]; filesSearched: number; truncated: boolean }>;
-  /** Size and time of a path that it gave; undefined when it is gone. */
+  /** Size and time of a path that the search gave; undefined if it is gone. */
   stat(path: string): { size: number; modifiedMs: number } | undefined;
 }
 
 export interface CommandResult {
-  /** Start and end of the stream; what is left out between them is named in the text. */
+  /** Start and end of the stream; the text itself says what is left out between them. */
   stdout: string;
   stderr: string;
-  /** 128 + n when signal n ended it, as shells report it. */
+  /** 128 + n if signal n ended the command, as shells report it. */
   exitCode: number;
   signal?: string;
   durationMs: number;
 }
 
-/** A program of the system with its very words; no shell looks at them. */
+/** A program of the system with its arguments; no shell is involved. */
 export interface ProgramRequest {
   readonly program: string;
   readonly args: readonly string[];
   /** Relative to the workspace root. */
   readonly cwd: string;
-  /** Set beside PATH, HOME, LANG and TERM before it starts; the tool's own, never a caller's. */
+  /** Variables set beside PATH, HOME, LANG and TERM; chosen by the tool, never by a caller. */
   readonly env: Readonly<Record<string, string>>;
   readonly stdin?: string;
-  /** Output after which it is ended, both streams together. */
+  /** The most bytes of output, both streams together; more ends the program. */
   readonly bytesMax: number;
 }
 
 export interface ProgramResult {
-  /** From its start; all of it unless `cut`. */
+  /** The start of the output; all of it unless `cut`. */
   readonly stdout: Buffer;
   readonly stderr: string;
-  /** 128 + n when signal n ended it; undefined where it was ended for its output. */
+  /** 128 + n if signal n ended the program; undefined if it was ended for too much output. */
   readonly exitCode: number | undefined;
   readonly cut: boolean;
 }
 
-/** Name and address that a person's own git would commit with. */
+/** The name and address that the person's own git would commit with. */
 export interface Identity {
   readonly name?: string;
   readonly email?: string;
 }
 
-/** What a policy is told of a command line. */
+/** A command line as policies judge it. */
 export interface CommandLine {
   readonly command: string;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Why more may happen than the text says, if so: then no rule may allow it. */
+  /** If set, why more may happen than the text says; then no rule may allow the command. */
   readonly unknown?: string;
 }
 
-/** A command line as a tool asks for it. */
+/** A command line that a tool asks to run. */
 export interface CommandAsked {
   readonly command: string;
   readonly cwd: string;
   readonly env: Record<string, string>;
   readonly stdin?: string;
-  /** Another shell than the bash that commands are run by; its positional parameters are `args`. */
+  /** A shell other than the default bash; its positional parameters are `args`. */
   readonly shell?: 'bash' | 'sh' | 'zsh';
   readonly args?: readonly string[];
 }
 
 export interface ToolContext {
-  /** Aborted when the call is cancelled or out of time. */
+  /** Aborted if the call is cancelled or out of time. */
   readonly signal: AbortSignal;
   readonly limits: Limits;
   /**
-   * Opens a file to read it. `declared` is what the tool's effects name, where that is a directory in which the file was
-   * found. Throws ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED, NOT_FOUND, UNSUPPORTED.
+   * Opens a file for reading. `declared` is the target of the tool's effect, if that is a directory in which the file
+   * was found. Throws ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED, NOT_FOUND, UNSUPPORTED.
    */
   open(path: string, declared?: string): CheckedFile;
-  /** Opens a directory to list it. Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED. */
+  /** Opens a directory for listing. Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED. */
   openDirectory(path: string): CheckedDirectory;
-  /** Opens a directory, or one file, to search it. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED, FILE_LIMIT. */
+  /** Opens a directory or one file for searching. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED, FILE_LIMIT. */
   search(path: string): CheckedSearch;
-  /** Throws UNSUPPORTED where the program that searches is not installed, or does not run. */
+  /** Throws UNSUPPORTED if ripgrep is not installed or does not run. */
   assertSearch(): Promise<void>;
-  /** What its sources declare and refer to. */
+  /** The symbols of the workspace's sources. */
   readonly symbols: Symbols;
-  /** Runs `work`, which is synchronous, unless it takes longer than `boundedWorkMs`: then it is ended wherever it is. Throws CPU_LIMIT. */
+  /** Runs synchronous work, and interrupts it after `boundedWorkMs`. Throws CPU_LIMIT. */
   bounded<T>(work: () => T): T;
-  /** Holds the place of a file to write. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
+  /** Opens the directory of a file for writing. Throws ACCESS_DENIED, SENSITIVE_FILE, NOT_FOUND, UNSUPPORTED. */
   target(path: string, options: { createDirs: boolean }): CheckedTarget;
   readonly changes: FileChanges;
-  /** Takes a call back: all of it or nothing. Throws CONFLICT, ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED. */
+  /** Undoes a call, all of it or nothing. Throws CONFLICT, ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED. */
   undo(request: UndoRequest): Promise<UndoOutcome>;
-  /** Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
+  /** Checks a command. Throws ACCESS_DENIED, NOT_FOUND, UNSUPPORTED for the directory, UNSUPPORTED for a shell that is not installed. */
   command(request: CommandAsked): CheckedCommand;
-  /** Runs a command to its end; its output is streamed to the caller meanwhile. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */
+  /** Runs a command to its end, and streams its output to the caller. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */
   run(command: CheckedCommand): Promise<CommandResult>;
   /**
-   * Runs a program to its end; what it writes goes to the tool alone. For tools that say `runsPrograms`. Throws UNSUPPORTED
-   * where there is none of that name, and the code of the limit that ended it.
+   * Runs a program to its end; only the tool sees its output. For tools with `runsPrograms`. Throws UNSUPPORTED if
+   * there is no such program, and the code of the limit that ended it.
    */
   program(request: ProgramRequest): Promise<ProgramResult>;
   /**
-   * Which paths, whether or not they exist, are to be left out of what is told of `path`: those that a rule refuses, or asks
-   * about although it did not ask about `path`. Relative to the workspace root.
+   * A test for paths, existing or not, that must be left out of what is reported about `path`: those that a rule
+   * denies, or asks about although it did not ask about `path`. Paths are relative to the workspace root.
    */
   refusedBelow(path: string, kind?: 'read' | 'write'): (path: string) => boolean;
-  /** Absolute, without links. */
+  /** Absolute path without links. */
   readonly workspace: string;
-  /** What the calls of a tool with `state` keep of this workspace; undefined at first. What is set is kept if the call succeeds. */
+  /** What a tool with `state` keeps for this workspace; undefined at first. A new value is kept if the call succeeds. */
   state: unknown;
-  /** The person's; empty where nothing is known of it. */
+  /** The person's git identity; empty if unknown. */
   readonly identity: Identity;
-  /** Those of the call's session. */
+  /** The terminals of the call's session. */
   readonly terminals: Terminals;
-  /** Marks the result as cut: `bytesTotal` is what there was. */
+  /** Marks the result as cut; `bytesTotal` is its full size. */
   truncated(bytesTotal: number): void;
-  /** Lets an abort arrive in the middle of long synchronous work. Throws the abort's reason. */
+  /** Yields, so that an abort can arrive during long synchronous work. Throws the abort's reason. */
   breathe(): Promise<void>;
   hashOf(bytes: Uint8Array): string;
 }
 
-/** When and how a failed call is tried again; only recoverable failures are, and only where nothing can happen twice. */
+/** When and how a failed call is retried; only recoverable failures are, and only if nothing can happen twice. */
 export interface Retry {
-  /** With the first one. */
+  /** Attempts in all, the first included. */
   readonly maxAttempts: number;
-  /** Before the second attempt; a random part of up to a half is taken off. */
+  /** Milliseconds to wait before the second attempt; jitter takes off up to half. */
   readonly backoffMs: number;
-  /** Of the wait, from attempt to attempt. */
+  /** Factor by which the wait grows with each attempt. */
   readonly multiplier: number;
   readonly codes: readonly Code[];
 }
@@ -269,11 +272,11 @@ export type Category =
 
 export interface Alias<Input> {
   readonly name: string;
-  /** The parameters that go with this name. */
+  /** The parameters of this name. */
   readonly input: z.ZodObject;
-  /** What else its parameters are called, before what the tool says of that. */
+  /** Other names of its parameters; they take precedence over the tool's. */
   readonly spellings?: Spellings;
-  /** Those parameters as the tool's own. */
+  /** Converts these parameters to the tool's own. */
   toInput(input: Record<string, unknown>): Input;
 }
 
@@ -281,13 +284,13 @@ export type Example<Input, Output> =
   | { readonly input: Input; readonly output: Partial<Output> }
   | { readonly input: Input; readonly error: Code };
 
-/** A plugin's code and what it may have; a policy may only lower the bounds. */
+/** A plugin's code and its bounds; a policy may only lower them. */
 export interface PluginSpec {
   readonly code: PluginCode;
   /** Names of the built-in tools that it may call. */
   readonly tools: readonly string[];
   readonly memoryMb: number;
-  /** Infinity: what any program may take. */
+  /** Infinity for the bound of any program. */
   readonly cpuMs: number;
   readonly outputBytes: number;
 }
@@ -296,84 +299,85 @@ export interface ToolSpec<I extends z.ZodObject, O extends z.ZodObject> extends 
   /** `group_verb`; the file is `src/tools/<group>/<verb>.ts`. */
   readonly name: string;
   readonly title: string;
-  /** For the model: what it does and when to use it, then limits and defaults. */
+  /** For the model: what the tool does and when to use it, then limits and defaults. */
   readonly summary: string;
-  /** For the reference alone: what a model finds out by itself, or need not know. */
+  /** For the reference only: what a model can find out itself, or need not know. */
   readonly notes?: string;
-  /** What it can do, at least one thing: for people and programs that look for a tool. */
+  /** What the tool can do, for people and programs that look for a tool; at least one. */
   readonly capabilities: readonly Capability[];
   readonly version: string;
   readonly category: Category;
-  /** The most that a call may need. */
+  /** The highest tier that a call may need. */
   readonly tier: Tier;
-  /** Of this very call, where that is less than the tool's: what the policy decides by, and what its programs may do. */
+  /** The tier of one call, if lower than the tool's: the policy decides by it, and the call's programs are confined by it. */
   tierOf?(input: z.output<I>): Tier;
   /**
-   * Whether `run` starts programs. It then runs in the execute host, each program in a sandbox of its own, whatever its tier;
-   * they see the workspace read-only where the call is read_only.
+   * Whether `run` starts programs. It then runs in the execute host whatever its tier, each program in a sandbox of
+   * its own; in a read_only call the programs see the workspace read-only.
    */
   readonly runsPrograms?: boolean;
-  /** What the call would touch; the policy decides on this. */
+  /** What the call would touch; the policy decides on these effects. */
   effects(input: z.output<I>): Effect[];
-  /** Present where each effect stands by itself, so that a call runs without those that the policy denies. */
+  /** Present if the effects are independent, so that a call can run without those that the policy denies. */
   readonly separable?: Separable<z.output<I>, z.output<O>>;
-  /** Whether it may change or remove what was there before; a hint for clients. What a policy asks about is a `delete` effect. */
+  /** Whether it may change or remove existing content; a hint for clients. Policies ask about `delete` effects instead. */
   readonly destructive?: boolean;
   readonly idempotent?: boolean;
   readonly cacheable?: boolean;
   readonly retry?: Retry;
-  /** Left out of the lists that models get, which are to stay short, unless all are asked for or a policy names it. */
+  /** Whether the lists for models leave the tool out, to stay short, unless all tools are asked for or a policy names it. */
   readonly isExtra?: boolean;
-  /** Tools that it usually follows: in a batch, calls of it begin after those before them. */
+  /** Tools that usually run before this one: in a batch, calls of this tool begin after earlier calls of those. */
   readonly dependencies?: readonly string[];
-  /** Its own time limit, where the tier's is too long; `(input)` where a parameter narrows it. */
+  /** Time limit in ms, if lower than the tier's; may depend on the input. */
   timeoutMs?(input: z.output<I>): number | undefined;
   /**
-   * What calls keep of a workspace from one to the next, by a name that tools may share. The gateway holds it where no sandbox
-   * sees it, hands it over with the job and takes back what the schema, which bounds it, lets through: no tool's code runs there.
+   * State that calls keep for a workspace, under a name that tools may share. The gateway stores it out of any
+   * sandbox's reach, sends it with the job, and takes back what the schema accepts, which bounds it; no tool code
+   * runs there.
    */
   readonly state?: { readonly name: string; readonly schema: z.ZodType };
-  /** The command line that a call runs, for tools that run one; policies judge it by its programs and paths. */
+  /** The command line that a call runs, if it runs one; policies judge its programs and paths. */
   commandOf?(input: z.output<I>): CommandLine | undefined;
-  /** Whether a call is a program of the caller's, which runs in an isolate host and has no authority but tool calls. Its `run` is never called. */
+  /** Whether a call is a caller's program: it runs in an isolate host with no authority but tool calls. `run` is never called. */
   readonly isolated?: boolean;
-  /** Whether a call is one HTTP request, which the egress process makes. Its `run` is never called. */
+  /** Whether a call is one HTTP request that the egress process makes. `run` is never called. */
   readonly connects?: boolean;
-  /** Of a tool that is a plugin's: what runs in its place, with no authority but tool calls. Its `run` is never called. */
+  /** The plugin that implements the tool, with no authority but tool calls. `run` is never called. */
   readonly plugin?: PluginSpec;
-  /** Whether it keeps something in its host from one call to the next: it gets a host that only such tools use. */
+  /** Whether it keeps something in its host between calls; its host is then used only by such tools. */
   readonly keeps?: boolean;
-  /** Of a tool that an external provider has: calls go there, and its `run` is never called. */
+  /** The external provider that gets the calls. `run` is never called. */
   readonly upstream?: Upstream;
-  /** What the call is expected to cost, in US dollars; reserved before it runs. */
+  /** Estimated cost of the call in US dollars; reserved before it runs. */
   estimateCostUsd?(input: z.output<I>): number;
-  /** What a run would do to files, without doing it: runs in the read_only host, before a person is asked. */
+  /** Computes what a run would do to files without doing it. Runs in the read_only host, before a person is asked. */
   preview?(input: z.output<I>, context: ToolContext): Promise<Preview>;
   readonly input: I;
   readonly output: O;
-  /** JSON Schemas that callers are shown, where they are not those of `input` and `output`. */
+  /** JSON Schemas for callers, if not those of `input` and `output`. */
   readonly shown?: { readonly input: object; readonly output?: object };
   readonly examples: readonly Example<z.input<I>, z.output<O>>[];
   readonly aliases: readonly Alias<z.input<I>>[];
-  /** Other names of its parameters and values, which no model is shown. */
+  /** Other names of parameters and values; no model is shown them. */
   readonly spellings?: Spellings;
   run(input: z.output<I>, context: ToolContext): Promise<z.output<O>>;
 }
 
-/** What a call would change, and the content that it was judged by. */
+/** What a call would change, and the content that this was computed from. */
 export interface Preview {
-  /** Unified diff; absent where none can be made. */
+  /** Unified diff; absent if none can be made. */
   diff?: string;
-  /** Files that the call replaces or removes, as they are now; null where there is none. */
+  /** Files that the call replaces or removes, as they are now; null if there is no file. */
   preImages: { path: string; hash: string | null }[];
-  /** Whether undo will keep all of it, of calls that delete; absent where the tool can't tell. */
+  /** For calls that delete: whether the undo journal will keep all of it; absent if the tool can't tell. */
   undo?: 'full' | 'none';
 }
 
-/** A tool whose shapes are not known here. */
+/** A tool of any shape. */
 export type Tool = ToolSpec<z.ZodObject, z.ZodObject>;
 
-/** Declares a tool; the shapes of `effects`, `examples` and `run` follow from its two schemas. */
+/** Declares a tool; its two schemas determine the types of `effects`, `examples` and `run`. */
 export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(spec: ToolSpec<I, O>): ToolSpec<I, O> {
   return Object.freeze(spec);
 }
@@ -381,13 +385,13 @@ export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(spec: T
 /** The tier of one call; `input` is checked. */
 export const tierOfCall = (tool: Tool, input: unknown): Tier => tool.tierOf?.(input as never) ?? tool.tier;
 
-/** The tier of the host in which a call of that tier runs: programs are confined by execute hosts only. */
+/** The tier of the host in which a call of `tier` runs: only execute hosts confine programs. */
 export const hostTierOf = ({ runsPrograms, keeps }: Pick<Tool, 'runsPrograms' | 'keeps'>, tier: Tier): Tier =>
   runsPrograms || keeps ? 'execute' : tier;
 
 const PATH_CHARS_MAX = 4096;
 
-/** A path parameter: not empty, no NUL, at most as long as the kernel takes. Whether it may be touched is ToolContext's to say. */
+/** A path parameter: not empty, no NUL, at most as long as the kernel accepts. ToolContext decides whether it may be touched. */
 export const workspacePath = (description = 'In the workspace.') =>
   z
     .string()

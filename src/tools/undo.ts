@@ -1,8 +1,8 @@
-/** What `calls.undo` runs: in no session's toolset, and under the same stages as any call. */
+/** The tool that `calls.undo` runs: in no session's toolset, but under the same stages as any call. */
 import * as z from 'zod';
 import { defineTool, workspacePath } from './tool.ts';
 
-/** Of a call of the internal tool; the gateway makes it, never a caller. */
+/** The input of the internal tool; the gateway writes it, never a caller. */
 const input = z.strictObject({
   callId: z.string().max(128).describe('The call that is taken back.'),
   key: z
@@ -22,7 +22,7 @@ export const undoTool = defineTool({
   category: 'filesystem',
   tier: 'write',
   destructive: true,
-  // Removing what the call made is a write, too: what goes is what the call left there, and it can be had back.
+  // Removing a file that the call made counts as a write, not a delete: the content is the call's own and can be restored.
   effects: ({ paths }) => paths.map((target) => ({ kind: 'write', target }) as const),
   input,
   output: z.strictObject({

@@ -1,10 +1,10 @@
-/** Where the calls of a provider's tool go. */
+/** The provider that gets the calls of a tool. */
 export interface Upstream {
   readonly provider: string;
-  /** As the provider calls it. */
+  /** The provider's own name of the tool. */
   readonly tool: string;
-  /** Of the definition that was accepted: with another one it is another tool. */
+  /** Digest of the accepted definition: another definition is another tool. */
   readonly digest: string;
-  /** Calls that the provider is given at once. */
+  /** The most calls that the provider gets at once. */
   readonly places: number;
 }

@@ -26,7 +26,7 @@ export default defineTool({
   isolated: true,
   destructive: true,
   isExtra: true,
-  // What it calls has effects, and is judged by them.
+  // A program has no effects itself: each of its calls is judged by its own.
   effects: () => [],
   timeoutMs: ({ timeoutMs = DEFAULT_TIMEOUT_MS }) => timeoutMs,
   input: z.strictObject({

@@ -7,7 +7,7 @@ import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const ERRORS_MAX = 100;
 const MESSAGE_CHARS_MAX = 300;
-/** Characters of a schema; ajv writes a program of about ten times as many. */
+/** The most characters of a schema; ajv generates about ten times as much code. */
 const SCHEMA_CHARS_MAX = 128 * 1024;
 
 const input = z.strictObject({
@@ -98,7 +98,7 @@ function read(path: string, ctx: ToolContext): string {
 }
 
 const FORMATS: Record<string, DataFormat> = { jsonc: 'jsonc', json5: 'jsonc', yaml: 'yaml', yml: 'yaml', toml: 'toml' };
-/** Files of these names have comments, whatever their ending says. */
+/** Files of these names may have comments, although they end with .json. */
 const COMMENTED = /(^|\/)(tsconfig[^/]*|jsconfig[^/]*|settings|launch|extensions|tasks)\.json$/;
 
 function formatOf(path = ''): DataFormat {
@@ -106,7 +106,7 @@ function formatOf(path = ''): DataFormat {
   return FORMATS[path.slice(path.lastIndexOf('.') + 1).toLowerCase()] ?? 'json';
 }
 
-/** A pattern such as `^(a+)+$` takes for ever over some texts, and so may a schema over itself. */
+/** Bounds the time of work: a pattern such as `^(a+)+$` may run for ever on some texts, and so may compiling a schema. */
 function bounded<T>(ctx: ToolContext, work: () => T): T {
   try {
     return ctx.bounded(work);
@@ -130,7 +130,7 @@ function misfits(
   try {
     if (validate(value)) return [];
   } catch (error) {
-    // A schema that recurses goes as deep as the data, and YAML's aliases may lead into themselves.
+    // A recursive schema goes as deep as the data, and YAML aliases may be circular.
     if (!(error instanceof RangeError)) throw error;
     return [{ path: '', message: 'nested too deep, or within itself, to be checked against this schema' }];
   }
@@ -148,7 +148,7 @@ function compile(schema: Record<string, unknown>, Ajv: typeof import('ajv/dist/2
   try {
     return ajv.compile(schema);
   } catch (error) {
-    // Ajv's own complaint about the schema; what ends work that takes too long can't be caught here.
+    // Ajv's own error about the schema; the end of a time bound can't be caught here.
     throw new ToolError(
       'INPUT_INVALID',
       `schema can't be used: ${(error as Error).message.slice(0, MESSAGE_CHARS_MAX)}`,

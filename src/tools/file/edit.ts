@@ -9,7 +9,7 @@ import { bytesOf, textOf } from '../text.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const OPERATIONS_MAX = 1000;
-/** Characters of one text of an operation; more than a file may hold can't be in one. */
+/** The most characters of a text in an operation; a file can't hold more. */
 const TEXT_CHARS_MAX = 10 * 1024 * 1024;
 const LINE_MAX = 100_000_000;
 
@@ -65,7 +65,7 @@ const asEdit = z.strictObject({
   replaceAll: z.boolean().default(false).describe('Whether every place is changed.'),
 });
 const replacement = z.strictObject({ oldText: asEdit.shape.oldString, newText: asEdit.shape.newString });
-/** One replacement, or several: MCP's file system server has `edits`. */
+/** One replacement or several; MCP's file system server calls them `edits`. */
 const asEditFile = input.extend({
   operations: input.shape.operations.optional(),
   edits: z.array(replacement).min(1).max(OPERATIONS_MAX).optional().describe('Replacements, applied in order.'),
@@ -173,7 +173,7 @@ export default defineTool({
   },
 });
 
-/** Throws ZodError where not exactly one of the three forms is there. */
+/** Throws ZodError unless exactly one of the three forms is given. */
 function fromEditFile(given: Record<string, unknown>): z.input<typeof input> {
   const { operations, edits = [], oldString, newString, replaceAll, ...rest } = given as z.output<typeof asEditFile>;
   const replacements = [
@@ -188,7 +188,7 @@ function fromEditFile(given: Record<string, unknown>): z.input<typeof input> {
   return input.parse({ ...rest, operations: operations ?? (forms === 0 ? undefined : replacements) });
 }
 
-/** What is there and what would be. */
+/** The present content and the edited content. */
 async function edited({ path, operations }: Input, ctx: ToolContext): Promise<{ before: Buffer; after: Buffer }> {
   using file = ctx.open(path);
   const before = file.bytes();

@@ -81,7 +81,7 @@ async function collect(
   return { paths, truncated };
 }
 
-/** ripgrep tells files only; the directories are those on the way to them. */
+/** Adds directories: ripgrep lists only files, so the directories are the parents of files. */
 async function withDirectories(
   search: CheckedSearch,
   { pattern, ignore, path }: { pattern: string; ignore: readonly string[]; path: string },
@@ -110,7 +110,7 @@ async function withDirectories(
   };
 }
 
-/** Paths between two looks at the abort signal; about 10 ms of work. */
+/** Paths between two checks of the abort signal; about 10 ms of work. */
 const PATHS_PER_BREATH = 2000;
 
 async function sort(
@@ -118,7 +118,7 @@ async function sort(
   sortBy: 'name' | 'path' | 'modified',
   { search, ctx }: { search: CheckedSearch; ctx: ToolContext },
 ): Promise<string[]> {
-  // The same order as `compare`, in a third of the time.
+  // The default sort gives the same order as `compare` in a third of the time.
   if (sortBy === 'path') return paths.sort();
   if (sortBy === 'name') {
     const keyed = paths.map((path) => ({ path, key: nameOf(path) }));

@@ -18,7 +18,7 @@ const input = z.strictObject({
 
 const { pattern, path, include, caseSensitive, contextLines, maxResults } = input.shape;
 
-/** With its context on or off, as some agents know it. */
+/** The parameters of the alias `search_code`, whose context is on or off. */
 const searchCode = z.strictObject({
   ...{ pattern, path, caseSensitive, maxResults },
   filePattern: include,

@@ -5,7 +5,7 @@ import { details, shownDetails } from '../details.ts';
 import { rare } from '../rare.ts';
 import { type CheckedDirectory, defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
-/** Entries between two looks at the abort signal; about 10 ms of work. */
+/** Entries between two checks of the abort signal; about 10 ms of work. */
 const ENTRIES_PER_BREATH = 1000;
 
 const input = z.strictObject({
@@ -27,7 +27,7 @@ const input = z.strictObject({
   details,
 });
 
-/** Agents that know the tool by its other names look for `files` in the answer. */
+/** Callers of an alias expect `files` in the answer. */
 const withFiles = input.extend({
   files: z.boolean().default(true).describe('Whether files lists the paths of files.'),
 });
@@ -108,7 +108,7 @@ export default defineTool({
 
 type Wanted = (name: string, fromBase: string) => 'take' | 'pass' | 'skip';
 
-/** Depth first, in the order of names, so that what a bound cuts off is the same each time. */
+/** Walks depth first in the order of names, so that a bound always cuts off the same entries. */
 class Walk {
   readonly entries: Entry[] = [];
   truncated = false;
@@ -149,7 +149,7 @@ class Walk {
   }
 }
 
-/** Nothing but the name where the permissions of its directory allow no more; undefined for what is gone. */
+/** An entry's facts; empty if the directory's permissions do not allow more, undefined if the entry is gone. */
 function statOf(directory: CheckedDirectory, name: string): ReturnType<CheckedDirectory['stat']> | object {
   try {
     return directory.stat(name);

@@ -10,7 +10,7 @@ import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const FILES_MAX = 1000;
 const SKIPPED_TOLD = 100;
-/** Characters of all diffs together; what comes after has none. */
+/** The most characters of all diffs together; later files get no diff. */
 const DIFF_CHARS_MAX = 1024 * 1024;
 
 const glob = (description: string) => z.string().min(1).max(1024).describe(description);
@@ -153,14 +153,14 @@ interface TextFile {
   readonly text: string;
 }
 
-/** Its text, or why it is left alone. */
+/** The text of a file, or the code of why it is left alone. */
 function readText(path: string, declared: string, ctx: ToolContext): TextFile | { code: Code } {
   try {
     using file = ctx.open(path, declared);
     const before = file.bytes();
     return { before, text: textOf(path, before) };
   } catch (error) {
-    // Secrets, binary files, too large ones, and those that went away meanwhile.
+    // Secrets, binary or too large files, and files that are gone meanwhile.
     if (error instanceof ToolError) return { code: error.code };
     throw error;
   }
@@ -168,7 +168,7 @@ function readText(path: string, declared: string, ctx: ToolContext): TextFile | 
 
 interface Changing {
   readonly find: ReturnType<typeof compileReplacing>;
-  /** Whether it is the caller's regular expression, which may take for ever over a text. */
+  /** Whether the caller gave a regular expression, which may run for ever over a text. */
   readonly isExpression: boolean;
   readonly ctx: ToolContext;
 }
@@ -197,7 +197,7 @@ async function withDiffs(
   return told;
 }
 
-/** A thread is shared: over one file an expression has its time, whatever its call may take. */
+/** Bounds the time of an expression over one file, whatever the call's time limit: other calls share the thread. */
 function bounded<T>(path: string, ctx: ToolContext, work: () => T): T {
   try {
     return ctx.bounded(work);

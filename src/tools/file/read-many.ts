@@ -53,7 +53,7 @@ export default defineTool({
     ...(pattern === undefined && paths ? [] : [{ kind: 'read', target: '.' } as const]),
   ],
   separable: {
-    // Without `paths`, a call with a pattern would be another one.
+    // Without `paths`, a call with a pattern would mean something else.
     without: ({ paths, pattern, ...rest }, denied) =>
       paths && pattern === undefined ? { ...rest, paths: paths.filter((it) => !denied.has(it)) } : undefined,
     withDenied: (output, denied) => ({ ...output, errors: [...output.errors, ...denied] }),

@@ -7,10 +7,10 @@ import { toText } from '../file-text.ts';
 import { rare } from '../rare.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
-/** Loaded once a thread, by the first call: the gateway has no use for it, and a later call need not wait for a promise. */
+/** Loaded by the first call of a thread: the gateway does not need it, and later calls don't await a promise. */
 let mime: typeof import('mime/lite').default | undefined;
 
-/** The registry of types has a film format for these. */
+/** The MIME registry maps these extensions to a video format. */
 const CODE_TYPES = new Map(['.ts', '.mts', '.cts', '.tsx'].map((it) => [it, 'text/typescript']));
 
 const lineNumber = () => z.int().positive().max(Number.MAX_SAFE_INTEGER);
@@ -100,7 +100,7 @@ export default defineTool({
   },
 });
 
-/** Lines `first` to `last` of `text` with their endings, and how many lines there are; a final newline begins no line. */
+/** Lines `first` to `last` of `text` with their endings, and the number of lines; a final newline begins no line. */
 function cutLines(text: string, first: number, last: number): { content: string; lines: number } {
   let lines = 0;
   let from = first === 1 ? 0 : text.length;

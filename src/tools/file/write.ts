@@ -5,7 +5,7 @@ import { NO_BACKUP, UTF8 } from '../file-spellings.ts';
 import { rare } from '../rare.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
-/** base64 of the largest file that can be written, in characters. */
+/** Characters of the largest writable file in base64. */
 const CONTENT_CHARS_MAX = 14 * 1024 * 1024;
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
@@ -113,7 +113,7 @@ export default defineTool({
   },
 });
 
-/** What stands there now; undefined for no file. Throws what `open` throws, but NOT_FOUND. */
+/** The present content; undefined if there is no file. Throws what `open` throws except NOT_FOUND. */
 function contentOf(path: string, ctx: ToolContext): Buffer | undefined {
   try {
     using file = ctx.open(path);

@@ -107,7 +107,7 @@ async function change(action: 'create' | 'switch' | 'delete', { name, git, ctx }
   ]);
 }
 
-/** What git changes to come to a branch must be the caller's to write; masked files would stop it half way. */
+/** Requires that the caller may write everything that the switch changes: masked files would stop git half way. */
 async function assertMaySwitch(git: Git, name: string, ctx: ToolContext): Promise<void> {
   const branch = `refs/heads/${name}`;
   const { exitCode } = await git.try(['show-ref', '--verify', '--quiet', branch]);
@@ -142,7 +142,7 @@ const notThere = (name: string): ToolError =>
     details: { reason: 'unknown-branch' },
   });
 
-/** What git says when it will not, and what that is called here. */
+/** Git's refusals as our error codes. */
 const REFUSALS: readonly [RegExp, Code, reason: string, suggestion: string][] = [
   [
     / exists; cannot create /,
@@ -172,7 +172,7 @@ async function act(git: Git, args: readonly string[]): Promise<void> {
   if (!refusal) throw failure(stderr);
   const [, code, reason, suggestion] = refusal;
   const [said = '', ...rest] = stderr.trim().split('\n');
-  // The files that it is about, one a line.
+  // The files concerned, one a line.
   const files = rest.filter((it) => it.startsWith('\t')).map((it) => it.trim());
   const why = [said, files.join(', ')].filter(Boolean).join(' ').slice(0, 400);
   throw new ToolError(code, `git will not do this with \`${name}\`: ${why}`, {

@@ -84,7 +84,7 @@ export default defineTool({
     await assertUnfiltered(git, status);
     const specs = (names: readonly string[]) => names.map((it) => (it === '' ? '.' : literal(it)));
     const paths = [...specs(own), ...excluded];
-    // Before anything is added: git's `add` would take it out of the index, where its only content is.
+    // Checked before anything is added: `git add` would drop the file from the index, which has the only copy of its content.
     const gone = own.findIndex((it) => isNewAndGone(it, status));
     if (gone >= 0)
       throw conflict(
@@ -102,11 +102,11 @@ export default defineTool({
   },
 });
 
-/** An empty list means what no list means. */
+/** An empty list means the same as no list. */
 const namedIn = (files: readonly string[] | undefined): readonly string[] | undefined =>
   files && files.length > 0 ? files : undefined;
 
-/** Throws INPUT_INVALID for a file named as if from `path`, which could be a file of another repository. */
+/** Throws INPUT_INVALID for a file outside `path`, such as one named relative to `path`: it could be in another repository. */
 function assertBelow(path: string, files: readonly string[]): void {
   const folder = normalize(path).replace(/\/$/, '');
   const isBelow = (it: string) => folder === '.' || it === folder || it.startsWith(`${folder}/`);
@@ -130,7 +130,7 @@ async function statusOf(git: Git, paths: readonly string[]): Promise<ParsedStatu
   return parseStatus(stdout);
 }
 
-/** Throws CONFLICT: git tells of no ignored file, whether it changed or not. */
+/** Throws CONFLICT for ignored files: git reports no changes of these. */
 async function assertNoneIgnored(git: Git, names: readonly string[]): Promise<void> {
   const { stdout } = await git.try(['check-ignore', '-z', '--stdin'], { stdin: names.filter(Boolean).join('\0') });
   const [first] = stdout.toString('utf8').split('\0');
@@ -142,12 +142,12 @@ async function assertNoneIgnored(git: Git, names: readonly string[]): Promise<vo
     );
 }
 
-/** Whether all that changed there is staged to be gone, by `git mv` or `git rm`: to git's `add` there is no such file any more. */
+/** Whether all changes at the path are staged deletions (`git mv`, `git rm`): `git add` knows no such file any more. */
 function isStagedAway(path: string, status: ParsedStatus): boolean {
   return isAll(path, status, (it) => it.staged === 'D' && it.unstaged === '.');
 }
 
-/** Whether what changed there is in the index only: git commits no such file, and says that it knows none. */
+/** Whether the change is in the index only: git can't commit a new file that is gone from the work tree. */
 function isNewAndGone(path: string, status: ParsedStatus): boolean {
   return path !== '' && isAll(path, status, (it) => it.path === path && it.staged === 'A' && it.unstaged === 'D');
 }
@@ -158,7 +158,7 @@ function isAll(path: string, { changed, untracked }: ParsedStatus, isSo: (entry:
   return own.length > 0 && !untracked.some(isBelow) && own.every(isSo);
 }
 
-/** The files that stay out of it. Throws CONFLICT and POLICY_DENIED where nothing can be committed as it is. */
+/** The files to leave out of the commit. Throws CONFLICT and POLICY_DENIED if nothing can be committed. */
 async function committable(
   { branch, conflicted, changed, untracked }: ParsedStatus,
   { ctx, repository, files }: { ctx: ToolContext; repository: Repository; files: readonly string[] | undefined },
@@ -202,7 +202,7 @@ async function committable(
   return [...hidden];
 }
 
-/** A rule that asked about one of what is named was answered for what lies in that. */
+/** Tests for refused paths. A person who approved a named path approved what is below it, too. */
 function refusedIn(files: readonly string[], ctx: ToolContext): (path: string) => boolean {
   const roots = files.map((it) => ({ root: normalize(it).replace(/\/$/, ''), isRefused: ctx.refusedBelow(it) }));
   const holds = (root: string, path: string) => root === '.' || path === root || path.startsWith(`${root}/`);
@@ -212,7 +212,7 @@ function refusedIn(files: readonly string[], ctx: ToolContext): (path: string) =
 const conflict = (reason: string, message: string, suggestion: string): ToolError =>
   new ToolError('CONFLICT', message, { suggestion, details: { reason } });
 
-/** What the repository does not say itself. Throws AUTH_REQUIRED where nobody says it. */
+/** Git variables for the author and committer that the repository's config lacks. Throws AUTH_REQUIRED if nobody knows them. */
 function identityOf(config: readonly [string, string][], { identity }: ToolContext): Record<string, string> {
   const said = new Map(config);
   const env: Record<string, string> = {};
@@ -231,7 +231,7 @@ function identityOf(config: readonly [string, string][], { identity }: ToolConte
   return env;
 }
 
-/** What a filter would have stored otherwise must not be committed as it is: a large file in the place of LFS's pointer. */
+/** Throws if a filter would change the stored content, such as LFS, which stores a pointer for a large file. */
 async function assertUnfiltered(git: Git, { changed, untracked }: ParsedStatus): Promise<void> {
   const paths = [...changed.map((it) => it.path), ...untracked];
   const { stdout } = await git.run(['check-attr', '-z', '--stdin', 'filter'], {
@@ -254,9 +254,9 @@ async function assertUnfiltered(git: Git, { changed, untracked }: ParsedStatus):
 interface Committing {
   readonly message: string;
   readonly env: Readonly<Record<string, string>>;
-  /** None for all that is staged. */
+  /** Empty for all that is staged. */
   readonly paths: readonly string[];
-  /** Whether the paths are the whole repository, so that all that is staged is the same. */
+  /** Whether the paths are the whole repository, so that committing all that is staged is the same. */
   readonly mayWhole?: boolean;
 }
 

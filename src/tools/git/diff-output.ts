@@ -1,27 +1,27 @@
 /**
- * What `git diff --raw --numstat -p -z` says: lists of names and numbers, then a patch, from which the sections of files that
- * may not be shown are taken out. Architecture invariant: pure. What a patch says of a file stands in its own section: every
- * line of content begins with one of ` +-\@`, or is empty, and every name with a line break in it is quoted.
+ * Parses `git diff --raw --numstat -p -z`: lists of names and numbers, then a patch, from which the sections of
+ * refused files are removed. Architecture invariant: pure. All that a patch says of a file is in the file's own
+ * section: every content line begins with one of ` +-\@` or is empty, and every name with a line break is quoted.
  */
 
 export interface FileStat {
   readonly path: string;
   readonly from?: string;
-  /** 0 for what is not text. */
+  /** 0 for binary files. */
   readonly additions: number;
   readonly deletions: number;
 }
 
 export interface ParsedDiff {
   readonly files: readonly FileStat[];
-  /** Every name, old and new. */
+  /** All names, old and new. */
   readonly names: readonly string[];
   readonly patch: Buffer;
-  /** Whether files are in conflict, whose sections git leaves out beside lists. */
+  /** Whether files are in conflict; git leaves their sections out when it prints lists. */
   readonly combined: boolean;
 }
 
-/** The lists and the patch; records that are cut are left out. `from` is where the first list begins. */
+/** Parses the lists and the patch; skips records that are cut. `from` is the offset of the first list. */
 export function parseDiff(output: Buffer, from = 0): ParsedDiff {
   const fields = new Fields(output, from);
   const names = new Set<string>();
@@ -66,7 +66,7 @@ class Fields {
     return this.#bytes[this.#at] === char.charCodeAt(0);
   }
 
-  /** Up to the next NUL; undefined, and the end, when there is none. */
+  /** The text up to the next NUL; undefined, and at the end, if there is none. */
   take(): string | undefined {
     const end = this.#bytes.indexOf(0, this.#at);
     if (end < 0) this.#at = this.#bytes.length;
@@ -83,7 +83,7 @@ class Fields {
 
 const HEADERS = ['diff --git ', 'diff --cc ', 'diff --combined ', '* Unmerged path '];
 
-/** The sections of a patch in which nothing refused is named; one whose names can't be told is left out. */
+/** The sections of a patch that name no refused path; drops a section whose names can't be parsed. */
 export function shownSections(patch: Buffer, isRefused: (path: string) => boolean): Buffer {
   const kept = sectionsOf(patch).filter((section) => {
     const names = namesOf(section);
@@ -97,7 +97,7 @@ function sectionsOf(patch: Buffer): Buffer[] {
   return starts.map((start, at) => patch.subarray(start, starts[at + 1] ?? patch.length));
 }
 
-/** Where lines begin with it. */
+/** Offsets of lines that begin with the header. */
 function startsOf(patch: Buffer, header: string): number[] {
   const starts = patch.subarray(0, header.length).equals(Buffer.from(header)) ? [0] : [];
   const next = (from: number) => patch.indexOf(`\n${header}`, from);
@@ -105,7 +105,7 @@ function startsOf(patch: Buffer, header: string): number[] {
   return starts;
 }
 
-/** Old and new name of a section; none when they can't be told, as of one that is cut in its first line. */
+/** Old and new name of a section; empty if they can't be parsed, as in a section that is cut in its first line. */
 function namesOf(section: Buffer): string[] {
   const end = section.indexOf(10);
   if (end < 0) return [];
@@ -115,7 +115,7 @@ function namesOf(section: Buffer): string[] {
   return [...sameNames(first.slice('diff --git '.length)), ...renamed(section, end + 1)];
 }
 
-/** `a/NAME b/NAME`: unless it was renamed both are the same, which tells where a name with blanks ends. */
+/** Parses `a/NAME b/NAME`. Unless the file was renamed both names are equal, which shows where a name with blanks ends. */
 function sameNames(names: string): string[] {
   const half = (names.length - 1) / 2;
   if (!Number.isInteger(half) || names[half] !== ' ') return [];
@@ -143,7 +143,7 @@ function renamed(section: Buffer, from: number): string[] {
 
 const ESCAPES: Readonly<Record<string, number>> = { a: 7, b: 8, t: 9, n: 10, v: 11, f: 12, r: 13, '"': 34, '\\': 92 };
 
-/** A name as git quotes it in C's way where it must; `text` holds a byte a character. */
+/** Undoes git's C-style quoting; `text` holds one byte per character. */
 function unquote(text: string): string {
   if (!text.startsWith('"') || !text.endsWith('"') || text.length < 2)
     return Buffer.from(text, 'latin1').toString('utf8');

@@ -1,12 +1,12 @@
 /**
- * git on one repository, in a sandbox of its own. Whatever its config, attributes and hooks say, no program of theirs is run:
- * what has a fixed name is switched off below, filters, whose names are the repository's choice, one by one.
+ * Runs git on one repository in a sandbox of its own. No program that config, attributes or hooks name is run:
+ * settings with fixed names are switched off below, and filters, whose names the repository chooses, one by one.
  */
 import { ToolError } from '../../errors.ts';
 import type { ProgramResult, ToolContext } from '../tool.ts';
 import { notARepository, type Repository } from './repository.ts';
 
-/** Over the repository's own config. */
+/** Settings that override the repository's config. */
 const OPTIONS = Object.entries({
   'core.fsmonitor': 'false',
   'core.hooksPath': '/dev/null',
@@ -37,10 +37,10 @@ const ENVIRONMENT = {
   GIT_OPTIONAL_LOCKS: '0',
   GIT_PAGER: 'cat',
   GIT_EDITOR: 'false',
-  // A config's own `protocol.<name>.allow` is stronger than `protocol.allow`, and weaker than this: of no protocol.
+  // Allows no protocol; overrides `protocol.<name>.allow` of a config, which in turn overrides `protocol.allow`.
   GIT_ALLOW_PROTOCOL: 'none',
   GIT_NO_LAZY_FETCH: '1',
-  // Replacements and grafts show another history than the one that the hashes stand for; git hints at a grafts file that is there.
+  // Replacements and grafts would show a history other than the one that the hashes name; git prints a hint if it finds a grafts file.
   GIT_NO_REPLACE_OBJECTS: '1',
   GIT_GRAFT_FILE: '/nonexistent',
   GIT_DIR: '.git',
@@ -48,12 +48,12 @@ const ENVIRONMENT = {
   LC_ALL: 'C.UTF-8',
 };
 
-/** Filters of one repository; each takes four settings. */
+/** The most filters of one repository; each takes four settings. */
 const FILTERS_MAX = 64;
 const STDERR_CHARS_SHOWN = 400;
 
 export interface GitRun extends ProgramResult {
-  /** Its complaints, in English, with the repository's own words. */
+  /** Git's messages, in English, with names from the repository. */
   readonly stderr: string;
 }
 
@@ -72,20 +72,20 @@ export class Git {
     this.repository = repository;
   }
 
-  /** Runs git to its end, whatever its exit code. Throws UNSUPPORTED, and the code of the limit that ended it. */
+  /** Runs git to its end, with any exit code. Throws UNSUPPORTED, and the code of the limit that ended it. */
   async try(args: readonly string[], options: GitOptions = {}): Promise<GitRun> {
     this.#disarmed ??= await this.#disarm();
     return this.#run(args, { ...options, env: { ...this.#disarmed, ...options.env } });
   }
 
-  /** The same where it must succeed. Throws what `failure` makes of its complaint. */
+  /** Runs git, which must succeed. Throws the error that `failure` makes of its message. */
   async run(args: readonly string[], options: GitOptions = {}): Promise<GitRun> {
     const result = await this.try(args, options);
     if (result.cut || result.exitCode === 0) return result;
     throw failure(result.stderr);
   }
 
-  /** Every setting of the repository's own config, later ones last. Throws UNSUPPORTED for names that are not UTF-8. */
+  /** All settings of the repository's config; later ones override. Throws UNSUPPORTED for names that are not UTF-8. */
   async config(): Promise<[key: string, value: string][]> {
     const { stdout, exitCode, cut, stderr } = await this.#run(['config', '-z', '--list'], {});
     if (exitCode !== 0 || cut) throw failure(stderr);
@@ -113,7 +113,7 @@ export class Git {
     });
   }
 
-  /** Settings by which no filter runs a program, or fails for want of one. */
+  /** Settings that make every filter run no program and never fail. */
   async #disarm(): Promise<Record<string, string>> {
     const { filters, includes } = this.repository;
     if (!filters && !includes) return {};
@@ -135,7 +135,7 @@ export class Git {
   }
 }
 
-/** What git complains of, in the words of a tool. */
+/** Turns git's message into a tool's error. */
 export function failure(stderr: string): ToolError {
   const said = stderr.trim().split('\n').at(-1)?.slice(0, STDERR_CHARS_SHOWN) ?? '';
   if (/not a git repository/.test(stderr)) return notARepository('git finds no repository there');

@@ -1,14 +1,14 @@
-/** Whether the git that the tools run is there, runs, and is new enough. */
+/** Checks that git is installed, runs and is new enough. */
 import { ToolError } from '../../errors.ts';
 import type { Health } from '../lifecycle.ts';
 import type { ToolContext } from '../tool.ts';
 
-/** The first that takes its settings from GIT_CONFIG_COUNT, by which the filters of a repository are switched off. */
+/** The first version that reads settings from GIT_CONFIG_COUNT, which switches off the filters of a repository. */
 const GIT_MIN = [2, 31] as const;
 const OUTPUT_BYTES_MAX = 4096;
 const STDERR_CHARS_SHOWN = 200;
 
-/** Throws UNSUPPORTED where git is missing, does not run or is too old. */
+/** Throws UNSUPPORTED if git is missing, does not run or is too old. */
 export async function assertGit(ctx: ToolContext): Promise<void> {
   const { stdout, stderr, exitCode } = await ctx.program({
     ...{ program: 'git', args: ['--version'], cwd: '.', env: { LC_ALL: 'C.UTF-8' }, bytesMax: OUTPUT_BYTES_MAX },
@@ -28,7 +28,7 @@ export async function assertGit(ctx: ToolContext): Promise<void> {
   });
 }
 
-/** Of the tools that run git. */
+/** Health check of the tools that run git. */
 export async function gitHealth(ctx: ToolContext): Promise<Health> {
   await assertGit(ctx);
   return { ok: true };

@@ -1,4 +1,4 @@
-/** Commits as our formats have git print them. Architecture invariant: pure. */
+/** Parses commits that git prints in `COMMIT_FORMAT`. Architecture invariant: pure. */
 import * as z from 'zod';
 
 export const commitShape = {
@@ -9,11 +9,11 @@ export const commitShape = {
 };
 export type Commit = z.output<z.ZodObject<typeof commitShape>>;
 
-/** For `--format`: four fields, each with a NUL behind it but the last, which git ends where `-z` is given. */
+/** A `--format` of four fields separated by NUL; with `-z` git ends the last one, too. */
 export const COMMIT_FORMAT = '%H%x00%an <%ae>%x00%aI%x00%s';
 const FIELDS = 4;
 
-/** What is not whole is left out. */
+/** Parses commits; leaves out an incomplete one. */
 export function parseCommits(output: Buffer): Commit[] {
   const fields = output.toString('utf8').split('\0');
   const commits: Commit[] = [];

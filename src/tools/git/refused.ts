@@ -1,16 +1,16 @@
 import type { ToolContext } from '../tool.ts';
 import { pathOf, type Repository } from './repository.ts';
 
-/** Names judged between two looks at the abort signal; about 5 ms of work, in a thread that waits for others' commands too. */
+/** Names judged between two checks of the abort signal; about 5 ms of work, in a thread that others' commands wait for, too. */
 const NAMES_PER_BREATH = 500;
 
 export interface RefusedRequest {
   readonly repository: Repository;
-  /** By names of the workspace, as `refusedBelow` gives it. */
+  /** Tests a path relative to the workspace, as `refusedBelow` gives it. */
   readonly isRefused: (path: string) => boolean;
 }
 
-/** Those of a repository's names that are refused. */
+/** The names of a repository that are refused. */
 export async function refusedAmong(
   names: readonly string[],
   ctx: ToolContext,

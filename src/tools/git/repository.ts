@@ -1,23 +1,23 @@
 /**
- * The repository that holds a path, as far as git may be told of it: git looks for none by itself, since it would follow
- * `core.worktree`, bare repositories among the files of another one, and what lies outside of the workspace.
+ * Finds the repository of a path without git: git itself would follow `core.worktree`, bare repositories among the
+ * files of another one, and directories outside the workspace.
  */
 import { isAbsolute, join, normalize, relative } from 'node:path/posix';
 import { ToolError } from '../../errors.ts';
 import type { CheckedDirectory, ToolContext } from '../tool.ts';
 
 export interface Repository {
-  /** Of its work tree, relative to the workspace; '' where that is the workspace itself. */
+  /** Root of the work tree, relative to the workspace; '' for the workspace itself. */
   readonly root: string;
-  /** Its own directory and the one that it shares with other work trees, relative to the workspace. */
+  /** The repository's directory and the one that it shares with other work trees, relative to the workspace. */
   readonly gitDir: string;
   readonly commonDir: string;
-  /** Whether its config may name programs of filters, here or in what it includes. */
+  /** Whether the config, or a file that it includes, may name programs of filters. */
   readonly filters: boolean;
   readonly includes: boolean;
 }
 
-/** The innermost one at or above `path`, which need not exist. Throws NOT_FOUND, UNSUPPORTED. */
+/** The innermost repository at or above `path`, which need not exist. Throws NOT_FOUND, UNSUPPORTED. */
 export function findRepository(ctx: ToolContext, path: string): Repository {
   for (const root of foldersFrom(plain(path))) {
     using folder = openedOr(ctx, root);
@@ -26,7 +26,7 @@ export function findRepository(ctx: ToolContext, path: string): Repository {
   throw notARepository(`\`${path}\` is in no git repository of this workspace`);
 }
 
-/** A path of the workspace as the repository calls it; '' for its root. */
+/** Turns a path of the workspace into one of the repository; '' for its root. Throws UNSUPPORTED for a path outside. */
 export function pathIn({ root }: Repository, path: string): string {
   const inside = root === '' ? plain(path) : relative(root, plain(path));
   if (inside !== '..' && !inside.startsWith('../')) return inside;
@@ -35,15 +35,15 @@ export function pathIn({ root }: Repository, path: string): string {
   });
 }
 
-/** The other way round. */
+/** Turns a path of the repository into one of the workspace. */
 export const pathOf = ({ root }: Repository, path: string): string => (root === '' ? path : `${root}/${path}`);
 
-/** The branch that HEAD names, born or not; undefined when it is detached. */
+/** The branch that HEAD names, with or without commits; undefined if HEAD is detached. */
 export function branchOf(ctx: ToolContext, { gitDir }: Repository): string | undefined {
   return /^ref: refs\/heads\/(.+)$/m.exec(textAt(ctx, `${gitDir}/HEAD`) ?? '')?.[1];
 }
 
-/** Whether a rebase stopped half way, during which HEAD is detached. */
+/** Whether a rebase is in progress; HEAD is detached meanwhile. */
 export function isRebasing(ctx: ToolContext, { gitDir }: Repository): boolean {
   return ['rebase-merge', 'rebase-apply'].some((it) => {
     using directory = openedOr(ctx, `${gitDir}/${it}`);
@@ -57,7 +57,7 @@ export const notARepository = (message: string): ToolError =>
     details: { reason: 'not-a-repository' },
   });
 
-/** `a/b`, `a`, ''. */
+/** The folder and its parents: `a/b`, `a`, ''. */
 function foldersFrom(path: string): string[] {
   const names = path === '' ? [] : path.split('/');
   return names.map((_, at) => names.slice(0, names.length - at).join('/')).concat('');
@@ -72,7 +72,7 @@ function openedOr(ctx: ToolContext, folder: string): CheckedDirectory | undefine
   try {
     return ctx.openDirectory(folder || '.');
   } catch (error) {
-    // A file, or something that is there no more: what holds it may still be there.
+    // A file, or gone: a parent may still exist.
     if (error instanceof ToolError && ['NOT_FOUND', 'UNSUPPORTED'].includes(error.code)) return undefined;
     throw error;
   }
@@ -82,14 +82,14 @@ function repositoryAt(ctx: ToolContext, root: string, folder: CheckedDirectory):
   const gitDir = gitDirOf(ctx, root, folder);
   const common = textAt(ctx, `${gitDir}/commondir`)?.trim();
   const commonDir = common === undefined ? gitDir : inWorkspace(ctx, gitDir, common);
-  // Only there nobody but git and commands writes, so that the config that is looked at is the one that git reads.
+  // Only git and commands write below `.git`, so that the config checked here is the one that git reads.
   for (const it of [gitDir, commonDir]) if (!/(^|\/)\.git(\/|$)/.test(it)) throw outsideOf(root);
   assertPlain(ctx, commonDir);
   const config = [`${commonDir}/config`, `${gitDir}/config.worktree`].map((it) => textAt(ctx, it) ?? '').join('\n');
   return { root, gitDir, commonDir, filters: /filter/i.test(config), includes: /include/i.test(config) };
 }
 
-/** Where `.git` is, or what it points to when it is a file. */
+/** The directory `.git`, or the directory that a file `.git` points to. */
 function gitDirOf(ctx: ToolContext, root: string, folder: CheckedDirectory): string {
   const own = join(root, '.git');
   using directory = folder.directory('.git');
@@ -105,7 +105,7 @@ function inWorkspace(ctx: ToolContext, from: string, target: string): string {
   return plain(path);
 }
 
-/** A config that is a link could be written under another name. */
+/** Refuses a config that is a link: it could be written under another name. */
 function assertPlain(ctx: ToolContext, commonDir: string): void {
   using directory = openedOr(ctx, commonDir);
   if (!directory) throw notARepository(`\`${commonDir}\`, which holds the repository, is not there`);
@@ -116,7 +116,7 @@ function assertPlain(ctx: ToolContext, commonDir: string): void {
 const outsideOf = (root: string): ToolError =>
   notARepository(`the repository of \`${root || '.'}\` lies outside of the workspace, or in no \`.git\``);
 
-/** The text of a small file; undefined where there is none. */
+/** The text of a small file; undefined if there is none. */
 function textAt(ctx: ToolContext, path: string): string | undefined {
   try {
     using file = ctx.open(path);

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 /**
- * A commit by name, hash or `HEAD~2`. No colon, so that no file is named by it, and no dash at its start, so that it is no
- * option; of what it names only a commit is taken.
+ * A commit by name, hash or `HEAD~2`. Allows no colon, so that it names no file, and no leading dash, so that it is
+ * no option; only a commit is accepted.
  */
 export const revision = (description: string, what = 'one commit: a branch, tag, hash, or such as HEAD~2') =>
   z

@@ -60,7 +60,7 @@ export default defineTool({
   },
 });
 
-/** Behind the fields, and the NUL and line break with which git ends them. */
+/** The offset of the diff, after the fields and the NUL and line break that end them. */
 function diffStart(output: Buffer): number {
   let at = 0;
   for (let field = 0; field < FIELDS; field++) {

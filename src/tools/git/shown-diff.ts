@@ -1,4 +1,4 @@
-/** A diff as a caller may see it: without the files that the policy refuses, and not longer than `gitDiffBytes`. */
+/** Makes a diff that a caller may see: without files that the policy refuses, and at most `gitDiffBytes` long. */
 import * as z from 'zod';
 import type { ToolContext } from '../tool.ts';
 import { type ParsedDiff, parseDiff, shownSections } from './diff-output.ts';
@@ -19,7 +19,7 @@ export const diffShape = {
 
 export type ShownDiff = z.output<z.ZodObject<typeof diffShape>>;
 
-/** Whatever the repository's config says: one format, no programs, nothing of what is inside of submodules. */
+/** Overrides the repository's config: one format, no programs, no content of submodules. */
 const OPTIONS = [
   ...['--no-ext-diff', '--no-textconv', '--no-color', '--no-relative', '--src-prefix=a/', '--dst-prefix=b/'],
   ...['--submodule=short', '--ignore-submodules=dirty', '-O/dev/null', '-M', '-p'],
@@ -27,26 +27,26 @@ const OPTIONS = [
 
 const LISTS = ['-z', '--raw', '--numstat'];
 
-/** Names alone, for which git opens no file. */
+/** Lists names only; git opens no file for these. */
 const NAMES = ['--raw', '-z', '--no-renames', '--no-ext-diff', '--no-relative', '--ignore-submodules=dirty'];
-/** A file of the work tree that is hidden from git, and looks changed to it. */
+/** Matches git's error for a file of the work tree that is hidden from git and looks changed. */
 const UNREADABLE = /^fatal: cannot hash /m;
 
-/** Names by which git is told to leave files out; what is more is left out afterwards all the same. */
+/** The most names that git is told to leave out; any others are removed afterwards. */
 const EXCLUDED_MAX = 500;
 
 export interface DiffRequest {
-  /** Command, options and revisions. */
+  /** Git command, options and revisions. */
   readonly args: readonly string[];
-  /** As the repository calls it; '' for all. */
+  /** Path relative to the repository; '' for all. */
   readonly path: string;
-  /** By names of the workspace. */
+  /** Tests a path relative to the workspace. */
   readonly isRefused: (path: string) => boolean;
-  /** Where in the output the diff begins. */
+  /** Gives the offset of the diff in the output. */
   readonly start?: (output: Buffer) => number;
 }
 
-/** Runs git, a second time without the refused files where there are some, and takes out what is left of them. */
+/** Runs git, and if there are refused files again without them; then removes what is left of them. */
 export async function shownDiff(
   git: Git,
   ctx: ToolContext,
@@ -79,7 +79,7 @@ export async function shownDiff(
   const { cut, parsed } = last;
   if (last.exitCode !== 0 && !cut) throw failure(last.stderr);
   const shown = new Set(parsed.names);
-  // A section whose name stands in no list is one that the lists were too long for.
+  // A section that no list names comes from lists that were cut.
   const isShown = (name: string) => (shown.has(name) ? !refusedNow.has(name) : !isRefused(pathOf(repository, name)));
   const { files, truncated, diff } = cutDiff(parsed, (it) => !isShown(it), ctx);
   const { gitEntriesMax } = ctx.limits;
@@ -94,7 +94,7 @@ export async function shownDiff(
   };
 }
 
-/** A pathspec for that name alone, whatever characters are in it. */
+/** A pathspec that matches only this name, whatever characters it has. */
 export const literal = (path: string, magic: '' | 'exclude,' = ''): string => `:(${magic}top,literal)${path}`;
 
 function cutDiff({ files, patch }: ParsedDiff, isRefused: (path: string) => boolean, { limits }: ToolContext) {

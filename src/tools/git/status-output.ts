@@ -1,10 +1,10 @@
-/** What `git status --porcelain=v2 -z --branch` says. Architecture invariant: pure. */
+/** Parses `git status --porcelain=v2 -z --branch`. Architecture invariant: pure. */
 
 export interface StatusEntry {
   readonly path: string;
-  /** Name before, where it was renamed or copied. */
+  /** The former name, if the file was renamed or copied. */
   readonly from?: string;
-  /** Letters of git: of the index against HEAD, and of the work tree against the index; `.` for no change. */
+  /** Git's status letters: index against HEAD, and work tree against index; `.` for no change. */
   readonly staged: string;
   readonly unstaged: string;
 }
@@ -12,7 +12,7 @@ export interface StatusEntry {
 export interface ParsedStatus {
   /** Undefined before the first commit. */
   readonly head: string | undefined;
-  /** Undefined when HEAD is detached. */
+  /** Undefined if HEAD is detached. */
   readonly branch: string | undefined;
   readonly upstream: string | undefined;
   readonly ahead: number;
@@ -22,10 +22,10 @@ export interface ParsedStatus {
   readonly conflicted: readonly string[];
 }
 
-/** Fields before the path, by the first letter of a record. */
+/** Number of fields before the path, by the first letter of a record. */
 const FIELDS: Readonly<Record<string, number>> = { 1: 8, 2: 9, u: 10 };
 
-/** Records end with NUL; a last one that does not was cut, and is left out. */
+/** Parses records that end with NUL; leaves out a cut last one. */
 export function parseStatus(output: Buffer): ParsedStatus {
   const records = output.toString('utf8').split('\0').slice(0, -1);
   const headers = new Map<string, string>();

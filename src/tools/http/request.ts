@@ -6,7 +6,7 @@ import { defineTool } from '../tool.ts';
 const { httpBodyBytesMax } = defaultLimits;
 const MIB = 1024 * 1024;
 
-/** What the connection is about, or which would make two requests of one. */
+/** Headers that concern the connection, or could split one request into two. */
 const OURS =
   /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|accept-encoding|expect)$/i;
 
@@ -63,7 +63,7 @@ export default defineTool({
     truncated: z.boolean().describe('Whether there was more of the body.'),
   }),
   examples: [
-    // As long as the policy lists no host.
+    // The policy of the examples lists no host.
     { input: { url: 'https://example.org/' }, error: 'POLICY_DENIED' },
     { input: { url: 'file:///etc/passwd' }, error: 'INPUT_INVALID' },
     { input: { url: 'https://:secret@example.org/' }, error: 'INPUT_INVALID' },
@@ -75,7 +75,7 @@ export default defineTool({
   },
 });
 
-/** `host:port`. */
+/** The `host:port` of a URL. */
 function destinationOf(text: string): string {
   const { hostname, port, protocol } = new URL(text);
   return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;

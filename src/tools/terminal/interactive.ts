@@ -37,7 +37,7 @@ const input = z.strictObject({
 type Input = z.output<typeof input>;
 type Action = (typeof ACTIONS)[number];
 
-/** What is done where no action is said: a terminal that is named is looked at, never written to. */
+/** The default action: a call that names a terminal reads from it and never writes. */
 const actionOf = ({ action, sessionId }: Pick<Input, 'action' | 'sessionId'>): Action =>
   action ?? (sessionId === undefined ? 'open' : 'read');
 
@@ -137,7 +137,7 @@ export default defineTool({
       unknown: 'the program in the terminal decides what this text does',
     };
   },
-  // What it prints belongs to what was let in.
+  // Reading is judged as read_only: the output comes from input that was already judged.
   tierOf: (it) => (isTyped(it) ? 'execute' : 'read_only'),
   input: input.superRefine((it, problems) => {
     for (const name of NEEDS[actionOf(it)] ?? [])
@@ -179,7 +179,7 @@ function open({ command, cwd, cols = 80, rows = 24 }: Input, ctx: ToolContext): 
   return ctx.terminals.open(checked, { cols, rows, command: (command ?? 'bash').slice(0, COMMAND_CHARS_SHOWN) });
 }
 
-/** What it does before its answer; the place in the output where that begins, where it is the one to begin with. */
+/** Acts on the terminal; gives the position where the output for the answer begins, if the action sets one. */
 async function act({ action, sessionId = '', ...it }: Input, { terminals }: ToolContext): Promise<number | undefined> {
   if (action === 'write') return terminals.write(sessionId, it.data ?? '');
   if (action === 'resize') await terminals.resize(sessionId, { cols: it.cols ?? 80, rows: it.rows ?? 24 });
@@ -187,10 +187,9 @@ async function act({ action, sessionId = '', ...it }: Input, { terminals }: Tool
   return undefined;
 }
 
-/** Whether a call gives a program something to run. */
 const isTyped = (it: Input): boolean => ['open', 'write'].includes(actionOf(it));
 
-/** The text that a policy is asked about; Enter ends a line. */
+/** The text that a policy judges; Enter ends a line. */
 function typedBy({ command, data = '', ...it }: Input): string {
   return actionOf(it) === 'open' ? (command ?? 'bash --norc --noprofile -i') : data.replaceAll('\r', '\n');
 }

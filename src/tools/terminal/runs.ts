@@ -1,10 +1,10 @@
-/** Whether commands run on this machine. */
+/** Checks that commands run on this machine. */
 import type { Health } from '../lifecycle.ts';
 import type { ToolContext } from '../tool.ts';
 
 const STDERR_CHARS_SHOWN = 200;
 
-/** Runs the shortest command there is, in a sandbox as commands have it. */
+/** Runs `true` in a command sandbox. */
 export async function commandHealth(ctx: ToolContext): Promise<Health> {
   const { exitCode, stderr } = await ctx.run(ctx.command({ command: 'true', cwd: '.', env: {} }));
   if (exitCode === 0) return { ok: true };

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { defineTool, workspacePath } from '../tool.ts';
 import { commandHealth } from './runs.ts';
 
-/** Longest argument that the kernel takes. */
+/** Bytes of the longest argument that the kernel accepts. */
 const ARGUMENT_BYTES_MAX = 128 * 1024 - 1;
 const noNul = (it: string) => !it.includes('\0');
 

@@ -1,4 +1,4 @@
-/** The todo list of a workspace, as both of its tools know it. */
+/** The shape of a workspace's todo list, which both tools share. */
 import * as z from 'zod';
 
 const TODOS_MAX = 500;
@@ -15,7 +15,7 @@ const priority = z.enum(PRIORITIES);
 export const todo = z.strictObject({ id, content, status, priority });
 export type Todo = z.output<typeof todo>;
 
-/** As it comes from callers. */
+/** The list as callers write it. */
 export const newTodos = z
   .array(
     z.strictObject({

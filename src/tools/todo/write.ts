@@ -44,7 +44,7 @@ export default defineTool({
   },
 });
 
-/** New ones get the smallest numbers that no entry has or had a moment ago. */
+/** Gives new entries the smallest numbers that no entry of the old or new list has. */
 function withIds(given: z.output<typeof newTodos>, before: readonly Todo[]): Todo[] {
   const named = given.flatMap((it) => it.id ?? []);
   const twice = named.find((it, at) => named.indexOf(it) !== at);

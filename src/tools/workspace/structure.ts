@@ -10,9 +10,9 @@ const input = z.strictObject({
   exclude: rare(z.array(glob()).max(50).default([]).describe('Globs of files and directories to leave out.')),
 });
 
-/** Files between two looks at the abort signal; about 10 ms of work. */
+/** Files between two checks of the abort signal; about 10 ms of work. */
 const FILES_PER_BREATH = 2000;
-/** Files of one directory that are shown before the rest is only counted: one of ten thousand must not fill the tree. */
+/** The most files of one directory that are shown; more are only counted, so that ten thousand do not fill the tree. */
 const FILES_SHOWN = 40;
 
 export default defineTool({
@@ -82,11 +82,11 @@ export default defineTool({
 class Directory {
   readonly directories = new Map<string, Directory>();
   readonly names: string[] = [];
-  /** In it and below. */
+  /** Files in this directory and below. */
   files = 0;
   descendants = 0;
 
-  /** Adds a file; gives the directories that were made for it. */
+  /** Adds a file; returns how many directories were made for it. */
   add(path: string): number {
     this.files += 1;
     const slash = path.indexOf('/');
@@ -148,5 +148,5 @@ class Drawing {
 }
 
 const counted = (files: number): string => `${files} ${files === 1 ? 'file' : 'files'}`;
-/** A name may hold a line break, and would draw a tree of its own. */
+/** Replaces control characters: a name with a line break would draw a tree of its own. */
 const shown = (name: string): string => name.replace(/[\p{Cc}\u2028\u2029]/gu, '�');
