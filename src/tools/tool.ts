@@ -51,10 +51,7 @@ export interface CheckedTarget extends Disposable {
   readonly path: string;
   /** SHA-256 of the present content, as `hashOf` gives it; undefined if there is no file. */
   hash(): string | undefined;
-  /**
-   * Writes `content` in one step, or changes nothing. Throws ALREADY_EXISTS, FILE_LIMIT, and CONFLICT if the present
-   * content is not `ifHash`.
-   */
+  /** Writes `content` in one step or changes nothing. Throws ALREADY_EXISTS, FILE_LIMIT, CONFLICT if the content is not `ifHash`. */
   replace(
     content: Uint8Array,
     options: { mode?: number; overwrite: boolean; ifHash?: string | undefined },
@@ -90,8 +87,8 @@ export interface CheckedCommand {
 /** The files of a search. Hidden files, and those that .gitignore, .ignore and .rgignore exclude, are left out. */
 export interface SearchScope {
   /**
-   * Glob that files must match: with a `/` against the path below the searched directory, else against the name. A
-   * segment that begins with a dot also matches hidden files.
+   * Glob for files: with a `/` against the path below the searched directory, else against the name. A segment `.…`
+   * matches hidden files.
    */
   readonly include?: string | undefined;
   /** Globs of files and directories to leave out. */
@@ -223,8 +220,8 @@ export interface ToolContext {
   /** Runs a command to its end, and streams its output to the caller. Throws OUTPUT_LIMIT, SANDBOX_UNAVAILABLE. */
   run(command: CheckedCommand): Promise<CommandResult>;
   /**
-   * Runs a program to its end; only the tool sees its output. For tools with `runsPrograms`. Throws UNSUPPORTED if
-   * there is no such program, and the code of the limit that ended it.
+   * Runs a program for a tool with `runsPrograms`; only the tool sees its output. Throws UNSUPPORTED if it is
+   * missing, or a limit's code.
    */
   program(request: ProgramRequest): Promise<ProgramResult>;
   /**
