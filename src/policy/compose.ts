@@ -1,6 +1,7 @@
 /** Combines policies: a file with the policy that it extends, and several policies that must all agree. Pure. */
 import { createHash, hash } from 'node:crypto';
 import { type Decision, TIERS, type Tier } from '../call.ts';
+import { withoutIgnoreCase } from './ignore-case.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { Positioned, ValuePath } from './position.ts';
@@ -194,7 +195,7 @@ export function rulesOf(data: PolicyFile, where: Positioned): PlacedRule[] {
   );
   const rules = (data.rules ?? []).map(({ id, match, decision, reason, sensitive, examples }, index) =>
     placed(where, ['rules', index], {
-      ...{ id, match, decision, reason },
+      ...{ id, match: withoutIgnoreCase(match), decision, reason },
       ...(sensitive && decision === 'deny' && { code: 'SENSITIVE_FILE' as const }),
       ...(examples && { examples }),
     }),

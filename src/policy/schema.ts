@@ -18,7 +18,7 @@ const globs = oneOrMany(glob);
 /** One word of a command: a token or its alternatives; `*` inside a token stands for any characters. */
 const token = oneOrMany(text(256));
 
-interface MatchInput {
+interface MatchInput<Inner = unknown> {
   tool?: string | string[] | undefined;
   tier?: Tier | Tier[] | undefined;
   category?: string | string[] | undefined;
@@ -32,15 +32,23 @@ interface MatchInput {
   principal?: string | string[] | undefined;
   session?: string | string[] | undefined;
   when?: { principal?: string | string[] | undefined; session?: string | string[] | undefined } | undefined;
-  all?: MatchInput[] | undefined;
-  any?: MatchInput[] | undefined;
-  not?: MatchInput | undefined;
+  all?: Inner[] | undefined;
+  any?: Inner[] | undefined;
+  not?: Inner | undefined;
+}
+
+/** A match of a file that was read. */
+export interface MatchSpec extends MatchInput<MatchSpec> {}
+
+/** A match as it stands in a file. */
+export interface WrittenMatch extends MatchInput<WrittenMatch> {
+  ignoreCase?: true | undefined;
 }
 
 const when = z.strictObject({ principal: globs.optional(), session: globs.optional() });
 
 /** All given keys must hold. An empty match is refused, since it would match everything. */
-const match: z.ZodType<MatchInput> = z
+const match: z.ZodType<WrittenMatch> = z
   .strictObject({
     tool: globs.optional().describe('Tool names, aliases included; `*` stands for any characters.'),
     tier: oneOrMany(tierName).optional(),
@@ -53,6 +61,10 @@ const match: z.ZodType<MatchInput> = z
     read: globs.optional(),
     write: globs.optional().describe('Creates, changes or replaces such a path.'),
     delete: globs.optional(),
+    ignoreCase: z
+      .literal(true)
+      .optional()
+      .describe('With path, read, write or delete of the same match: letters stand for themselves in either case.'),
     holds: z
       .literal('credentials')
       .optional()
@@ -81,7 +93,17 @@ const match: z.ZodType<MatchInput> = z
       return match.optional();
     },
   })
-  .refine((it) => Object.values(it).some((value) => value !== undefined), 'must name at least one thing to match');
+  .refine((it) => Object.values(it).some((value) => value !== undefined), 'must name at least one thing to match')
+  .refine(
+    ({ ignoreCase, path, read, write, delete: deleted }) => {
+      const globs = [path ?? [], read ?? [], write ?? [], deleted ?? []].flat();
+      return !ignoreCase || (globs.length > 0 && !globs.some((it) => it.includes('[')));
+    },
+    {
+      path: ['ignoreCase'],
+      error: 'goes with a path, read, write or delete of the same match, whose globs hold no `[`',
+    },
+  );
 
 /** A command line, or a call as `tool {json}`. */
 const example = text(1024);
@@ -274,7 +296,6 @@ export const policyFile = z.strictObject({
 });
 
 export type PolicyFile = z.output<typeof policyFile>;
-export type MatchSpec = MatchInput;
 
 /** Source and reason of a decision, as explanations and audit entries show them. */
 export interface RuleFacts {

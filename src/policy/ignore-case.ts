@@ -1,0 +1,34 @@
+/** `ignoreCase: true` of a match, written out when its file is read: `*.pem` becomes `*.[pP][eE][mM]`. Nothing after that knows the key. */
+import type { MatchSpec, WrittenMatch } from './schema.ts';
+
+const PATH_KEYS = ['path', 'read', 'write', 'delete'] as const;
+
+export function withoutIgnoreCase({ ignoreCase, all, any, not, ...match }: WrittenMatch): MatchSpec {
+  const written = ignoreCase ? { ...match, ...pathsInAnyCase(match) } : match;
+  return {
+    ...written,
+    ...(all && { all: all.map(withoutIgnoreCase) }),
+    ...(any && { any: any.map(withoutIgnoreCase) }),
+    ...(not && { not: withoutIgnoreCase(not) }),
+  };
+}
+
+const pathsInAnyCase = (match: MatchSpec): MatchSpec =>
+  Object.fromEntries(
+    PATH_KEYS.flatMap((key) => {
+      const globs = match[key];
+      if (globs === undefined) return [];
+      return [[key, typeof globs === 'string' ? inAnyCase(globs) : globs.map(inAnyCase)]];
+    }),
+  );
+
+/**
+ * The glob holds no brackets, which the schema refuses. A letter behind a `\` stands for itself, as every other letter does;
+ * one whose other case is more than one character (`ß`) is left as it is.
+ */
+const inAnyCase = (glob: string): string =>
+  glob.replaceAll(/(\\?)(\p{L})/gu, (all, _, letter: string) => {
+    const [lower, upper] = [letter.toLowerCase(), letter.toUpperCase()];
+    const isPair = lower !== upper && lower.length === letter.length && upper.length === letter.length;
+    return isPair ? `[${lower}${upper}]` : all;
+  });
