@@ -1,9 +1,9 @@
 /** Combines policies: a file with the policy that it extends, and several policies that must all agree. Pure. */
 import { createHash, hash } from 'node:crypto';
 import { type Decision, TIERS, type Tier } from '../call.ts';
-import { withoutIgnoreCase } from './ignore-case.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
+import type { PlacedRule } from './placed-rules.ts';
 import type { Positioned, ValuePath } from './position.ts';
 import {
   type ApprovalSettings,
@@ -31,12 +31,6 @@ export interface Said {
   readonly where: Positioned;
   /** The file's own rules, including those from `tools`; see `rulesOf`. */
   readonly rules: readonly PlacedRule[];
-}
-
-/** A rule and the path to it in its file. */
-export interface PlacedRule {
-  readonly rule: Rule;
-  readonly path: ValuePath;
 }
 
 /** One file being composed onto its parent. Widening is a problem unless the parent opens what the file widens. */
@@ -168,45 +162,6 @@ function approveOf({ parent, said, widens }: Pick<Composing, 'parent' | 'said' |
   };
   return facts;
 }
-
-/** All rules of a file in order; rules from `tools` come first. */
-export function rulesOf(data: PolicyFile, where: Positioned): PlacedRule[] {
-  const { disable, ...tools } = data.tools ?? {};
-  const disabled: PlacedRule[] = disable?.length
-    ? [
-        placed(where, ['tools', 'disable'], {
-          id: 'tools.disable',
-          match: { tool: disable },
-          decision: 'deny',
-          reason: 'The policy switches this tool off.',
-          code: 'TOOL_DISABLED',
-        }),
-      ]
-    : [];
-  const named = Object.entries(tools).flatMap(([name, { decision }]) =>
-    decision === undefined
-      ? []
-      : placed(where, ['tools', name, 'decision'], {
-          id: `tools.${name}.decision`,
-          match: { tool: name },
-          decision,
-          reason: `The policy says ${decision} for this tool.`,
-        }),
-  );
-  const rules = (data.rules ?? []).map(({ id, match, decision, reason, sensitive, examples }, index) =>
-    placed(where, ['rules', index], {
-      ...{ id, match: withoutIgnoreCase(match), decision, reason },
-      ...(sensitive && decision === 'deny' && { code: 'SENSITIVE_FILE' as const }),
-      ...(examples && { examples }),
-    }),
-  );
-  return [...disabled, ...named, ...rules];
-}
-
-const placed = (where: Positioned, path: ValuePath, rule: Omit<Rule, 'source'>): PlacedRule => ({
-  path,
-  rule: { ...rule, source: where.line(path) },
-});
 
 function refuseDuplicates({ said, complain }: Composing): void {
   const seen = new Map<string, ValuePath>();

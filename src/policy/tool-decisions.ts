@@ -1,6 +1,7 @@
 /** How `tools: {NAME: {decision: allow}}` combines with other rules about the same tool. Pure. */
 import { compileText } from '../glob.ts';
-import type { Composing, PlacedRule } from './compose.ts';
+import type { Composing } from './compose.ts';
+import type { PlacedRule } from './placed-rules.ts';
 import type { MatchSpec, Rule } from './schema.ts';
 
 /** Keys that say which tool a rule is about, and nothing about what a call does. */
