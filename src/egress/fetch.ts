@@ -1,4 +1,4 @@
-/** One HTTP request of a call, by a guard: for who has no command that could make it. Runs in the egress process, too. */
+/** Makes one HTTP request of a call through a guard, for tools without a command. Also runs in the egress process. */
 import { type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
@@ -7,7 +7,7 @@ import { toHostName } from '../policy/network.ts';
 import { type Guard, Refused } from './guard.ts';
 import type { HttpAnswer, HttpAsked } from './messages.ts';
 
-/** What came of it; never rejects. Ends with the guard's connections. */
+/** The answer, or why there is none; never rejects. The connections end when the guard is closed. */
 export async function fetchOnce(asked: HttpAsked, guard: Guard, limits: Limits): Promise<HttpAnswer> {
   try {
     const url = new URL(asked.url);
@@ -35,7 +35,7 @@ async function connectionTo({ hostname, port, protocol }: URL, guard: Guard): Pr
   return secured;
 }
 
-/** Nothing is reused, followed or decoded. Rejects where no answer comes. */
+/** Sends the request without reusing connections, following redirects or decoding the body. Rejects if no answer arrives. */
 function send(
   { method, headers, body }: HttpAsked,
   socket: Socket,
@@ -50,7 +50,7 @@ function send(
         host: url.host,
         connection: 'close',
         'accept-encoding': 'identity',
-        // Node says it only for methods that usually have a body; without it a server takes the body for the next request.
+        // Node sends it only for methods that usually have a body; without it a server would read the body as the next request.
         ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }),
       },
       maxHeaderSize: limits.egressHeaderBytesMax,
@@ -62,7 +62,7 @@ function send(
   });
 }
 
-/** Node takes any three digits; the gateway ends an egress process that tells of one below this. */
+/** Lowest valid status. Node accepts any three digits, but the gateway ends an egress process that reports less. */
 const STATUS_MIN = 100;
 
 async function answerOf(incoming: IncomingMessage, bytesMax: number): Promise<HttpAnswer> {

@@ -1,6 +1,6 @@
 /**
- * What one command may connect to: each destination is judged by its name, looked up once, judged by its addresses, and
- * connected to at an address that was judged. Counts what was made and what was refused.
+ * Controls what one command may connect to. Each destination is checked by name, resolved once, checked by address, and connected to at a
+ * checked address. Counts connections and refusals.
  */
 import { connect, type Socket } from 'node:net';
 import type { Limits } from '../limits.ts';
@@ -10,9 +10,9 @@ import type { Powers } from '../powers.ts';
 import type { EgressDenial, EgressReport } from './messages.ts';
 import type { Names } from './names.ts';
 
-/** A connection that was refused, and is not to be tried again. */
+/** The connection was refused and must not be retried. */
 export class Refused extends Error {}
-/** A connection that was allowed and could not be made. */
+/** The connection was allowed but could not be made. */
 export class Unreachable extends Error {}
 
 export interface GuardOptions {
@@ -22,7 +22,7 @@ export interface GuardOptions {
   readonly names: Pick<Names, 'lookup'>;
 }
 
-/** Addresses of one name that are tried. */
+/** Most addresses tried for one name. */
 const ADDRESSES_TRIED_MAX = 4;
 
 export class Guard {
@@ -39,7 +39,7 @@ export class Guard {
     this.#options = options;
   }
 
-  /** A connection to it. Throws Refused, Unreachable. */
+  /** Connects to a destination. Throws Refused, Unreachable. */
   async connect(to: Destination): Promise<Socket> {
     const { layers, limits, powers } = this.#options;
     const target = showDestination(to);
@@ -63,12 +63,12 @@ export class Guard {
     throw new Unreachable(`${target}: ${failure}`);
   }
 
-  /** Notes what no rule refused, but a bound. */
+  /** Records a refusal by a bound rather than by a rule. */
   refuseOverLimit(reason: string): void {
     this.#note('connections', { layer: 'limit', reason });
   }
 
-  /** Ends all connections and tells what there was. */
+  /** Ends all connections and returns the report. */
   close(listened: boolean): EgressReport {
     this.#closed = true;
     for (const socket of this.#sockets) socket.destroy();
@@ -80,7 +80,7 @@ export class Guard {
     const { limits, powers } = this.#options;
     if (parseAddress(host) !== undefined) return [host];
     const late = Promise.withResolvers<never>();
-    late.promise.catch(() => {}); // Nobody listens once the name is known.
+    late.promise.catch(() => {}); // Avoids an unhandled rejection once the name is known.
     const timer = powers.after(limits.egressConnectMs, () => late.reject(new Error('no answer in time')));
     try {
       await this.#takeTurn(late.promise);
@@ -88,14 +88,14 @@ export class Guard {
       if (found.length > 0) return found;
     } catch (error) {
       if (error instanceof Unreachable) throw new Unreachable(`${host}:${port}: ${error.message}`);
-      // ENOTFOUND, EAI_AGAIN, no answer: to the command the same.
+      // ENOTFOUND, EAI_AGAIN or no answer: the same for the command.
     } finally {
       timer.cancel();
     }
     throw new Unreachable(`${host}: the name could not be looked up`);
   }
 
-  /** Waits until this command may look up one more name. Throws Unreachable when `late` rejects before. */
+  /** Waits until this command may look up another name. Throws Unreachable if `late` rejects first. */
   async #takeTurn(late: Promise<never>): Promise<void> {
     const { egressLookupsMax: max } = this.#options.limits;
     if (this.#lookups < max) {
@@ -109,7 +109,7 @@ export class Guard {
     } catch {
       const at = this.#waiting.indexOf(turn.resolve);
       if (at >= 0) this.#waiting.splice(at, 1);
-      else this.#passTurn(); // The turn came while the time ran out.
+      else this.#passTurn(); // The turn came just as the time ran out.
       this.refuseOverLimit(`waited too long behind ${max} lookups at once`);
       throw new Unreachable(`waited too long behind ${max} other lookups of this command`);
     }
@@ -122,12 +122,15 @@ export class Guard {
     else this.#lookups -= 1;
   }
 
-  /** The turn ends with the lookup and not with the caller's time: until then it may hold one of the proxy's threads. */
+  /**
+   * Looks up a name. The turn ends with the lookup rather than with the caller's timeout: until then the lookup may occupy a thread of the
+   * proxy.
+   */
   #lookup(host: string): Promise<readonly string[]> {
     return this.#options.names.lookup(host).finally(() => this.#passTurn());
   }
 
-  /** By number: nothing is looked up again. */
+  /** Connects to an IP address, so nothing is resolved again. */
   #connectTo(address: string, port: number, withinMs: number): Promise<Socket> {
     const { limits, powers } = this.#options;
     const options = { host: address, port, allowHalfOpen: true, noDelay: true, timeout: limits.egressIdleMs };
@@ -169,9 +172,9 @@ export class Guard {
   }
 }
 
-/** What stands for all targets beyond those that are told one by one. */
+/** Stands for all targets beyond those that are listed individually. */
 const OTHERS = 'others';
 
-/** `host:port`, IPv6 in brackets. */
+/** The destination as `host:port`, with IPv6 addresses in brackets. */
 export const showDestination = ({ host, port }: Destination): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;

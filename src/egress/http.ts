@@ -1,6 +1,6 @@
 /**
- * The proxy's HTTP: CONNECT, and requests whose target is a whole URL. Node's parser reads both sides; what it understood
- * is written anew, so that no two readers of one message can differ. Connections are closed after one answer.
+ * The HTTP side of the proxy: CONNECT, and requests with an absolute URL. Node's parser reads both directions and everything is serialised
+ * again, so that no two parsers can read one message differently. Connections close after one answer.
  */
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -9,20 +9,20 @@ import { type Destination, toHostName } from '../policy/network.ts';
 import { type Guard, Refused, showDestination } from './guard.ts';
 import { relay } from './relay.ts';
 
-/** What a connection belongs to. */
+/** The guard of a connection's command. */
 export interface Client {
   readonly guard: Guard;
-  /** Called when its request is there. */
+  /** Called when the request has been parsed. */
   readonly onParsed: () => void;
 }
 
-/** A server that listens nowhere: it is given its connections, each known to `clientOf`. */
+/** A server without a port: connections are passed to it, each known to `clientOf`. */
 export function createHttp(clientOf: (socket: Socket) => Client | undefined, limits: Limits): Server {
   const server = createServer({ maxHeaderSize: limits.egressHeaderBytesMax, keepAlive: false });
   server.on('request', (incoming, response) => {
     const client = clientOf(incoming.socket);
     client?.onParsed();
-    // What a server sends may be nothing that Node writes.
+    // A server may send what Node refuses to write.
     if (client) forward(incoming, response, { guard: client.guard, limits }).catch(() => response.destroy());
   });
   server.on('connect', (incoming, socket: Socket, head: Buffer) => {
@@ -42,7 +42,7 @@ async function tunnel(
   { url = '' }: IncomingMessage,
   { socket, head, guard }: { socket: Socket; head: Buffer; guard: Guard },
 ): Promise<void> {
-  socket.on('error', () => {}); // ECONNRESET, EPIPE: its command is gone, and the relay sees it close.
+  socket.on('error', () => {}); // ECONNRESET, EPIPE: the command is gone, and the relay handles the close.
   const to = destinationOf(url, 443);
   if (!to) return void socket.end(toRaw(400, `${url.slice(0, 80)} is no host:port`));
   try {
@@ -62,7 +62,7 @@ async function forward(
   { guard, limits }: { guard: Guard; limits: Limits },
 ): Promise<void> {
   response.shouldKeepAlive = false;
-  incoming.on('error', () => {}); // Its command is gone; the response closes.
+  incoming.on('error', () => {}); // The command is gone; the response closes.
   const refuse = (status: number, text: string) => {
     if (response.headersSent) response.destroy();
     else response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(`${text}\n`);
@@ -81,7 +81,7 @@ async function forward(
     createConnection: () => upstream,
     method: incoming.method ?? 'GET',
     path: `${url.pathname}${url.search}`,
-    // Of the URL, not of the header: the server must not answer for a host that was not judged.
+    // Taken from the URL rather than from the header: the server must not answer for a host that was not checked.
     headers: {
       ...endToEnd(incoming.headersDistinct),
       ...framingOf(incoming),
@@ -103,8 +103,8 @@ async function forward(
 }
 
 /**
- * Says where the body of a request ends, as Node's parser understood it. Node says so itself only for methods that usually have a
- * body; behind a GET or DELETE without it, a server takes the body for the next request, which nobody judged.
+ * Headers that delimit the body of a request, as Node's parser understood it. Node adds them only for methods that usually have a body;
+ * without them a server would read the body of a GET or DELETE as the next request, which was not checked.
  */
 function framingOf({ headers }: IncomingMessage): Record<string, string> {
   if (headers['transfer-encoding'] !== undefined) return { 'transfer-encoding': 'chunked' };
@@ -117,7 +117,7 @@ const HOP_BY_HOP = [
   ...['transfer-encoding', 'upgrade', 'host'],
 ];
 
-/** Headers that are meant for the other end, those that `Connection` names left out. */
+/** End-to-end headers, without those that `Connection` names. */
 function endToEnd(headers: NodeJS.Dict<string[]>): Record<string, string[]> {
   const named = (headers.connection ?? []).flatMap((it) => it.toLowerCase().split(',')).map((it) => it.trim());
   const isOurs = (name: string) => HOP_BY_HOP.includes(name) || named.includes(name);

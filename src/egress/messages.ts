@@ -1,12 +1,12 @@
-/** Plain data between the gateway and the egress proxy: what crosses its descriptor 3, in frames of docs/protocol.md's codec. */
+/** Messages between the gateway and the egress proxy, as plain data on descriptor 3, in frames of docs/protocol.md's codec. */
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 
 export type ToProxy =
   | { readonly setup: { readonly limits: Limits } }
-  /** A command that may connect; its listener comes from the command itself, with the token. */
+  /** A command that may connect; it passes its listener itself, together with the token. */
   | { readonly open: { readonly token: string; readonly layers: readonly NetworkLayer[] } }
-  /** One request of a call that has no command; answered before the token is closed, or not at all. */
+  /** One request of a call without a command; answered before the token is closed, or not at all. */
   | { readonly fetch: { readonly token: string; readonly asked: HttpAsked } }
   | { readonly close: { readonly token: string } };
 
@@ -18,14 +18,14 @@ export interface HttpAsked {
   readonly body?: string | undefined;
 }
 
-/** An answer of whichever status, or why there is none. */
+/** An answer with any status, or why there is none. */
 export type HttpAnswer =
   | {
       readonly status: number;
-      /** In lower case. */
+      /** Names in lower case. */
       readonly headers: Readonly<Record<string, string>>;
       readonly body: Uint8Array;
-      /** Whether there was more of it. */
+      /** Whether the body was longer. */
       readonly truncated: boolean;
     }
   | { readonly refused: string }
@@ -37,9 +37,9 @@ export type FromProxy =
   | { readonly fetched: { readonly token: string; readonly answer: HttpAnswer } }
   | { readonly closed: { readonly token: string; readonly report: EgressReport } };
 
-/** What a command did with its network. */
+/** Network activity of a command. */
 export interface EgressReport {
-  /** Whether its listener came: without it, the command reached nothing. */
+  /** Whether its listener arrived; without it the command reached nothing. */
   readonly listened: boolean;
   readonly connected: readonly { readonly target: string; readonly count: number }[];
   readonly denied: readonly EgressDenial[];

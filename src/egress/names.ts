@@ -1,14 +1,14 @@
 /**
- * Names that commands connect to, looked up once for all of them: callers who ask for a name while its lookup runs share
- * that lookup, and its addresses are kept for the name's TTL. `npm install` opens dozens of connections to one registry.
+ * Resolves names once for all commands: callers that ask for a name during its lookup share that lookup, and its addresses are kept for the
+ * name's TTL. `npm install` opens dozens of connections to one registry.
  */
 import { LRUCache } from 'lru-cache';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 
-/** The addresses of a name, in the order in which they are to be tried. Rejects where it has none. */
+/** The addresses of a name in the order to try them. Rejects if there are none. */
 export type Resolve = (name: string) => Promise<readonly string[]>;
-/** Milliseconds for which the name's addresses may be kept; undefined where DNS does not know the name (`/etc/hosts`). */
+/** How long a name's addresses may be kept, in milliseconds; undefined if DNS does not know the name (`/etc/hosts`). */
 export type TtlOf = (name: string) => Promise<number | undefined>;
 
 export interface NamesOptions {
@@ -34,7 +34,7 @@ export class Names {
     });
   }
 
-  /** The name's addresses. Rejects where it has none; a failure is not kept. */
+  /** The name's addresses. Rejects if there are none; failures are not kept. */
   async lookup(name: string): Promise<readonly string[]> {
     return this.#known.get(name) ?? this.#running.get(name) ?? this.#start(name);
   }
@@ -42,12 +42,12 @@ export class Names {
   #start(name: string): Promise<readonly string[]> {
     const lookup = this.#options.resolve(name).finally(() => this.#running.delete(name));
     this.#running.set(name, lookup);
-    // Unhandled here only: the caller gets the same rejection from `lookup`.
+    // The caller gets the same rejection from `lookup`.
     this.#keep(name, lookup).catch(() => {});
     return lookup;
   }
 
-  /** getaddrinfo tells no TTL, so DNS is asked for it beside the lookup; nobody waits for that answer. */
+  /** Keeps the addresses for the TTL. getaddrinfo reports none, so DNS is queried in parallel without delaying the caller. */
   async #keep(name: string, lookup: Promise<readonly string[]>): Promise<void> {
     const [addresses, ttlMs] = await Promise.all([lookup, this.#options.ttlOf(name)]);
     const ttl = Math.min(ttlMs ?? 0, this.#options.limits.egressNameKeptMs);

@@ -1,6 +1,6 @@
 /**
- * The egress proxy: connections of commands, each known by the listener that it came from. One port takes HTTP and SOCKS5.
- * It reads what hostile programs send, and so runs in a process of its own (workers/egress.ts).
+ * The egress proxy: accepts connections of commands, identified by the listener that they arrive at. One port serves HTTP and SOCKS5. It
+ * parses input of hostile programs and therefore runs in its own process (workers/egress.ts).
  */
 import type { Server as HttpServer } from 'node:http';
 import { Server, type Socket } from 'node:net';
@@ -41,7 +41,7 @@ export class EgressProxy {
     this.#http = createHttp((socket) => this.#clients.get(socket), options.limits);
   }
 
-  /** From now on the token is a command's. */
+  /** Registers a command's token. */
   open(token: string, layers: readonly NetworkLayer[]): void {
     this.#commands.set(token, {
       guard: new Guard({ ...this.#options, layers, names: this.#names }),
@@ -49,7 +49,7 @@ export class EgressProxy {
     });
   }
 
-  /** Takes connections at a listening socket, or anything else that `net` can listen at; false for a token of nobody. */
+  /** Accepts connections at a listening socket, or at anything else that `net` can listen on; false for an unknown token. */
   listen(token: string, at: object): boolean {
     const command = this.#commands.get(token);
     if (!command || command.listener) return false;
@@ -57,20 +57,20 @@ export class EgressProxy {
     const listener = new Server({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(command, socket));
     listener.maxConnections = max;
     listener.on('drop', () => command.guard.refuseOverLimit(`more than ${max} connections at once`));
-    // EINVAL and the like: what came is no listening socket, and nobody is served at it.
+    // EINVAL and similar: the descriptor is no listening socket, so nothing is served.
     listener.on('error', () => listener.close());
     listener.listen(at);
     command.listener = listener;
     return true;
   }
 
-  /** Makes one request as the command; undefined for a token of nobody. */
+  /** Makes one request on behalf of the command; undefined for an unknown token. */
   async fetch(token: string, asked: HttpAsked): Promise<HttpAnswer | undefined> {
     const command = this.#commands.get(token);
     return command && fetchOnce(asked, command.guard, this.#options.limits);
   }
 
-  /** Ends the command's connections and tells what it did. */
+  /** Ends the command's connections and returns its report. */
   close(token: string): EgressReport {
     const command = this.#commands.get(token);
     if (!command) return { listened: false, connected: [], denied: [] };
@@ -100,14 +100,17 @@ export class EgressProxy {
       if (first === null) return void socket.destroy();
       socket.unshift(first);
       if (first[0] === SOCKS_VERSION)
-        // Rejects where it ends in the middle.
+        // Rejects if the connection ends in the middle of the request.
         return void serveSocks(socket, guard, onParsed).catch(() => socket.destroy());
       this.#clients.set(socket, { guard, onParsed });
       this.#http.emit('connection', socket);
     });
   }
 
-  /** Ends the newest connection of the command that has most, unless that is the one that wants another. */
+  /**
+   * Closes the newest connection of the command with the most, unless that is the command that wants another; returns whether there is
+   * room.
+   */
   #makeRoom(wanting: Command): boolean {
     const all = [...this.#commands.values()];
     const most = all.reduce((a, b) => (b.sockets.size > a.sockets.size ? b : a), wanting);

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 
-/** Passes bytes both ways, each as fast as the other takes them, until both have ended or one broke. */
+/** Copies bytes in both directions with backpressure, until both sides have ended or one failed. */
 export function relay(a: Duplex, b: Duplex): void {
   pass(a, b);
   pass(b, a);
@@ -8,7 +8,7 @@ export function relay(a: Duplex, b: Duplex): void {
 
 function pass(from: Duplex, to: Duplex): void {
   from.on('error', () => to.destroy());
-  // What ended in order still has to be written out.
+  // After an orderly end, remaining data must still be written.
   from.on('close', () => {
     if (!from.readableEnded) to.destroy();
   });

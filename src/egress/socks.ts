@@ -1,4 +1,4 @@
-/** SOCKS5 (RFC 1928): CONNECT only, without authentication; the command is known by its listener. */
+/** SOCKS5 (RFC 1928): CONNECT only, without authentication; the listener identifies the command. */
 import type { Socket } from 'node:net';
 import { type Destination, toHostName } from '../policy/network.ts';
 import { type Guard, Refused } from './guard.ts';
@@ -12,7 +12,7 @@ const CONNECT = 1;
 const TYPE = { ipv4: 1, name: 3, ipv6: 4 } as const;
 const REPLY = { ok: 0, failed: 1, refused: 2, unreachable: 4, command: 7, addressType: 8 } as const;
 
-/** Serves one connection, whose first byte was seen to be SOCKS_VERSION. `onParsed` is called when its request is there. */
+/** Serves one connection whose first byte is SOCKS_VERSION. Calls `onParsed` when the request has been parsed. */
 export async function serveSocks(socket: Socket, guard: Guard, onParsed: () => void): Promise<void> {
   const bytes = new Bytes(socket);
   const [, count = 0] = await bytes.take(2);
@@ -55,11 +55,11 @@ async function hostOf(bytes: Bytes, type: number): Promise<string | undefined> {
   }
 }
 
-/** No address of ours is told. */
+/** A reply that reveals no address of ours. */
 const answer = (code: number): Buffer => Buffer.from([SOCKS_VERSION, code, 0, TYPE.ipv4, 0, 0, 0, 0, 0, 0]);
 const reply = (socket: Socket, code: number): void => void socket.end(answer(code));
 
-/** Bytes of a socket, as many as are asked for at a time. Rejects when it ends before. */
+/** Reads an exact number of bytes at a time from a socket. Rejects if the socket ends first. */
 class Bytes {
   readonly #socket: Socket;
   #waiting: { count: number; resolve: (bytes: Buffer) => void; reject: (error: Error) => void } | undefined;
@@ -79,7 +79,7 @@ class Bytes {
     });
   }
 
-  /** The rest is the socket's own again. */
+  /** Stops reading; the remaining data belongs to the socket again. */
   release(): void {
     this.#socket.off('readable', this.#read);
   }

@@ -1,4 +1,4 @@
-/** What plugins may ask for: names of built-in tools that their code may call, by the tier of the tool that asks. */
+/** Capabilities of plugins: the built-in tools that plugin code may call, by the tier of the plugin's tool. */
 import type { Tier } from '../call.ts';
 
 const READING = [
@@ -8,9 +8,9 @@ const READING = [
 const WRITING = [...['file_write', 'file_edit', 'file_multi_edit', 'file_copy', 'file_rename', 'file_delete']];
 
 interface Capability {
-  /** Built-in tools that it opens; each of their calls is judged by the policy as if it were made alone. */
+  /** Built-in tools that the capability allows; the policy judges each call as if it were made alone. */
   readonly tools: readonly string[];
-  /** Tiers whose tools may have it. */
+  /** Tiers of plugin tools that may have the capability. */
   readonly tiers: readonly Tier[];
 }
 
@@ -27,7 +27,7 @@ export const CAPABILITY_NAMES = Object.keys(CAPABILITIES) as [CapabilityName, ..
 export const mayHave = (tier: Tier, name: CapabilityName): boolean =>
   (CAPABILITIES[name].tiers as readonly Tier[]).includes(tier);
 
-/** The built-in tools that some capabilities open, each once. */
+/** The built-in tools that the capabilities allow, each once. */
 export const toolsOfCapabilities = (names: readonly CapabilityName[]): string[] => [
   ...new Set(names.flatMap((it) => CAPABILITIES[it].tools)),
 ];

@@ -1,11 +1,11 @@
-/** What can be told of a plugin's code and examples without running any of it. For who adds it; a daemon does not look. */
+/** Checks a plugin's code and examples without running any of it, when a person adds the plugin; a daemon does not repeat this. */
 import type { PluginCode } from '../plugin-code.ts';
 import { resolveImport } from './imports.ts';
 import type { JsonSchema } from './json-schema.ts';
 import type { ManifestTool } from './manifest.ts';
 import type { Plugin } from './package.ts';
 
-/** One line for each problem, with its place; none where the modules parse and the examples fit the schemas. */
+/** One line for each problem with its position; none if the modules parse and the examples match the schemas. */
 export async function problemsOf(plugin: Plugin): Promise<string[]> {
   const modules = Object.fromEntries(Object.entries(plugin.files).filter(([path]) => /\.m?js$/.test(path)));
   const found = await Promise.all([moduleProblems(plugin, { modules }), exampleProblems(plugin.manifest.tools)]);
@@ -24,7 +24,7 @@ async function moduleProblems({ manifest }: Plugin, { modules }: Pick<PluginCode
       try {
         const module = await isolate.compileModule(text, { filename: path });
         for (const specifier of module.dependencySpecifiers) resolveImport({ modules }, path, specifier);
-        // It has no `import.meta` either, and the names that stand for imports.
+        // A compartment additionally lacks `import.meta` and the names that stand for imports.
         if (manifest.isolation === 'compartment')
           await isolate.compileScript(toScript(text, path).script, { filename: path });
       } catch (error) {
@@ -53,7 +53,7 @@ async function exampleProblems(tools: readonly ManifestTool[]): Promise<string[]
         if (example.error === 'INPUT_INVALID') return problem === undefined ? [`${where}: its input is right`] : [];
         return problem === undefined ? [] : [`${where}: input: ${problem}`];
       }
-      // An example may show a part of what is given.
+      // An example may show only a part of the output.
       const shown = fits({ ...output, required: [] }, example.output);
       return [...(problem ? [`${where}: input: ${problem}`] : []), ...(shown ? [`${where}: output: ${shown}`] : [])];
     }),

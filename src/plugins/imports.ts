@@ -1,8 +1,8 @@
-/** What a module of a plugin may import: other modules of it, by their relative paths. */
+/** Import resolution in plugins: modules may import only other modules of the plugin, by relative path. */
 import { posix } from 'node:path';
 import type { PluginCode } from '../plugin-code.ts';
 
-/** The path of a module that another one imports. Throws SyntaxError for what is no module of the plugin. */
+/** The path of a module imported by another. Throws SyntaxError if the plugin has no such module. */
 export function resolveImport({ modules }: Pick<PluginCode, 'modules'>, from: string, specifier: string): string {
   const path = posix.join(posix.dirname(from), specifier);
   if (/^\.\.?\//.test(specifier) && Object.hasOwn(modules, path)) return path;
@@ -11,6 +11,6 @@ export function resolveImport({ modules }: Pick<PluginCode, 'modules'>, from: st
   );
 }
 
-/** Of a plugin whose manifest names what is not there. */
+/** The error for a manifest that names a missing export. */
 export const missing = ({ module, export: name }: PluginCode): SyntaxError =>
   new SyntaxError(`${module} exports no function ${name}`);

@@ -1,6 +1,6 @@
 /**
- * JSON Schemas of plugins: the part of the language that every model provider takes, without references. The gateway checks by
- * them with patterns left out, which could keep it busy for ever; the whole schema is checked where the plugin runs, in time.
+ * JSON Schemas of plugins: the subset that every model provider accepts, without references. The gateway checks inputs without patterns,
+ * which could take forever; the plugin host checks the complete schema with a time limit.
  */
 import * as z from 'zod';
 
@@ -29,7 +29,7 @@ export interface JsonSchema {
   readonly anyOf?: JsonSchema[] | undefined;
 }
 
-/** Of an object whose parameters are known by name. */
+/** The schema of an object with a fixed set of properties. */
 export interface ObjectSchema extends JsonSchema {
   readonly type: 'object';
   readonly properties: Readonly<Record<string, JsonSchema>>;
@@ -39,7 +39,9 @@ export interface ObjectSchema extends JsonSchema {
 const text = (max: number) => z.string().max(max);
 const size = z.int().min(0).max(1_000_000_000);
 const plain = z.union([text(4096), z.number(), z.boolean(), z.null()]);
-/** Of parameters; none that JavaScript's own objects have, which an input that leaves it out would seem to give. */
+/**
+ * Names of parameters. Excludes properties that every JavaScript object inherits: an input without such a parameter would seem to have it.
+ */
 const propertyName = z
   .string()
   .regex(/^[A-Za-z][A-Za-z0-9_]{0,63}$/, 'names are letters, digits and _, 64 at most')
@@ -90,7 +92,7 @@ export const jsonSchema: z.ZodType<JsonSchema> = z.strictObject({
   },
 });
 
-/** What tools take and give: an object of known parameters, each described. */
+/** Input or output of a tool: an object with known properties. */
 export const objectSchema = z
   .strictObject({
     ...described,
@@ -105,7 +107,7 @@ export const objectSchema = z
         context.addIssue({ code: 'custom', path: ['required', at], message: `there is no parameter ${name}` });
   });
 
-/** The schema as zod has it, without patterns: linear in the size of what is checked. */
+/** The schema as a zod schema without patterns, so that checking takes linear time. */
 export function toZod({ properties, required = [] }: ObjectSchema): z.ZodObject {
   const members = Object.entries(properties).map(([name, schema]) => {
     const member = z.fromJSONSchema(withoutPatterns(schema) as z.core.JSONSchema.JSONSchema);
@@ -130,7 +132,7 @@ function withoutPatterns({ pattern: _, items, properties, additionalProperties, 
   };
 }
 
-/** Schemas within it, itself among them. */
+/** Number of schemas and enum values within a schema, including itself. */
 export function schemasIn(schema: JsonSchema): number {
   const { items, properties = {}, additionalProperties, anyOf = [], enum: values = [] } = schema;
   const below = [...(items ? [items] : []), ...Object.values(properties), ...anyOf];

@@ -1,4 +1,4 @@
-/** What a plugin says of itself (`ringfence.plugin.yaml`): its tools, what they take and touch, what they may call. */
+/** A plugin's manifest (`ringfence.plugin.yaml`): its tools, their inputs and effects, and what they may call. */
 import { posix } from 'node:path';
 import * as z from 'zod';
 import { TIERS, type Tier } from '../call.ts';
@@ -13,11 +13,11 @@ const { pluginToolsMax, pluginSchemaValuesMax, callTimeoutMs, codeMemoryMb, code
   defaultLimits;
 
 const text = (max: number) => z.string().min(1).max(max);
-/** No underscores side by side: what stands before the two in `plugin__tool` is the plugin. */
+/** A name without double underscores: in `plugin__tool` they separate the plugin's name. */
 const name = (max: number) =>
   text(max).regex(/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/, 'takes lower-case letters, digits and single _, a letter first');
 
-/** A file of the plugin; `./` may stand before it. */
+/** A file of the plugin; may begin with `./`. */
 const modulePath = text(256)
   .transform((path) => posix.normalize(path))
   .refine((path) => !path.startsWith('../') && !path.startsWith('/') && /\.m?js$/.test(path), {
@@ -31,7 +31,7 @@ const bounds = z.strictObject({
   outputBytes: z.int().min(1024).max(codeResultBytes).optional(),
 });
 
-/** Kinds of effects that a tool of a tier may have. */
+/** Kinds of effects that tools of a tier may declare. */
 const EFFECTS: Readonly<Record<Tier, readonly string[]>> = {
   read_only: ['read'],
   write: ['read', 'write', 'delete'],
@@ -39,7 +39,7 @@ const EFFECTS: Readonly<Record<Tier, readonly string[]>> = {
   external_api: ['read', 'write', 'delete', 'connect'],
 };
 
-/** A parameter in the target of an effect. */
+/** A parameter reference in the target of an effect. */
 export const REFERENCE = /\$\{input\.([A-Za-z][A-Za-z0-9_]*)\}/g;
 
 const effect = z.strictObject({
@@ -67,7 +67,7 @@ const tool = z
     capabilities: z.array(z.enum(CAPABILITY_NAMES)).max(CAPABILITY_NAMES.length).default([]),
     limits: bounds.default({}),
     module: modulePath,
-    /** Of the function, where it is not called as the tool. */
+    /** Name of the exported function if it differs from the tool's name. */
     export: text(64)
       .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'takes the name of an exported function')
       .optional(),

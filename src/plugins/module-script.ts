@@ -1,12 +1,12 @@
 /**
- * A module as a script, for compartments, which know scripts only: each character stays at its line and, but for the first
- * line, its column. What has no such form is refused.
+ * Converts a module to a script, since compartments run scripts only. Every character keeps its line and, except in the first line, its
+ * column. Throws for syntax without an equivalent.
  */
 import { js, type SgNode } from '@ast-grep/napi';
 
 interface Import {
   readonly specifier: string;
-  /** Of its exports. */
+  /** Names imported from the module. */
   readonly names: readonly string[];
 }
 
@@ -16,9 +16,9 @@ interface Script {
   readonly imports: readonly Import[];
 }
 
-/** A module as a script whose value is an async function from what it imports to what it exports. Throws SyntaxError. */
+/** A module as a script that evaluates to an async function from its imports to its exports. Throws SyntaxError. */
 export function toScript(module: string, path: string): Script {
-  const text = module.replace(/^#!/, '//'); // A line for shells.
+  const text = module.replace(/^#!/, '//'); // A shebang line.
   const imports: Import[] = [];
   const exported: [name: string, local: string][] = [];
   const importOf = (node: SgNode, names: readonly string[]): string =>
@@ -51,7 +51,7 @@ interface Edit {
   readonly by: string;
 }
 
-/** With as many lines as before. */
+/** An edit that keeps the number of lines. */
 function replaced(node: SgNode, by: string): Edit {
   const { start, end } = node.range();
   return { from: start.index, to: end.index, by: by + '\n'.repeat(end.line - start.line) };
@@ -83,14 +83,14 @@ function importStatement(node: SgNode, importOf: ImportOf): string {
   return declared.length === 0 ? ';' : `const ${declared.join(', ')};`;
 }
 
-/** `a` and `a as b` in braces. */
+/** The specifiers `a` and `a as b` in braces. */
 const specifiersOf = (list: SgNode): [name: string, other: string][] =>
   list
     .children()
     .filter((it) => it.isNamed() && it.kind() !== 'comment')
     .map((it) => [nameOf(it.field('name')), nameOf(it.field('alias') ?? it.field('name'))]);
 
-/** A name may be written as a string. */
+/** The text of a name, which may be written as a string. */
 const nameOf = (node: SgNode | null): string => (node?.kind() === 'string' ? node.text().slice(1, -1) : textOf(node));
 
 interface Exporting {
@@ -127,7 +127,7 @@ function exportStatement(node: SgNode, { exported, importOf, path }: Exporting):
   const start = node.range().start.index;
   const end = what.range().start.index;
   const lines = what.range().start.line - node.range().start.line;
-  // A comment may stand between the two, over lines.
+  // A comment over several lines may separate the two.
   const blank = (by = ''): Edit => ({
     from: start,
     to: end,
@@ -137,7 +137,7 @@ function exportStatement(node: SgNode, { exported, importOf, path }: Exporting):
     const name = DECLARED.test(`${what.kind()}`) ? what.field('name')?.text() : undefined;
     exported.push(['default', name ?? DEFAULT]);
     if (name !== undefined) return [blank()];
-    // A function or class without a name ends where it ends, and the value of a `const` where a semicolon is.
+    // Declarations without a name end where they end; the value of a `const` needs a semicolon.
     const last = what.range().end.index;
     return [blank(`const ${DEFAULT} =`), { from: last, to: last, by: ';' }];
   }
@@ -150,7 +150,10 @@ function exportStatement(node: SgNode, { exported, importOf, path }: Exporting):
 
 const DECLARED = /^(function|generator_function|class)(_expression|_declaration)?$/;
 
-/** What is exported by default: a function or class that begins it is all of it, though the parser reads on behind its end. */
+/**
+ * The declaration or expression of a default export. A function or class at its beginning is all of it, although the parser may read
+ * further.
+ */
 function declaredFirst(value: SgNode): SgNode {
   const start = value.range().start.index;
   for (let at: SgNode | null = value; at?.range().start.index === start; at = at.child(0))
@@ -158,7 +161,7 @@ function declaredFirst(value: SgNode): SgNode {
   return value;
 }
 
-/** Names; undefined for a pattern. */
+/** The declared names; undefined for a pattern. */
 function declaredBy(declaration: SgNode): (string | undefined)[] {
   const declarators = declaration.children().filter((it) => it.kind() === 'variable_declarator');
   const named = declarators.length > 0 ? declarators : [declaration];

@@ -1,4 +1,4 @@
-/** A plugin as its files: read from a folder, known by one hash, with the manifest that is in it. */
+/** A plugin as a set of files, read from a folder and identified by one hash, with its manifest. */
 import { createHash } from 'node:crypto';
 import { opendirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { PolicyError } from '../policy/policy-error.ts';
 import { firstOf, type Positioned, readYaml, shown } from '../policy/position.ts';
 import { MANIFEST, type Manifest, manifestSchema } from './manifest.ts';
 
-/** A plugin that is not taken; each problem begins with its place. */
+/** A plugin was refused; each problem begins with its position. */
 export class PluginError extends Error {
   readonly problems: readonly string[];
 
@@ -19,26 +19,26 @@ export class PluginError extends Error {
   }
 }
 
-/** Texts by path, relative to the plugin's folder and `/`-separated. */
+/** Texts by path, relative to the plugin's folder and separated by `/`. */
 export type PluginFiles = Readonly<Record<string, string>>;
 
 export interface Plugin {
   readonly manifest: Manifest;
   readonly files: PluginFiles;
-  /** Of all files, their names too: hexadecimal. */
+  /** Hash of all file names and contents, in hexadecimal. */
   readonly sha256: string;
 }
 
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-/** Levels of folders below the plugin's own. */
+/** Most levels of folders below the plugin's own. */
 const DEPTH_MAX = 4;
 
-/** The plugin that stands in a folder; hidden files are no part of it. Follows no links in there. Throws PluginError. */
+/** Reads a plugin from a folder, without hidden files and without following links. Throws PluginError. */
 export function readPlugin(folder: string, limits: Limits): Plugin {
   return toPlugin(readFiles(folder, limits), limits, folder);
 }
 
-/** The plugin that files make, called `label` in complaints. Throws PluginError. */
+/** Builds a plugin from its files; `label` names it in problems. Throws PluginError. */
 export function toPlugin(files: PluginFiles, limits: Limits, label: string): Plugin {
   const text = Object.hasOwn(files, MANIFEST) ? (files[MANIFEST] as string) : undefined;
   if (text === undefined) throw new PluginError([`${label} holds no ${MANIFEST}`]);
@@ -58,7 +58,7 @@ export function toPlugin(files: PluginFiles, limits: Limits, label: string): Plu
   return { manifest, files, sha256: hashOf(files) };
 }
 
-/** The same for the same files, in whichever order they came. */
+/** Hash of a set of files, independent of their order. */
 export function hashOf(files: PluginFiles): string {
   const hash = createHash('sha256');
   for (const path of Object.keys(files).sort()) {
@@ -116,13 +116,13 @@ interface Issue {
   readonly path: PropertyKey[];
   readonly message: string;
   readonly keys?: string[];
-  /** Of a union, by alternative. */
+  /** For a union: the issues of each alternative. */
   readonly errors?: Issue[][];
-  /** Of a key. */
+  /** For a key: its issues. */
   readonly issues?: Issue[];
 }
 
-/** `file:line:col: key: what`; of a union what is wrong with the alternative that was most likely meant. */
+/** Problems as `file:line:col: key: what`; for a union those of the alternative that was most likely meant. */
 function complain(issue: Issue, where: Positioned, above: readonly PropertyKey[] = []): string[] {
   const path = [...above, ...issue.path];
   if (issue.code === 'unrecognized_keys')

@@ -1,6 +1,6 @@
 /**
- * Plugins that an operator added: each copied whole into one file of the state directory, which no workspace and no sandbox
- * holds, with the hash that it had then. What became of the folder that it came from does not matter any more.
+ * Plugins that an operator added. Each is copied completely into one file of the state directory, which no workspace or sandbox contains,
+ * together with its hash. Later changes of the original folder have no effect.
  */
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,30 +18,30 @@ const pinSchema = z.strictObject({
   files: z.record(z.string(), z.string()),
 });
 
-/** Room for what JSON adds to texts: each character may take six. */
+/** Factor for the size of JSON: a character may be escaped as six. */
 const JSON_FACTOR = 6;
 
 export const pinsFolder = (stateDir: string): string => join(stateDir, 'plugins');
 
 const fileOf = (stateDir: string, name: string): string => join(pinsFolder(stateDir), `${name}.json`);
 
-/** Makes the folder, so that it can be watched; only its owner may look into it. */
+/** Creates the folder, so that it can be watched, accessible only to its owner. */
 export function openPins(stateDir: string): string {
   const folder = pinsFolder(stateDir);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  // Whoever watches it would hear of that, and look again.
+  // An unneeded chmod would trigger the watcher, which would reload.
   if ((statSync(folder).mode & 0o777) !== 0o700) chmodSync(folder, 0o700);
   return folder;
 }
 
-/** Names of the pinned plugins, in order. */
+/** Names of the pinned plugins in order. */
 export function pinnedNames(stateDir: string): string[] {
   return readdirSync(openPins(stateDir))
     .flatMap((it) => /^([a-z][a-z0-9_]{0,23})\.json$/.exec(it)?.[1] ?? [])
     .sort();
 }
 
-/** Takes the place of the plugin that had its name, at once. Throws PluginError when there are too many. */
+/** Pins a plugin atomically, replacing one with the same name. Throws PluginError if there are too many. */
 export function pin(
   stateDir: string,
   { manifest: { name }, files, sha256 }: Plugin,
@@ -55,14 +55,14 @@ export function pin(
   renameSync(`${path}.new`, path);
 }
 
-/** Whether there was one. */
+/** Removes a pinned plugin; false if there was none. */
 export function unpin(stateDir: string, name: string): boolean {
   if (!pinnedNames(stateDir).includes(name)) return false;
   rmSync(fileOf(stateDir, name), { force: true });
   return true;
 }
 
-/** The pinned plugin, if it is what was added. Throws PluginError. */
+/** Reads a pinned plugin and checks its hash. Throws PluginError. */
 export function readPin(stateDir: string, name: string, limits: Limits): Plugin {
   const path = fileOf(stateDir, name);
   let raw: unknown;

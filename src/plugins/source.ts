@@ -1,4 +1,4 @@
-/** The pinned plugins as tools of a running daemon: read when it starts and whenever one is added, removed or changed. */
+/** Provides the pinned plugins as tools of a running daemon; reads them at start and after every change. */
 import { type FSWatcher, watch } from 'node:fs';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -12,23 +12,23 @@ export interface PluginSourceOptions {
   readonly catalogue: Catalogue;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** Told of each plugin that came into force, was replaced or is gone. */
+  /** Called for each plugin that was loaded, replaced or removed. */
   onChange(status: PluginStatus): void;
 }
 
 export interface PluginStatus {
   readonly name: string;
-  /** `removed` where it is no more; `off` where it is pinned and not taken. */
+  /** `removed` if it is no longer pinned; `off` if it is pinned but refused. */
   readonly state: 'on' | 'off' | 'removed';
   readonly version?: string;
   readonly sha256?: string;
   readonly isolation?: 'isolate' | 'compartment';
   readonly tools: readonly string[];
-  /** Why it is off. */
+  /** Why the plugin is off. */
   readonly problem?: string;
 }
 
-/** Disposing it ends the watching. */
+/** Disposing stops the watching. */
 export class PluginSource implements Disposable {
   readonly #options: PluginSourceOptions;
   readonly #known = new Map<string, PluginStatus>();
@@ -50,16 +50,16 @@ export class PluginSource implements Disposable {
     } catch (error) {
       failed(error);
     }
-    // After the watch has begun: what is added meanwhile is seen by one of the two.
+    // Runs after the watch has begun, so that no addition is missed in between.
     this.reload();
   }
 
-  /** All that are pinned, in the order of their names. */
+  /** All pinned plugins in order of their names. */
   get status(): PluginStatus[] {
     return [...this.#known.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** Reads all of them; what has not changed stays as it is. */
+  /** Reads all plugins; unchanged ones stay as they are. */
   reload(): void {
     const { stateDir, limits } = this.#options;
     const names = pinnedNames(stateDir);
@@ -106,7 +106,7 @@ export class PluginSource implements Disposable {
     this.#tell({ name, state: 'on', version, sha256, isolation, tools: [...tools.keys()] });
   }
 
-  /** A plugin that is not taken has no tools, whatever it had before. */
+  /** Turns a plugin off and removes its tools. */
   #refuse(name: string, problem: string): void {
     this.#options.catalogue.set(sourceOf(name), new Map());
     if (this.#known.get(name)?.problem !== problem) this.#tell({ name, state: 'off', tools: [], problem });

@@ -1,4 +1,4 @@
-/** The tools of a plugin as the pipeline takes them. No code of the plugin runs here. */
+/** Converts the tools of a plugin for the pipeline. No plugin code runs here. */
 import { ToolError } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
 import { parseJson } from '../parse-json.ts';
@@ -14,10 +14,10 @@ import type { Plugin } from './package.ts';
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 const DEFAULT_MEMORY_MB = 64;
-/** Of the hash, in the version that is told and recorded. */
+/** Characters of the plugin's hash in the version that is shown and recorded. */
 const HASH_CHARS = 12;
 
-/** By `plugin__tool`. */
+/** The plugin's tools by name, `plugin__tool`. */
 export function toToolset(plugin: Plugin): Toolset {
   const tools = plugin.manifest.tools.map((declared) => toTool(plugin, declared));
   return new Map(tools.map((tool) => [tool.name, named(tool)]));
@@ -76,5 +76,5 @@ function specOf({ manifest, files }: Plugin, declared: ManifestTool): PluginSpec
   };
 }
 
-/** Without what stands for nothing. */
+/** Removes undefined members. */
 const shownOf = (schema: JsonSchema): object => parseJson(JSON.stringify(schema)) as object;

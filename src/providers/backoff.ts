@@ -1,9 +1,9 @@
-/** How long to wait before something that ended is started again. */
+/** The delay before a provider that ended is restarted. */
 import type { Limits } from '../limits.ts';
 
 type Bounds = Pick<Limits, 'providerBackoffMs' | 'providerBackoffMsMax'>;
 
-/** Before the `attempt`-th new start, from 1; a part of up to a half, which `random` from 0 to 1 says, is taken off. */
+/** Delay before the `attempt`-th restart, counted from 1, in milliseconds. `random` from 0 to 1 shortens it by up to a half. */
 export function backoffMs(
   attempt: number,
   { providerBackoffMs, providerBackoffMsMax }: Bounds,

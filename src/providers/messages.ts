@@ -1,39 +1,42 @@
-/** Plain data between the gateway and a provider host, beside the jobs: what crosses descriptor 3. The host is believed only so far. */
+/**
+ * Messages between the gateway and a provider host in addition to jobs, as plain data on descriptor 3. Everything from the host is
+ * validated.
+ */
 import * as z from 'zod';
 
-/** How a provider host finds its server, and what it may tell of it. */
+/** Instructions for a provider host: how to start its server, and what it may report. */
 export interface ProviderSetup {
   readonly name: string;
-  /** Era of MCP: `legacy` begins with `initialize`, `modern` is 2026-07-28 only, `auto` tries that first. */
+  /** Era of MCP: `legacy` begins with `initialize`, `modern` is 2026-07-28 only, `auto` tries modern first. */
   readonly protocol: 'legacy' | 'modern' | 'auto';
   readonly server:
     | { readonly command: readonly string[]; readonly cwd: string; readonly env: Readonly<Record<string, string>> }
     | { readonly url: string; readonly headers: Readonly<Record<string, string>> };
-  /** Of these, values that no result, error or log may hold. */
+  /** The secret ones among these values, which must not appear in results, errors or logs. */
   readonly secrets: readonly string[];
-  /** Result of one call, in bytes. */
+  /** Most bytes of one call's result. */
   readonly outputBytes: number;
-  /** Of its whole process tree; absent where a control group holds it to that. */
+  /** Bound of the whole process tree in MiB; absent if a control group enforces it. */
   readonly memoryMb?: number;
-  /** Ringfence's, told to the server. */
+  /** Version of Ringfence, sent to the server. */
   readonly version: string;
 }
 
 const jsonObject = z.record(z.string(), z.unknown());
 
-/** A tool as its server describes it, made small enough by the host. */
+/** A tool as its server describes it, bounded in size by the host. */
 export const definition = z.strictObject({
   name: z.string().min(1).max(128),
   title: z.string().max(512).optional(),
   description: z.string().max(64 * 1024),
   inputSchema: jsonObject,
   outputSchema: jsonObject.optional(),
-  /** The server's hints: part of what was accepted, and believed in nothing. */
+  /** The server's hints: part of what was accepted, but never trusted. */
   annotations: jsonObject.optional(),
 });
 export type Definition = z.output<typeof definition>;
 
-/** What a provider host tells unasked. */
+/** Notifications of a provider host. */
 export const toldByProvider = z.union([
   z.strictObject({
     tools: z.array(definition).max(4096),
@@ -45,13 +48,13 @@ export const toldByProvider = z.union([
   z.strictObject({ failed: z.string().max(2048) }),
 ]);
 export type ToldByProvider = z.output<typeof toldByProvider>;
-/** What a server offers, as last listed. */
+/** A server's tools as last listed. */
 export type Listed = Readonly<Extract<ToldByProvider, { tools: unknown }>>;
 
 const uri = z.string().max(8192);
 const mimeType = z.string().max(256);
 
-/** What a call gives: the server's content blocks as far as they have a meaning here. */
+/** The data of a result: the server's content blocks of supported kinds. */
 export const providedData = z.strictObject({
   content: z
     .array(
@@ -72,7 +75,7 @@ export const providedData = z.strictObject({
           mimeType: mimeType.optional(),
           description: z.string().max(4096).optional(),
         }),
-        /** A kind that has no meaning here; its content is left out. */
+        /** A block of an unsupported kind; its content is left out. */
         z.strictObject({ type: z.literal('other'), kind: z.string().max(64) }),
       ]),
     )

@@ -1,10 +1,10 @@
-/** What callers know a provider's tools by: `provider__tool`, as every API of a model takes names, and the same for ever. */
+/** Names of provider tools for callers: `provider__tool`, in a form that every model API accepts, and permanent. */
 import { createHash } from 'node:crypto';
 
 const NAME_CHARS_MAX = 64;
 const HASH_CHARS = 8;
 
-/** A name that is none of `taken`. The same tool gets the same one unless another has it. */
+/** A name that is not in `taken`. The same tool gets the same name unless another tool has it. */
 export function toolName(provider: string, tool: string, taken: ReadonlySet<string>): string {
   const plain = `${provider}__${tool.replaceAll(/[^a-zA-Z0-9_]/g, '_')}`;
   if (plain.length <= NAME_CHARS_MAX && !taken.has(plain)) return plain;

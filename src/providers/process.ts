@@ -1,4 +1,4 @@
-/** One run of a provider: its process from start to end, and what it says meanwhile. */
+/** One run of a provider: its process from start to end, and its reports. */
 import { readFileSync } from 'node:fs';
 import { ToolError } from '../errors.ts';
 import type { Egress } from '../hosts/egress.ts';
@@ -19,7 +19,7 @@ export interface ProcessParts {
   readonly egress: Egress;
   /** Node and its arguments for a provider host. */
   readonly program: readonly string[];
-  /** PATH and what else of the person's variables every program has. */
+  /** PATH and the other variables of the person that every program gets. */
   readonly environment: Readonly<Record<string, string>>;
   readonly version: string;
   readonly limits: Limits;
@@ -28,15 +28,15 @@ export interface ProcessParts {
 
 export interface ProcessOptions {
   readonly settings: ProviderSettings;
-  /** Of its workspace. */
+  /** Masks of its workspace. */
   readonly masks: Masks;
-  /** Ends it. */
+  /** Aborts the run. */
   readonly signal: AbortSignal;
-  /** Hears its tools each time they are listed. */
+  /** Called each time the server lists its tools. */
   readonly onTools: (told: Listed, host: Host) => void;
 }
 
-/** Runs the provider until it ends, and resolves with why it did. Throws SANDBOX_UNAVAILABLE, QUEUE_FULL. */
+/** Runs the provider until it ends and returns the reason. Throws SANDBOX_UNAVAILABLE, QUEUE_FULL. */
 export async function runProvider(options: ProcessOptions, parts: ProcessParts): Promise<string> {
   const layers = networkOf(options.settings);
   if (layers.length === 0) return runIn(undefined, options, parts);
@@ -57,7 +57,7 @@ async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: P
   let lastListMs = -Infinity;
   const hasTools = Promise.withResolvers<void>();
   const host = new Host({
-    // Of what a host's tier decides, nothing is this one's: its sandbox is made for it.
+    // A provider brings its own sandbox, so `tier` is unused here.
     ...{ tier: 'external_api', workspace: workspaceOf(settings) ?? '', program: parts.program, limits, powers },
     sandbox: { ...parts.sandbox, startHost: (...args) => start(args[3], lease?.token, options, parts) },
     ...(lease && { egress: lease.line.stream }),
@@ -83,7 +83,7 @@ async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: P
     void endOf(host);
   };
   const abort = () => end((signal.reason as Error).message);
-  // Without the proxy it would wait for answers that never come.
+  // Without the proxy the provider would wait for answers that never come.
   const lost = () => end('the egress proxy ended');
   const late = powers.after(limits.providerStartMs, () => end(`it was not ready within ${limits.providerStartMs} ms`));
   void hasTools.promise.then(() => late.cancel());
@@ -128,7 +128,7 @@ export const workspaceOf = (settings: ProviderSettings): string | undefined =>
 const memoryMbOf = (settings: ProviderSettings, { providerMemoryMb }: Limits): number =>
   (settings.kind === 'stdio' ? settings.memoryMb : undefined) ?? providerMemoryMb;
 
-/** Of a server elsewhere, its own address and no other. Throws an Error for an entry that is none. */
+/** The network rules of a provider; a remote server gets only its own address. Throws an Error for an invalid entry. */
 export function networkOf(settings: ProviderSettings): NetworkLayer {
   if (settings.kind === 'stdio') return settings.network.map(parseNetworkEntry);
   const { hostname, port, protocol } = new URL(settings.url);
@@ -138,7 +138,7 @@ export function networkOf(settings: ProviderSettings): NetworkLayer {
   ];
 }
 
-/** Secrets are read when it starts, so that one that was replaced is found. Throws PROVIDER_UNAVAILABLE. */
+/** The setup of a provider host. Reads secrets at each start, so that replaced ones take effect. Throws PROVIDER_UNAVAILABLE. */
 function setupOf(settings: ProviderSettings, { environment, version, limits, sandbox }: ProcessParts): ProviderSetup {
   const { name, protocol, outputBytes } = settings;
   const given = settings.kind === 'stdio' ? settings.env : settings.headers;
@@ -160,7 +160,7 @@ function setupOf(settings: ProviderSettings, { environment, version, limits, san
   };
 }
 
-/** Shorter ones would be found in what has nothing to do with them. */
+/** Length from which secrets are redacted; shorter ones would also match unrelated text. */
 const SECRET_CHARS_MIN = 8;
 
 function textOf(source: SecretSource, provider: string): { text: string; secret?: string } {

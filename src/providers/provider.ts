@@ -1,4 +1,7 @@
-/** One external provider: kept running or started when called, started anew with growing waits when it ends, its tools compared with what was accepted. */
+/**
+ * One external provider: kept running or started on demand, restarted with growing delays when it ends, its tools compared with the
+ * accepted ones.
+ */
 import { ToolError } from '../errors.ts';
 import { unlessAborted } from '../hosts/ends.ts';
 import type { Host, JobEnd } from '../hosts/host.ts';
@@ -15,17 +18,17 @@ import { type Listed, providedData } from './messages.ts';
 import { type ProcessParts, runProvider, workspaceOf } from './process.ts';
 import type { ProviderSettings } from './settings.ts';
 
-/** `idle`: ended since nobody called, started by the next call. `waiting`: ended, to be started anew. */
+/** `idle`: ended for lack of calls, restarted by the next call. `waiting`: ended, restarted after a delay. */
 export type ProviderState = 'starting' | 'ready' | 'idle' | 'waiting' | 'stopped';
 
 export interface ProviderOptions {
   readonly settings: ProviderSettings;
   readonly masks: HostMasks;
-  /** What the daemon's policy keeps from programs of its workspace. */
+  /** The daemon's policy on paths for programs of the provider's workspace. */
   viewNow(): PathView;
-  /** Hears what it offers, each time that is listed. */
+  /** Called each time the server lists its tools. */
   onListed(listed: Listed): void;
-  /** Throws TOOL_DISABLED where that is not what the server offers now, or was accepted. */
+  /** Throws TOOL_DISABLED if the tool is not what the server offers now, or was not accepted. */
   assertAccepted(upstream: Pick<Upstream, 'tool' | 'digest'>): void;
 }
 
@@ -37,24 +40,24 @@ export class Provider {
   #host: Host | undefined;
   /** Settles when the state is no longer `starting`. */
   #settled = Promise.withResolvers<void>();
-  /** Ends the wait for the next start. */
+  /** Ends the wait before the next start. */
   #wake: () => void = () => {};
-  /** Ends the run that there is. */
+  /** Aborts the current run. */
   #run = new AbortController();
   #attempts = 0;
   #retryAtMs = 0;
   #idle: Timer | undefined;
-  /** Of the masks that its sandbox was made with. */
+  /** Fingerprint of the masks that its sandbox was created with. */
   #print = '';
   #viewKey = '';
-  /** Whether a new start was asked for, so that nothing is waited for before it. */
+  /** Whether a restart was requested, so that there is no delay before it. */
   #isAsked = false;
   readonly #life: Promise<void>;
   restarts = 0;
-  /** Why it ended last. */
+  /** Why the last run ended. */
   reason = '';
 
-  /** Begins at once to start it; nobody waits for that. */
+  /** Starts the provider without waiting for it. */
   constructor(options: ProviderOptions, parts: ProcessParts) {
     this.#options = options;
     this.#parts = parts;
@@ -67,7 +70,7 @@ export class Provider {
   }
 
   get state(): ProviderState {
-    // Between the end of its process and what follows from that.
+    // The process has ended, but `#live` has not handled it yet.
     return this.#state === 'ready' && !this.host ? 'waiting' : this.#state;
   }
 
@@ -75,12 +78,12 @@ export class Provider {
     return this.#host?.alive ? this.#host : undefined;
   }
 
-  /** Throws what `Upstreams.run` throws. */
+  /** Runs a call. Throws what `Upstreams.run` throws. */
   async run(upstream: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<Ran> {
     this.#assertSees(caller);
     const host = await this.#ready(options.signal);
     await options.beforeStart?.();
-    // What was looked at last, with nothing awaited since, is what the call meets.
+    // Nothing is awaited between this check and the call, so the call meets what was checked.
     this.#options.assertAccepted(upstream);
     if (!host.alive || this.#host !== host) throw this.#unavailable();
     this.#idle?.cancel();
@@ -91,7 +94,7 @@ export class Provider {
     return { pid: host.pid, result: this.#resultOf(end) };
   }
 
-  /** Ends it for good. */
+  /** Stops the provider for good. */
   async stop(): Promise<void> {
     this.#state = 'stopped';
     this.#idle?.cancel();
@@ -101,7 +104,7 @@ export class Provider {
     await this.#life;
   }
 
-  /** Ends it for a new start at once. */
+  /** Ends the current run and restarts at once. */
   restart(reason: string): void {
     this.#begin();
     this.#run.abort(new Error(reason));
@@ -130,7 +133,7 @@ export class Provider {
     }
   }
 
-  /** From now on calls wait for it. */
+  /** Enters the state `starting`; calls wait for the provider from now on. */
   #begin(): void {
     if (this.#is('stopped')) return;
     this.#isAsked = true;
@@ -139,7 +142,7 @@ export class Provider {
     this.#wake();
   }
 
-  /** For the compiler, which doesn't know that states change while one waits. */
+  /** Compares the state; keeps the compiler from narrowing it across an await. */
   #is(state: ProviderState): boolean {
     return this.#state === state;
   }
@@ -194,7 +197,7 @@ export class Provider {
     });
   }
 
-  /** A host that takes calls and is kept from what it is to be kept from now. Throws PROVIDER_UNAVAILABLE, the signal's reason. */
+  /** A host that is running with up-to-date masks. Throws PROVIDER_UNAVAILABLE, the signal's reason. */
   async #ready(signal: AbortSignal): Promise<Host> {
     if (this.#is('ready') && !(await this.#isUpToDate())) {
       if ((this.host?.jobs ?? 0) > 0) throw this.#unavailable('is started anew: files that it is kept from changed');
@@ -214,7 +217,7 @@ export class Provider {
     return print === this.#print && this.#viewKey === key;
   }
 
-  /** A provider of another workspace, or that sees more than its caller may, is no way around that. */
+  /** Refuses a provider of another workspace, or one that sees more than its caller may. */
   #assertSees({ workspace, view }: UpstreamCaller): void {
     const own = workspaceOf(this.settings);
     if (own === undefined || (own === workspace && view.key === this.#options.viewNow().key)) return;
@@ -249,7 +252,7 @@ export class Provider {
     });
   }
 
-  /** A host that was taken over can say anything: of its errors as much is taken as a provider may say. */
+  /** The result of a job. A compromised host can send anything, so errors are limited to those that a provider may report. */
   #resultOf(end: JobEnd): JobResult {
     if ('crashed' in end) throw this.#unavailable('ended under the call; whether it was done is not known');
     const { result } = end;

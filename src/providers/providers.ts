@@ -1,4 +1,4 @@
-/** All external providers: whose tools callers are offered, and which definitions of them a person has accepted. */
+/** All external providers: the tools that are offered to callers, and the definitions that a person has accepted. */
 import { RpcError, ToolError } from '../errors.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
 import type { HostStatus, PathView } from '../hosts/hosts.ts';
@@ -19,21 +19,21 @@ import type { ProviderSettings } from './settings.ts';
 import { isOffered, takeListed, toNamedTool } from './tool.ts';
 
 /**
- * Of one tool: `accepted` is offered; `changed` and `new` are not until an operator accepts them; `gone` was accepted and is
- * no longer there; `denied` is what the configuration leaves out, `refused` what can't be taken.
+ * State of one tool. `accepted`: offered. `changed`, `new`: not offered until an operator accepts it. `gone`: accepted, but no longer
+ * listed. `denied`: excluded by the configuration. `refused`: invalid.
  */
 export type ProvidedState = 'accepted' | 'changed' | 'new' | 'gone' | 'denied' | 'refused';
 
 export interface ProvidedTool {
-  /** As callers know it; absent where it was never accepted. */
+  /** The callers' name; absent if the tool was never accepted. */
   readonly name?: string;
-  /** As its server calls it. */
+  /** The server's name of the tool. */
   readonly tool: string;
   readonly state: ProvidedState;
-  /** Of what its server says now. */
+  /** Digest of the server's current definition. */
   readonly digest?: string;
   readonly reason?: string;
-  /** What was accepted, and what its server says now, where they differ. */
+  /** The accepted and the current definition, if they differ. */
   readonly accepted?: unknown;
   readonly offered?: unknown;
 }
@@ -43,14 +43,14 @@ export interface ProviderInfo {
   readonly kind: 'stdio' | 'http';
   readonly tier: string;
   readonly state: ProviderState;
-  /** Tools that wait for an operator. */
+  /** Number of tools that wait for an operator. */
   readonly pending: number;
   readonly tools: readonly ProvidedTool[];
   readonly restarts: number;
-  /** To operators only, from here on. */
+  /** From here on for operators only. */
   readonly server?: Listed['server'];
   readonly pid?: number;
-  /** Why it ended last. */
+  /** Why the last run ended. */
   readonly reason?: string;
 }
 
@@ -58,19 +58,19 @@ export interface ProvidersOptions {
   readonly settings: readonly ProviderSettings[];
   readonly catalogue: Catalogue;
   readonly pins: ProviderPins;
-  /** What the daemon's policy keeps from programs of a workspace. */
+  /** The daemon's policy on paths for programs of a workspace. */
   viewOf(workspace: string): PathView;
   record(entry: AuditEntry): void;
 }
 
 interface Entry {
   readonly provider: Provider;
-  /** By the server's name of the tool. */
+  /** Accepted tools by the server's name. */
   readonly pins: Map<string, Pin>;
-  /** What the server offers now, by the same; undefined while that is not known. */
+  /** Current definitions by the server's name; undefined while unknown. */
   offers?: Map<string, { readonly definition: Definition; readonly digest: string }>;
   listed?: Listed;
-  /** Says of what its tools in the catalogue were made. */
+  /** Identifies the definitions that its tools in the catalogue were made from. */
   published: string;
 }
 
@@ -80,7 +80,7 @@ export class Providers implements Upstreams, AsyncDisposable {
   readonly #parts: ProcessParts;
   readonly #masks: HostMasks;
 
-  /** Offers what was accepted before, and begins to start all of them. Throws STORE_FAILED. */
+  /** Offers the tools accepted earlier and starts all providers. Throws STORE_FAILED. */
   constructor(options: ProvidersOptions, parts: ProcessParts) {
     this.#options = options;
     this.#parts = parts;
@@ -92,7 +92,7 @@ export class Providers implements Upstreams, AsyncDisposable {
     return this.#entry(to.provider).provider.run(to, input, caller, options);
   }
 
-  /** Ends those whose sandbox is not as the policy of the daemon says any more. */
+  /** Restarts providers whose sandbox no longer matches the daemon's policy. */
   endStale(): void {
     for (const { provider } of this.#entries.values())
       if (workspaceOf(provider.settings) !== undefined && provider.state === 'ready')
@@ -116,7 +116,9 @@ export class Providers implements Upstreams, AsyncDisposable {
     });
   }
 
-  /** Takes definitions by their digests, as an operator saw them. Throws RpcError INVALID_PARAMS where the server says otherwise by now. */
+  /**
+   * Accepts definitions by digest, as an operator saw them. Throws RpcError INVALID_PARAMS if the server's definition has changed since.
+   */
   accept(name: string, digests: Readonly<Record<string, string>>, by: string): ProviderInfo {
     const entry = this.#entries.get(name);
     if (!entry) throw new RpcError('INVALID_PARAMS', `there is no provider ${name}; there are: ${this.#names()}`);
@@ -198,7 +200,10 @@ export class Providers implements Upstreams, AsyncDisposable {
     for (const it of made) pins.set(it.tool, it);
   }
 
-  /** What was accepted, is configured and is not gone; as it was accepted, also while the server says otherwise. */
+  /**
+   * Puts the accepted, configured and available tools into the catalogue, in their accepted form even if the server's definition has
+   * changed.
+   */
   #publish(name: string, { provider, pins, offers, ...entry }: Entry): void {
     const { settings } = provider;
     const offered = [...pins.values()].filter(({ tool }) => isOffered(settings, tool) && (offers?.has(tool) ?? true));
@@ -215,14 +220,14 @@ export class Providers implements Upstreams, AsyncDisposable {
 
   #toTool(settings: ProviderSettings, { name, tool, digest, definition: kept }: Pin): [string, NamedTool][] {
     const parsed = definition.safeParse(kept);
-    // Kept by a version that took more.
+    // An older version stored a definition that is now invalid.
     if (!parsed.success) return [];
     const assertAccepted = () => this.#assertAccepted(settings.name, { tool, digest });
     const options = { settings, name, digest, definition: parsed.data, limits: this.#parts.limits, assertAccepted };
     return [[name, toNamedTool(options)]];
   }
 
-  /** Throws TOOL_DISABLED. */
+  /** Throws TOOL_DISABLED if the tool is not offered in its accepted form. */
   #assertAccepted(provider: string, { tool, digest }: Pick<Upstream, 'tool' | 'digest'>): void {
     const { pins, offers } = this.#entry(provider);
     if (pins.get(tool)?.digest === digest && (!offers || offers.get(tool)?.digest === digest)) return;

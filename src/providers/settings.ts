@@ -1,12 +1,12 @@
-/** External tool providers as the operator configures them; no agent, workspace or server has a say here. */
+/** Configuration of external tool providers by the operator; agents, workspaces and servers can't change it. */
 import * as z from 'zod';
 import { TIERS, type Tier } from '../call.ts';
 import { parseNetworkEntry } from '../policy/network.ts';
 
 const word = (max: number) => z.string().min(1).max(max);
 /**
- * A secret, or where one is found: a file, or a variable of the daemon's own environment. A text that is written out counts as a
- * secret too, since most of those in `env` and `headers` are; `{ value }` is for the others, which results may show.
+ * A secret, or where to find one: in a file, or in a variable of the daemon's environment. A literal text counts as a secret as well, since
+ * most in `env` and `headers` are; `{ value }` is for texts that results may show.
  */
 const value = z.union([
   z.string().max(4096),
@@ -18,7 +18,7 @@ const value = z.union([
   }),
 ]);
 
-/** What a parameter of a tool names; policies judge the call by it. */
+/** Parameters of a tool that name targets; policies judge the call by them. */
 const effects = z.partialRecord(z.enum(['read', 'write', 'delete', 'connect']), z.array(word(64)).max(8));
 
 const tool = z.strictObject({
@@ -71,16 +71,16 @@ const http = z.strictObject({
   private: z.boolean().default(false).describe('Whether it may be on this machine or its networks.'),
 });
 
-/** Each may be a process that is there all the time. */
+/** Each provider may be a permanent process. */
 const PROVIDERS_MAX = 16;
 
-/** A name is the first part of its tools' names: no two underscores, so that it can be told where it ends. */
+/** The first part of its tools' names; without double underscores, which mark its end. */
 const name = z
   .string()
   .regex(/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/)
   .max(24);
 
-/** One of the two, by its `url`, so that what is wrong with it is told, and not that it is neither. */
+/** Selects one of the two schemas by the presence of `url`, so that errors refer to it instead of saying that neither matches. */
 const provider = z.unknown().transform((given, context): z.output<typeof stdio> | z.output<typeof http> => {
   const isElsewhere = typeof given === 'object' && given !== null && 'url' in given;
   const parsed = (isElsewhere ? http : stdio).safeParse(given, { jitless: true });
@@ -93,12 +93,12 @@ export const providersSchema = z
   .record(name, provider)
   .refine((it) => Object.keys(it).length <= PROVIDERS_MAX, `must name at most ${PROVIDERS_MAX} providers`);
 
-/** Of which a value is read when the provider starts: a file that changed meanwhile is read anew. */
+/** A value for a provider, or the file to read it from at each start. */
 export type SecretSource =
   | { readonly text: string; readonly secret?: string }
   | { readonly file: string; readonly prefix: string };
 
-/** One provider, its paths absolute and real, its variables looked up. */
+/** One provider with absolute real paths and its variables resolved. */
 export type ProviderSettings = {
   readonly name: string;
   readonly tier: Tier;
@@ -129,15 +129,15 @@ export type ProviderSettings = {
 export interface SettingsPlaces {
   /** The daemon's own environment. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** An absolute, real path of a folder that commands may see. Throws for others. */
+  /** The real path of a folder that commands may see. Throws for other paths. */
   toShownFolder(path: string): string;
-  /** One of the daemon's workspaces, real. Throws for others. */
+  /** The real path of a workspace of the daemon. Throws for other paths. */
   toWorkspace(path: string): string;
-  /** A path of the config file as an absolute one. */
+  /** Makes a path of the config file absolute. */
   toPath(path: string): string;
 }
 
-/** Throws an Error that names the provider and what is wrong with it. */
+/** Resolves the settings of all providers. Throws an Error that names the provider and the problem. */
 export function toProviderSettings(
   providers: z.output<typeof providersSchema>,
   places: SettingsPlaces,

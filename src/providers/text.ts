@@ -1,34 +1,33 @@
 /**
- * What a provider's server says, made harmless before anybody reads it: bounded, without control characters and without secrets.
- * Its host does so where it parses, and the gateway again what is shown of tools: a server may take its host over.
+ * Makes texts from a provider's server harmless: bounded, without control characters and without secrets. The host does this when it
+ * parses, and the gateway again for everything shown of tools, since a server may compromise its host.
  */
 import type { Limits } from '../limits.ts';
 import { withoutUnseen } from '../shown-text.ts';
 import { isRecord } from '../values.ts';
 import type { Definition } from './messages.ts';
 
-/** One text without characters that nobody sees, cut to `chars`. */
+/** A text without invisible characters, cut to `chars`. */
 export function toPlainText(text: string, chars: number): string {
   const plain = withoutUnseen(text.slice(0, chars + 1));
   return text.length > chars ? `${plain.slice(0, chars)}…` : plain;
 }
 
-/** A text in which none of `secrets` stands. */
+/** The text with all `secrets` replaced. */
 export function without(secrets: readonly string[], text: string): string {
   return secrets.reduce((shown, secret) => shown.replaceAll(secret, '[secret]'), text);
 }
 
 /**
- * An answer of a server as callers get it: neither unseen characters nor secrets in any text, the names of members included.
- * The characters go first, or one of them inside a secret would keep it from being found. They go from the secrets, too: a key
- * whose lines end with CRLF still is one.
+ * An answer of a server without invisible characters and secrets, member names included. Invisible characters are removed first, since one
+ * inside a secret would hide it; they are removed from the secrets as well, so that a key with CRLF line ends still matches.
  */
 export function toHarmless(secrets: readonly string[], value: unknown): unknown {
   const plain = secrets.map(withoutUnseen).filter((it) => it !== '');
   return mapTexts(value, (text) => without(plain, withoutUnseen(text)));
 }
 
-/** Throws an Error that says why a tool can't be offered. */
+/** Validates and bounds a tool's definition. Throws an Error that says why the tool can't be offered. */
 export function toDefinition(tool: Readonly<Record<string, unknown>>, limits: Limits): Definition {
   const { name, title, description = '', inputSchema, outputSchema, annotations } = tool;
   if (typeof name !== 'string' || !/^[\w./-]{1,128}$/.test(name))
@@ -63,7 +62,7 @@ function toSchema(schema: unknown, { providerSchemaBytes, providerSchemaDepth }:
   return mapTexts(schema, (text) => toPlainText(text, text.length)) as Record<string, unknown>;
 }
 
-/** Names that differ only in what nobody sees would be one; others would begin lines of their own among ours. */
+/** Rejects names with invisible characters: names could look equal, or add lines to our own output. */
 function assertNames(value: unknown): void {
   if (typeof value !== 'object' || value === null) return;
   for (const [key, it] of Object.entries(value)) {
@@ -79,7 +78,7 @@ function assertDepth(value: unknown, left: number): void {
   for (const it of Object.values(value)) assertDepth(it, left - 1);
 }
 
-/** A reference to elsewhere would have whoever resolves it fetch what the server wants. */
+/** Rejects references to other documents, which a validator might fetch on the server's behalf. */
 function assertLocal(value: unknown): void {
   if (typeof value !== 'object' || value === null) return;
   for (const [key, it] of Object.entries(value)) {

@@ -1,4 +1,7 @@
-/** A provider's tool as one of ours: what callers are told of it, how far its input is checked here, what policies judge its calls by. */
+/**
+ * Converts a provider's tool to one of ours: its description for callers, the part of its input that is checked here, and the effects that
+ * policies judge.
+ */
 import * as z from 'zod';
 import type { Effect } from '../call.ts';
 import { ToolError } from '../errors.ts';
@@ -15,16 +18,16 @@ import { toDefinition } from './text.ts';
 
 export interface ToolOptions {
   readonly settings: ProviderSettings;
-  /** As callers know it. */
+  /** The callers' name of the tool. */
   readonly name: string;
   readonly definition: Definition;
   readonly digest: string;
   readonly limits: Limits;
-  /** Throws TOOL_DISABLED where the server's tool is not the accepted one by now. */
+  /** Throws TOOL_DISABLED if the server's tool is no longer the accepted one. */
   assertAccepted(): void;
 }
 
-/** The tool as it stands in a toolset. What the server hints at its effects is believed in nothing. */
+/** The tool as it appears in a toolset. The server's hints about effects are not trusted. */
 export function toNamedTool({ settings, name, definition, digest, limits, assertAccepted }: ToolOptions): NamedTool {
   const { tier = settings.tier, effects: named = {} } = configOf(settings, definition.name);
   const { inputSchema, title, description } = definition;
@@ -32,7 +35,7 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
   const tool = defineTool({
     ...{ name, title: title ?? definition.name, version: digest, category: 'service', tier },
     capabilities: [{ action: definition.name, description: `Calls a tool of the external provider ${settings.name}.` }],
-    // Else a server's words would stand among ours as if they were ours.
+    // Marks the server's words, which would otherwise look like ours.
     summary: `(From the external provider \`${settings.name}\`, in its own words.) ${description}`,
     effects: (given) => boundedEffects([...hostsOf(settings), ...effectsOf(given, named)], limits),
     destructive: true,
@@ -54,7 +57,7 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
   };
 }
 
-/** What of a list can be offered, as it may be shown, whatever its host let through. Each other tool is refused with its reason. */
+/** The tools of a list that can be offered, validated again regardless of the host. Every other tool is refused with its reason. */
 export function takeListed(
   { tools, refused, ...rest }: Listed,
   { settings, limits }: Pick<ToolOptions, 'settings' | 'limits'>,
@@ -80,7 +83,7 @@ export function takeListed(
 
 const REASON_CHARS = 300;
 
-/** Throws where its schema is none that lists of tools can be made of: one such tool would spoil everybody's list. */
+/** Throws if the tool's schema can't be converted for a list of tools: one such tool would break the list for everybody. */
 export function assertPresentable({ tool }: NamedTool): void {
   const info = toToolInfo(tool, 'ask');
   for (const format of FORMATS) toFormat(info, format);
@@ -91,24 +94,24 @@ const FORMATS = ['ringfence', 'mcp', 'openai', 'anthropic'] as const;
 
 const OUTPUT = z.toJSONSchema(providedData);
 
-/** What the operator says of one tool. */
+/** The operator's settings for one tool. */
 export function configOf({ tools }: ProviderSettings, tool: string) {
   const { allow: _, deny: __, ...named } = tools;
   return Object.hasOwn(named, tool) ? (named[tool] ?? {}) : {};
 }
 
-/** Whether the operator lets it be offered. */
+/** Whether the configuration allows offering the tool. */
 export const isOffered = ({ tools: { allow, deny } }: ProviderSettings, tool: string): boolean =>
   (allow?.includes(tool) ?? true) && !deny?.includes(tool);
 
-/** Where a call goes, as far as that is known before it. */
+/** Hosts that a call may connect to, as far as known before it runs. */
 function hostsOf(settings: ProviderSettings): Effect[] {
   if (settings.kind === 'stdio') return settings.network.map((target) => ({ kind: 'connect', target }));
   const { hostname, port, protocol } = new URL(settings.url);
   return [{ kind: 'connect', target: `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}` }];
 }
 
-/** What the parameters name that the operator said are paths or hosts. */
+/** Effects from the parameters that the operator marked as paths or hosts. */
 function effectsOf(
   input: unknown,
   named: { readonly [K in Effect['kind']]?: readonly string[] | undefined },
@@ -125,10 +128,7 @@ function effectsOf(
 const propertiesOf = ({ properties }: Record<string, unknown>): Record<string, unknown> =>
   isRecord(properties) ? properties : {};
 
-/**
- * As much of the server's schema as can be checked in no time, whatever it says: no patterns, no references. The rest is the
- * server's to check.
- */
+/** A schema for the part of the server's schema that is quick to check: no patterns, no references. The server checks the rest. */
 function inputOf(
   schema: Record<string, unknown>,
   { limits: { providerInputBytes: bytesMax }, targets }: { limits: Limits; targets: readonly (string | undefined)[] },
@@ -145,7 +145,7 @@ function inputOf(
       const { type } = isRecord(properties[key]) ? properties[key] : {};
       if (typeof type === 'string' && value !== undefined && !isOfType(value, type)) issue([key], `must be: ${type}`);
     }
-    // What policies judge must be all that there is.
+    // Policies must see all targets.
     for (const key of targets)
       if (key !== undefined && !isTargets(input[key]))
         issue([key], `must be a text, or at most ${TARGETS_MAX} of them`);
@@ -159,7 +159,7 @@ const isTargets = (value: unknown): boolean =>
   typeof value === 'string' ||
   (Array.isArray(value) && value.length <= TARGETS_MAX && value.every((it) => typeof it === 'string'));
 
-/** Of one parameter that is a list. */
+/** Most targets in one list parameter. */
 const TARGETS_MAX = 256;
 
 function isOfType(value: unknown, type: string): boolean {
@@ -175,6 +175,6 @@ function isOfType(value: unknown, type: string): boolean {
     case 'object':
       return isRecord(value);
     default:
-      return true; // Nothing that is known here.
+      return true; // Unknown types are not checked here.
   }
 }
