@@ -1,6 +1,6 @@
 /**
- * Every bound in the system, with those in limits/: its unit, its default, and the attack or cost that it bounds. A bound that nothing reads
- * fails test/tidy.test.ts. Sizes are bytes, times milliseconds.
+ * All bounds of the system, together with limits/: the unit, the default, and the attack or cost that each bounds. test/tidy.test.ts fails
+ * for a bound that nothing reads. Sizes are in bytes, times in milliseconds.
  */
 import * as z from 'zod';
 import { commandLimits } from './limits/commands.ts';
@@ -19,324 +19,356 @@ export const limitsSchema = z.strictObject({
 
   /** Largest frame accepted or sent. A decoder holds at most one per connection. */
   frameBytesMax: bytes().default(16 * MiB),
-  /** How long a frame may take from its first byte to its last, so that half a frame can't hold a connection. */
+  /** Time from the first to the last byte of a frame, so that half a frame can't hold a connection. */
   frameIdleMs: ms().default(30_000),
   /** Deepest nesting of a message; each level costs stack in every consumer. */
   messageDepthMax: count().default(64),
-  /** Values in one message; 100 000 decode in about 10 ms, the longest that one message may hold up the loop. */
+  /** Values in one message; decoding 100 000 takes about 10 ms, the longest that one message may block the event loop. */
   messageElementsMax: count().default(100_000),
-  /** Bytes waiting to be written to one peer before its requests stop being read and its notifications are dropped. */
+  /** Bytes waiting to be written to one peer before its requests are no longer read and its notifications are dropped. */
   writeBufferBytesMax: bytes().default(4 * MiB),
-  /** Requests of one peer that may wait for an answer; further ones get OVERLOADED. */
+  /** Unanswered requests of one peer; further ones get OVERLOADED. */
   peerRequestsMax: count().default(1024),
-  /** How long requests of all connections are begun in one round of the event loop: a thousand come in one piece, of 200 connections at once. */
+  /**
+   * Time in one round of the event loop for starting requests of all connections: a thousand may arrive in one chunk, from 200 connections
+   * at once.
+   */
   servingTurnMs: ms().default(5),
   /** Bytes of one peer's unanswered requests, so that many large ones can't fill the daemon. */
   peerRequestBytesMax: bytes().default(64 * MiB),
-  /** The same over all connections, so that many of them can't. */
+  /** Bytes of unanswered requests over all connections, so that many connections can't fill the daemon. */
   requestBytesMax: bytes().default(512 * MiB),
 
   // Sessions and calls
 
-  /** Calls that one session may have waiting for a host; the next one gets QUEUE_FULL. */
+  /** Calls of one session waiting for a host; the next one gets QUEUE_FULL. */
   sessionQueueMax: count().default(1024),
   /** Calls waiting over all sessions. */
   queueMax: count().default(16_384),
-  /** Ended calls remembered per session, for calls.get and for repeated call ids. */
+  /** Ended calls remembered for each session, for calls.get and for repeated call ids. */
   sessionCallsKept: count().default(1024),
-  /** Ids of calls remembered per session after their results are forgotten, about 100 bytes each, so that no id has two side effects. */
+  /**
+   * Ids of calls remembered for each session after their results are forgotten, about 100 bytes each, so that no id has two side effects.
+   */
   sessionCallIdsKept: count().default(65_536),
-  /** Bytes of inputs and results remembered per session; the oldest are forgotten first. */
+  /** Bytes of inputs and results remembered for each session; the oldest are forgotten first. */
   sessionResultBytesKept: bytes().default(8 * MiB),
-  /** Ended calls of programs remembered per session, beside the others: one program makes a thousand, and must push out no call of the client. */
+  /**
+   * Ended calls of programs remembered for each session, separately from the client's: one program may make a thousand, which must not push
+   * out calls of the client.
+   */
   sessionChildCallsKept: count().default(256),
-  /** Bytes of their inputs and results. */
+  /** Bytes of inputs and results of remembered calls of programs. */
   sessionChildResultBytesKept: bytes().default(MiB),
-  /** Longest that a session waits for its client to come back (`resumeMs`); it keeps its calls, places and memory meanwhile. */
+  /** Longest wait of a session for its client to come back (`resumeMs`); it keeps its calls, places and memory meanwhile. */
   resumeMaxMs: ms().default(600_000),
-  /** Notices kept for a client that may come back; over it the oldest piece of output goes first, which `results.read` still has. */
+  /** Notices kept for a client that may come back; beyond it the oldest output is dropped first, which `results.read` still has. */
   resumeBufferBytes: bytes().default(MiB),
-  /** Sessions that wait for their clients; over it, whoever has most of them loses the one that waited longest. */
+  /** Sessions waiting for their clients; beyond it the principal with the most loses the one that has waited longest. */
   resumesMax: count().default(64),
-  /** Of these, those of one principal. */
+  /** Sessions of one principal waiting for their clients. */
   resumesPerPrincipalMax: count().default(32),
-  /** Detached calls of one principal that have not ended, so that work can't be piled up by leaving it. */
+  /** Running detached calls of one principal, so that work can't be piled up by leaving it. */
   detachedCallsMax: count().default(64),
-  /** Events kept for a subscriber that asks for what came before it (`afterSeq`). */
+  /** Events kept for subscribers that ask for earlier ones (`afterSeq`). */
   eventsKept: count().default(1024),
   /** Subscriptions of one connection. */
   subscriptionsMax: count().default(16),
   /** Largest encoded result of a call; must fit a frame with its envelope. */
   resultBytesMax: bytes().default(14 * MiB),
-  /** Bytes of results that are kept to be given again. */
+  /** Bytes of cached results. */
   cacheBytesMax: bytes().default(64 * MiB),
-  /** Results kept to be given again. */
+  /** Number of cached results. */
   cacheEntriesMax: count().default(4096),
-  /** Age at which a kept result is dropped, though everything that it was made of may be the same. */
+  /** Age at which a cached result is dropped, even if everything that it depends on is unchanged. */
   cacheTtlMs: ms().default(300_000),
-  /** Files and directories that a kept result may be made of: each is looked at before it is given again, 5 µs each, in the gateway. */
+  /** Files and directories that a cached result may depend on; the gateway checks each one before every reuse, 5 µs each. */
   cacheWitnessesMax: count().default(256),
-  /** Paths of one workspace that calls wait for; each end of a call looks at all of them, 8 ms as measured. */
+  /** Paths of one workspace that calls wait to lock; the end of every call checks all of them, 8 ms as measured. */
   lockWaitingPathsMax: count().default(2048),
-  /** Of these, those of one session, so that others still find room. */
+  /** Paths that calls of one session wait to lock, so that other sessions still find room. */
   sessionLockWaitingPathsMax: count().default(1024),
-  /** Longest wait between two attempts of a call. */
+  /** Longest delay between two attempts of a call. */
   retryBackoffMsMax: ms().default(30_000),
-  /** Attempts of a call after its first, whatever its caller or its tool say. */
+  /** Further attempts of a call after the first, whatever its caller or its tool requests. */
   callRetriesMax: count().default(5),
-  /** Calls of one batch; its plan is made at once, in the gateway: 1 000 cost 2 ms. */
+  /** Calls of one batch; the gateway plans them at once, 2 ms for 1 000. */
   batchCallsMax: count().default(1000),
-  /** Calls that the calls of a batch may name in `dependsOn` and in references, together, however often; each costs 1 µs, at once, in the gateway. */
+  /**
+   * Dependencies of a batch in `dependsOn` and in references, in all, repetitions included; the gateway resolves them at once, 1 µs each.
+   */
   batchEdgesMax: count().default(20_000),
-  /** How long a batch may go on beginning calls before others have their turn; one of 3 MB takes 10 ms. */
+  /** Time for which one batch may start calls before other work gets its turn; a batch of 3 MB takes 10 ms. */
   batchTurnMs: ms().default(10),
-  /** Calls of a batch under way at once, whatever its caller asks for. */
+  /** Running calls of one batch, whatever its caller requests. */
   batchConcurrencyMax: count().default(64),
-  /** Batches of one session at once; each holds results for its references. */
+  /** Running batches of one session; each holds results for its references. */
   sessionBatchesMax: count().default(4),
-  /** Batches over all sessions. */
+  /** Running batches over all sessions. */
   batchesMax: count().default(32),
-  /** Bytes that what the references of one call stand for may take, so that a thousand of them to one large result don't multiply it. */
+  /** Bytes of the values that replace the references of one call, so that a thousand references to one large result don't multiply it. */
   batchInputBytesMax: bytes().default(12 * MiB),
-  /** Bytes of results that a batch holds for calls still to come. */
+  /** Bytes of results that a batch holds for its later calls. */
   batchHeldBytesMax: bytes().default(32 * MiB),
   /** Bytes of results in the answer to a batch; must fit a frame. */
   batchResultBytesMax: bytes().default(12 * MiB),
-  /** Counts of rate limits kept at once, about 300 bytes each; beyond it new sessions are counted together, by rule. */
+  /** Rate limit counters kept at once, about 300 bytes each; beyond it new sessions share one counter for each rule. */
   rateKeysMax: count().default(10_000),
-  /** Most that one call may be estimated at, or say that it cost, in USD: a host that lies can't use up more at once. */
+  /** Highest estimated or reported cost of one call, in USD, so that a lying host can't use up more at once. */
   callCostUsdMax: z.number().positive().default(1_000),
 
   // Running
 
-  /** How long a call may run, by tier, unless its tool says less. A caller may narrow it. */
+  /** Longest time of a call by tier, unless its tool says less. A caller may lower it. */
   callTimeoutMs: z
     .strictObject({ read_only: ms(), write: ms(), execute: ms(), external_api: ms() })
     .default({ read_only: 30_000, write: 30_000, execute: 120_000, external_api: 60_000 }),
-  /** Output of a command that its host may send before the gateway has taken it; then the host stops reading the command's pipes. */
+  /** Output of a command that its host may send before the gateway has processed it; then the host stops reading the command's pipes. */
   outputWindowBytes: bytes().default(512 * KiB),
-  /** Connections of one command through the egress proxy at once. */
+  /** Open connections of one command through the egress proxy. */
   egressCommandConnectionsMax: count().default(64),
   /**
-   * The same of all commands: two descriptors each, which must stay below openFilesMax together with a listener for each
-   * command. Beyond it the command that has most loses one.
+   * Open connections of all commands through the egress proxy: two descriptors each, which together with a listener for each command must
+   * stay below openFilesMax. Beyond it the command with the most loses one.
    */
   egressConnectionsMax: count().default(320),
-  /** Commands with a network at once; each is a listener of the proxy. */
+  /** Running commands with network access; each has a listener in the proxy. */
   egressCommandsMax: count().default(256),
-  /** Headers of one message through the proxy; longer ones are refused before they are held. */
+  /** Header bytes of one message through the proxy; longer headers are refused before they are buffered. */
   egressHeaderBytesMax: bytes().default(16 * KiB),
-  /** From a connection to its whole request, so that slow ones can't hold the places of others. */
+  /** Time from a connection to its complete request, so that slow clients can't occupy connections. */
   egressHeaderMs: ms().default(10_000),
-  /** Looking up a name and connecting to one of its addresses, each. */
+  /** Time for resolving a name, and for connecting to one of its addresses. */
   egressConnectMs: ms().default(10_000),
-  /** A connection on which nothing moves for this long is ended. */
+  /** Idle time after which a connection is closed. */
   egressIdleMs: ms().default(120_000),
-  /** Names that one command may have looked up at once, each of which takes a thread of the proxy; its other connections wait. */
+  /** Concurrent name lookups of one command, each of which takes a thread of the proxy; further connections wait. */
   egressLookupsMax: count().default(4),
   /** Names whose addresses the proxy keeps. */
   egressNamesKeptMax: count().default(1024),
-  /** Longest time for which it keeps them; a name's own TTL may be shorter. */
+  /** Longest time for which the proxy keeps a name's addresses; the name's own TTL may be shorter. */
   egressNameKeptMs: ms().default(300_000),
-  /** Threads in which the proxy looks up names: more than the commands of one session can take, whose names never answer. */
+  /** Threads in which the proxy resolves names: more than one session's commands can occupy with names that never answer. */
   egressThreads: count().max(1024).default(64),
-  /** Destinations of one command that are told one by one, made and refused; names are of the command's choosing. */
+  /** Destinations of one command that its report lists individually, connected and refused; the command chooses the names. */
   egressTargetsMax: count().default(32),
-  /** Characters that one host, or the proxy, may write to the log by its stderr: a program can make it write for ever. */
+  /** Characters that one host, or the proxy, may write to the log through stderr: a program can make it write forever. */
   hostStderrCharsMax: count().default(64 * KiB),
-  /** JS heap of the proxy, in MiB; one that grows beyond it is ended, and started again for the next command. */
+  /** JavaScript heap of the proxy, in MiB; a larger one ends it, and the next command starts a new one. */
   egressHeapMb: count().default(128),
-  /** How long the proxy may take to answer the gateway; one that does not is ended. */
+  /** Time for the proxy to answer the gateway; a proxy that takes longer is ended. */
   egressAnswerMs: ms().default(2_000),
-  /** Directories of a workspace that are watched for what commands change; each takes one of the user's inotify watches and 2 KiB. */
+  /** Directories of a workspace watched for changes by commands; each takes one of the user's inotify watches and 2 KiB. */
   watchedDirectoriesMax: count().default(30_000),
-  /** Names in them; with more, commands do not tell what they changed. 20 000 are read in 40 ms. */
+  /** Names in watched directories; with more, commands do not report what they changed. 20 000 are read in 40 ms. */
   watchedNamesMax: count().default(300_000),
-  /** JS heap of the thread that watches, in MiB. */
+  /** JavaScript heap of the watching thread, in MiB. */
   watchHeapMb: count().default(128),
-  /** How long that thread may take to answer before and after a command: others may keep it busy with what they change. */
+  /** Time for the watching thread to answer before and after a command; other programs may keep it busy with their changes. */
   watchAnswerMs: ms().default(200),
-  /** Changed files in the result of one command; their number is told. */
+  /** Changed files listed in the result of one command; their total is reported as well. */
   filesChangedMax: count().default(200),
-  /** HTTP requests of calls at once, over all sessions; each may hold its body and that of its answer. */
+  /** Concurrent HTTP requests of calls over all sessions; each may hold its body and that of its answer. */
   httpRequestsMax: count().default(32),
-  /** Of these, those of one session: a server that is slow is waited for by its own callers. */
+  /** Concurrent HTTP requests of one session, so that a slow server delays only its own callers. */
   sessionHttpRequestsMax: count().default(8),
-  /** Body of an answer to an HTTP request that a caller gets; what is beyond it is cut. */
+  /** Bytes of an HTTP answer's body that a caller gets; the rest is cut. */
   httpBodyBytesMax: bytes().default(MiB),
   /** Open files of a host. */
   openFilesMax: count().default(1024),
-  /** Bytes of an index of git that is read to know which masked files it tracks, and of files that are compared with it; each thread of commands holds what it says. */
+  /**
+   * Bytes of a git index that is read to find masked files that git tracks, and of files compared with it; each command thread holds its
+   * result.
+   */
   gitIndexBytesMax: bytes().default(32 * MiB),
-  /** Output of one git that is read, of lists and of diffs; a history of millions of commits is ended there. */
+  /** Bytes read from one git process for lists and diffs; a history of millions of commits is cut there. */
   gitOutputBytes: bytes().default(8 * MiB),
-  /** Bytes of a diff that reach its caller; a whole one of a large change would fill a model's context. */
+  /** Bytes of a diff that reach its caller; a complete diff of a large change would fill a model's context. */
   gitDiffBytes: bytes().default(256 * KiB),
   /** Paths, commits or branches in one answer about a repository. */
   gitEntriesMax: count().default(2_000),
-  /** How long the person's git may take to tell whom commits are by, when the daemon starts. */
+  /** Time for the person's git to report the author of commits when the daemon starts. */
   gitIdentityMs: ms().default(2_000),
   /** Largest file that a tool reads or writes. */
   fileBytesMax: bytes().default(10 * MiB),
-  /** Terminals that one session may have open; each is a process tree, two threads of its host and a ring of output. */
+  /** Open terminals of one session; each is a process tree, two threads of its host and an output buffer. */
   sessionTerminalsMax: count().default(4),
-  /** Terminals over all sessions: each may hold a host of its own, of which there are hostsMax. */
+  /** Open terminals over all sessions; each may need a host of its own, of which there are hostsMax. */
   terminalsMax: count().default(16),
-  /** A terminal that nobody asked about for this long is ended, so that forgotten ones hold nothing. */
+  /** Time without a request after which a terminal is ended, so that forgotten ones hold nothing. */
   terminalIdleMs: ms().default(1_800_000),
-  /** How long a terminal may go on after a file that it is kept from was replaced, which takes away the mount on it. */
+  /** Time for which a terminal may continue after a masked file was replaced, which removes the mount that hides it. */
   terminalLookMs: ms().default(500),
-  /** Longest life of a terminal, so that polling can't keep one for ever. */
+  /** Longest life of a terminal, so that polling can't keep one forever. */
   terminalLifeMs: ms().default(14_400_000),
-  /** Output of a terminal that is kept; the oldest goes first, and what is gone is told. */
+  /** Bytes of kept terminal output; the oldest is dropped first, and answers say so. */
   terminalLogBytes: bytes().default(256 * KiB),
-  /** Output of a terminal in one answer. */
+  /** Bytes of terminal output in one answer. */
   terminalReadBytes: bytes().default(32 * KiB),
-  /** Input that waits for a program which does not read, beside what the kernel holds. */
+  /** Bytes of input waiting for a program that does not read, in addition to the kernel's buffer. */
   terminalInputBytes: bytes().default(64 * KiB),
-  /** Longest that a call waits for a terminal. */
+  /** Longest time that a call waits for a terminal. */
   terminalWaitMs: ms().default(30_000),
-  /** JS heap of the thread that draws one terminal, in MiB: marks upon marks on one letter would fill any. */
+  /** JavaScript heap of the thread that renders one terminal, in MiB: combining marks on one letter could fill any heap. */
   terminalScreenHeapMb: count().default(48),
-  /** How long that thread may take to catch up, so that a sequence which keeps it busy costs the picture only. */
+  /** Time for the rendering thread to catch up, so that an expensive sequence costs only the picture. */
   terminalScreenMs: ms().default(3_000),
-  /** Entries of a directory listing that reach the caller; at 11 keys and values each they stay within one message. */
+  /** Entries of a directory listing that reach the caller; with 11 keys and values each they fit into one message. */
   listEntriesMax: count().default(5_000),
-  /** Directory entries looked at by one listing, so that a tree of millions ends in time. */
+  /** Directory entries read by one listing, so that a tree of millions ends in time. */
   listScanMax: count().default(1_000_000),
-  /** Entries of a tree that one call deletes, moves or copies; each is judged by every rule on paths, 10 000 in 0.7 s of CPU time. */
+  /** Entries of a tree that one call deletes, moves or copies; every path rule judges each, 10 000 in 0.7 s of CPU time. */
   treeEntriesMax: count().default(100_000),
-  /** Directories within directories of such a tree; each is two descriptors while it is copied, of openFilesMax for all threads. */
+  /**
+   * Depth of a tree that one call deletes, moves or copies; each level takes two descriptors while it is copied, out of openFilesMax for
+   * all threads.
+   */
   treeDepthMax: count().default(200),
-  /** Bytes that one call copies, or changes in many files at once, so that a few calls can't fill the disk or a thread's memory. */
+  /** Bytes that one call copies, or changes in many files, so that a few calls can't fill the disk or a thread's memory. */
   changeBytesMax: bytes().default(128 * MiB),
-  /** ripgreps at once in one thread of a host: each uses every core by itself, and takes memory. */
+  /** Running ripgrep processes of one host thread: each uses every core and takes memory. */
   searchesMax: count().default(4),
-  /** Threads of one ripgrep, so that one search can't take a large machine for itself. */
+  /** Threads of one ripgrep process, so that one search can't occupy a large machine. */
   searchThreadsMax: count().default(4),
-  /** Address space of one ripgrep; a line of 10 MB that matches at every character takes 300 MB. */
+  /** Address space of one ripgrep process; a line of 10 MB that matches at every character takes 300 MB. */
   searchMemoryBytes: bytes().default(512 * MiB),
-  /** Characters of a line that a search shows, around its match: one minified file must not fill the answer. */
+  /** Characters of a line that a search shows around a match: one minified file must not fill the answer. */
   searchLineChars: count().default(500),
-  /** What the lines of one search may weigh in its answer, each with 64 bytes of its own; they fit one message. */
+  /** Bytes of the lines in one search answer, each with 64 bytes of overhead; they fit into one message. */
   searchResultBytes: bytes().default(4 * MiB),
-  /** Paths of one search that are held in memory to be sorted, at about 200 bytes each. */
+  /** Paths of one search held in memory for sorting, about 200 bytes each. */
   searchPathsMax: count().default(200_000),
-  /** Data of one language server, in memory; two threads of a host may have one each. 1 200 files of TypeScript take 230 to 400 MB. */
+  /** Data memory of one language server; two threads of a host may have one each. 1 200 TypeScript files take 230 to 400 MB. */
   symbolServerMemoryBytes: bytes().default(640 * MiB),
-  /** The same of a process that parses; 550 MiB of it are room that its runtime reserves and does not fill. */
+  /** Data memory of one parser process; its runtime reserves 550 MiB of it without filling them. */
   symbolParserMemoryBytes: bytes().default(768 * MiB),
-  /** What one of both may send for one question, so that a name which stands everywhere can't fill the thread that reads it. */
+  /** Bytes that a language server or parser may send for one question, so that a very common name can't fill the thread that reads them. */
   symbolAnswerBytes: bytes().default(32 * MiB),
-  /** One of both that was not asked for this long is ended, as soon as its thread has something to do. */
+  /** Idle time after which a language server or parser is ended, as soon as its thread has other work. */
   symbolsIdleMs: ms().default(120_000),
-  /** Files that a language server holds open at once, each as a copy; projects that one question looks into. */
+  /** Files that a language server holds open at once, each as a copy, and projects that one question searches. */
   symbolFilesOpenMax: count().default(64),
-  /** Of these, files that their project may leave out, opened to see; 20 ms each. */
+  /** Opened files that their project may not include; each takes 20 ms. */
   symbolFilesDoubtedMax: count().default(16),
-  /** Sources of a workspace that are looked at before each question, 8 µs each; in larger ones the rest is left out. */
+  /** Source files of a workspace checked before each question, 8 µs each; in larger workspaces the rest is ignored. */
   symbolSourcesMax: count().default(50_000),
-  /** Files that one question has parsed; most take 2 ms. */
+  /** Files parsed for one question; most take 2 ms. */
   symbolParsedMax: count().default(1_000),
-  /** How long a parser may take for one file: on some texts it never ends. */
+  /** Time for parsing one file: on some texts a parser never ends. */
   symbolParseMs: ms().default(2_000),
-  /** Source that is parsed; 1 MB takes 80 ms and 100 times its size in memory. */
+  /** Bytes of source that is parsed; 1 MB takes 80 ms and 100 times its size in memory. */
   symbolSourceBytesMax: bytes().default(2 * MiB),
-  /** Parsers that files of one call may end before the call fails. */
+  /** Parsers that the files of one call may crash before the call fails. */
   symbolParserEndsMax: count().default(3),
-  /** Definitions of one name whose references are looked for when no file is said. */
+  /** Definitions of one name whose references are searched when no file is given. */
   symbolDefinitionsMax: count().default(20),
-  /** Characters of a line that stand for a symbol in an answer. */
+  /** Characters of a line that show a symbol in an answer. */
   symbolLineChars: count().default(200),
-  /** Lines of a tree of the workspace, so that it fits what a model reads. */
+  /** Lines of a workspace tree in an answer, so that it fits a model's context. */
   treeLinesMax: count().default(1_000),
-  /** Content that file_read_many returns in all, so that 100 files fit one message. */
+  /** Bytes of content that file_read_many returns in all, so that 100 files fit into one message. */
   readManyBytesMax: bytes().default(4 * MiB),
-  /** Text that is validated; YAML takes about 1 ms for each KiB at worst. */
+  /** Bytes of text that is validated; YAML takes about 1 ms for each KiB at worst. */
   validateBytesMax: bytes().default(MiB),
-  /** Longest that work whose time its input decides (a schema's patterns) may keep a thread that others share. */
+  /** Longest time that input-dependent work (such as a schema's patterns) may occupy a shared thread. */
   boundedWorkMs: ms().default(1000),
-  /** Characters of the diff that a person is shown before a file is changed; files four times as large are not compared. */
+  /** Characters of the diff shown to a person before a file is changed; files four times as large are not compared. */
   previewDiffBytes: bytes().default(64 * KiB),
   /** Symbolic links followed in one path, as in the kernel. */
   symlinksMax: count().default(40),
-  /** How long the start-up probe of the sandbox may take. */
+  /** Time for the sandbox probe at start. */
   probeMs: ms().default(5_000),
-  /** How long after a sandbox's end a process of it may be there before it counts as having got away; the kernel takes under 10 ms. */
+  /** Time after a sandbox's end in which a process of it may still exist before it counts as escaped; the kernel takes under 10 ms. */
   probeSurvivorMs: ms().default(1_000),
-  /** Names of a workspace that are held in memory to know what to mask in it, at about 100 bytes; with more, commands are refused. */
+  /** Names of a workspace held in memory to find what to mask, about 100 bytes each; with more, commands are refused. */
   indexEntriesMax: count().default(1_000_000),
-  /** Longest that a change which the kernel did not tell of may go unnoticed by new commands; 15 000 directories are looked over in 60 ms. */
+  /**
+   * Longest time that a change without a kernel notification may stay unnoticed by new commands; checking 15 000 directories takes 60 ms.
+   */
   indexSweepMs: ms().default(10_000),
-  /** The same where the workspace can't be watched. */
+  /** Longest time that a change may stay unnoticed in a workspace that can't be watched. */
   indexUnwatchedMs: ms().default(1_000),
   /**
-   * Mounts by which one command or host is kept from paths, long paths counted as several; with more, whole directories are
-   * hidden. bubblewrap takes 30 ms for 100 and 1.2 s for 1 000: files of a command's making could delay all others.
+   * Mounts that hide paths from one command or host, long paths counted as several; with more, whole directories are hidden. bubblewrap
+   * takes 30 ms for 100 and 1.2 s for 1 000, so files that a command creates could delay all others.
    */
   masksMax: count().default(1_000),
   /**
-   * Longest absolute path that gets a mount of its own; what lies deeper is hidden with the last directory that has one.
-   * bubblewrap fails from 4 088 bytes on, so that one deep file could keep every command from running.
+   * Longest absolute path that gets its own mount; anything deeper is hidden together with its last directory that has one. bubblewrap
+   * fails from 4 088 bytes on, so one deep file could keep every command from running.
    */
   maskPathBytesMax: bytes().max(4_080).default(4_000),
-  /** Folders in folders that are looked into; what lies deeper is hidden with the last of them. Each is a step of a recursion, and a mount where a secret lies below. */
+  /**
+   * Depth of directories that are searched for paths to mask; anything deeper is hidden with the last directory. Each level is a recursion
+   * step, and a mount if a secret lies below.
+   */
   maskDepthMax: count().default(250),
-  /** Shortest time between two replacements of a host whose masks are out of date, so that files that come and go can't keep it starting. */
+  /** Shortest time between two replacements of a host with outdated masks, so that files that come and go can't keep it restarting. */
   hostMasksMs: ms().default(1_000),
 
   // Approvals
 
-  /** Questions that one session may have before a person; a flood of them makes people say yes to everything. */
+  /** Pending questions of one session; a flood of them makes people approve everything. */
   approvalsPendingMax: count().default(16),
-  /** Questions over all sessions, restarts included; each costs a row, a timer and a place in everybody's list. */
+  /** Pending questions over all sessions, restarts included; each costs a row, a timer and an entry in every list. */
   approvalsPendingAllMax: count().default(256),
-  /** Questions that one session may ask in a minute, so that an agent can't tire a person into a yes. */
+  /** Questions of one session in a minute, so that an agent can't tire a person into approving. */
   approvalsPerMinute: count().default(30),
-  /** Questions of one principal in a minute, so that opening session after session does not get around the bound of one. */
+  /** Questions of one principal in a minute, so that opening many sessions does not evade the bound of one. */
   approvalsPerMinutePrincipal: count().default(120),
-  /** How long the very call that a person denied is denied again without asking. */
+  /** Time for which an identical call is denied again without asking after a person denied it. */
   approvalDeniedMs: ms().default(60_000),
-  /** Characters of a call's input shown to a person, and of its diff; what is left out is said. 256 of both fit a frame. */
+  /** Characters shown to a person of a call's input, and of its diff; cuts are marked. 256 of both fit into a frame. */
   approvalShownChars: count().default(16 * KiB),
-  /** Files, and entries of directories that a glob looks at, to which one yes is bound; looked at twice, 10 µs each. What is beyond is told, and can't be known. */
+  /**
+   * Files, and directory entries that a glob reads, that one approval is bound to; each is read twice, 10 µs each. Those beyond it are
+   * reported as not known.
+   */
   approvalFilesMax: count().default(4_096),
-  /** Answered approvals kept for reading; the audit has them all. */
+  /** Answered approvals kept for reading; the audit log has them all. */
   approvalsKept: count().default(4096),
-  /** Remembered answers in force at once; each question looks at all of them. */
+  /** Remembered answers in force; each question checks all of them. */
   grantsMax: count().default(256),
 
   // Command lines
 
-  /** Longest command line that is read before it runs; bash takes no longer one. A longer one is unknown. */
+  /** Longest command line that is analysed before it runs; bash accepts no longer one. A longer one counts as unknown. */
   commandCharsMax: count().default(128 * KiB),
-  /** Characters looked at in reading one, each once per brace, bracket and nested text that it may belong to: at most about 200 ms. */
+  /**
+   * Characters read while analysing a command line, counted again for each brace, bracket and nested text that may contain them: at most
+   * about 200 ms.
+   */
   commandStepsMax: count().default(16_000_000),
-  /** Nodes above a node of its syntax tree; each costs stack. */
+  /** Depth of a command line's syntax tree; each level costs stack. */
   commandDepthMax: count().default(1_500),
-  /** Commands and texts within commands (`sh -c 'sh -c …'`, `env env …`) that are read. */
+  /** Levels of commands and texts within commands (`sh -c 'sh -c …'`, `env env …`) that are analysed. */
   commandTextsMax: count().default(8),
-  /** Simple commands and redirections that are read of one command line; each is judged by every rule on commands or paths. */
+  /** Simple commands and redirections analysed in one command line; every rule on commands or paths judges each. */
   commandPartsMax: count().default(1_000),
-  /** Their words, braces unfolded. */
+  /** Words of a command line after brace expansion; bounds the work of judging one. */
   commandWordsMax: count().default(10_000),
-  /** Paths that their words may name; each is judged by every rule on paths. */
+  /** Paths that the words of a command line may name; every path rule judges each. */
   commandMentionsMax: count().default(4_096),
-  /** Paths that one word may hold behind its `=`, `:`, `,` and the like; a word with more is unknown. Each is judged as a path of its own. */
+  /**
+   * Paths that one word may hold after `=`, `:`, `,` and similar characters; a word with more counts as unknown. Each is judged as a path.
+   */
   commandWordPathsMax: count().default(64),
-  /** Targets that a call of a plugin's or a provider's tool may name; each is judged by every rule, 0.1 ms, and holds up everybody. */
+  /** Targets that a call of a plugin's or a provider's tool may name; every rule judges each, 0.1 ms, which delays all other calls. */
   declaredTargetsMax: count().default(1_000),
-  /** Their characters together. */
+  /** Characters of those declared targets in all. */
   declaredTargetChars: count().default(256 * KiB),
-  /** How long calls of one session, and of all, are judged before they wait as long as they took: 93 short words take 7 ms, and a thousand such lines come at once. */
+  /**
+   * Time for judging calls of one session, and of all sessions, before further ones wait as long as that took: 93 short words take 7 ms,
+   * and a thousand such lines may arrive at once.
+   */
   judgeTurnMs: ms().default(10),
   /** Targets of a call without a command line that is judged without waiting; each takes at most 0.1 ms. */
   judgedAtOnceTargets: count().default(16),
-  /** A command line with more characters is a long one: it may take 200 ms to judge, and holds its text while it waits. */
+  /** Characters from which a command line counts as long: judging it may take 200 ms, and it holds its text while it waits. */
   commandAtOnceChars: count().default(1024),
-  /** Long ones that one session may have waiting to be judged. */
+  /** Long command lines of one session waiting to be judged. */
   commandTurnsMax: count().default(64),
-  /** Directories that `cd` may have led to, from each of which relative paths are judged. */
+  /** Directories that `cd` may have changed to; relative paths are judged from each of them. */
   commandFoldersMax: count().default(16),
 
   ...connectionLimits,
@@ -352,11 +384,11 @@ export const limitsSchema = z.strictObject({
 
 export type Limits = z.output<typeof limitsSchema>;
 
-/** What one command is held to: the least of what the daemon and the policies say. */
+/** Bounds of one command: the lowest values of the daemon and its policies. */
 export type CommandBounds = Limits['commandMax'] & {
-  /** Output that reaches its caller, in bytes, both streams together. */
+  /** Bytes of output that reach its caller, both streams together. */
   readonly outputBytes: number;
 };
 
-/** Read once in each process: a parser compiled for it would take longer than the reading. */
+/** Parsed once in each process, without a compiled parser, which would take longer than the parsing. */
 export const defaultLimits: Limits = Object.freeze(limitsSchema.parse({}, { jitless: true }));

@@ -3,52 +3,61 @@ import * as z from 'zod';
 import { bytes, count, KiB, MiB, ms } from './units.ts';
 
 export const commandLimits = {
-  /** Output of a command that reaches its caller, per stream: half of it from the start, half from the end. */
+  /** Bytes of output of a command that reach its caller, for each stream: half from the start, half from the end. */
   commandOutputBytes: bytes().default(32 * KiB),
-  /** Output of a command, both streams together, after which it is killed; reading costs the daemon's core time. */
+  /** Bytes of output of both streams after which a command is killed; reading them costs the daemon CPU time. */
   commandOutputBytesMax: bytes().default(256 * MiB),
-  /** What a command and all that it starts may use, unless its policy says less; docs/policy.md, `tiers.execute`. */
+  /** Resources of a command with all its processes, unless its policy says less; docs/policy.md, `tiers.execute`. */
   commandMax: z
     .strictObject({
-      /** CPU time of all its processes together, so that a busy loop on every core ends before its time does. */
+      /** CPU time of all processes of a command together, so that a busy loop on every core ends before its time limit. */
       cpuMs: ms().default(120_000),
       /**
-       * Memory of all its processes together, in MiB, its scratch space included where control groups count it (else commandTmpBytes on top);
-       * pages of files don't count. Where the config says nothing, half of the machine's, at most 8192.
+       * Memory of all processes of a command together, in MiB, including its scratch space if control groups count it (otherwise
+       * commandTmpBytes come on top); pages of files don't count. Without a setting in the config, half of the machine's memory, at most
+       * 8192.
        */
       memoryMb: count().default(1024),
-      /** Processes at once, so that a fork bomb can't take the machine's pids; threads: commandThreadsMax for each of them. */
+      /**
+       * Processes of a command at once, so that a fork bomb can't use up the machine's pids; threads: commandThreadsMax for each of them.
+       */
       processes: count().default(128),
-      /** Largest file that it may write, in MiB, so that one runaway log can't fill the disk. */
+      /** Largest file that a command may write, in MiB, so that one runaway log can't fill the disk. */
       fileMb: count().default(1024),
     })
     .prefault({}),
   /**
-   * Memory of all commands of one host together, in MiB, so that many large ones can't take all of the machine's. Where the config says
-   * nothing, three quarters of that.
+   * Memory of all commands of one host together, in MiB, so that many large ones can't use up the machine's memory. Without a setting in
+   * the config, three quarters of that memory.
    */
   hostCommandsMemoryMb: count().default(16 * 1024),
   /** Threads of a command for each process that it may have, all together: Node starts 11, and more for each core. */
   commandThreadsMax: count().default(8),
-  /** Processes and threads of all commands of a root-owned workspace together; the kernel holds it, a fork bomb that is ended fills it. */
+  /**
+   * Processes and threads of all commands of a root-owned workspace together, enforced by the kernel; a fork bomb that is being ended may
+   * fill it.
+   */
   hostTasksMax: z.int().min(512).default(2048),
-  /** How long a command may go on whose memory is so full that it reads its files again and again, which never ends. */
+  /** Time for which a command may continue whose memory is so full that it rereads its files endlessly. */
   commandStarvedMs: ms().default(10_000),
-  /** From one look at what running commands use to the next; a process can fill about 100 MiB in between. */
+  /** Interval at which the resource use of running commands is measured; a process can fill about 100 MiB in between. */
   watchdogMs: ms().default(50),
   /**
-   * Address space of one process of a command, in MiB, where no control group counts what it really uses: between two looks of the
-   * watchdog it may take that much. V8 reserves 10 GiB for each WebAssembly memory, of which a test runner has dozens.
+   * Address space of one process of a command, in MiB, where no control group counts its actual use: it may take that much between two
+   * measurements of the watchdog. V8 reserves 10 GiB for each WebAssembly memory, and a test runner has dozens.
    */
   commandAddressMb: count().default(4 * 1024 * 1024),
-  /** From the SIGTERM of a command that is out of time, or cancelled, to its SIGKILL; with it, it answers within its limit + 1 s. */
+  /**
+   * Time between the SIGTERM and the SIGKILL of a command that is out of time or cancelled; with it, the call answers within its limit + 1
+   * s.
+   */
   commandTermGraceMs: z.int().min(0).default(700),
-  /** How long the pipes of a command are read after its exit; a grandchild may hold them for ever. */
+  /** Time for which the pipes of a command are read after its exit; a grandchild may hold them forever. */
   commandDrainMs: ms().default(100),
   /** Scratch space (/tmp) of a command, in memory. */
   commandTmpBytes: bytes().default(256 * MiB),
-  /** Unix sockets of others in a workspace that are kept from a command; with more, it may make none itself. */
+  /** Unix sockets of other programs in a workspace that are hidden from a command; with more, the command may create none itself. */
   socketMasksMax: count().default(64),
-  /** Open files of each process of a command, where the machine allows as many: watchers and databases hold thousands. */
+  /** Open files of each process of a command, if the machine allows as many: watchers and databases hold thousands. */
   commandOpenFilesMax: count().default(65_536),
 };

@@ -1,22 +1,25 @@
-/** Bounds of connections: how many, whose, and how long they may say nothing. */
+/** Bounds of connections: their number, their share for each principal, and how long they may be silent. */
 import * as z from 'zod';
 import { count, ms } from './units.ts';
 
 export const connectionLimits = {
-  /** Connections to the Unix socket that have said hello; each costs about 30 KiB when idle. Operators have places beyond it. */
+  /** Connections to the Unix socket that have said hello; each costs about 30 KiB when idle. Operators have extra places. */
   connectionsMax: count().default(256),
-  /** The same of the WebSocket, so that neither takes the places of the other. */
+  /** WebSocket connections that have said hello, counted separately so that neither transport takes the places of the other. */
   webSocketConnectionsMax: count().default(128),
-  /** Connections of one transport that have not said hello, or shown a token, yet; the oldest makes room, so that silent ones shut nobody out. */
+  /**
+   * Connections of one transport that have not said hello, or presented a token, yet; the oldest is dropped for a new one, so that silent
+   * ones lock nobody out.
+   */
   connectionsBeforeHelloMax: count().default(32),
-  /** How long a connection has to say hello before it may have to make room: less than a busy client needs would shut that out. */
+  /** Time for a connection to say hello before it may be dropped for others; a shorter time would lock out busy clients. */
   connectionGraceMs: ms().default(250),
-  /** Connections that have not said hello, those that are younger than that included; further ones are ended at once. */
+  /** Connections that have not said hello, including those in their grace period; further ones are closed at once. */
   connectionsBurstMax: count().default(2048),
-  /** Share of the connections of a transport that one principal may have, so that the others still find a place. */
+  /** Share of a transport's connections that one principal may have, so that others still find a place. */
   principalConnectionShare: z.number().gt(0).max(1).default(0.75),
-  /** Connections that operators may have when agents have taken all others: whoever is flooded must be able to look, and to stop it. */
+  /** Connections reserved for operators when agents have taken all others: an operator must be able to see and stop a flood. */
   operatorConnectionsMax: count().default(16),
-  /** A connection that has not said hello by then is dropped. */
+  /** Time after which a connection that has not said hello is dropped. */
   helloTimeoutMs: ms().default(10_000),
 };

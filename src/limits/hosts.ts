@@ -1,42 +1,50 @@
-/** Bounds of tier hosts, and of the work in them. */
+/** Bounds of tier hosts and of the work in them. */
 import * as z from 'zod';
 import { count, ms } from './units.ts';
 
 export const hostLimits = {
-  /** Worker threads in a tier host; our tools are CPU-bound once their files are cached. */
+  /** Worker threads of a tier host; our tools are CPU-bound once their files are cached. */
   hostThreadsMax: count().default(2),
-  /** Commands at once in an execute host; each is a process tree of its own. */
+  /** Running commands of an execute host; each is a process tree of its own. */
   hostCommandsMax: count().default(16),
-  /** Of these, those of one session, so that one whose commands never end leaves places for others. */
+  /** Running commands of one session, so that a session whose commands never end leaves places for others. */
   sessionCommandsMax: count().default(12),
-  /** Jobs of a read_only host at once, for each of its threads. Short ones are all in one thread: a slow one delays those sent right behind it, and its end ends them all. */
+  /**
+   * Running jobs of a read_only host for each of its threads. Short jobs share one thread: a slow one delays those sent right after it, and
+   * ending it ends them all.
+   */
   threadJobsMax: count().default(8),
-  /** Tier hosts at once, over all workspaces; each costs about 60 MiB. The idlest makes room. */
+  /** Running tier hosts over all workspaces; each costs about 60 MiB. The one idle for longest is ended for a new one. */
   hostsMax: count().default(32),
-  /** Memory of a tier host without its commands, in MiB, where control groups hold it; what a tool of ours takes at most, with room. */
+  /**
+   * Memory of a tier host without its commands, in MiB, where control groups enforce it; the most that our own tools take, with a reserve.
+   */
   hostMemoryMb: count().default(1024),
-  /** From spawn to the first frame of a host. */
+  /** Time from the spawn of a host to its first frame. */
   hostStartMs: ms().default(10_000),
-  /** A host without a call for this long is ended. */
+  /** Idle time after which a host is ended. */
   hostIdleMs: ms().default(300_000),
-  /** How long the tools of one host may take to say whether they could work. */
+  /** Time for the tools of one host to report their health. */
   healthCheckMs: ms().default(10_000),
-  /** How long such answers are given again without another look. */
+  /** Time for which health reports are reused. */
   healthKeptMs: ms().default(10_000),
-  /** How long `tools.list` tells that a tool could not work, where nothing newer is known. */
+  /** Time for which `tools.list` reports an unhealthy tool without a newer report. */
   healthToldMs: ms().default(300_000),
-  /** Workspaces of which it is known at once. */
+  /** Workspaces whose health reports are kept. */
   healthWorkspacesMax: count().default(64),
-  /** From an abort to the end of the thread that did not heed it. */
+  /** Time from the abort of a job to the end of a thread that ignores it. */
   abortGraceMs: ms().default(200),
-  /** From the end of a thread that does not come to the SIGKILL of its host. */
+  /** Time from the end of a thread that does not stop to the SIGKILL of its host. */
   terminateGraceMs: ms().default(200),
-  /** From the abort of a command to the SIGKILL of its host, and of the commands beside it; a command that is killed is gone in 50 ms. */
+  /** Time from the abort of a command to the SIGKILL of its host and of the host's other commands; a killed command is gone in 50 ms. */
   commandAbortMs: ms().default(2_000),
-  /** JS heap of one worker thread, in MiB; a larger one ends the thread, not the host. */
+  /** JavaScript heap of one worker thread, in MiB; a larger one ends the thread, not the host. */
   threadHeapMb: count().default(256),
-  /** Jobs that a thread of readers runs before their results leave, so that the gateway goes on with them while it runs the next. */
+  /** Jobs that a reader thread runs before it sends their results, so that the gateway processes them while it runs the next. */
   laneJobsPerTurn: count().default(8),
-  /** How long the gateway polls for the result of a reader's job, and a thread of readers for its next one, before they sleep: CPU time that brings nothing when nothing comes. */
+  /**
+   * Time for which the gateway polls for the result of a reader's job, and a reader thread for its next job, before they sleep; polling
+   * costs CPU time even if nothing comes.
+   */
   lanePollMs: z.number().nonnegative().max(10).default(0.5),
 };

@@ -1,19 +1,19 @@
-/** Bounds of plugins: what a folder may hold, what its manifest may say. An operator adds them; others wrote them. */
+/** Bounds of plugins: the content of a folder and of its manifest. Operators add plugins that others wrote. */
 import { bytes, count, KiB, MiB, ms } from './units.ts';
 
 export const pluginLimits = {
-  /** Plugins of one daemon; each is kept in memory whole. */
+  /** Plugins of one daemon; each is held in memory completely. */
   pluginsMax: count().default(32),
-  /** Files of one plugin, so that a folder that was meant to be another one is refused. */
+  /** Files of one plugin, so that a wrong folder is refused. */
   pluginFilesMax: count().default(64),
-  /** Bytes of all its files together; they are sent with each call, 0.2 ms a MiB. */
+  /** Bytes of all files of a plugin together; they are sent with each call, 0.2 ms for each MiB. */
   pluginBytesMax: bytes().default(MiB),
-  /** Largest manifest; parsing it takes about 1 ms per KiB at worst and holds up the daemon. */
+  /** Largest manifest; parsing takes about 1 ms for each KiB at worst and blocks the daemon. */
   pluginManifestBytesMax: bytes().default(64 * KiB),
-  /** Tools of one plugin; each is told to every model. */
+  /** Tools of one plugin; every model is told about each. */
   pluginToolsMax: count().default(32),
-  /** Values of one JSON Schema, so that checking an input in the gateway stays short. */
+  /** Schemas and enum values in one JSON Schema, so that checking an input in the gateway stays short. */
   pluginSchemaValuesMax: count().default(500),
-  /** From a change of the pinned plugins to their reload: `plugin add` makes several. */
+  /** Delay from a change of the pinned plugins to their reload; `plugin add` makes several changes. */
   pluginReloadMs: ms().default(50),
 };

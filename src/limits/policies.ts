@@ -2,25 +2,28 @@
 import { bytes, count, KiB, ms } from './units.ts';
 
 export const policyLimits = {
-  /** Largest policy file; a parse takes about 1 ms per KiB at worst and holds up the daemon. */
+  /** Largest policy file; parsing takes about 1 ms for each KiB at worst and blocks the daemon. */
   policyFileBytesMax: bytes().default(256 * KiB),
-  /** Largest policy file of a workspace: whoever wrote the repository wrote it. */
+  /** Largest policy file of a workspace, which the authors of the repository control. */
   policyProjectBytesMax: bytes().default(32 * KiB),
-  /** Values in a policy file with every alias written out, so that aliases of aliases can't multiply. */
+  /** Values in a policy file with every alias counted in full, so that aliases of aliases can't multiply. */
   policyValuesMax: count().default(50_000),
   /** Deepest nesting of a policy file; each level of `all any not` costs stack in every decision. */
   policyDepthMax: count().default(32),
-  /** Files from one that extends to the last that is extended; each is read anew on every load. */
+  /** Files in a chain of `extends`; every load reads all of them. */
   policyExtendsMax: count().default(8),
-  /** Characters of a rule times characters of its examples, over a file: what trying them costs, 50 ms as measured. */
+  /** Characters of a rule times characters of its examples, summed over a file: the cost of trying them, 50 ms as measured. */
   policyExampleWorkMax: count().default(50_000_000),
   /**
-   * Largest `.npmrc` or `.pypirc` that is read to see whether it holds a credential; a larger one counts as a secret. Each is read
-   * before each command, on the gateway's main thread, and an agent can write them.
+   * Largest `.npmrc` or `.pypirc` that is searched for a credential; a larger one counts as a secret. The gateway's main thread reads each
+   * one before each command, and an agent can write them.
    */
   settingsFileBytesMax: bytes().default(16 * KiB),
-  /** Folders of a workspace whose settings files are read before each command, 0.1 ms each; those of the others count as secrets. */
+  /**
+   * Folders of a workspace whose settings files are read before each command, 0.1 ms each; settings files in other folders count as
+   * secrets.
+   */
   settingsFoldersMax: count().default(32),
-  /** From a change of a policy file to its reload: an editor that saves makes several. */
+  /** Delay from a change of a policy file to its reload; saving in an editor makes several changes. */
   policyReloadMs: ms().default(100),
 };

@@ -1,41 +1,41 @@
-/** Bounds of external tool providers: what a server that somebody else wrote may say, and how much of it is believed. */
+/** Bounds of external tool providers: how much of a foreign server's messages is accepted. */
 import { bytes, count, KiB, MiB, ms } from './units.ts';
 
 export const providerLimits = {
-  /** From the start of a provider's process to its list of tools; a package runner that fetches first takes longer than a server. */
+  /** Time from the start of a provider's process to its list of tools; a package runner that downloads first needs more than a server. */
   providerStartMs: ms().default(30_000),
-  /** Wait before the first new start of a provider that ended; each further one doubles it, a random part of up to a half is taken off. */
+  /** Delay before the first restart of a provider; it doubles with each further one, and up to a half is taken off at random. */
   providerBackoffMs: ms().default(500),
-  /** Longest wait before a new start, so that a server that is repaired is found. */
+  /** Longest delay before a restart, so that a repaired server is found. */
   providerBackoffMsMax: ms().default(60_000),
-  /** How long a provider has to have been ready for its next end to count as the first. */
+  /** Time for which a provider must have been ready for its next end to count as the first. */
   providerSteadyMs: ms().default(60_000),
-  /** Longest message of a server; one larger ends its connection before it is held whole. */
+  /** Longest message of a server; a larger one ends its connection before it is buffered completely. */
   providerMessageBytes: bytes().default(10 * MiB),
-  /** Messages of a server in one second; a server that babbles faster is ended. */
+  /** Messages of a server in one second; a server that sends more is ended. */
   providerMessagesPerSecond: count().default(20_000),
-  /** Tools of one server; with more, it is not used. */
+  /** Tools of one server; a server with more is not used. */
   providerToolsMax: count().default(256),
-  /** Characters of what a server says of a tool; the rest is cut, for a model reads all of it. */
+  /** Characters of a server's description of a tool; the rest is cut, since models read all of it. */
   providerDescriptionChars: count().default(4 * KiB),
-  /** Largest schema of a tool as JSON; a tool with a larger one is left out. */
+  /** Largest JSON Schema of a tool, in bytes; a tool with a larger one is left out. */
   providerSchemaBytes: bytes().default(32 * KiB),
-  /** Deepest nesting of such a schema. */
+  /** Deepest nesting of a tool's schema. */
   providerSchemaDepth: count().default(24),
-  /** Definitions of all tools of one server as JSON, so that what is kept of it stays small. */
+  /** Bytes of all tool definitions of one server as JSON, so that the stored data stays small. */
   providerListBytes: bytes().default(2 * MiB),
-  /** Shortest time between two lists of one server that are looked at. */
+  /** Shortest time between two lists of tools accepted from one server. */
   providerListMs: ms().default(250),
-  /** Input of one call as JSON. */
+  /** Bytes of one call's input as JSON. */
   providerInputBytes: bytes().default(4 * MiB),
-  /** Shortest time between two words on the progress of one call that are passed on. */
+  /** Shortest time between two progress notifications of one call that are passed on. */
   providerProgressMs: ms().default(100),
-  /** What a server may write to its error output in a second that reaches the log. */
+  /** Bytes of a server's stderr in one second that reach the log. */
   providerStderrBytes: bytes().default(4 * KiB),
   /** Memory of a provider's whole process tree, in MiB, unless its configuration says less. */
   providerMemoryMb: count().default(1024),
   /** Processes and threads of a provider. */
   providerTasksMax: count().default(256),
-  /** Time from one look at that memory to the next where no control group holds it. */
+  /** Interval at which a provider's memory is measured where no control group enforces it. */
   providerLookMs: ms().default(250),
 };

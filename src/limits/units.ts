@@ -1,4 +1,4 @@
-/** What bounds are counted in. */
+/** Units of bounds. */
 import * as z from 'zod';
 
 export const KiB = 1024;
