@@ -154,13 +154,13 @@ const TRAPS: readonly Trap[] = [
   {
     name: "a submodule's config, from outside of it",
     springs: 'git diff --stat',
-    arm: (repository, program) => withSubmodule(repository, program),
+    arm: (repository, program) => withSubmodule(repository, 'outer', program),
   },
   {
     name: "a submodule's config",
     cwd: 'sub',
     springs: 'git status',
-    arm: (repository, program) => withSubmodule(repository, program),
+    arm: (repository, program) => withSubmodule(repository, 'sub', program),
   },
   {
     name: 'a bare repository in plain files',
@@ -187,17 +187,48 @@ const TRAPS: readonly Trap[] = [
   },
 ];
 
-/** A submodule named `sub` whose own config names the program. */
-function withSubmodule(repository: TestRepository, program: string): void {
+/** Has the repository name a program, which leaves that mark. What a filter, a text conversion or a signature check reads must not break it. */
+function armIn(repository: TestRepository, { arm }: Trap, mark: string): { readonly mark: string } {
+  const program = `${mark}.sh`;
+  writeFileSync(program, `#!/bin/sh\ntouch '${mark}'\ncat 2>/dev/null </dev/null\n`, { mode: 0o755 });
+  arm(repository, program);
+  return { mark };
+}
+
+/** A submodule whose own config names the program. */
+function withSubmodule(repository: TestRepository, name: string, program: string): void {
   const { git, folder } = repository;
   const inner = createRepository(join(folder, '../inner-of-submodule'));
   inner.write('b.txt', 'b\n');
   inner.commit('b');
-  git('-c', 'protocol.file.allow=always', 'submodule', 'add', '-q', inner.folder, 'sub');
+  git('-c', 'protocol.file.allow=always', 'submodule', 'add', '-q', inner.folder, name);
   rmSync(inner.folder, { recursive: true });
-  appendFileSync(join(folder, '.git/modules/sub/config'), FSMONITOR(program));
+  appendFileSync(join(folder, '.git/modules', name, 'config'), FSMONITOR(program));
   git('commit', '-qm', 'with a submodule');
 }
+
+/** Traps that would keep one of the others from working, and the repository that they are in instead. */
+const APART: Readonly<Record<string, string>> = {
+  'diff.x.command': 'a second repository',
+  'log.showSignature': 'a second repository',
+  'a remote that is a program': 'a second repository',
+  'include.path': 'a second repository',
+  'remote.origin.vcs': 'a third repository',
+  'core.attributesFile': 'a third repository',
+  includeIf: 'a third repository',
+  'a linked worktree': 'a linked worktree',
+  'filter.x.process': 'a fourth repository',
+  "a worktree's own config": 'a fourth repository',
+  "a submodule's config, from outside of it": 'submodules',
+  "a submodule's config": 'submodules',
+  'a bare repository in plain files': 'repositories that others carry',
+  'a repository that a .git file points to': 'repositories that others carry',
+  'core.worktree': 'a work tree elsewhere',
+};
+
+const REPOSITORIES = [...Map.groupBy(TRAPS, ({ name }) => APART[name] ?? 'a repository')].map(([name, traps], i) => ({
+  ...{ name, traps, path: `trap-${i}` },
+}));
 
 const COMMANDS = [
   ...['git status', 'git status --short', 'git status -uno', 'git diff', 'git diff --stat', 'git diff --name-only'],
@@ -243,47 +274,43 @@ describe.each(Object.entries(POLICIES))('under `%s`', (_, policy) => {
   const call = (tool: string, input: object) =>
     agent.call(tool, input) as PromiseLike<ToolResult<Record<string, unknown>>>;
 
-  test.each(TRAPS)(
-    '$name: no command runs unasked, and no tool runs the program',
-    async ({ arm, springs, cwd, name }) => {
-      const path = `trap-${TRAPS.findIndex((it) => it.name === name)}`;
-      const repository = createRepository(join(daemon.workspace, path));
-      const { folder } = repository;
-      const mark = join(daemon.workspace, `${path}.ran`);
-      // What a filter, a text conversion or a signature check reads must not break it.
-      writeFileSync(join(folder, 'trip.sh'), `#!/bin/sh\ntouch '${mark}'\ncat 2>/dev/null </dev/null\n`);
-      chmodSync(join(folder, 'trip.sh'), 0o755);
-      repository.write('a.txt', 'one\n');
-      repository.write('.gitattributes', '*.txt filter=x diff=x merge=x\n');
-      repository.commit('first');
-      arm(repository, join(folder, 'trip.sh'));
-      repository.write('a.txt', 'other\n');
-      if (springs !== undefined) {
-        execFileSync('sh', ['-c', `${springs} >/dev/null 2>&1 </dev/null; true`], {
-          cwd: join(folder, cwd ?? '.'),
-          env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
-        });
-        expect(existsSync(mark), 'the trap works outside').toBe(true);
-        rmSync(mark);
-      }
-      const where = join(path, cwd ?? '.');
+  test.each(REPOSITORIES)('$name: no command runs unasked, and no tool runs the program', async ({ traps, path }) => {
+    const repository = createRepository(join(daemon.workspace, path));
+    const { folder } = repository;
+    repository.write('a.txt', 'one\n');
+    repository.write('.gitattributes', '*.txt filter=x diff=x merge=x\n');
+    repository.commit('first');
+    const armed = traps.map((trap, i) => ({
+      ...trap,
+      ...armIn(repository, trap, join(daemon.workspace, `${path}-${i}.ran`)),
+    }));
+    repository.write('a.txt', 'other\n');
+    const sprung = () => armed.filter(({ mark }) => existsSync(mark)).map((it) => it.name);
+    const clear = () => {
+      for (const { mark } of armed) rmSync(mark, { force: true });
+    };
+    for (const { name, cwd = '.', springs, mark } of armed) {
+      if (springs === undefined) continue;
+      clear();
+      execFileSync('sh', ['-c', `${springs} >/dev/null 2>&1 </dev/null; true`], {
+        cwd: join(folder, cwd),
+        env: { PATH: process.env.PATH ?? '', HOME: '/nonexistent' },
+      });
+      expect(existsSync(mark), `${name} works outside`).toBe(true);
+    }
+    clear();
+    for (const cwd of new Set(traps.map((it) => join(path, it.cwd ?? '.')))) {
       for (const command of COMMANDS) {
-        const result = await call('terminal_execute', { command, cwd: where });
+        const result = await call('terminal_execute', { command, cwd });
         expect(result.success, command).toBe(false);
         expect(['APPROVAL_DENIED', 'POLICY_DENIED'], command).toContain(result.success ? '' : result.error.code);
       }
-      expect(await call('terminal_script', { script: 'git status\n', cwd: where })).toMatchObject({ success: false });
-      for (const [tool, input] of [
-        ['git_status', {}],
-        ['git_diff', {}],
-        ['git_log', {}],
-        ['git_show', {}],
-        ['git_branch', {}],
-      ] as const)
-        await call(tool, { path: where, ...input });
-      expect(existsSync(mark)).toBe(false);
-    },
-  );
+      expect(await call('terminal_script', { script: 'git status\n', cwd })).toMatchObject({ success: false });
+      for (const tool of ['git_status', 'git_diff', 'git_log', 'git_show', 'git_branch'])
+        await call(tool, { path: cwd });
+    }
+    expect(sprung()).toEqual([]);
+  });
 
   test('an agent that writes the program which an honest repository names does not get it run', async () => {
     const repository = createRepository(join(daemon.workspace, 'honest'));
