@@ -100,7 +100,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   told.policyChanged = () => {
     for (const it of [hosts, providers]) it.endStale();
   };
-  const permission = { home, resolve: createProgramResolver(environment.PATH) };
+  const permission = { home, limits, resolve: createProgramResolver(environment.PATH) };
   const [turns, serving] = [new Turns(limits, powers), new ServingTurns(limits, powers)];
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: reloadOf(source, policies) });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });

@@ -105,7 +105,7 @@ export class WorkerContext implements ToolContext {
 
   constructor(options: ContextOptions) {
     this.#options = options;
-    this.#rules = new PathRules(options.view, options.workspace);
+    this.#rules = new PathRules(options.view, options.workspace, options.limits);
     this.signal = options.signal;
     this.limits = options.limits;
     this.#journal = options.journal && new Journal(options.journal, options.limits);

@@ -7,7 +7,7 @@ import { basename, dirname, join, normalize, relative, resolve } from 'node:path
 import { ToolError } from '../src/errors.ts';
 import type { PathView } from '../src/hosts/job.ts';
 import { fromRoot } from '../src/paths.ts';
-import { isOrdinary } from '../src/policy/ordinary.ts';
+import { isOrdinary, type SettingsBounds } from '../src/policy/ordinary.ts';
 import { pathDecision } from '../src/policy/paths.ts';
 import type { Opened } from './anchor.ts';
 
@@ -16,11 +16,13 @@ export type Kind = 'read' | 'write' | 'delete';
 export class PathRules {
   readonly #view: PathView;
   readonly #workspace: string;
+  readonly #bounds: SettingsBounds;
   /** The answer given last: the real name is mostly the one that was asked about. */
   #last: { readonly kind: Kind; readonly path: string; readonly answer: ReturnType<typeof pathDecision> } | undefined;
 
   /** `workspace` is absolute and without links. */
-  constructor(view: PathView, workspace: string) {
+  constructor(view: PathView, workspace: string, bounds: SettingsBounds) {
+    this.#bounds = bounds;
     this.#view = view;
     this.#workspace = workspace;
   }
@@ -111,7 +113,7 @@ export class PathRules {
     let looked = false;
     const answer = pathDecision(rules, kind, this.named(plain), home, () => {
       looked = true;
-      return isOrdinary(join(this.#workspace, plain));
+      return isOrdinary(join(this.#workspace, plain), this.#bounds);
     });
     this.#last = looked ? undefined : { kind, path: plain, answer };
     return answer;

@@ -1,5 +1,6 @@
 /** What a provider's server sends as messages of the protocol. An answer that is none fails its request at once; nobody would wait for it in vain. */
 import { type JSONRPCMessage, parseJSONRPCMessage } from '@modelcontextprotocol/client';
+import type { Limits } from '../src/limits.ts';
 import { parseJson } from '../src/parse-json.ts';
 
 type Id = string | number;
@@ -7,12 +8,14 @@ type Id = string | number;
 /** "Invalid Request" of JSON-RPC, here said of an answer. */
 const MALFORMED = -32_600;
 
-/** Far more than calls at once: older ones were answered where this class does not see it, or given up. */
-const AWAITED_MAX = 1024;
-
 export class Answers {
   /** Of requests that were sent and not answered. */
   readonly #awaited = new Set<Id>();
+  readonly #max: number;
+
+  constructor({ providerAwaitedMax }: Pick<Limits, 'providerAwaitedMax'>) {
+    this.#max = providerAwaitedMax;
+  }
 
   /** Notes what is sent: who asks waits for an answer, who cancels does so no longer. */
   sent(message: JSONRPCMessage | JSONRPCMessage[]): void {
@@ -42,7 +45,8 @@ export class Answers {
 
   #await(id: Id): void {
     this.#awaited.add(id);
-    if (this.#awaited.size > AWAITED_MAX) this.#awaited.delete(this.#awaited.values().next().value as Id);
+    // Older ones were answered where this class does not see it, or given up.
+    if (this.#awaited.size > this.#max) this.#awaited.delete(this.#awaited.values().next().value as Id);
   }
 
   /** Requests that wait for an answer, and that this text meant to answer. */

@@ -9,9 +9,6 @@ export type ListedTool = Readonly<Record<string, unknown>>;
 /** As little of the protocol's shape as one needs to go from page to page. */
 const page = z.looseObject({ tools: z.array(z.unknown()), nextCursor: z.string().optional() });
 
-/** Pages that a server may give: as many as the SDK takes. */
-const PAGES_MAX = 64;
-
 /**
  * All tools of a server. The SDK refuses a whole list for one definition that is not as the protocol says; then the pages are
  * asked for again and taken as they are, so that only that tool is lost. Throws where there is no list, or too long a one.
@@ -25,7 +22,7 @@ export async function listedTools(client: Client, limits: Limits): Promise<Liste
   }
   const tools: unknown[] = [];
   let cursor: string | undefined;
-  for (let pages = 0; pages < PAGES_MAX; pages++) {
+  for (let pages = 0; pages < limits.providerPagesMax; pages++) {
     const params = cursor === undefined ? {} : { cursor };
     const { tools: more, nextCursor } = await client.request({ method: 'tools/list', params }, page, options);
     assertFew(tools, limits, more.length);

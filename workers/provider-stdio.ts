@@ -24,7 +24,7 @@ const SECOND_MS = 1000;
 export class ServerProcess implements Transport {
   readonly #server: ServerCommand;
   readonly #options: ServerProcessOptions;
-  readonly #answers = new Answers();
+  readonly #answers: Answers;
   #child: ChildProcessWithoutNullStreams | undefined;
   /** Of a line that has not ended. */
   #pieces: Buffer[] = [];
@@ -37,6 +37,7 @@ export class ServerProcess implements Transport {
   constructor(server: ServerCommand, options: ServerProcessOptions) {
     this.#server = server;
     this.#options = options;
+    this.#answers = new Answers(options.limits);
   }
 
   async start(): Promise<void> {

@@ -56,7 +56,7 @@ const compartments = new Isolates({ sandbox, program: compartmentProgram, limits
 const egress = new Egress({ sandbox, program: egressProgram, limits }, powers);
 // None is configured.
 const upstreams = { run: () => Promise.reject(new Error('there is no provider')) };
-const facts = { home: '/home/person', resolve: createProgramResolver() };
+const facts = { home: '/home/person', limits: defaultLimits, resolve: createProgramResolver() };
 const turns = new Turns(limits, powers);
 const queue = new FairQueue(limits);
 

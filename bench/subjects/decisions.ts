@@ -1,4 +1,5 @@
 import { compare } from '../../src/cli/backtest.ts';
+import { defaultLimits } from '../../src/limits.ts';
 import { toQuestion } from '../../src/pipeline/permission.ts';
 import { decide } from '../../src/policy/decide.ts';
 import { BUILT_IN, defaultPolicy } from '../../src/policy/load.ts';
@@ -43,7 +44,7 @@ function pathRules() {
 function permission(tool: string, input: object): () => unknown {
   const named = (builtinTools as unknown as Record<string, Tool>)[tool] as Tool;
   const parsed = named.input.parse(input);
-  const parts = { home: '/home/person', resolve: createProgramResolver() };
+  const parts = { home: '/home/person', limits: defaultLimits, resolve: createProgramResolver() };
   const asker = { principal: 'uid:1000', session: 's', workspace: process.cwd(), root: process.cwd() };
   return () => decide(defaultPolicy, toQuestion(named, parsed, { asker, parts }));
 }

@@ -1,4 +1,5 @@
 import type { Client } from '../client.ts';
+import { defaultLimits } from '../limits.ts';
 import { decideWhole, toQuestion } from '../pipeline/permission.ts';
 import { loadPolicy } from '../policy/load.ts';
 import { createProgramResolver } from '../policy/programs.ts';
@@ -79,7 +80,7 @@ export function compare(
   home: string,
 ): Comparison {
   const toolset = builtinToolset();
-  const parts = { home, resolve: createProgramResolver() };
+  const parts = { home, limits: defaultLimits, resolve: createProgramResolver() };
   const workspaces = new Map<string, { workspace: string; root: string }>();
   const comparison: Comparison = { differences: [], calls: 0, skipped: 0 };
   for (const entry of entries) {

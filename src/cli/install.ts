@@ -9,7 +9,7 @@ import { withEntry } from './config-edit.ts';
 import type { Caller } from './connect.ts';
 import { findOnPath, launchOf } from './launch.ts';
 import { MCP_CLIENTS, type Scope, type Target } from './mcp-clients.ts';
-import { CliError, EXIT, harmless, print, say } from './output.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 import { mayChange, showChange, writeWhole } from './own-files.ts';
 
 export interface InstallFlags {
@@ -21,6 +21,8 @@ export interface InstallFlags {
   readonly undo?: boolean;
   /** Do not ask. */
   readonly yes?: boolean;
+  /** Tell what would be, or was, written as one JSON value. */
+  readonly json?: boolean;
 }
 
 /** Gives the exit code. */
@@ -40,13 +42,21 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
   const before = existsSync(path) ? textOf(path) : undefined;
   const kept = readKept(places);
   const after = flags.undo ? undone(path, before, { target, kept }) : edited(path, before, target);
+  const tell = (written: boolean) => {
+    const { client, scope } = flags;
+    printJson({ client, scope, file: path, before: before ?? null, after: after ?? null, written });
+  };
   if (after === before) {
-    print(`${path} ${flags.undo ? 'has no ringfence' : 'has it already'}; nothing is changed`);
+    if (flags.json) tell(false);
+    else print(`${path} ${flags.undo ? 'has no ringfence' : 'has it already'}; nothing is changed`);
     return EXIT.OK;
   }
-  await showChange(path, before, after);
-  if (flags.print) return EXIT.OK;
-  if (!(await mayChange(path, flags))) return EXIT.FAILED;
+  if (!flags.json) await showChange(path, before, after);
+  if (flags.print) {
+    if (flags.json) tell(false);
+    return EXIT.OK;
+  }
+  if (!(await mayWrite(path, flags))) return EXIT.FAILED;
   if (after === undefined) rmSync(path);
   else writeWhole(path, after);
   const { [path]: first, ...others } = kept;
@@ -54,6 +64,10 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
   const was = first && before !== undefined && first.after === digestOf(before) ? first.before : (before ?? null);
   const isKept = !flags.undo && after !== undefined && (was ?? '').length <= KEPT_CHARS_MAX;
   writeKept(places, isKept ? { ...others, [path]: { before: was, after: digestOf(after) } } : others);
+  if (flags.json) {
+    tell(true);
+    return EXIT.OK;
+  }
   const again = `ringfence install --client ${flags.client} --scope ${flags.scope}`;
   say(
     flags.undo
@@ -65,6 +79,15 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
   return EXIT.OK;
 }
 
+/** Nobody is asked in the middle of JSON: `--print` shows what `--yes` would write. */
+function mayWrite(what: string, flags: InstallFlags): Promise<boolean> {
+  if (!flags.json || flags.yes) return mayChange(what, flags);
+  throw new CliError(
+    EXIT.USAGE,
+    'nothing is changed: with --json, --print shows what would be written and --yes writes it',
+  );
+}
+
 /** By the client's own command, which shows what it did. Gives its exit code. */
 async function byClient(
   { program, add, remove }: NonNullable<Target['own']>,
@@ -72,10 +95,13 @@ async function byClient(
   { env, cwd }: Caller,
 ): Promise<number> {
   const args = flags.undo ? remove : add;
-  print(harmless([program, ...args].join(' ')));
-  if (!(await mayChange('its own configuration', flags))) return EXIT.FAILED;
-  const { status, error } = spawnSync(program, args, { env: { ...env }, cwd, stdio: ['ignore', 'inherit', 'inherit'] });
+  if (!flags.json) print(harmless([program, ...args].join(' ')));
+  if (!(await mayWrite('its own configuration', flags))) return EXIT.FAILED;
+  const stdout = flags.json ? 2 : 'inherit';
+  const { status, error } = spawnSync(program, args, { env: { ...env }, cwd, stdio: ['ignore', stdout, 'inherit'] });
   if (error) throw new CliError(EXIT.FAILED, `${program} could not be run: ${error.message}`);
+  if (flags.json)
+    printJson({ client: flags.client, scope: flags.scope, ran: [program, ...args], written: status === 0 });
   return status === 0 ? EXIT.OK : EXIT.FAILED;
 }
 

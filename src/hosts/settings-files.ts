@@ -3,24 +3,29 @@
  * again for each command.
  */
 import { basename } from 'node:path';
-import { defaultLimits as limits } from '../limits.ts';
+import type { Limits } from '../limits.ts';
 import { isOrdinary, isSettingsName } from '../policy/ordinary.ts';
 import type { Directory, Listing } from './directory.ts';
 
 export class SettingsFiles {
   /** Folders with settings files, up to a bound. */
   readonly #folders = new Set<Directory>();
+  readonly #limits: Limits;
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
 
   /** Adds to a folder's listing its settings files without credentials. Folders beyond the bound get none. */
   judged(folder: Directory, listing: Listing): Listing {
     const names = listing.files.filter(isSettingsName);
-    const isKnown = this.#folders.has(folder) || this.#folders.size < limits.settingsFoldersMax;
+    const isKnown = this.#folders.has(folder) || this.#folders.size < this.#limits.settingsFoldersMax;
     if (names.length === 0 || !isKnown) {
       this.#folders.delete(folder);
       return listing;
     }
     this.#folders.add(folder);
-    const ordinary = ordinaryOf(folder, names);
+    const ordinary = this.#ordinaryOf(folder, names);
     return ordinary.length === 0 ? listing : { ...listing, ordinary };
   }
 
@@ -28,7 +33,7 @@ export class SettingsFiles {
   changed(): Directory[] {
     return [...this.#folders].filter((folder) => {
       const { files, ordinary = [] } = folder.listing;
-      return ordinaryOf(folder, files.filter(isSettingsName)).join('/') !== ordinary.join('/');
+      return this.#ordinaryOf(folder, files.filter(isSettingsName)).join('/') !== ordinary.join('/');
     });
   }
 
@@ -44,8 +49,9 @@ export class SettingsFiles {
   clear(): void {
     this.#folders.clear();
   }
-}
 
-/** The settings files without credentials; none in a folder whose name is not UTF-8. */
-const ordinaryOf = ({ at }: Directory, names: readonly string[]): string[] =>
-  typeof at === 'string' ? names.filter((name) => isOrdinary(`${at}/${name}`)) : [];
+  /** The settings files without credentials; none in a folder whose name is not UTF-8. */
+  #ordinaryOf({ at }: Directory, names: readonly string[]): string[] {
+    return typeof at === 'string' ? names.filter((name) => isOrdinary(`${at}/${name}`, this.#limits)) : [];
+  }
+}

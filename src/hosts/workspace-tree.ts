@@ -53,7 +53,7 @@ export class WorkspaceTree implements AsyncDisposable {
   readonly withSockets = new Set<Directory>();
   readonly #racy = new Set<Directory>();
   readonly #unseen = new Set<Directory>();
-  readonly #settings = new SettingsFiles();
+  readonly #settings: SettingsFiles;
   #walked = false;
   #sweptAt = -Infinity;
   #failure: { readonly error: ToolError; readonly at: number } | undefined;
@@ -68,6 +68,7 @@ export class WorkspaceTree implements AsyncDisposable {
   constructor(workspace: string, limits: Limits, powers: Powers) {
     this.#workspace = workspace;
     this.#limits = limits;
+    this.#settings = new SettingsFiles(limits);
     this.#powers = powers;
     this.#root = rootOf(workspace);
   }

@@ -3,7 +3,7 @@ import { ToolError } from '../errors.ts';
 import type { CommandPlace } from '../policy/command.ts';
 import { parseCommand } from '../policy/command.ts';
 import { type Decided, decide, layersOf } from '../policy/decide.ts';
-import { isOrdinary } from '../policy/ordinary.ts';
+import { isOrdinary, type SettingsBounds } from '../policy/ordinary.ts';
 import type { ParsedCommand, Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import { toTarget } from '../policy/target.ts';
@@ -17,6 +17,8 @@ import type { Turns } from './turns.ts';
 export interface PermissionParts {
   /** The person's home directory, absolute: what `~/` in a rule stands for. */
   readonly home: string;
+  /** How much of a settings file is read to decide whether it holds a credential. */
+  readonly limits: SettingsBounds;
   /** The absolute real path of the program that a command in this workspace would find; `path` is the caller's PATH. */
   resolve(name: string, where: { workspace: string; cwd: string; path?: string | undefined }): string | undefined;
 }
@@ -101,7 +103,7 @@ export function toQuestion(
     destructive: effects.some((it) => it.kind === 'delete'),
     ...(line && { command: commandOf(line, placeOf(line, asker, parts)) }),
     ...{ principal: asker.principal, session: asker.session, home: parts.home, workspace: root },
-    isOrdinary: looksIn(root),
+    isOrdinary: looksIn(root, parts.limits),
   };
 }
 
@@ -109,10 +111,10 @@ export function toQuestion(
  * Tells whether a target inside the root is an ordinary file; one outside never is. Looks at each target once, so
  * that a repeated decision is the same.
  */
-function looksIn(root: string): (target: string) => boolean {
+function looksIn(root: string, bounds: SettingsBounds): (target: string) => boolean {
   const found = new Map<string, boolean>();
   return (target) => {
-    const known = found.get(target) ?? (!target.startsWith('/') && isOrdinary(join(root, target)));
+    const known = found.get(target) ?? (!target.startsWith('/') && isOrdinary(join(root, target), bounds));
     found.set(target, known);
     return known;
   };

@@ -4,7 +4,9 @@
  */
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync, realpathSync } from 'node:fs';
 import { basename } from 'node:path';
-import { defaultLimits as limits } from '../limits.ts';
+import type { Limits } from '../limits.ts';
+
+export type SettingsBounds = Pick<Limits, 'settingsFileBytesMax'>;
 
 /** Settings files that are secrets only if they hold a credential. Other spellings of the names stay secrets. */
 const SETTINGS: ReadonlySet<string> = new Set(['.npmrc', '.pypirc']);
@@ -16,11 +18,11 @@ export const isSettingsName = (name: string): boolean => SETTINGS.has(name);
  * Whether the absolute `path` is a folder, or a settings file without a credential. False if it is missing, can't be read, or contains a
  * symbolic link: rules judge the target of a link by its own name.
  */
-export function isOrdinary(path: string): boolean {
+export function isOrdinary(path: string, bounds: SettingsBounds): boolean {
   try {
     if (realpathSync(path) !== path) return false;
     if (lstatSync(path).isDirectory()) return true;
-    return isSettingsName(basename(path)) && !holdsCredential(readSettings(path));
+    return isSettingsName(basename(path)) && !holdsCredential(readSettings(path, bounds));
   } catch {
     // ENOENT, EACCES, ELOOP and similar: nothing is known about the path.
     return false;
@@ -30,15 +32,15 @@ export function isOrdinary(path: string): boolean {
 /**
  * The text of a settings file. Throws for file system errors, for anything but a regular file, for files that are too large or not UTF-8.
  */
-function readSettings(path: string): string {
+function readSettings(path: string, { settingsFileBytesMax }: SettingsBounds): string {
   const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     if (!fstatSync(fd).isFile()) throw new Error('it is no file');
-    const bytes = Buffer.alloc(limits.settingsFileBytesMax + 1);
+    const bytes = Buffer.alloc(settingsFileBytesMax + 1);
     let length = 0;
     for (let read = -1; read !== 0 && length < bytes.length; length += read)
       read = readSync(fd, bytes, length, bytes.length - length, null);
-    if (length > limits.settingsFileBytesMax) throw new Error('it is too large');
+    if (length > settingsFileBytesMax) throw new Error('it is too large');
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(0, length));
   } finally {
     closeSync(fd);

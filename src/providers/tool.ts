@@ -9,7 +9,7 @@ import type { Limits } from '../limits.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import { declarationsOf } from '../tools/declarations.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
-import { toFormat, toToolInfo } from '../tools/registry.ts';
+import { TOOL_FORMATS, toFormat, toToolInfo } from '../tools/registry.ts';
 import { defineTool, type Tool } from '../tools/tool.ts';
 import { isRecord } from '../values.ts';
 import { type Definition, type Listed, providedData } from './messages.ts';
@@ -86,11 +86,9 @@ const REASON_CHARS = 300;
 /** Throws if the tool's schema can't be converted for a list of tools: one such tool would break the list for everybody. */
 export function assertPresentable({ tool }: NamedTool): void {
   const info = toToolInfo(tool, 'ask');
-  for (const format of FORMATS) toFormat(info, format);
+  for (const format of TOOL_FORMATS) toFormat(info, format);
   declarationsOf([info], Infinity);
 }
-
-const FORMATS = ['ringfence', 'mcp', 'openai', 'anthropic'] as const;
 
 const OUTPUT = z.toJSONSchema(providedData);
 

@@ -124,6 +124,14 @@ export interface ToolFormats {
 }
 export type ToolFormat = keyof ToolFormats;
 
+export const TOOL_FORMATS: readonly ToolFormat[] = Object.keys({
+  ringfence: true,
+  mcp: true,
+  openai: true,
+  'openai-chat': true,
+  anthropic: true,
+} satisfies Record<ToolFormat, true>) as ToolFormat[];
+
 const inputSchemas = new WeakMap<Tool, object>();
 
 /** JSON Schema of the input as callers write it: parameters with a default are optional. Cached. */

@@ -200,3 +200,26 @@ test('the compiler and git work in a repository whose names speak of secrets', a
   const kept = git('ls-tree', '-r', '--name-only', 'HEAD').split('\n');
   expect(kept).toEqual(expect.arrayContaining([...sources, 'tests/test_password_reset.py', '.npmrc']));
 });
+
+test('the bounds of the configuration hold for what is read of settings files, and in how many folders', async () => {
+  const limits = { settingsFileBytesMax: 64, settingsFoldersMax: 1 };
+  await using other = await startDaemon({ policy: ALLOW_ALL, limits });
+  await using agent = await other.connect();
+  const write = (folder: string, text: string) => {
+    mkdirSync(join(other.workspace, folder), { recursive: true });
+    writeFileSync(join(other.workspace, folder, '.npmrc'), text);
+  };
+  const shown = async (folder: string) => {
+    const result = await agent.call('terminal_execute', { command: `n=npmrc; cat "${folder}/.$n"` });
+    return result.success && (result.data as { stdout: string }).stdout;
+  };
+  write('first', PLAIN.repeat(8));
+  expect(await agent.call('file_read', { path: 'first/.npmrc' })).toMatchObject({ error: { code: 'SENSITIVE_FILE' } });
+  expect(await shown('first')).toBe('');
+  write('first', PLAIN);
+  expect(await shown('first')).toBe(PLAIN);
+  // There is room for one folder.
+  write('second', PLAIN);
+  expect(await shown('second')).toBe('');
+  expect(await shown('first')).toBe(PLAIN);
+});

@@ -122,6 +122,8 @@ test('claude changes its own file itself, where it is there', () => {
   expect(status).toBe(0);
   expect(stdout).toContain('mcp|add|-s|user|ringfence|--|ringfence|mcp|');
   expect(existsSync(join(home, '.claude.json'))).toBe(false);
+  const told = install('--client', 'claude', '--scope', 'user', '--json').stdout;
+  expect(JSON.parse(told)).toMatchObject({ ran: expect.arrayContaining(['claude', 'add']), written: true });
 });
 
 test('an unknown client is a usage error that names the known ones', () => {
@@ -129,4 +131,31 @@ test('an unknown client is a usage error that names the known ones', () => {
     status: 2,
     stderr: expect.stringMatching(/claude, codex, gemini/),
   });
+});
+
+test('as JSON: what would be written, what was, and nothing but JSON on standard output', () => {
+  const path = join(home, '.gemini/settings.json');
+  mkdirSync(join(home, '.gemini'), { recursive: true });
+  const before = '{"theme": "dark"}\n';
+  writeFileSync(path, before);
+  const shown = run('--client', 'gemini', '--print', '--json');
+  expect(shown).toMatchObject({ status: 0, stderr: '' });
+  const preview = JSON.parse(shown.stdout);
+  expect(preview).toMatchObject({ client: 'gemini', scope: 'user', file: path, before, written: false });
+  expect(JSON.parse(preview.after)).toMatchObject({ theme: 'dark', mcpServers: { ringfence: {} } });
+  const refused = run('--client', 'gemini', '--json');
+  expect(refused.status).toBe(2);
+  expect(JSON.stringify(JSON.parse(refused.stdout))).toMatch(/--print/);
+  expect(readFileSync(path, 'utf8')).toBe(before);
+  expect(JSON.parse(install('--client', 'gemini', '--json').stdout)).toEqual({ ...preview, written: true });
+  expect(readFileSync(path, 'utf8')).toBe(preview.after);
+  expect(JSON.parse(install('--client', 'gemini', '--json').stdout)).toMatchObject({
+    before: preview.after,
+    written: false,
+  });
+  expect(JSON.parse(install('--client', 'gemini', '--undo', '--json').stdout)).toMatchObject({
+    after: before,
+    written: true,
+  });
+  rmSync(path);
 });

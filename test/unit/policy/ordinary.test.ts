@@ -51,9 +51,9 @@ describe('a path', () => {
 
   test('is ordinary where it is a folder, or settings without a credential', () => {
     mkdirSync(at('password-reset'));
-    expect(isOrdinary(at('password-reset'))).toBe(true);
-    expect(isOrdinary(settings('plain', 'engine-strict=true\n'))).toBe(true);
-    expect(isOrdinary(settings('most', '#'.repeat(defaultLimits.settingsFileBytesMax)))).toBe(true);
+    expect(isOrdinary(at('password-reset'), defaultLimits)).toBe(true);
+    expect(isOrdinary(settings('plain', 'engine-strict=true\n'), defaultLimits)).toBe(true);
+    expect(isOrdinary(settings('most', '#'.repeat(defaultLimits.settingsFileBytesMax)), defaultLimits)).toBe(true);
   });
 
   test('is not where it is another file, missing, a link, no file, too large, or not text', () => {
@@ -64,8 +64,10 @@ describe('a path', () => {
     mkdirSync(at('pipe'));
     execFileSync('mkfifo', [at('pipe/.npmrc')]);
     const others = ['passwords', 'missing', 'missing/.npmrc', 'linked', 'linked/.npmrc', 'link/.npmrc', 'pipe/.npmrc'];
-    for (const name of others) expect(isOrdinary(at(name)), name).toBe(false);
-    expect(isOrdinary(settings('large', '#'.repeat(defaultLimits.settingsFileBytesMax + 1)))).toBe(false);
-    expect(isOrdinary(settings('binary', Buffer.from([0xff, 0xfe, 0x61, 0])))).toBe(false);
+    for (const name of others) expect(isOrdinary(at(name), defaultLimits), name).toBe(false);
+    expect(isOrdinary(settings('large', '#'.repeat(defaultLimits.settingsFileBytesMax + 1)), defaultLimits)).toBe(
+      false,
+    );
+    expect(isOrdinary(settings('binary', Buffer.from([0xff, 0xfe, 0x61, 0])), defaultLimits)).toBe(false);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { Answers } from '../../../workers/provider-answers.ts';
 
 const asking = (...ids: number[]): Answers => {
-  const answers = new Answers();
+  const answers = new Answers({ providerAwaitedMax: 1024 });
   for (const id of ids) answers.sent({ jsonrpc: '2.0', id, method: 'tools/call' });
   return answers;
 };
