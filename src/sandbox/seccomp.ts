@@ -8,9 +8,10 @@
  * arguments, and those never run the filter.
  */
 import { ToolError } from '../errors.ts';
+import { type Arch, type CallName, callNumbers, isSupported } from './syscalls.ts';
 
 export interface SeccompOptions {
-  /** As in `process.arch`; only x64 has a table. */
+  /** As in `process.arch`. */
   arch: string;
   /** Address families that `socket()` may make. */
   sockets: readonly ('inet' | 'unix')[];
@@ -23,23 +24,6 @@ export interface SeccompOptions {
   allowMemfd?: boolean;
 }
 
-/** The calls whose arguments decide, x86_64. */
-const CALL = {
-  open: 2,
-  ioctl: 16,
-  socket: 41,
-  socketpair: 53,
-  clone: 56,
-  creat: 85,
-  chmod: 90,
-  fchmod: 91,
-  mknod: 133,
-  openat: 257,
-  mknodat: 259,
-  fchmodat: 268,
-  fchmodat2: 452,
-} as const;
-
 /**
  * The last number of Linux 6.18, the newest kernel whose calls were gone through. A later call may be one more way to
  * mount (as open_tree_attr was in 6.15); answered as by an older kernel, programs fall back.
@@ -49,49 +33,46 @@ const CALL = {
 const LAST_REVIEWED = 469;
 
 /** Answered as if the kernel had none: their flags and modes lie in memory, where a filter can't look. libc falls back. */
-const UNINSPECTABLE = { clone3: 435, openat2: 437 };
+const UNINSPECTABLE: readonly CallName[] = ['clone3', 'openat2'];
 
 /** Memory of no process and no file system, which only a cgroup would count. Programs fall back to /dev/shm, which is bounded. */
-const UNCOUNTED = { memfd_create: 319 };
+const UNCOUNTED: readonly CallName[] = ['memfd_create'];
 
 /** Memory that not even the kernel looks into. */
-const SECRET_MEMORY = { memfd_secret: 447 };
+const SECRET_MEMORY: readonly CallName[] = ['memfd_secret'];
 
 /**
  * What bubblewrap itself calls inside its new namespaces (0.8.0, --hostname and --disable-userns included), and what `nsenter` enters those by
  * (git-config/copies.ts): a host has power over none but those that it made.
  */
-const BUILD_NAMESPACES = { pivot_root: 155, mount: 165, umount2: 166, sethostname: 170, unshare: 272, setns: 308 };
+const BUILD_NAMESPACES: readonly CallName[] = ['pivot_root', 'mount', 'umount2', 'sethostname', 'unshare', 'setns'];
 
-const REFUSED = {
+const REFUSED = [
   // Reading and steering other processes of the same uid, and taking their open files.
-  ...{ ptrace: 101, process_vm_readv: 310, process_vm_writev: 311, kcmp: 312, pidfd_getfd: 438 },
+  ['ptrace', 'process_vm_readv', 'process_vm_writev', 'kcmp', 'pidfd_getfd'],
 
   // Leaving the mount namespace, and the mount code itself: fsconfig alone gave root from a user namespace
   // (CVE-2022-0185). Handles name files by inode, past every masked path.
-  ...{ chroot: 161, name_to_handle_at: 303, open_by_handle_at: 304 },
-  ...{ open_tree: 428, move_mount: 429, fsopen: 430, fsconfig: 431, fsmount: 432, fspick: 433 },
-  ...{ mount_setattr: 442, open_tree_attr: 467 },
+  ['chroot', 'name_to_handle_at', 'open_by_handle_at'],
+  ['open_tree', 'move_mount', 'fsopen', 'fsconfig', 'fsmount', 'fspick', 'mount_setattr', 'open_tree_attr'],
 
   // Keyrings have no namespace of their own: the session keyring of whoever started the daemon is inherited.
-  ...{ add_key: 248, request_key: 249, keyctl: 250 },
+  ['add_key', 'request_key', 'keyctl'],
 
   // The usual ways from a bug to the kernel. io_uring also opens, connects and makes sockets without passing here.
-  ...{ perf_event_open: 298, bpf: 321, userfaultfd: 323 },
-  ...{ io_uring_setup: 425, io_uring_enter: 426, io_uring_register: 427 },
+  ['perf_event_open', 'bpf', 'userfaultfd', 'io_uring_setup', 'io_uring_enter', 'io_uring_register'],
 
   // The machine: its kernel, its swap, its accounting, its log, its names, its consoles. Root only, and so a second lock.
-  ...{ reboot: 169, kexec_load: 246, kexec_file_load: 320 },
-  ...{ init_module: 175, delete_module: 176, finit_module: 313 },
-  ...{ swapon: 167, swapoff: 168, acct: 163, quotactl: 179, quotactl_fd: 443, nfsservctl: 180 },
-  ...{ syslog: 103, lookup_dcookie: 212, setdomainname: 171, vhangup: 153, iopl: 172, ioperm: 173 },
+  ['reboot', 'kexec_load', 'kexec_file_load', 'init_module', 'delete_module', 'finit_module'],
+  ['swapon', 'swapoff', 'acct', 'quotactl', 'quotactl_fd', 'nfsservctl'],
+  ['syslog', 'lookup_dcookie', 'setdomainname', 'vhangup', 'iopl', 'ioperm'],
 
   // The clock, which has no namespace; time limits and audit entries rest on it.
-  ...{ adjtimex: 159, settimeofday: 164, clock_settime: 227, clock_adjtime: 305 },
+  ['adjtimex', 'settimeofday', 'clock_settime', 'clock_adjtime'],
 
   // Switches off address randomisation for the programs that follow.
-  ...{ personality: 135 },
-};
+  ['personality'],
+] as const satisfies readonly (readonly CallName[])[];
 
 const EPERM = 1;
 const ENOSYS = 38;
@@ -130,7 +111,7 @@ interface Instruction {
   /** Instructions skipped when it does not. */
   jf: number;
 }
-export type Block = readonly Instruction[];
+type Block = readonly Instruction[];
 
 const LOAD_WORD = 0x20;
 const AND = 0x54;
@@ -139,18 +120,19 @@ const JUMP_AT_LEAST = 0x35;
 const JUMP_ANY_BIT = 0x45;
 const RETURN = 0x06;
 
-export const AUDIT_ARCH_X86_64 = 0xc000003e;
-export const NUMBER_OFFSET = 0;
-export const ARCH_OFFSET = 4;
+/** AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64. */
+const AUDIT_ARCH: Record<Arch, number> = { x64: 0xc000003e, arm64: 0xc00000b7 };
+const NUMBER_OFFSET = 0;
+const ARCH_OFFSET = 4;
 const ARGS_OFFSET = 16;
 
-export const load = (offset: number): Block => [{ code: LOAD_WORD, k: offset, jt: 0, jf: 0 }];
+const load = (offset: number): Block => [{ code: LOAD_WORD, k: offset, jt: 0, jf: 0 }];
 /** The low half only. The kernel takes int or less from every argument looked at here, so the high half is the caller's to fill. */
-export const loadArg = (index: number): Block => load(ARGS_OFFSET + 8 * index);
+const loadArg = (index: number): Block => load(ARGS_OFFSET + 8 * index);
 const keepBits = (mask: number): Block => [{ code: AND, k: mask, jt: 0, jf: 0 }];
 
-export const verdict = (k: number): Block => [{ code: RETURN, k, jt: 0, jf: 0 }];
-export const ALLOW = verdict(0x7fff0000);
+const verdict = (k: number): Block => [{ code: RETURN, k, jt: 0, jf: 0 }];
+const ALLOW = verdict(0x7fff0000);
 const KILL_PROCESS = verdict(0x80000000);
 const fail = (errno: number): Block => verdict(0x00050000 | errno);
 
@@ -158,23 +140,23 @@ const ifAtLeast = (bound: number, body: Block): Block => [
   { code: JUMP_AT_LEAST, k: bound, jt: 0, jf: body.length },
   ...body,
 ];
-export const ifAnyBit = (mask: number, body: Block): Block => [
+const ifAnyBit = (mask: number, body: Block): Block => [
   { code: JUMP_ANY_BIT, k: mask, jt: 0, jf: body.length },
   ...body,
 ];
-export const unlessEqual = (value: number, body: Block): Block => [
+const unlessEqual = (value: number, body: Block): Block => [
   { code: JUMP_EQUAL, k: value, jt: body.length, jf: 0 },
   ...body,
 ];
 /** One test per value; each but the last jumps over the rest of the tests to the body. */
-export const ifOneOf = (values: readonly number[], body: Block): Block => {
+const ifOneOf = (values: readonly number[], body: Block): Block => {
   const last = values.length - 1;
   const tests = values.map((k, i) => ({ code: JUMP_EQUAL, k, jt: last - i, jf: i === last ? body.length : 0 }));
   return values.length === 0 ? [] : [...tests, ...body];
 };
 
 /** As the kernel takes it; a jump over more than 255 instructions fits no u8 and throws a RangeError. */
-export function assemble(program: Block): Buffer {
+function assemble(program: Block): Buffer {
   const bytes = Buffer.alloc(8 * program.length);
   for (const [i, { code, jt, jf, k }] of program.entries()) {
     bytes.writeUInt16LE(code, 8 * i);
@@ -186,6 +168,9 @@ export function assemble(program: Block): Buffer {
 }
 
 // The rules. Each expects the call's number in the accumulator and leaves it there where it falls through.
+
+/** `body` for those of the calls that the architecture has. */
+type When = (calls: readonly CallName[], body: Block) => Block;
 
 const refuseMode = (argument: number, mask = SET_ID_BITS): Block => [
   ...loadArg(argument),
@@ -203,22 +188,21 @@ const refuseOpenMode = (flags: number): Block => [
  * nosuid mounts end at its door. openat comes first, being the only frequent call whose arguments count. mkdir is left
  * alone: the kernel itself drops these bits from its mode, and `cp -r` hands it those of a setgid directory.
  */
-const setIdRules: Block = [
-  ...ifOneOf([CALL.openat], refuseOpenMode(2)),
-  ...ifOneOf([CALL.open], refuseOpenMode(1)),
-  ...ifOneOf([CALL.creat, CALL.chmod, CALL.fchmod], refuseMode(1)),
-  ...ifOneOf([CALL.fchmodat, CALL.fchmodat2], refuseMode(2)),
-  ...ifOneOf([CALL.mknod], refuseMode(1, NODE_BITS)),
-  ...ifOneOf([CALL.mknodat], refuseMode(2, NODE_BITS)),
+const setIdRules = (when: When): Block => [
+  ...when(['openat'], refuseOpenMode(2)),
+  ...when(['open'], refuseOpenMode(1)),
+  ...when(['creat', 'chmod', 'fchmod'], refuseMode(1)),
+  ...when(['fchmodat', 'fchmodat2'], refuseMode(2)),
+  ...when(['mknod'], refuseMode(1, NODE_BITS)),
+  ...when(['mknodat'], refuseMode(2, NODE_BITS)),
 ];
 
 /** Both type into a terminal: a command could leave a line for the shell that started the daemon. */
-const terminalRule: Block = ifOneOf(
-  [CALL.ioctl],
-  [...loadArg(1), ...ifOneOf([TIOCSTI, TIOCLINUX], fail(EPERM)), ...ALLOW],
-);
+const terminalRule = (when: When): Block =>
+  when(['ioctl'], [...loadArg(1), ...ifOneOf([TIOCSTI, TIOCLINUX], fail(EPERM)), ...ALLOW]);
 
-const cloneRule: Block = ifOneOf([CALL.clone], [...loadArg(0), ...ifAnyBit(CLONE_NEW, fail(EPERM)), ...ALLOW]);
+const cloneRule = (when: When): Block =>
+  when(['clone'], [...loadArg(0), ...ifAnyBit(CLONE_NEW, fail(EPERM)), ...ALLOW]);
 
 const allowSocketTypes = (types: readonly number[]): Block => [
   ...loadArg(1),
@@ -241,9 +225,9 @@ const loopbackSockets: Block = [
  * A network namespace does not hold AF_VSOCK (the hypervisor), AF_UNIX (sockets in bound directories) or the rarer
  * families, which few look after and whose modules are loaded on demand.
  */
-const socketRule = ({ sockets, allowNamespaces = false }: SeccompOptions): Block =>
-  ifOneOf(
-    [CALL.socket],
+const socketRule = (when: When, { sockets, allowNamespaces = false }: SeccompOptions): Block =>
+  when(
+    ['socket'],
     [
       ...loadArg(0),
       ...ifOneOf(
@@ -260,9 +244,9 @@ const socketRule = ({ sockets, allowNamespaces = false }: SeccompOptions): Block
  * stays with its two ends. A datagram pair does not: either end may send to any path, so it counts as an AF_UNIX
  * socket, and so does SOCK_RAW, which the kernel turns into one.
  */
-const socketpairRule = ({ sockets }: SeccompOptions): Block =>
-  ifOneOf(
-    [CALL.socketpair],
+const socketpairRule = (when: When, { sockets }: SeccompOptions): Block =>
+  when(
+    ['socketpair'],
     [
       ...loadArg(0),
       ...ifOneOf([AF_UNIX], sockets.includes('unix') ? ALLOW : allowSocketTypes([SOCK_STREAM, SOCK_SEQPACKET])),
@@ -275,32 +259,28 @@ const socketpairRule = ({ sockets }: SeccompOptions): Block =>
  * Throws SANDBOX_UNAVAILABLE where there is no table of call numbers for `arch`.
  */
 export function seccompFilter(options: SeccompOptions): Buffer {
-  if (options.arch !== 'x64') {
-    throw new ToolError(
-      'SANDBOX_UNAVAILABLE',
-      `the seccomp filter has no table of system calls for ${options.arch}, only for x64`,
-      {
-        suggestion: 'Run the daemon on x86_64 Linux; arm64 has other call numbers and needs a table of its own.',
-        details: { arch: options.arch },
-      },
-    );
+  const { arch, allowNamespaces = false, allowMemfd = false } = options;
+  if (!isSupported(arch)) {
+    throw new ToolError('SANDBOX_UNAVAILABLE', `the seccomp filter has no table of system calls for ${arch}`, {
+      suggestion: 'Run the daemon on x86_64 or arm64 Linux; another architecture needs its call numbers in a table.',
+      details: { arch },
+    });
   }
-  const { allowNamespaces = false, allowMemfd = false } = options;
-  const refused = { ...REFUSED, ...(!allowNamespaces && BUILD_NAMESPACES) };
+  const when: When = (calls, body) => ifOneOf(callNumbers(calls, arch), body);
   return assemble([
     ...load(ARCH_OFFSET),
-    // The 32-bit calls (int 0x80) have other numbers, so none of the rules below would mean anything. No honest
-    // 64-bit program makes them.
-    ...unlessEqual(AUDIT_ARCH_X86_64, KILL_PROCESS),
+    // The 32-bit calls (int 0x80 on x86_64, AArch32 on arm64) have other numbers, so none of the rules below would mean
+    // anything. No honest 64-bit program makes them.
+    ...unlessEqual(AUDIT_ARCH[arch], KILL_PROCESS),
     ...load(NUMBER_OFFSET),
     ...ifAtLeast(LAST_REVIEWED + 1, fail(ENOSYS)),
-    ...setIdRules,
-    ...terminalRule,
-    ...(allowNamespaces ? [] : cloneRule),
-    ...socketRule(options),
-    ...socketpairRule(options),
-    ...ifOneOf(Object.values({ ...UNINSPECTABLE, ...SECRET_MEMORY, ...(!allowMemfd && UNCOUNTED) }), fail(ENOSYS)),
-    ...ifOneOf(Object.values(refused), fail(EPERM)),
+    ...setIdRules(when),
+    ...terminalRule(when),
+    ...(allowNamespaces ? [] : cloneRule(when)),
+    ...socketRule(when, options),
+    ...socketpairRule(when, options),
+    ...when([...UNINSPECTABLE, ...SECRET_MEMORY, ...(allowMemfd ? [] : UNCOUNTED)], fail(ENOSYS)),
+    ...when([...REFUSED.flat(), ...(allowNamespaces ? [] : BUILD_NAMESPACES)], fail(EPERM)),
     ...ALLOW,
   ]);
 }

@@ -3,6 +3,7 @@
  * call that each sleeps in, and whether that is about the terminal. What a prompt says is not looked at.
  */
 import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs';
+import { type Arch, type CallName, callNumbers } from './syscalls.ts';
 
 /** Where a terminal's other end lies: its file, as this process sees it. */
 export interface Tty {
@@ -60,11 +61,12 @@ function threadsOf(pid: number): string[] {
   }
 }
 
-/** System calls of x86_64. The others that wait (accept, futex …) are not about files. */
-const READS = new Set([0, 19]);
-const POLLS = new Set([7, 271]);
-const SELECTS = new Set([23, 270]);
-const EPOLLS = new Set([232, 281, 441]);
+/** The calls that wait for a file; others that wait (accept, futex …) are not about files. */
+const numbers = (...names: CallName[]) => new Set(callNumbers(names, process.arch as Arch));
+const READS = numbers('read', 'readv');
+const POLLS = numbers('poll', 'ppoll');
+const SELECTS = numbers('select', 'pselect6');
+const EPOLLS = numbers('epoll_wait', 'epoll_pwait', 'epoll_pwait2');
 const POLLIN = 1;
 const FDS_MAX = 1024;
 

@@ -213,7 +213,7 @@ describe('a command', () => {
     async function run(spoil: (folder: string) => void) {
       const [groups, workspace] = [join(root, 'groups'), join(root, 'ws')];
       for (const it of [groups, workspace]) mkdirSync(it);
-      writeFileSync(join(root, 'filter'), seccompFilter({ arch: 'x64', sockets: [] }));
+      writeFileSync(join(root, 'filter'), seccompFilter({ arch: process.arch, sockets: [] }));
       const shownId = process.getuid?.() === 0 ? { shownId: 1000 } : {};
       const runtime = { etc: '/etc', needed: [], guarded: [] };
       const real = new CommandGroups({ group: v2(groups), home: [] }, limits, powers);
