@@ -6,6 +6,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
+import './build-native.ts';
 import { toBuilt } from '../src/policy/built-in.ts';
 import { BUILT_IN } from '../src/policy/load.ts';
 

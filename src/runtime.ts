@@ -3,6 +3,7 @@ import { existsSync, lstatSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { nativeFolder } from './native-programs.ts';
 
 const here = fileURLToPath(import.meta.url);
 const extension = extname(here);
@@ -94,7 +95,8 @@ function neededPaths(): string[] {
   const modules = [...files, ...NATIVE.flatMap(nativeOf)].map(modulesOf);
   const binary = ptyBinary();
   if (binary !== undefined) modules.push(binary);
-  const code = [join(base, 'src'), join(base, 'workers'), etc, join(packageDir, 'package.json')];
+  const native = existsSync(nativeFolder) ? [nativeFolder] : [];
+  const code = [join(base, 'src'), join(base, 'workers'), ...native, etc, join(packageDir, 'package.json')];
   const paths = [...code, ...modules, realpathSync(process.execPath)].map((path) => realpathSync(path));
   // If it is a link, hosts look for their packages by its name.
   const linked = join(packageDir, 'node_modules');
@@ -142,6 +144,7 @@ const OWN = [
   'bin',
   'dist',
   'etc',
+  'native',
   'policies',
   'src',
   'workers',

@@ -5,6 +5,7 @@ import { release } from 'node:os';
 import { join } from 'node:path';
 import { findProgram } from '../sandbox/bubblewrap.ts';
 import { USERNS_FIX } from '../sandbox/probe.ts';
+import { isSupported } from '../sandbox/syscalls.ts';
 
 export interface Finding {
   readonly id: string;
@@ -121,7 +122,7 @@ const isOlder = (version: string, than: string): boolean => {
 /** One finding for each thing that was looked at. Pure. */
 export function judgeMachine(facts: MachineFacts): Finding[] {
   const { node, kernel, platform, arch } = facts;
-  const runs = platform === 'linux' && arch === 'x64';
+  const runs = platform === 'linux' && isSupported(arch);
   const programs = Object.entries(PROGRAMS).map(([name, it]): Finding => {
     const path = facts.programs[name];
     if (path !== undefined) return { id: name, status: 'ok', found: path };
@@ -142,7 +143,7 @@ export function judgeMachine(facts: MachineFacts): Finding[] {
           id: 'kernel',
           status: 'problem',
           found: `${platform} ${kernel}, ${arch}`,
-          fix: 'Run Ringfence on x86_64 Linux.',
+          fix: 'Run Ringfence on Linux, on x86_64 or arm64.',
         },
     judgeBwrap(facts),
     judgeUserNamespaces(facts),

@@ -372,13 +372,12 @@ export const HOST_SECCOMP_FD = 4;
 export const HOST_EGRESS_FD = 4;
 /** Of the egress proxy: where the listeners of commands come from. */
 export const EGRESS_LISTENERS_FD = 4;
-/** Of a provider host that may connect: its line to the egress proxy, and the pipe that its first program comes by. */
-export const PROVIDER_FDS = { line: HOST_EGRESS_FD, program: 5 };
+/** Of a provider host that may connect: its line to the egress proxy, the pipes that its first program and its token come by. */
+export const PROVIDER_FDS = { line: HOST_EGRESS_FD, program: 5, token: 6 };
 export const COMMAND_SECCOMP_FD = 3;
 export const COMMAND_STATUS_FD = 4;
-/** Of a command that may connect: its way to the egress proxy, which its first program closes, and that program. */
-export const COMMAND_EGRESS_FD = 5;
-export const COMMAND_LISTENER_FD = 6;
+/** Of a command that may connect: the same three. Nothing of them is open when the command runs. */
+export const COMMAND_EGRESS_FDS = { line: 5, program: 6, token: 7 };
 
 /** Programs that we start with the person's rights, looked for in the system's own folders only: PATH may hold a workspace. */
 export function findProgram(name: string): string | undefined {

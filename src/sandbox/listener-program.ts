@@ -1,24 +1,13 @@
 /**
- * The first program of a command that may use the network: it makes a listening socket in the command's network
- * namespace, hands that to the egress proxy and becomes the command. A socket stays in the namespace in which it was made,
- * so that the proxy takes connections there while nothing of ours is in the sandbox: no process, no path, no descriptor.
- * Assembled here: an interpreter would take 40 ms, this 0.3 ms. It checks nothing: where a call fails, nobody listens.
+ * How a command that may use the network gets there: native/listen.c is its first program. It makes a listening socket in
+ * the command's network namespace, hands that to the egress proxy and becomes the command, so that the proxy takes
+ * connections there while nothing of ours is in the sandbox: no process, no path, no descriptor.
  */
 import type { ChildProcess } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import type { Writable } from 'node:stream';
-import { COMMAND_EGRESS_FD, COMMAND_LISTENER_FD, HOST_EGRESS_FD } from './bubblewrap.ts';
-import {
-  becomeNext,
-  CONTROL_BYTES,
-  callWithRdi,
-  LISTENER_FD,
-  MESSAGE_BYTES,
-  MOVE_RAX_TO_RDI,
-  rightsOf,
-  VECTOR_BYTES,
-  words,
-} from './first-program.ts';
-import { callOf, DATA_BASE, toElf } from './syscall-program.ts';
+import { nativeProgram } from '../native-programs.ts';
+import { COMMAND_EGRESS_FDS, HOST_EGRESS_FD } from './bubblewrap.ts';
 
 /** Where the proxy is found in a command's own loopback. */
 const EGRESS_PORT = 3128;
@@ -35,15 +24,8 @@ export const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromE
   }).flatMap(([name, value]) => (name.startsWith('node') ? [] : [[name, value]]).concat([[name.toUpperCase(), value]])),
 );
 
-/** Where the program stands in a sandbox: in memory, until it has started. */
+/** Where bubblewrap writes the program in a sandbox: in memory. It unlinks itself when it starts. */
 const PROGRAM = '/dev/shm/.ringfence-listen';
-
-const SYS = { dup2: 33, close: 3, socket: 41, sendmsg: 46, bind: 49, listen: 50, unlink: 87 } as const;
-const AF_INET = 2;
-const SOCK_STREAM = 1;
-const SOCK_CLOEXEC = 0o2000000;
-const MSG_NOSIGNAL = 0x4000;
-const BACKLOG = 128;
 
 /** What the start of a command needs so that it may connect. */
 export interface CommandEgress {
@@ -60,63 +42,25 @@ export interface CommandEgress {
 /** Of a command that may connect to nothing. */
 export const NO_EGRESS: CommandEgress = { args: [], first: [], environment: {}, stdio: [], give() {} };
 
-/** Descriptors of a start: of its way to the egress proxy, and of the pipe that the program comes by. */
-const OF_COMMAND = { line: COMMAND_EGRESS_FD, program: COMMAND_LISTENER_FD };
+/** The program's bytes: bubblewrap copies them, since a mount would stay in the command's sandbox. */
+let program: Buffer | undefined;
 
 /** For a command of that token; nothing for one without. */
-export function egressOf(token: string | undefined, fds = OF_COMMAND): CommandEgress {
+export function egressOf(token: string | undefined, fds = COMMAND_EGRESS_FDS): CommandEgress {
   if (token === undefined) return NO_EGRESS;
+  program ??= readFileSync(nativeProgram('listen'));
+  const contents = { [fds.program]: program, [fds.token]: token };
   return {
     args: ['--perms', '0500', '--file', `${fds.program}`, PROGRAM],
-    first: [PROGRAM],
+    // The token comes by a pipe: what stands on a command line everybody on the machine can read.
+    first: [PROGRAM, `${fds.line}`, `${fds.token}`, `${EGRESS_PORT}`],
     environment: EGRESS_ENVIRONMENT,
-    stdio: [HOST_EGRESS_FD, 'pipe'],
+    stdio: [HOST_EGRESS_FD, 'pipe', 'pipe'],
     give(child) {
-      // EPIPE: bwrap ended before it read it, and says why.
-      const pipe = (child.stdio as readonly unknown[])[fds.program] as Writable;
-      pipe.on('error', () => {}).end(listenerProgram(token, fds.line));
+      const pipes = child.stdio as readonly unknown[];
+      // EPIPE: bwrap ended before it was read, and says why.
+      for (const [fd, content] of Object.entries(contents))
+        (pipes[Number(fd)] as Writable).on('error', () => {}).end(content);
     },
   };
-}
-
-/** The program; it tells the proxy `token`, by which that knows the command, on the socket `lineFd`. */
-function listenerProgram(token: string, lineFd: number): Buffer {
-  const { data, at } = layOut(token);
-  const code = Buffer.concat([
-    callOf(SYS.socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
-    MOVE_RAX_TO_RDI,
-    callWithRdi(SYS.dup2, LISTENER_FD),
-    callOf(SYS.bind, LISTENER_FD, at.address, ADDRESS_BYTES),
-    callOf(SYS.listen, LISTENER_FD, BACKLOG),
-    callOf(SYS.sendmsg, lineFd, at.message, MSG_NOSIGNAL),
-    callOf(SYS.close, lineFd),
-    callOf(SYS.close, LISTENER_FD),
-    callOf(SYS.unlink, at.path),
-    becomeNext(),
-  ]);
-  return toElf(code, data);
-}
-
-const ADDRESS_BYTES = 16;
-
-/** Constants and where they lie. The text is what Node takes for a handle that comes with it. */
-function layOut(token: string): { data: Buffer; at: { address: number; message: number; path: number } } {
-  const text = Buffer.from(`${JSON.stringify({ cmd: 'NODE_HANDLE', type: 'net.Native', msg: { token } })}\n`);
-  const path = Buffer.from(`${PROGRAM}\0`);
-  const at = {
-    address: DATA_BASE,
-    message: DATA_BASE + ADDRESS_BYTES,
-    vector: DATA_BASE + ADDRESS_BYTES + MESSAGE_BYTES,
-    control: DATA_BASE + ADDRESS_BYTES + MESSAGE_BYTES + VECTOR_BYTES,
-    text: DATA_BASE + ADDRESS_BYTES + MESSAGE_BYTES + VECTOR_BYTES + CONTROL_BYTES,
-    path: DATA_BASE + ADDRESS_BYTES + MESSAGE_BYTES + VECTOR_BYTES + CONTROL_BYTES + text.length,
-  };
-  const address = Buffer.alloc(ADDRESS_BYTES);
-  address.writeUInt16LE(AF_INET, 0);
-  address.writeUInt16BE(EGRESS_PORT, 2);
-  address.set([127, 0, 0, 1], 4);
-  // struct msghdr: no name, one vector, one control message.
-  const message = words(0, 0, at.vector, 1, at.control, CONTROL_BYTES, 0);
-  const vector = words(at.text, text.length);
-  return { data: Buffer.concat([address, message, vector, rightsOf(LISTENER_FD), text, path]), at };
 }

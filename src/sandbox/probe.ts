@@ -6,6 +6,7 @@ import type { ChildProcess } from 'node:child_process';
 import { readFileSync, readlinkSync } from 'node:fs';
 import type { Limits } from '../limits.ts';
 import { type Powers, settlesWithin } from '../powers.ts';
+import { encodeSteps, type Report, readReport, reportBytesOf, type Step } from './probe-program.ts';
 import {
   type Aims,
   allProbes,
@@ -18,7 +19,7 @@ import {
   type ProbeOutcomes,
 } from './probes.ts';
 import { firstChildOf } from './proc.ts';
-import { assembleProgram, type Report, readReport, reportBytesOf, type Step } from './syscall-program.ts';
+import type { Arch } from './syscalls.ts';
 
 export interface ProbeResult {
   /** Whether everything on which level B rests was found to hold. */
@@ -31,29 +32,28 @@ export interface ProbeResult {
 /** Where the program stands in a sandbox: in its own /tmp, since the state directory may forbid programs. */
 const PROGRAM = '/tmp/ringfence-probe';
 
-/** bwrap's arguments after those of a profile: the program is read from descriptor `fd`. */
+/** bwrap's arguments after those of a profile: the program, native/probe.c, is read from descriptor `fd`. */
 export const probeArgs = (fd: number): string[] => ['--perms', '0700', '--file', `${fd}`, PROGRAM, '--', PROGRAM];
-
-/** The program, to be started with a pipe at 0 and 1. */
-export const probeProgram = (aims: Aims): Buffer => assembleProgram(stepsOf(aims));
 
 /** The namespace of this process, as `Aims` takes it. */
 export const ownPidNamespace = (): string => readlinkSync('/proc/self/ns/pid');
 
 const stepsOf = (aims: Aims): Step[] => [...COMMON_STEPS, ...PROBE_IDS.flatMap((id) => PROBES[id].steps(aims))];
 
-/** Waits for a started probe, at most `probeMs`, and leaves nothing of it. */
-export async function readProbe(
+/** Has a program that was started with a pipe at 0 and 1 make the attempts; waits at most `probeMs`, and leaves nothing of it. */
+export async function runProbe(
   child: ChildProcess,
   { aims, limits, powers }: { aims: Aims; limits: Limits; powers: Powers },
 ): Promise<ProbeResult> {
   const steps = stepsOf(aims);
+  // EPIPE: it has ended, and says why.
+  child.stdin?.on('error', () => {}).write(encodeSteps(steps, process.arch as Arch));
   const timer = powers.after(limits.probeMs, () => child.kill('SIGKILL'));
   const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
   const ended = endOf(child);
   const { told, memoryLimited } = await listen(child, reportBytesOf(steps));
   // The program has told all and waits for this.
-  child.stdin?.on('error', () => {}).end();
+  child.stdin?.end();
   const failure = await ended;
   timer.cancel();
   const survived = !(await settlesWithin(closed, limits.probeSurvivorMs, powers));

@@ -2,7 +2,7 @@
  * What a sandbox must not let through, each as an attempt from inside and what its outcome shows. A wall counts as proven
  * only by the answer that a standing wall gives: what is neither that nor a leak is unknown, and unknown does not hold.
  */
-import type { Report, Step } from './syscall-program.ts';
+import type { Call, Report, Step } from './probe-program.ts';
 
 export type Outcome = 'ok' | 'leaks' | 'unknown';
 
@@ -39,21 +39,6 @@ export interface Probe {
   readonly judge: (report: Report, aims: Aims, outside: Outside) => Outcome;
 }
 
-const SYS = {
-  ...{
-    read: 0,
-    write: 1,
-    open: 2,
-    ioctl: 16,
-    access: 21,
-    socket: 41,
-    connect: 42,
-    kill: 62,
-    nanosleep: 35,
-    readlink: 89,
-  },
-  ...{ chmod: 90, fchmod: 91, ptrace: 101, setsid: 112, prctl: 157, unshare: 272, memfd_create: 319 },
-} as const;
 const [EPERM, ENOENT, ESRCH, EACCES, ENOTDIR, ENOSPC, EROFS] = [1, 2, 3, 13, 20, 28, 30];
 const [EAFNOSUPPORT, ENETUNREACH, ECONNREFUSED] = [97, 101, 111];
 const ABSENT = [ENOENT, EACCES, ENOTDIR];
@@ -61,6 +46,8 @@ const READ_ONLY = [EROFS, EACCES, EPERM];
 const [O_RDONLY, O_WRONLY, W_OK] = [0, 1, 2];
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_VSOCK] = [1, 2, 10, 16, 40];
 const [SOCK_STREAM, SOCK_DGRAM, SOCK_RAW] = [1, 2, 3];
+/** Folder that relative paths start from: the program's own. All paths here are absolute. */
+const AT_FDCWD = -100;
 const PTRACE_TRACEME = 0;
 const TIOCSTI = 0x5412;
 const NEW_NAMESPACES = 0x10000000 | 0x00020000;
@@ -75,15 +62,10 @@ const SECCOMP = 'Run a kernel with CONFIG_SECCOMP_FILTER, and bubblewrap 0.8 or 
 const ALIEN = 'Report it, with the output of `ringfence doctor --json`: this machine does what Linux should not.';
 
 const path = (text: string) => ({ data: Buffer.from(`${text}\0`) });
-const tell = (
-  as: string,
-  call: keyof typeof SYS,
-  ...args: Extract<Step, { call: number }>['args'][number][]
-): Step => ({
-  as,
-  call: SYS[call],
-  args,
-});
+const tell = (as: string, call: Call['call'], ...args: Call['args']): Call => ({ as, call, args });
+/** arm64 has no calls without the folder. */
+const open = (as: string, file: string, flags: number): Call => tell(as, 'openat', AT_FDCWD, path(file), flags);
+const chmod = (as: string, file: string, mode: number): Call => tell(as, 'fchmodat', AT_FDCWD, path(file), mode);
 
 /** That the call was refused, and for one of the reasons that a standing wall gives. */
 const refused =
@@ -102,7 +84,7 @@ const all =
   };
 
 const readFile = (as: string, file: string): Step[] => [
-  tell(`${as}-open`, 'open', path(file), O_RDONLY),
+  open(`${as}-open`, file, O_RDONLY),
   tell(as, 'read', { resultOf: `${as}-open` }, { roomBytes: FILE_BYTES }, FILE_BYTES),
 ];
 
@@ -159,7 +141,7 @@ const sameNamespace = (report: Report, { pidNamespace }: Aims): boolean => repor
 /** Told for all: who and where the program is. */
 export const COMMON_STEPS: readonly Step[] = [
   ...readFile('status', '/proc/self/status'),
-  tell('pid-ns', 'readlink', path('/proc/self/ns/pid'), { roomBytes: 64 }, 64),
+  tell('pid-ns', 'readlinkat', AT_FDCWD, path('/proc/self/ns/pid'), { roomBytes: 64 }, 64),
 ];
 
 const FILES = {
@@ -168,7 +150,7 @@ const FILES = {
     layer: 'mounts',
     fix: REINSTALL,
     level: 'B',
-    steps: ({ canary }) => [tell('read-outside', 'open', path(canary), O_RDONLY)],
+    steps: ({ canary }) => [open('read-outside', canary, O_RDONLY)],
     judge: refused('read-outside', ...ABSENT),
   },
   'write-outside': {
@@ -176,7 +158,7 @@ const FILES = {
     layer: 'mounts',
     fix: REINSTALL,
     level: 'B',
-    steps: ({ canary }) => [tell('write-outside', 'open', path(canary), O_WRONLY)],
+    steps: ({ canary }) => [open('write-outside', canary, O_WRONLY)],
     judge: refused('write-outside', ...ABSENT, EROFS),
   },
   'write-system': {
@@ -185,7 +167,7 @@ const FILES = {
     fix: REINSTALL,
     level: 'B',
     // Asked, not tried: a write that got through would stay.
-    steps: () => ['/', '/usr', '/etc', '/dev'].map((it) => tell(`write${it}`, 'access', path(it), W_OK)),
+    steps: () => ['/', '/usr', '/etc', '/dev'].map((it) => tell(`write${it}`, 'faccessat', AT_FDCWD, path(it), W_OK)),
     judge: all(...['/', '/usr', '/etc', '/dev'].map((it) => refused(`write${it}`, ...READ_ONLY))),
   },
   'core-pattern': {
@@ -193,7 +175,7 @@ const FILES = {
     layer: 'read-only /proc',
     fix: REINSTALL,
     level: 'B',
-    steps: () => [tell('core-pattern', 'open', path('/proc/sys/kernel/core_pattern'), O_WRONLY)],
+    steps: () => [open('core-pattern', '/proc/sys/kernel/core_pattern', O_WRONLY)],
     judge: refused('core-pattern', ...READ_ONLY, ENOENT),
   },
   'shared-nodes': {
@@ -202,10 +184,7 @@ const FILES = {
     fix: 'Run the daemon as a user who is not root, or let it make mounts (CAP_SYS_ADMIN).',
     level: 'A',
     // The modes that they have: nothing is another where it gets through.
-    steps: () => [
-      tell('shared-dev', 'chmod', path('/dev/full'), 0o666),
-      tell('shared-proc', 'chmod', path('/proc/version'), 0o444),
-    ],
+    steps: () => [chmod('shared-dev', '/dev/full', 0o666), chmod('shared-proc', '/proc/version', 0o444)],
     judge: all(refused('shared-dev', EROFS, EPERM), refused('shared-proc', EROFS, EPERM)),
   },
   suid: {
@@ -291,10 +270,7 @@ const PROCESSES = {
     steps: () => {
       const time = Buffer.alloc(16);
       time.writeBigInt64LE(BigInt(SURVIVOR_SECONDS));
-      const child = [
-        { as: 'survivor-session', call: SYS.setsid, args: [] },
-        { as: 'survivor-sleep', call: SYS.nanosleep, args: [{ data: time }, 0] },
-      ];
+      const child = [tell('survivor-session', 'setsid'), tell('survivor-sleep', 'nanosleep', { data: time }, 0)];
       return [{ as: 'survivor', child }];
     },
     judge: (report, _, { survived }) => {

@@ -12,13 +12,13 @@ import { join } from 'node:path';
 import * as z from 'zod';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
-import { ownPidNamespace, type ProbeResult, probeProgram, readProbe } from './probe.ts';
+import { ownPidNamespace, type ProbeResult, runProbe } from './probe.ts';
 import { type Aims, notHeld, PROBE_IDS, type ProbeOutcomes } from './probes.ts';
 
-/** A sandbox to be tried: all that makes it what it is, and its start with the program of `file` in it. */
+/** A sandbox to be tried: all that makes it what it is, and the start of the probe program in it. */
 interface Trial {
   readonly launch: object;
-  readonly start: (file: string) => ChildProcess;
+  readonly start: () => ChildProcess;
 }
 
 interface ProofRequest {
@@ -75,9 +75,7 @@ async function tryBoth(request: ProofRequest, powers: Powers): Promise<Proof> {
   await using listener = await listenOnLoopback();
   const { port } = listener;
   const aims: Aims = { canary, daemonPid: process.pid, pidNamespace: ownPidNamespace(), port, variables };
-  const file = join(stateDir, 'probe');
-  writeFileSync(file, probeProgram(aims), { mode: 0o600 });
-  const run = ({ start }: Trial) => readProbe(start(file), { aims, limits, powers });
+  const run = ({ start }: Trial) => runProbe(start(), { aims, limits, powers });
   const [within, without] = await Promise.all([run(request.within), run(request.without)]);
   return { within, without };
 }

@@ -39,7 +39,7 @@ export function startProvider(request: ProviderRequest, stdio: Stdio, parts: Pro
   return inGroup(cgroups, { runsCommands: false, bounds, ...who }, (group) => {
     const { shownId, ...ids } = who;
     const egress = egressOf(egressToken, PROVIDER_FDS);
-    const all: Stdio = egressToken === undefined ? stdio : [...stdio, 'pipe'];
+    const all: Stdio = egressToken === undefined ? stdio : [...stdio, 'pipe', 'pipe'];
     const masks = view.workspace ? onDisk(view.masks, view.workspace.path) : NO_MASKS;
     const base = { runtime, toolchains, tmpBytes: limits.commandTmpBytes, ...(shownId !== undefined && { shownId }) };
     const profile = providerProfile(base, { ...view, masks }, all.length);

@@ -3,8 +3,10 @@
  * Fails closed: a tier whose level was not proven is refused, never run weaker.
  */
 import type { ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
+import { NATIVE_PROGRAMS, nativeProgram } from '../native-programs.ts';
 import type { Powers } from '../powers.ts';
 import { COMMAND_SECCOMP_FD, findProgram, HOST_HOMES, HOST_SECCOMP_FD } from './bubblewrap.ts';
 import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
@@ -25,6 +27,7 @@ import { probeArgs } from './probe.ts';
 import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
 import { prove } from './proof.ts';
 import { type ProviderRequest, startProvider } from './provider-launch.ts';
+import { isSupported } from './syscalls.ts';
 
 /** A: with cgroups, and nothing of the machine's to change. B: without one of these. C: namespaces but no file confinement. docs/protocol.md, `hello`. */
 export type Level = 'A' | 'B' | 'C' | 'none';
@@ -114,9 +117,8 @@ export interface SandboxOptions extends LauncherOptions {
 /** Tries the machine's confinement once and remembers what it gave. */
 export async function createSandbox(options: SandboxOptions, powers: Powers): Promise<Sandbox> {
   const bwrap = findProgram('bwrap');
-  if (options.platform !== 'linux' || bwrap === undefined || options.arch !== 'x64') {
-    return unavailable(whyNot(options.platform, options.arch));
-  }
+  const why = whyNot(options, bwrap);
+  if (bwrap === undefined || why !== undefined) return unavailable(why ?? INSTALL_BUBBLEWRAP);
   const launcher = createLauncher(bwrap, options, powers);
   const { confinement, cgroups } = await tryAll(launcher, options, powers);
   const places = new WeakMap<ChildProcess, CommandPlace>();
@@ -219,6 +221,7 @@ async function tryOut(
   const { filters, bwrap } = launcher;
   const { who, nested, direct } = trialsOf(launcher, options.workspaces[0] as string);
   const pipes = ['pipe', 'pipe', 'pipe'] as const;
+  const program = nativeProgram('probe');
   const filter = Buffer.from(commandFilters(options.arch, false).none).toString('base64');
   const start = (launchIn: typeof nested, stdio: Stdio, files: string[]) =>
     inGroup(cgroups, { runsCommands: true, ...who }, (group) => launcher.start(launchIn(group), stdio, files));
@@ -231,11 +234,11 @@ async function tryOut(
       groups: cgroups?.base,
       within: {
         launch: { ...nested(), filter },
-        start: (file) => start(nested, [...pipes, 'ignore'], [filters.nesting, filters.command, file]),
+        start: () => start(nested, [...pipes, 'ignore'], [filters.nesting, filters.command, program]),
       },
       without: {
         launch: { ...direct(), filter },
-        start: (file) => start(direct, [...pipes], [filters.command, file]),
+        start: () => start(direct, [...pipes], [filters.command, program]),
       },
     },
     powers,
@@ -269,10 +272,17 @@ function assertHolds({ level, advice, missing }: Confinement, tier: HostTier): v
   );
 }
 
-function whyNot(platform: string, arch: string): string {
+const INSTALL_BUBBLEWRAP =
+  'Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap) and start the daemon again.';
+
+/** Why this machine can have no sandbox at all, and what would help; undefined where it can be tried. */
+function whyNot({ platform, arch }: SandboxOptions, bwrap: string | undefined): string | undefined {
   if (platform !== 'linux') return `Confinement is not available on ${platform} yet; run Ringfence on Linux.`;
-  if (arch !== 'x64') return `The seccomp filter has no table for ${arch} yet; run Ringfence on x86_64.`;
-  return 'Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap) and start the daemon again.';
+  if (!isSupported(arch)) return `The seccomp filter has no table for ${arch}; run Ringfence on x86_64 or arm64.`;
+  if (bwrap === undefined) return INSTALL_BUBBLEWRAP;
+  const missing = NATIVE_PROGRAMS.map(nativeProgram).filter((it) => !existsSync(it));
+  if (missing.length === 0) return undefined;
+  return `${missing.join(' and ')} can't be found. In a checkout, run script/bootstrap; else install a package of Ringfence that was built for ${arch}.`;
 }
 
 function unavailable(advice: string): Sandbox {

@@ -153,13 +153,26 @@ test.each([
 });
 
 test('nothing of the proxy is left in the sandbox, and no other command is reached', async () => {
-  const look = `for fd in /proc/$$/fd/* /proc/1/fd/*; do [ \${fd##*/} -gt 2 ] && readlink $fd; done | grep -c socket; ls -A /dev/shm; env | grep -c TOKEN`;
+  const look = `for fd in /proc/$$/fd/* /proc/1/fd/*; do [ \${fd##*/} -gt 2 ] && readlink $fd; done | grep -cE "socket|pipe|listen"; ls -A /dev/shm; env | grep -c TOKEN`;
   expect(await dataOf(run(look))).toMatchObject({ stdout: '0\n0\n' });
+  const traces = `cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -cE '[0-9a-f]{40}'; grep -c dist/native /proc/self/mountinfo`;
+  expect(await dataOf(run(traces))).toMatchObject({ stdout: '0\n0\n' });
   const listen = `perl -MIO::Socket::INET -e '$|=1; $s=IO::Socket::INET->new(Listen=>1,LocalAddr=>"127.0.0.1:5555") or die $@; print "up\\n"; $SIG{ALRM}=sub{exit 0}; alarm 2; $s->accept and print "reached\\n"'`;
   const connect = `perl -MIO::Socket::INET -e 'for (1..50) { IO::Socket::INET->new("127.0.0.1:5555") and print "reached"; select undef,undef,undef,.02 }'`;
   const [listening, connecting] = await Promise.all([dataOf(run(listen)), dataOf(run(connect))]);
   expect(listening).toMatchObject({ stdout: 'up\n', stderr: '', exitCode: 0 });
   expect(connecting).toMatchObject({ stdout: '' });
+});
+
+test('what `ps` shows of a command that may connect, and of its launchers, holds no token', async () => {
+  const running = run('sleep 1');
+  let shown: string[] = [];
+  await until(() => {
+    shown = processesWith('.ringfence-listen').map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
+    return shown.length > 0;
+  });
+  expect(shown.filter((it) => /[0-9a-f]{40}/.test(it))).toEqual([]);
+  await running;
 });
 
 test('thousands of connections leave the proxy to others', async () => {

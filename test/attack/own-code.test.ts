@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 test('its code is read-only to the write host and to commands, and can not be moved away', async () => {
   await using daemon = await startDaemon({ workspace: root });
   await using client = await daemon.connect();
-  for (const folder of ['src', 'dist', 'workers', 'bin', 'node_modules']) {
+  for (const folder of ['src', 'dist', 'native', 'workers', 'bin', 'node_modules']) {
     const result = await client.call('file_write', { path: `${folder}/planted.js`, content: '' });
     expect(result).toMatchObject({ success: false, error: { code: 'SANDBOX_DENIED' } });
     expect(result.metadata.denied).toMatchObject([{ kind: 'write', layer: 'sandbox' }]);

@@ -154,7 +154,8 @@ describe('of another machine it says', () => {
     ['no bubblewrap', noBwrap, 'bubblewrap', 'problem', /apt-get install bubblewrap/],
     ['an old one', { ...good, bwrap: { path: '/b', version: '0.4.1' } }, 'bubblewrap', 'problem', /0\.8\.0 or newer/],
     ['an old Node', { ...good, node: { version: '24.9.0', path: '/n' } }, 'node', 'problem', /24\.15\.0/],
-    ['a Mac', { ...good, platform: 'darwin', arch: 'arm64' }, 'kernel', 'problem', /x86_64 Linux/],
+    ['a Mac', { ...good, platform: 'darwin', arch: 'arm64' }, 'kernel', 'problem', /on Linux, on x86_64 or arm64/],
+    ['another processor', { ...good, arch: 'riscv64' }, 'kernel', 'problem', /on Linux, on x86_64 or arm64/],
     ['no namespaces', { ...good, userns: {} }, 'user-namespaces', 'problem', /CONFIG_USER_NS/],
     ['none allowed', { ...good, userns: { max: '0' } }, 'user-namespaces', 'problem', /max_user_namespaces/],
     [

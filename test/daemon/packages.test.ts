@@ -5,9 +5,16 @@ import { join, normalize } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { NODE_MIN } from '../../src/cli/machine.ts';
+import { NATIVE_PROGRAMS } from '../../src/native-programs.ts';
 import { repository, temporaryDir } from '../support/daemon.ts';
 
 const run = promisify(execFile);
+
+function copySources(folder: string): void {
+  for (const it of ['bin', 'etc', 'src', 'workers', 'policies', 'package.json'])
+    cpSync(join(repository, it), join(folder, it), { recursive: true });
+  symlinkSync(join(repository, 'node_modules'), join(folder, 'node_modules'));
+}
 
 test('hosts start where node_modules is a link', async () => {
   const folder = temporaryDir('packages');
@@ -15,15 +22,28 @@ test('hosts start where node_modules is a link', async () => {
   const ringfence = (...args: string[]) =>
     run(process.execPath, [join(folder, 'bin/ringfence.js'), ...args, '--state', state]);
   try {
-    for (const it of ['bin', 'etc', 'src', 'workers', 'policies', 'package.json'])
-      cpSync(join(repository, it), join(folder, it), { recursive: true });
-    symlinkSync(join(repository, 'node_modules'), join(folder, 'node_modules'));
+    copySources(folder);
+    cpSync(join(repository, 'dist/native'), join(folder, 'dist/native'), { recursive: true });
     writeFileSync(join(workspace, 'a.txt'), 'read\n');
     const { stdout } = await ringfence('call', 'file_read', 'path=a.txt', '--workspace', workspace);
     expect(stdout).toBe('read\n');
   } finally {
     await ringfence('stop').catch(() => {}); // None came up.
     for (const it of [folder, workspace, state]) rmSync(it, { recursive: true, force: true });
+  }
+});
+
+test('without the native programs of this architecture nothing runs, and it says what to do', async () => {
+  const folder = temporaryDir('packages');
+  const workspace = temporaryDir('ws');
+  try {
+    copySources(folder);
+    const program = join(folder, 'bin/ringfence.js');
+    const doctor = run(process.execPath, [program, 'doctor', '--json', '--workspace', workspace]);
+    const { stdout } = await doctor.catch((error: { stdout: string }) => error);
+    expect(stdout).toMatch(/native\/\w+\/listen.*can't be found.*script\/bootstrap/);
+  } finally {
+    for (const it of [folder, workspace]) rmSync(it, { recursive: true, force: true });
   }
 });
 
@@ -102,6 +122,7 @@ test('what the README and the documents of the package point to is in the packag
   const packed = files.map((it) => it.path);
   const texts = packed.filter((it) => it.endsWith('.md'));
   expect(texts).toEqual(expect.arrayContaining(['README.md', 'docs/protocol.md', 'CHANGELOG.md']));
+  expect(packed).toEqual(expect.arrayContaining(NATIVE_PROGRAMS.map((it) => `dist/native/${process.arch}/${it}`)));
   const missing = texts.flatMap((file) =>
     [...readFileSync(join(repository, file), 'utf8').matchAll(/\]\(((?!https?:|#)[^)#\s]+)/g)]
       .map(([, target]) => normalize(join(file, '..', target as string)))

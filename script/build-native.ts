@@ -1,0 +1,51 @@
+/**
+ * Builds the programs of native/ for every architecture whose compiler is here, into dist/native/<arch>/. Does nothing for
+ * what is newer than its sources. Run by script/bootstrap and script/build.ts; the package ships what was built.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const native = join(root, 'native');
+const sources = readdirSync(native).map((it) => join(native, it));
+const programs = sources.filter((it) => it.endsWith('.c'));
+const newest = Math.max(...[...sources, import.meta.filename].map((it) => statSync(it).mtimeMs));
+
+/** Debian and Ubuntu call them so; the machine's own compiler may have a short name only. */
+const COMPILERS = { x64: 'x86_64-linux-gnu-gcc', arm64: 'aarch64-linux-gnu-gcc' };
+
+const FLAGS = [
+  ...['-std=gnu11', '-Os', '-Wall', '-Wextra'],
+  // No C library, and nothing that needs one: native/kernel.h says why.
+  ...['-ffreestanding', '-nostdlib', '-static', '-fno-pie', '-no-pie', '-fno-stack-protector'],
+  ...['-fno-asynchronous-unwind-tables', '-s', '-Wl,--build-id=none', '-Wl,-z,noexecstack', '-Wl,-z,noseparate-code'],
+];
+
+const has = (compiler: string): boolean => {
+  try {
+    execFileSync(compiler, ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false; // ENOENT: it is not installed.
+  }
+};
+
+for (const [arch, cross] of Object.entries(COMPILERS)) {
+  const isOwn = process.platform === 'linux' && arch === process.arch;
+  const compiler = [cross, ...(isOwn ? ['cc'] : [])].find(has);
+  for (const source of programs) {
+    const name = source.slice(native.length + 1, -'.c'.length);
+    const program = join(root, 'dist/native', arch, name);
+    if (existsSync(program) && statSync(program).mtimeMs > newest) continue;
+    if (compiler !== undefined) {
+      mkdirSync(join(program, '..'), { recursive: true });
+      execFileSync(compiler, [...FLAGS, source, '-o', program], { stdio: 'inherit' });
+    } else if (isOwn) {
+      throw new Error(
+        `native/${name}.c can't be built without a C compiler (Debian, Ubuntu: apt-get install gcc libc6-dev).`,
+      );
+    }
+  }
+}
