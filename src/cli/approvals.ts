@@ -1,4 +1,4 @@
-/** `ringfence approvals`: a person's answers, one at a time, each after the whole question was shown. */
+/** `ringfence approvals`: shows questions to a person and sends the answers, one at a time. */
 import { createInterface, type Interface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
@@ -9,32 +9,32 @@ import { idOf } from './ids.ts';
 import { CliError, EXIT, print, printJson, say, toJson } from './output.ts';
 import { showApproval, toLine } from './question.ts';
 
-/** As much of a client as approvals need. */
+/** The part of a client that approvals need. */
 export interface ApprovalsClient {
   request(method: string, params: unknown): Promise<unknown>;
-  /** Ends when the connection does. */
+  /** Ends with the connection. */
   notifications(topics: readonly string[]): AsyncIterable<{ method: string; params: unknown }>;
 }
 
-/** Where the person is. */
+/** The person's terminal. */
 export interface Terminal {
   readonly input: Readable;
   readonly output: Writable;
   readonly isTTY: boolean;
   /** Whether NO_COLOR is set. */
   readonly noColor?: boolean;
-  /** Whether questions are only told, as JSON, and nobody is asked. */
+  /** Whether questions are only printed as JSON, without asking. */
   readonly json?: boolean;
 }
 
-/** What goes into `approvals.resolve` beside the id. */
+/** Params of `approvals.resolve` without the id. */
 export interface PersonsAnswer {
   readonly decision: 'approve' | 'deny';
   readonly feedback?: string;
   readonly remember?: Remember;
 }
 
-/** Lists what waits. Gives the exit code. */
+/** Lists pending approvals. Returns the exit code. */
 export async function approvalsList(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
   const approvals = await listed(client);
   if (flags.json) printJson(approvals);
@@ -43,14 +43,14 @@ export async function approvalsList(client: ApprovalsClient, flags: { json?: boo
   return EXIT.OK;
 }
 
-/** The approval that a part of its id means. Throws CliError USAGE where it may mean several. */
+/** The id of the approval that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
 export const approvalIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
   idOf(
     text,
     (await listed(client)).map((it) => it.approvalId),
   );
 
-/** The remembered answer that a part of its id means. Throws CliError USAGE where it may mean several. */
+/** The id of the remembered answer that `text` abbreviates. Throws CliError USAGE if it is ambiguous. */
 export const grantIdOf = async (text: string, client: ApprovalsClient): Promise<string> =>
   idOf(
     text,
@@ -63,7 +63,7 @@ export interface ApproveFlags {
   readonly always?: boolean;
 }
 
-/** Approves one, once or as the flags say. Rejects with RemoteError where it waits no longer. Gives the exit code. */
+/** Approves one question, once or as the flags say. Rejects with RemoteError if it is no longer pending. Returns the exit code. */
 export async function approvalsApprove(
   client: ApprovalsClient,
   approvalId: string,
@@ -84,7 +84,7 @@ export async function approvalsApprove(
   return EXIT.OK;
 }
 
-/** Denies one; the feedback reaches the agent. Rejects with RemoteError where it waits no longer. Gives the exit code. */
+/** Denies one question; the feedback reaches the agent. Rejects with RemoteError if it is no longer pending. Returns the exit code. */
 export async function approvalsDeny(
   client: ApprovalsClient,
   approvalId: string,
@@ -100,7 +100,7 @@ export async function approvalsDeny(
   return EXIT.OK;
 }
 
-/** Lists the answers that stand for further calls. Gives the exit code. */
+/** Lists remembered answers. Returns the exit code. */
 export async function approvalsGrants(client: ApprovalsClient, flags: { json?: boolean }): Promise<number> {
   const grants = await grantsNow(client);
   if (flags.json) printJson(grants);
@@ -112,7 +112,7 @@ export async function approvalsGrants(client: ApprovalsClient, flags: { json?: b
 const grantsNow = async (client: ApprovalsClient): Promise<Grant[]> =>
   ((await client.request('approvals.grants', {})) as { grants: Grant[] }).grants;
 
-/** Which calls it stands for, as `Remember.match` says. */
+/** One line about a remembered answer and the calls that it covers. */
 function lineOf({ grantId, decision, scope, match, tool, rule, sessionId, by, expiresAtMs }: Grant): string {
   const which = {
     exact: `this very call of ${tool}`,
@@ -123,7 +123,7 @@ function lineOf({ grantId, decision, scope, match, tool, rule, sessionId, by, ex
   return `${grantId}  ${decision.padEnd(7)}  ${which[match]}, ${where}, until ${new Date(expiresAtMs).toISOString()}, by ${by}`;
 }
 
-/** Takes a remembered answer back. Rejects with RemoteError where there is none of that id. Gives the exit code. */
+/** Revokes a remembered answer. Rejects with RemoteError if there is none with this id. Returns the exit code. */
 export async function approvalsRevoke(
   client: ApprovalsClient,
   grantId: string,
@@ -136,8 +136,8 @@ export async function approvalsRevoke(
 }
 
 /**
- * Shows each question as it comes and asks for an answer, until the input or the connection ends, or Ctrl-C (or
- * `signal`), which leaves the rest unanswered. Gives the exit code.
+ * Shows each question as it arrives and asks for an answer, until the input or the connection ends, or until Ctrl-C (or `signal`), which
+ * leaves the rest unanswered. Returns the exit code.
  */
 export async function approvalsWatch(client: ApprovalsClient, io: Terminal, signal?: AbortSignal): Promise<number> {
   if (io.json) return await tellQuestions(client);
@@ -159,11 +159,11 @@ export async function approvalsWatch(client: ApprovalsClient, io: Terminal, sign
   }
 }
 
-/** A line of JSON for each notice of a question, those that wait already first, until the connection ends. Gives the exit code. */
+/** Prints a line of JSON for each notification about a question, pending ones first, until the connection ends. Returns the exit code. */
 async function tellQuestions(client: ApprovalsClient): Promise<number> {
   const notifications = client.notifications(['approvals']);
   const next = notifications[Symbol.asyncIterator]();
-  let coming = next.next(); // Subscribed before looking, so that none is missed.
+  let coming = next.next(); // Subscribed before listing, so that none is missed.
   for (const approval of await listed(client)) print(toJson({ method: 'approval.requested', params: { approval } }));
   for (;;) {
     const { done, value } = await coming;
@@ -173,14 +173,14 @@ async function tellQuestions(client: ApprovalsClient): Promise<number> {
   }
 }
 
-/** Asks the person at this terminal about one call; undefined when they leave, or `signal` says it is over. */
+/** Asks the person at this terminal about one call; undefined when they leave, or when `signal` is aborted. */
 export async function askInline(
   approval: Approval,
   io: Terminal,
   signal?: AbortSignal,
 ): Promise<PersonsAnswer | undefined> {
   using prompt = new Prompt(io);
-  // Awaited here, since the prompt closes on return.
+  // Awaited here, since the prompt is closed on return.
   return await prompt.ask(approval, signal ?? new AbortController().signal);
 }
 
@@ -188,7 +188,7 @@ async function listed(client: ApprovalsClient): Promise<Approval[]> {
   return ((await client.request('approvals.list', {})) as { approvals: Approval[] }).approvals;
 }
 
-/** Whether the question is over; an answer that the daemon refuses leaves it as it was. */
+/** Sends an answer; returns whether the question is over. An answer that the daemon rejects leaves the question open. */
 async function resolve(
   client: ApprovalsClient,
   { approval: { approvalId }, answer, prompt }: { approval: Approval; answer: PersonsAnswer; prompt: Prompt },
@@ -200,7 +200,7 @@ async function resolve(
   } catch (error) {
     prompt.answered.delete(approvalId);
     prompt.say(`Not taken: ${showLine((error as Error).message)}`);
-    const still = await listed(client).catch(() => []); // The connection is over, and all questions with it.
+    const still = await listed(client).catch(() => []); // The connection is over and with it all questions.
     return !still.some((it) => it.approvalId === approvalId);
   }
 }
@@ -221,11 +221,11 @@ async function hear(
 
 interface Waiting {
   readonly approval: Approval;
-  /** Aborted when it is answered elsewhere, or expired. */
+  /** Aborted when the question is answered elsewhere or has expired. */
   readonly gone: AbortSignal;
 }
 
-/** Questions in the order in which they came, each once. */
+/** Pending questions in order of arrival, without duplicates. */
 class Queue {
   readonly #waiting = new Map<string, Waiting & { over: AbortController }>();
   #woken: (() => void) | undefined;
@@ -248,7 +248,7 @@ class Queue {
     return waiting?.approval;
   }
 
-  /** The oldest, when there is one; undefined when `left` is aborted, which is followed by `wake`. */
+  /** The oldest question; waits for one. Undefined when `left` is aborted, after which `wake` must be called. */
   async next(left: AbortSignal): Promise<Waiting | undefined> {
     while (!left.aborted) {
       const [first] = this.#waiting.values();
@@ -265,14 +265,14 @@ class Queue {
   }
 }
 
-/** One line editor for all questions: what is typed while none is shown is nobody's answer. */
+/** One line editor for all questions; input typed while no question is shown is discarded. */
 class Prompt implements Disposable {
   readonly #io: Terminal;
   readonly #lines: Interface;
   readonly #left = new AbortController();
-  /** Whether the cursor stands behind a prompt. */
+  /** Whether the cursor is behind a prompt. */
   #asking = false;
-  /** Answered here, so that their notices are no news. */
+  /** Approvals answered here, whose notifications need not be shown. */
   readonly answered = new Set<string>();
   exitCode: number = EXIT.OK;
 
@@ -294,7 +294,7 @@ class Prompt implements Disposable {
     return this.#left.signal;
   }
 
-  /** Ends all asking. The first reason counts. */
+  /** Ends all asking. The first exit code counts. */
   leave(exitCode: number): void {
     if (this.#left.signal.aborted) return;
     this.exitCode = exitCode;
@@ -310,7 +310,7 @@ class Prompt implements Disposable {
     this.say(showApproval(approval, { color: this.#io.isTTY && !this.#io.noColor }));
     const signal = AbortSignal.any([gone, this.#left.signal]);
     while (!signal.aborted) {
-      // What was typed before this question was shown must not answer it.
+      // Clears the input line: text typed before this question was shown must not answer it.
       if (this.#io.isTTY) for (const name of ['e', 'u']) this.#lines.write(null, { ctrl: true, name });
       this.say('');
       this.#asking = true;
@@ -331,12 +331,12 @@ class Prompt implements Disposable {
   }
 }
 
-/** Lets what a terminal holds already come in, while no question is there that it could answer. */
+/** Lets buffered terminal input arrive while no question is shown. */
 async function typedAhead(): Promise<void> {
   for (let turns = 0; turns < 3; turns++) await setImmediate();
 }
 
-/** `y`, `n why`, `ya`, `yt`, `na why`; undefined for anything else, and for what is not offered, which is no answer. */
+/** Parses `y`, `n why`, `ya`, `yt` or `na why`; undefined for anything else and for options that are not offered. */
 function parseAnswer(line: string, approval: Approval): PersonsAnswer | undefined {
   const remember = rememberFor(approval);
   const forTool = rememberToolFor(approval);
@@ -344,7 +344,7 @@ function parseAnswer(line: string, approval: Approval): PersonsAnswer | undefine
   switch (word.toLowerCase()) {
     case 'y':
     case 'yes':
-      // `y but only …` is no yes.
+      // `y but only …` does not count as yes.
       return feedback.trim() === '' ? { decision: 'approve' } : undefined;
     case 'ya':
       if (approval.remember.exact === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** `ringfence audit`: the newest calls, a line each: what was decided about it, what came of it, how long it took. */
+/** `ringfence audit`: the most recent calls, one line each, with decision, result and duration. */
 import type { AuditRecord } from '../store/audit-entry.ts';
 import { type AuditClient, type AuditQueryFlags, allEntries, resultOf, toFilter, toTable, whatOf } from './audit.ts';
 import { shortId } from './ids.ts';
@@ -6,7 +6,10 @@ import { EXIT, print, printJson, say } from './output.ts';
 
 const TITLES = ['ID', 'AT', 'WHO', 'TOOL', 'DECISION', 'RESULT', 'MS', 'WHAT'];
 
-/** The last one below. A call with effects has an entry before it starts and one at its end: the newest of them tells. Gives the exit code. */
+/**
+ * Prints calls, the most recent last. A call with effects has an entry before it starts and one at its end; the newest one is shown.
+ * Returns the exit code.
+ */
 export async function auditCalls(flags: AuditQueryFlags, client: AuditClient): Promise<number> {
   const { limit, filter } = toFilter(flags);
   const calls = new Map<string, AuditRecord>();
@@ -33,13 +36,13 @@ const toRow = (it: AuditRecord): string[] => [
   ...[it.durationMs?.toFixed(1) ?? '', whatOf(it)],
 ];
 
-/** A question is no decision of its own: the policy's was to ask. */
+/** The policy's decision; for an approval entry the policy decided to ask. */
 const decisionOf = ({ kind, decision }: AuditRecord): AuditRecord['decision'] =>
   kind === 'approval' ? 'ask' : decision;
 
 /**
- * `asked` of a call whose question is open or was just answered, `ok`, the code of what went wrong, `under way`, or `unknown`
- * of a call whose daemon ended before it did.
+ * The result in one word: `asked` for a call whose question is open or was just answered, `ok`, the error code, `under way`, or `unknown`
+ * for a call whose daemon ended before it did.
  */
 const endOf = (it: AuditRecord): string =>
   it.kind === 'approval' ? 'asked' : it.kind === 'intent' && it.outcome === undefined ? 'under way' : resultOf(it);

@@ -1,4 +1,4 @@
-/** The record without a daemon: of a state directory whose daemon does not run, or that was copied from elsewhere. */
+/** Reads the audit log without a daemon: of a state directory whose daemon is not running, or that was copied from elsewhere. */
 import { join } from 'node:path';
 import { RpcError, ToolError } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
@@ -9,7 +9,7 @@ import type { AuditClient } from './audit.ts';
 import { type Caller, connect, placesOf } from './connect.ts';
 import { CliError, EXIT, harmless, say } from './output.ts';
 
-/** Runs an action on the record: asked of the daemon, or read where none runs. Throws CliError where there is neither. */
+/** Runs an action on the audit log, through the daemon or by reading the file if none runs. Throws CliError if there is neither. */
 export async function withAudit(caller: Caller, action: (client: AuditClient) => Promise<number>): Promise<number> {
   try {
     await using client = await connect({ ...caller, role: 'operator' });

@@ -5,16 +5,16 @@ import { type AuditFilter, type AuditPage, isInstant } from '../store/audit-quer
 import type { Verification } from '../store/audit-verify.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
-/** A connection with the operator's role. */
+/** A connection with the operator role. */
 export type AuditClient = Pick<Client, 'request'>;
 
 export interface AuditQueryFlags extends Omit<AuditFilter, 'order'> {
-  /** Entries wanted, the newest of all; 50 when absent. */
+  /** Number of entries, the most recent ones; 50 when absent. */
   readonly limit?: number;
   readonly json?: boolean;
 }
 
-/** `ringfence audit query`: the newest entries, the last one below. Gives the exit code. */
+/** `ringfence audit query`: prints the most recent entries, the newest last. Returns the exit code. */
 export async function auditQuery(flags: AuditQueryFlags, client: AuditClient): Promise<number> {
   const { limit, filter } = toFilter(flags);
   const entries: AuditRecord[] = [];
@@ -28,7 +28,7 @@ export async function auditQuery(flags: AuditQueryFlags, client: AuditClient): P
 
 const LIMIT = 50;
 
-/** The filter and the number of entries that the flags ask for. Throws CliError USAGE. */
+/** The filter and number of entries from the flags. Throws CliError USAGE. */
 export function toFilter({ limit = LIMIT, json: _, callId, ...filter }: AuditQueryFlags): {
   limit: number;
   filter: AuditFilter;
@@ -44,7 +44,7 @@ export function toFilter({ limit = LIMIT, json: _, callId, ...filter }: AuditQue
   return { limit, filter: { ...filter, ...(callId !== undefined && { callIdPart: callId }) } };
 }
 
-/** `ringfence audit verify`. Gives 0 when the log is whole, 1 when it is not. */
+/** `ringfence audit verify`. Returns 0 if the log is intact, 1 if not. */
 export async function auditVerify(client: AuditClient, flags: { readonly json?: boolean } = {}): Promise<number> {
   const it = (await client.request('audit.verify', {})) as Verification;
   if (flags.json) printJson(it);
@@ -63,7 +63,7 @@ export async function auditVerify(client: AuditClient, flags: { readonly json?: 
 const whyOf = ({ droppedForSize }: Verification): string =>
   droppedForSize === undefined ? ' for their age' : `, up to ${droppedForSize} to make room`;
 
-/** `ringfence audit export`: all entries asked for, the oldest first, a line each. Gives the exit code. */
+/** `ringfence audit export`: prints all matching entries, oldest first, one line each. Returns the exit code. */
 export async function auditExport(format: ExportFormat, flags: AuditQueryFlags, client: AuditClient): Promise<number> {
   const { filter } = toFilter(flags);
   for await (const entry of allEntries({ ...filter, order: 'oldest' }, client)) print(toExportLine(format, entry));
@@ -72,7 +72,7 @@ export async function auditExport(format: ExportFormat, flags: AuditQueryFlags, 
 
 const PAGE = 1000;
 
-/** Entries page by page, at most `limit`. */
+/** Entries fetched page by page, at most `limit`. */
 export async function* allEntries(filter: AuditFilter, client: AuditClient, limit = Number.MAX_SAFE_INTEGER) {
   let cursor: string | undefined;
   for (let left = limit; left > 0; ) {
@@ -85,7 +85,7 @@ export async function* allEntries(filter: AuditFilter, client: AuditClient, limi
   }
 }
 
-/** One line of one cell: other people's text, which must neither drive the terminal nor break the table. */
+/** Text from outside as one line: it must neither control the terminal nor break the table. */
 const safe = (text: string): string =>
   harmless(text)
     .replaceAll(/[\n\t]/g, ' ')
@@ -105,7 +105,7 @@ const toEntryRow = (it: AuditRecord): string[] => [
   ...[resultOf(it), it.durationMs?.toFixed(1) ?? '', whatOf(it)],
 ];
 
-/** Rows of equal columns as lines, the first one its titles. */
+/** Rows as lines with aligned columns; the first row holds the titles. */
 export function toTable(rows: readonly (readonly string[])[]): string[] {
   const cells = rows.map((row) => row.map(cell));
   const widths = cells.reduce<number[]>((widest, row) => row.map((it, at) => Math.max(it.length, widest[at] ?? 0)), []);
@@ -117,13 +117,13 @@ export function toTable(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
-/** How it ended, in a word, and by which rule where one refused it. */
+/** The result in a word, with the rule if one refused the call. */
 export function resultOf({ code, kind, outcome, rule }: AuditRecord): string {
   if (code !== undefined) return rule === undefined ? code : `${code} (${rule})`;
   return outcome ?? (kind === 'outcome' ? 'ok' : '');
 }
 
-/** The first effect, else what else is known. */
+/** The first effect, otherwise the detail or input. */
 export function whatOf({ effects, detail, input }: AuditRecord): string {
   if (Array.isArray(effects) && effects.length > 0) {
     const more = effects.length > 1 ? ` and ${effects.length - 1} more` : '';

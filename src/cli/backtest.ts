@@ -14,7 +14,7 @@ export interface BacktestFlags {
   readonly json?: boolean;
 }
 
-/** A recorded call that the two policies see differently. */
+/** A recorded call that the two policies decide differently. */
 interface Difference {
   at: string;
   tool: string;
@@ -25,19 +25,21 @@ interface Difference {
   source: string;
 }
 
-/** What came of comparing two policies over recorded calls. */
+/** Result of comparing two policies on recorded calls. */
 export interface Comparison {
   differences: Difference[];
   calls: number;
-  /** Calls that can't be judged again: their input was cut or redacted in the log, or their tool is not ours. */
+  /** Calls that can't be judged again: the log has their input cut or redacted, or their tool is not built in. */
   skipped: number;
 }
 
 const PAGE = 1000;
-/** Of a session that began before the entries that were asked for: nothing lies in it, so that the system's programs are that. */
+/** Stands for the workspace of a session without a recorded start. No path lies in it, so the system's programs are recognised. */
 const NO_WORKSPACE = '/workspace-of-an-older-session';
 
-/** `ringfence policy backtest OLD NEW`: recorded calls that would be decided differently. 0: none, 1: some. */
+/**
+ * `ringfence policy backtest OLD NEW`: lists recorded calls that would be decided differently. Returns 0 if there are none, 1 otherwise.
+ */
 export async function policyBacktest(
   files: { old: string; new: string },
   flags: BacktestFlags,
@@ -47,7 +49,7 @@ export async function policyBacktest(
     Policy,
     Policy,
   ];
-  // Sessions may have begun long before the calls that are asked for.
+  // Sessions may have begun long before the selected calls.
   const sessions = await entriesOf(client, { kind: 'session' });
   const entries = await entriesOf(client, { since: flags.since ?? '30d' });
   const comparison = compare([...sessions, ...entries], { old, new: fresh }, home);
@@ -70,10 +72,10 @@ async function entriesOf(client: Pick<Client, 'request'>, filter: object): Promi
   return entries;
 }
 
-/** What stands for a secret is another path or command than what was decided about. */
+/** Whether an input contains a redaction marker: with it, paths and commands differ from those that were decided. */
 const isRedacted = (input: unknown): boolean => JSON.stringify(input).includes('[redacted');
 
-/** Decides each recorded call by both policies. Pure but for looking up programs. */
+/** Decides each recorded call with both policies. Pure except for resolving programs. */
 export function compare(
   entries: readonly AuditRecord[],
   policies: { old: Policy; new: Policy },

@@ -1,4 +1,4 @@
-/** `ringfence batch FILE|-`: several calls, in the order that they ask for. */
+/** `ringfence batch FILE|-`: runs several calls in the order of their dependencies. */
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client.ts';
@@ -20,7 +20,7 @@ interface BatchFile {
   readonly options?: BatchSettings;
 }
 
-/** Gives the exit code: that of the first call that failed, or whose command did. */
+/** Runs a batch. Returns the exit code of the first call that failed, or whose command failed. */
 export async function batch(file: string, flags: BatchFlags, caller: Caller): Promise<number> {
   const { calls, options } = await read(file);
   const settings = { ...options, ...settingsOf(flags) };
@@ -50,7 +50,7 @@ export async function batch(file: string, flags: BatchFlags, caller: Caller): Pr
   return result.results.map(exitCodeOf).find((it) => it !== EXIT.OK) ?? EXIT.OK;
 }
 
-/** Throws CliError USAGE for a file that holds no batch. */
+/** Reads a batch file. Throws CliError USAGE if it holds no batch. */
 async function read(file: string): Promise<BatchFile> {
   const content = file === '-' ? await text(process.stdin) : readText(file);
   let parsed: unknown;
@@ -83,7 +83,7 @@ function settingsOf({ failFast, concurrency, timeout }: BatchFlags): BatchSettin
   };
 }
 
-/** Asks, one after the other, about calls that wait for a person, and ends those that nobody is there for. */
+/** Asks the person about calls that need approval, one after another, and ends those for which nobody is there. */
 function askWhoIsHere(
   client: Client,
   { caller, over, interrupt }: { caller: Caller; over: AbortSignal; interrupt: AbortController },
@@ -98,7 +98,7 @@ function askWhoIsHere(
       const person = await askPerson(approvalId, { caller, over });
       if (person === 'left') interrupt.abort();
       if (person !== 'nobody') return;
-      // The rest may still be done; only what needs this call is not.
+      // The other calls may still run; only dependent ones can't.
       asking.isUnanswered = true;
       await park(client, callId);
     };

@@ -14,7 +14,7 @@ export interface CallFlags {
   readonly detach?: boolean;
 }
 
-/** `ringfence call TOOL [JSON | key=value …]`; gives the exit code. */
+/** `ringfence call TOOL [JSON | key=value …]`. Returns the exit code. */
 export async function call(tool: string, words: readonly string[], flags: CallFlags, caller: Caller): Promise<number> {
   const timeoutMs = flags.timeout === undefined ? undefined : parseDuration(flags.timeout);
   await using client = await connect(caller);
@@ -30,7 +30,7 @@ export async function call(tool: string, words: readonly string[], flags: CallFl
     signal: interrupt.signal,
   });
   const following = follow(running, { client, flags, caller, interrupt });
-  following.catch(() => {}); // Awaited below, once the result is shown.
+  following.catch(() => {}); // Awaited below, after the result is shown.
   const shown = flags.json ? running : showCall({ callId: running.callId, result: running }, client);
   const result = await shown;
   const asked = await following;
@@ -45,14 +45,17 @@ interface Detaching {
   readonly timeoutMs: number | undefined;
 }
 
-/** Begins a call that goes on without us, and prints its id; one that is over by then, refused say, is told as any other. */
+/**
+ * Starts a call that continues without this process and prints its id; a call that fails at once, for example by a refusal, is reported
+ * like any other.
+ */
 async function detach(client: Client, { tool, input, timeoutMs }: Detaching, flags: CallFlags): Promise<number> {
   const running = client.call(tool, input, {
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...{ detached: true, progress: true },
   });
   const { callId } = running;
-  running.catch(() => {}); // We leave before it is over.
+  running.catch(() => {}); // This process exits before the call is over.
   await hasBegun(running);
   const { state, result } = await client.record(callId);
   if (result && !result.success) {
@@ -67,7 +70,7 @@ async function detach(client: Client, { tool, input, timeoutMs }: Detaching, fla
   return EXIT.OK;
 }
 
-/** Settles when it is told whether the call runs, waits for a person or is refused; at the latest after DETACH_WAIT_MS, in a queue. */
+/** Settles when the call runs, waits for a person or is refused; after DETACH_WAIT_MS at the latest, if it is queued. */
 async function hasBegun(running: RunningCall<unknown>): Promise<void> {
   const late = AbortSignal.timeout(DETACH_WAIT_MS);
   const isLate = new Promise<void>((resolve) => late.addEventListener('abort', () => resolve()));
@@ -79,7 +82,7 @@ async function hasBegun(running: RunningCall<unknown>): Promise<void> {
 
 const DETACH_WAIT_MS = 1000;
 
-/** The calls that a program makes are calls of its session, whose states only a subscriber is told. */
+/** Subscribes to the calls that programs make; only subscribers receive their states. */
 export const hearOfPrograms = (client: Client): Promise<unknown> =>
   client.request('events.subscribe', { topics: ['calls'] });
 
@@ -87,21 +90,21 @@ interface Following {
   readonly client: Client;
   readonly flags: CallFlags;
   readonly caller: Caller;
-  /** Ends the call. */
+  /** Cancels the call. */
   readonly interrupt: AbortController;
 }
 
-/** Shows how it goes where that is wanted, and asks the person who sits here when the policy wants one asked. */
+/** Shows progress if requested, and asks the person at the terminal when the policy requires it. */
 async function follow(
   running: RunningCall<unknown>,
   { client, flags, caller, interrupt }: Following,
 ): Promise<'nobody' | undefined> {
   let asked: 'nobody' | undefined;
-  // A question must not outlive its call: whoever typed then would answer nothing.
+  // A question must not outlive its call, since an answer would have no effect.
   const over = new AbortController();
   const end = () => over.abort();
   running.then(end, end);
-  // One after the other: a program may have several calls that wait.
+  // One at a time: a program may have several waiting calls.
   let last = Promise.resolve();
   const ask = async (callId: string, approvalId: string) => {
     if (over.signal.aborted) return;
@@ -114,14 +117,14 @@ async function follow(
   client.onUpdate((callId, state) => {
     if (state.status !== 'blocked-on-user') return;
     last = last.then(() => ask(callId, state.approvalId));
-    last.catch(() => interrupt.abort()); // It is told below.
+    last.catch(() => interrupt.abort()); // The error is reported below.
   });
-  // A piece may end inside a character.
+  // A chunk may end within a character.
   const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   for await (const it of running) {
     if (!flags.progress) continue;
     if (it.kind === 'state') process.stderr.write(`ringfence: ${it.state.status}\n`);
-    // Else it is shown as it comes anyway, each stream on its own.
+    // Without --json the output is shown anyway, each stream separately.
     else if (flags.json) process.stderr.write(harmless(texts[it.stream].decode(it.data, { stream: true })));
   }
   await last;
@@ -129,8 +132,8 @@ async function follow(
 }
 
 /**
- * On a terminal, its own person; elsewhere whoever watches approvals, and when there is nobody, nobody is waited for. Undefined
- * when there is nothing to do but wait for the result.
+ * Asks about a call: on a terminal the person there, elsewhere anybody who watches approvals. `nobody` if there is no such person;
+ * undefined if the result only needs to be awaited.
  */
 export async function askPerson(
   approvalId: string,
@@ -140,13 +143,13 @@ export async function askPerson(
   if (process.stdin.isTTY && process.stderr.isTTY) {
     const { approvals } = (await operator.request('approvals.list', {})) as { approvals: Approval[] };
     const approval = approvals.find((it) => it.approvalId === approvalId);
-    if (!approval) return undefined; // Answered meanwhile, elsewhere.
+    if (!approval) return undefined; // Answered elsewhere in the meantime.
     const { NO_COLOR } = caller.env;
     const io = { input: process.stdin, output: process.stderr, isTTY: true, noColor: NO_COLOR !== undefined };
     const answer = await askInline(approval, io, over);
     if (!answer) return over.aborted ? undefined : 'left';
     await operator.request('approvals.resolve', { approvalId, ...answer }).catch((error: unknown) => {
-      // Answered elsewhere, or too late: its result says how.
+      // Answered elsewhere, or too late; the call's result says how.
       if (!(error instanceof RemoteError)) throw error;
       say(`your answer was not taken: ${harmless(error.message)}`);
     });
@@ -160,13 +163,13 @@ export async function askPerson(
   return 'nobody';
 }
 
-/** Ends a call that nobody is there to say yes to, and leaves its question to be answered later. */
+/** Ends a call for which nobody is there to approve, and leaves its question open. */
 export const park = (client: Client, callId: string): Promise<unknown> =>
-  client.request('calls.cancel', { callId, park: true }).catch(() => {}); // The call is over, and with it the connection.
+  client.request('calls.cancel', { callId, park: true }).catch(() => {}); // The call is over, or the connection.
 
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
-/** `250ms`, `5s`, `2m`, `1h`, or a number of seconds. */
+/** Parses `250ms`, `5s`, `2m`, `1h` or a number of seconds to milliseconds. Throws CliError USAGE. */
 export function parseDuration(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
   const ms = Math.round(Number(match?.[1]) * (UNITS[match?.[2] ?? 's'] as number));

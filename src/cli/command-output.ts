@@ -1,23 +1,23 @@
-/** What a command writes, shown as it comes, and then what came of its call. */
+/** Shows the output of a command as it arrives, then the result of its call. */
 import { once } from 'node:events';
 import type { ToolResult } from '../call.ts';
 import type { Client, OutputEntry } from '../client.ts';
 import { harmless, printResult, say } from './output.ts';
 
-/** The writable streams for a command's standard output and error. */
+/** Writable streams for a command's standard output and error. */
 export interface Streams {
   readonly stdout: NodeJS.WriteStream;
   readonly stderr: NodeJS.WriteStream;
 }
 
-/** What reached the streams. */
+/** The amount of output written to the streams. */
 export interface Poured {
   bytes: number;
-  /** Why the rest did not: the reason that the log gives, or that reading it failed. */
+  /** Why the rest is missing: the reason in the log, or that reading failed. */
   cut?: string;
 }
 
-/** Why a log ends before its call did. */
+/** Why a log ends before its call. */
 const CUTS: Record<string, string> = {
   size: 'the log is as long as logs may be (limit resultLogBytesMax)',
   disk: 'the disk could not take more',
@@ -25,15 +25,15 @@ const CUTS: Record<string, string> = {
 };
 
 /**
- * Writes each stream of a log to its own: byte by byte into a pipe or a file, harmless on a terminal. `poured` is kept up to
- * date, also where reading the log fails. Gives it.
+ * Writes both streams of a log to their outputs: unchanged into a pipe or a file, with control characters escaped on a terminal. Updates
+ * and returns `poured`, also if reading the log fails.
  */
 export async function pour(
   entries: AsyncGenerator<OutputEntry, string | undefined>,
   output: Streams,
   poured: Poured = { bytes: 0 },
 ): Promise<Poured> {
-  // A piece may end inside a character.
+  // A chunk may end within a character.
   const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   for (;;) {
     const { done, value } = await entries.next();
@@ -52,9 +52,9 @@ export async function pour(
 }
 
 /**
- * Shows the output of a call while it comes, then its result. The output is read from the call's log and not from
- * notifications, since a reader that is slower than the command would lose some of those: standard output never has a hole,
- * and where the log itself ends early, standard error says so. Gives the result; rejects as `result` does.
+ * Shows the output of a call as it arrives, then its result. Reads the output from the call's log instead of from notifications, which a
+ * slow reader would lose: standard output never has gaps, and if the log ends early, standard error says so. Returns the result; rejects as
+ * `result` does.
  */
 export async function showCall(
   { callId, result }: { callId: string; result: PromiseLike<ToolResult> },
@@ -63,7 +63,7 @@ export async function showCall(
 ): Promise<ToolResult> {
   const poured: Poured = { bytes: 0 };
   const pouring = pour(client.output(callId), output, poured).catch((error: Error) => {
-    poured.cut = error.message; // The log was dropped while it was read; or the connection ended, which `result` tells.
+    poured.cut = error.message; // The log was dropped while it was read; or the connection ended, which `result` reports.
   });
   const ended = await result;
   await pouring;

@@ -1,20 +1,20 @@
-/** Scripts that complete verbs, flags and names of tools. They hold all that they know: a shell asks nobody, and starts no daemon. */
+/** Generates completion scripts for verbs, flags and tool names. They are self-contained: completing neither asks nor starts a daemon. */
 import type { Command } from 'commander';
 import { builtinTools } from '../tools/builtin.ts';
 import { CliError, EXIT } from './output.ts';
 
-/** What may come behind a verb: `path` is the verb with those above it, empty for none. */
+/** Completions after a verb; `path` is the verb with its parents, empty for none. */
 interface Node {
   readonly path: string;
   readonly words: readonly string[];
   readonly flags: readonly string[];
-  /** The values of a flag that takes one of a few. */
+  /** The values of flags with a fixed set of choices. */
   readonly choices: Readonly<Record<string, readonly string[]>>;
 }
 
 const SHELLS: Record<string, (nodes: readonly Node[]) => string> = { bash: toBash, zsh: toZsh, fish: toFish };
 
-/** `ringfence completion SHELL`. Gives the exit code; throws CliError USAGE for another shell. */
+/** `ringfence completion SHELL`. Returns the exit code; throws CliError USAGE for an unknown shell. */
 export function completion(shell: string, program: Command): number {
   const toScript = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
   if (!toScript) throw new CliError(EXIT.USAGE, `there is completion for ${Object.keys(SHELLS).join(', ')}`);
@@ -37,13 +37,13 @@ function nodesOf(command: Command, path: readonly string[]): Node[] {
   return [here, ...command.commands.flatMap((it) => nodesOf(it, [...path, it.name()]))];
 }
 
-/** What the first word behind a verb may be, where that is known. */
+/** Known values of the first word after a verb. */
 function valuesOf(verb: string): readonly string[] {
   if (['call', 'tools', 'policy explain'].includes(verb)) return Object.keys(builtinTools);
   return verb === 'completion' ? Object.keys(SHELLS) : [];
 }
 
-/** One branch for each verb and for each flag with choices; all words are of our own making, without what a shell reads. */
+/** One branch for each verb and for each flag with choices. All words are our own and contain no shell metacharacters. */
 const branches = (nodes: readonly Node[]): string =>
   nodes
     .flatMap(({ path, words, flags, choices }) => [
@@ -52,7 +52,7 @@ const branches = (nodes: readonly Node[]): string =>
     ])
     .join('\n');
 
-/** The verb so far is made of the words that are verbs below it. */
+/** A pattern that matches all verbs, to extend the verb typed so far. */
 const findVerb = (nodes: readonly Node[]): string =>
   nodes
     .filter(({ path }) => path !== '')

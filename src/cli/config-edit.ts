@@ -1,4 +1,4 @@
-/** Puts an entry into a configuration file of another program, or takes it out; everything else in it stays as it is written. */
+/** Adds an entry to a configuration file of another program or removes it, leaving everything else unchanged. */
 import { isDeepStrictEqual } from 'node:util';
 import { applyEdits, modify, type ParseError, parse as parseJsonc, printParseErrorCode } from 'jsonc-parser';
 import { parse as parseToml, stringify as toToml } from 'smol-toml';
@@ -6,13 +6,13 @@ import { CliError, EXIT } from './output.ts';
 
 export interface Place {
   readonly format: 'json' | 'toml';
-  /** Keys down to the entry: a list of entries, and a name in it. */
+  /** Keys down to the entry: the list's key, and a name in the list. */
   readonly path: readonly [string, string];
 }
 
-/** The text with `entry` at its place, without it where that is undefined. Throws CliError for a text that is not of its format. */
+/** The text with `entry` at its place, or without the entry if undefined. Throws CliError if the text does not have the given format. */
 export function withEntry(text: string, { format, path }: Place, entry: object | undefined): string {
-  // Editors on Windows begin files with one.
+  // Editors on Windows write a byte order mark.
   const mark = text.startsWith('\ufeff') ? '\ufeff' : '';
   const body = text.slice(mark.length);
   return mark + (format === 'json' ? inJson(body, path, entry) : inToml(body, path, entry));
@@ -37,7 +37,7 @@ function inJson(text: string, path: Place['path'], entry: object | undefined): s
   return edited.endsWith('\n') ? edited : `${edited}\n`;
 }
 
-/** Comments of TOML are lost by every writer of this language: the table is put at the end, or replaced where it stands. */
+/** Edits TOML line by line, since every TOML writer would lose the comments: the table is appended, or replaced in place. */
 function inToml(text: string, [list, name]: Place['path'], entry: object | undefined): string {
   let root: Record<string, unknown>;
   try {
@@ -52,7 +52,7 @@ function inToml(text: string, [list, name]: Place['path'], entry: object | undef
   if (known !== undefined && at < 0)
     throw new CliError(EXIT.FAILED, `it has ${list}.${name} in another form than ${header}; change it by hand`);
   if (entry === undefined && at < 0) return text;
-  // Tables below it (its env, what was said of its tools) are the person's own, and stay.
+  // Subtables (env, settings of tools) belong to the person and stay.
   const own = Object.entries(isTable(known) ? known : {}).filter(([, value]) => !isTable(value));
   const table = entry
     ? [
@@ -69,14 +69,14 @@ function inToml(text: string, [list, name]: Place['path'], entry: object | undef
   return checked(edited, [list, name], entry);
 }
 
-/** The line behind the last one of the table whose header is at `at`: what is said before the next one is about that. */
+/** Index after the last line of the table with the header at `at`; comments before the next table belong to that table. */
 function endOfTable(lines: readonly string[], at: number): number {
   const next = lines.findIndex((it, index) => index > at && it.trimStart().startsWith('['));
   const before = lines.slice(0, next < 0 ? lines.length : next);
   return before.findLastIndex((it) => it.trim() !== '' && !it.trimStart().startsWith('#')) + 1;
 }
 
-/** Lines are cut by their looks, which a text of several lines can imitate: what came of it is read again. Throws CliError. */
+/** Parses the result again, since a multi-line string may look like table lines. Throws CliError. */
 function checked(text: string, [list, name]: Place['path'], entry: object | undefined): string {
   try {
     const known = parseToml(text)[list];
@@ -85,7 +85,7 @@ function checked(text: string, [list, name]: Place['path'], entry: object | unde
       isDeepStrictEqual(found[key], value),
     );
     if (isWanted) return text;
-  } catch {} // Not TOML any more.
+  } catch {} // The result is not valid TOML.
   throw new CliError(EXIT.FAILED, `[${list}.${name}] stands there in a form that is not known here; change it by hand`);
 }
 

@@ -1,4 +1,4 @@
-/** `ringfence config`: where the configuration lies, whether it would be taken, and what is in force. */
+/** `ringfence config`: where the configuration is, whether it is valid, and what is in force. */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -11,7 +11,7 @@ import { readAdded } from '../workspaces.ts';
 import type { Caller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
-/** Prints the path of the file. Gives the exit code. */
+/** Prints the path of the config file. Returns the exit code. */
 export function configPath({ json }: { readonly json?: boolean }, { flags, env }: Caller): number {
   const { configFile } = findPlaces(flags, env);
   if (json) printJson({ path: configFile, exists: existsSync(configFile) });
@@ -21,7 +21,7 @@ export function configPath({ json }: { readonly json?: boolean }, { flags, env }
 }
 
 /**
- * Looks at a file as `serve` would, and makes nothing: keys, values, folders, the policy and those of principals. Gives the
+ * Checks a config file as `serve` would, without creating anything: keys, values, folders, the policy and those of principals. Returns the
  * exit code. Throws ConfigError, PolicyError.
  */
 export function configCheck(
@@ -44,7 +44,7 @@ export function configCheck(
   return EXIT.OK;
 }
 
-/** A file that names no workspaces is as good in any folder, so that this one is no matter. */
+/** Loads a config file. Without `workspaces` it uses none, so that the result does not depend on this folder. */
 function load(
   file: ReturnType<typeof readConfigFile>,
   { places, env, cwd }: Pick<Caller, 'env' | 'cwd'> & { places: Config['places'] },
@@ -55,11 +55,11 @@ function load(
 interface Setting {
   readonly key: string;
   readonly value: unknown;
-  /** `flag`, `environment`, `file`, `default`, or the verb that it was said with. */
+  /** `flag`, `environment`, `file`, `default`, or the verb that set it. */
   readonly from: string;
 }
 
-/** Shows what a daemon that is started here would go by, and where each value comes from. Gives the exit code. */
+/** Shows the settings of a daemon that would be started here, and the source of each value. Returns the exit code. */
 export function configShow({ json }: { readonly json?: boolean }, { flags, env, cwd }: Caller): number {
   const places = findPlaces(flags, env);
   const file = readConfigFile(places.configFile);
@@ -81,7 +81,7 @@ export function configShow({ json }: { readonly json?: boolean }, { flags, env, 
     { key: 'cgroup', value: config.cgroup ?? 'the best one that works', from: inFile('cgroup') },
     { key: 'cache.strategy', value: config.cacheStrategy, from: inFile('cache') },
     { key: 'principals', value: config.principals, from: inFile('principals') },
-    // Their commands, addresses and variables may hold secrets.
+    // Commands, addresses and variables of providers may contain secrets.
     { key: 'providers', value: config.providers.map((it) => it.name), from: inFile('providers') },
     ...Object.entries(config.limits)
       .map(([key, value]) => ({ key, value, from: isDefault(key, value) ? 'default' : 'file' }))

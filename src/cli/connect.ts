@@ -1,4 +1,4 @@
-/** How a verb reaches the daemon: it connects, or starts one for this user and says so. */
+/** Connects a verb to the daemon; starts one for this user if none runs, and says so. */
 import { spawn } from 'node:child_process';
 import { existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -15,7 +15,7 @@ export interface ConnectFlags {
   readonly workspace?: string;
   readonly autostart?: boolean;
   readonly policy?: string;
-  /** Shares what a person said for the session with command lines of the same name. */
+  /** Command lines with the same session name share approvals that a person gave for the session. */
   readonly session?: string;
 }
 
@@ -24,20 +24,23 @@ export interface Caller {
   readonly env: Environment;
   readonly cwd: string;
   readonly role?: 'operator';
-  /** Whether the daemon's first workspace will do where the folder is none of its workspaces. */
+  /** Whether to use the daemon's first workspace if the folder is in none of its workspaces. */
   readonly anywhere?: boolean;
 }
 
-/** Another call may be starting the daemon at the same time, and one that stops lets nobody in any more, for its grace. */
+/**
+ * Attempts to connect, and milliseconds between them: another call may be starting the daemon, and a stopping daemon rejects clients during
+ * its grace period.
+ */
 const TRIES = 200;
 const TRY_MS = 50;
-/** After so many that found none there is none that another one starts. */
+/** After this many attempts without a daemon, no other call is starting one. */
 const TRIES_BETWEEN_STARTS = 20;
 
-/** Whether a daemon did not start because there is one, or will be at once. */
+/** Whether a daemon did not start because another one runs or is starting. */
 export const isStartedByAnother = ({ message }: Error): boolean => /another daemon|already listens/.test(message);
 
-/** A client of the running daemon, or of one started now. Throws CliError UNREACHABLE. */
+/** A client of the running daemon, or of one that is started now. Throws CliError UNREACHABLE. */
 export async function connect({ flags, env, cwd, role, anywhere = false }: Caller): Promise<Client> {
   const places = placesOf(flags, env);
   const workspace = flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace);
@@ -75,7 +78,7 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: Calle
   throw failed ?? new CliError(EXIT.UNREACHABLE, `the daemon at ${places.socket} does not answer`);
 }
 
-/** Starts one, and says so; gives the error where another one is there, or about to be. Throws CliError. */
+/** Starts a daemon and says so; returns the error if another one runs or is starting. Throws CliError. */
 async function begin(places: Places, args: string[], from: { env: Environment; cwd: string }): Promise<unknown> {
   try {
     const { pid } = await startDaemon(places, args, from);
@@ -87,12 +90,12 @@ async function begin(places: Places, args: string[], from: { env: Environment; c
   }
 }
 
-/** Whether a daemon was there, and lets nobody in any more. */
+/** Whether the error means that the daemon is stopping and rejects clients. */
 export const isStopping = (error: unknown): boolean => (error as Error).message === 'the connection was closed';
 
 const isForbidden = (error: unknown): boolean => error instanceof RemoteError && error.code === RPC_CODES.FORBIDDEN;
 
-/** By convention, or where the daemon of this state directory says that it is: it may have been started with another environment. */
+/** The default places, or the ones recorded in the state directory by its daemon, which may have been started with another environment. */
 export function placesOf(flags: ConnectFlags, env: Environment): Places {
   const places = findPlaces(flags, env);
   const stateBeside = flags.state === undefined && env.RINGFENCE_STATE === undefined && stateOf(places.socket);
@@ -118,7 +121,7 @@ interface Notice {
   confinement: { level: string; missing: string[]; advice: string };
 }
 
-/** Starts a daemon of its own session, its log in the state directory; settles when it is ready. Throws CliError. */
+/** Starts a daemon in its own session with its log in the state directory; settles when it is ready. Throws CliError. */
 export async function startDaemon(
   places: Places,
   args: readonly string[],

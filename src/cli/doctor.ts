@@ -1,4 +1,4 @@
-/** `ringfence doctor`: whether calls would run here, and what to do where they would not. Beside a daemon or without one. */
+/** `ringfence doctor`: checks whether calls would run here, and says what to do otherwise. Works with or without a daemon. */
 
 import { accessSync, constants, existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,17 +26,17 @@ export interface DoctorFlags extends Omit<ConnectFlags, 'workspace' | 'autostart
   readonly json?: boolean;
 }
 
-/** A probe as it is told. */
+/** The reported result of a probe. */
 interface Probed {
   readonly id: ProbeId;
   readonly result: Outcome;
   readonly shows: string;
   readonly layer: string;
-  /** Absent when it holds. */
+  /** Absent if the probe succeeds. */
   readonly fix?: string;
 }
 
-/** Looks at everything and says it. Gives 0 when every tier would run, 1 otherwise. */
+/** Runs all checks and prints them. Returns 0 if every tier would run, 1 otherwise. */
 export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number> {
   const powers = systemPowers();
   const places = findPlaces(flags, caller.env);
@@ -64,7 +64,7 @@ export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number
   return ok ? EXIT.OK : EXIT.FAILED;
 }
 
-/** As `ringfence serve` with the same flags would take it. */
+/** Loads the configuration as `ringfence serve` with the same flags would. */
 function readConfig(flags: DoctorFlags, { env, cwd }: Caller): { config?: Config; finding: Finding } {
   const id = 'configuration';
   try {
@@ -78,7 +78,7 @@ function readConfig(flags: DoctorFlags, { env, cwd }: Caller): { config?: Config
   }
 }
 
-/** Probes for real, in a folder of its own: what a daemon proved and what it runs with stay as they are. */
+/** Runs the sandbox probes in a temporary folder, so that a daemon's own results stay unchanged. */
 async function probe(
   { config, places, limits }: { config: Config | undefined; places: Places; limits: Limits },
   powers: Powers,
@@ -95,7 +95,7 @@ async function probe(
   }
 }
 
-/** In `parent`, or where that can't be written, which has a finding of its own. */
+/** A temporary folder in `parent`, or in the system's folder if `parent` is not writable, which another finding reports. */
 function ownFolder(parent: string): string {
   try {
     return mkdtempSync(join(parent, 'ringfence-doctor-'));
@@ -134,7 +134,7 @@ function judgePolicy({ policy, limits }: Config): Finding {
   }
 }
 
-/** Who else could read or write what the daemon keeps, and whether there is room for it. */
+/** Checks who else can access the daemon's files, and whether the disk has room for them. */
 function judgeState({ stateDir, socket }: Places, { auditBytesMax }: Limits): Finding[] {
   const findings = [unwritable(stateDir) ?? judgeOwner('state', stateDir), judgeOwner('socket', socket)];
   if (!existsSync(stateDir)) return findings;
@@ -146,10 +146,10 @@ function judgeState({ stateDir, socket }: Places, { auditBytesMax }: Limits): Fi
   return [...findings, free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found }];
 }
 
-/** What a daemon's databases take before the first call. */
+/** Bytes that a daemon's databases take before the first call. */
 const DISK_NEEDED_BYTES = 4 * 1024 * 1024;
 
-/** Undefined for a directory that can be written, and for one that is not there yet. */
+/** A finding if the directory can't be written; undefined if it can, or does not exist yet. */
 function unwritable(path: string): Finding | undefined {
   try {
     accessSync(path, constants.W_OK);
@@ -180,12 +180,12 @@ function judgeOwner(id: string, path: string): Finding {
   const open = (stat.mode & 0o077) !== 0;
   const found = `${path}, mode ${mode}`;
   if (!open) return { id, status: 'ok', found };
-  // A change of a directory's mode is advised only for Ringfence's own: others may need /tmp as it is.
+  // Advises changing the mode only of Ringfence's own directories: others may need /tmp as it is.
   const fix = !stat.isDirectory() || isOursAlone(path) ? `chmod go= ${path}` : 'Give another one: --state, --socket.';
   return { id, status: 'warning', found, fix };
 }
 
-/** A daemon that hangs is a finding, not a reason to hang as well. Its tools have their own time to answer. */
+/** Checks the daemon. A daemon that hangs becomes a finding and does not block; its tools get extra time to answer. */
 async function judgeDaemon(
   caller: Caller,
   { places, limits, powers }: { places: Places; limits: Limits; powers: Powers },
@@ -221,7 +221,7 @@ function judgeMasks({ coarseMasks = [] }: DaemonStatus): Finding {
   return { id, status: 'warning', found, fix: 'ringfence status lists all of them' };
 }
 
-/** Whether tools of the daemon would fail for want of a program; nothing where it is too old to be asked. */
+/** Whether tools of the daemon would fail, for example for a missing program; empty if the daemon is too old to report it. */
 async function judgeTools(client: Client): Promise<Finding[]> {
   const id = 'tools';
   const answer = await client.request('status', { health: true }).catch(() => ({}));

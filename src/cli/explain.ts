@@ -9,13 +9,13 @@ interface Decision {
   effects: { kind: string; target: string }[];
   rules: { id: string; decision: string; reason: string; source: string }[];
   suggestion?: string;
-  /** Refused effects that the call would run without. */
+  /** Denied effects without which the call would run. */
   denied?: { kind: string; target: string; rule?: string; reason?: string }[];
 }
 
 /**
- * `ringfence policy explain TOOL [JSON | key=value …]`: 0 when the call would be allowed or asked about, 4 when it is denied. In
- * a folder that is no workspace, as a call in the daemon's first one would be decided.
+ * `ringfence policy explain TOOL [JSON | key=value …]`. Returns 0 if the call would be allowed or asked about, 4 if it is denied. In a
+ * folder outside all workspaces, decides as in the daemon's first one.
  */
 export async function policyExplain(
   tool: string,
@@ -42,7 +42,7 @@ export async function policyExplain(
   return it.decision === 'deny' ? EXIT.DENIED : EXIT.OK;
 }
 
-/** `ringfence policy reload`. Gives the exit code. */
+/** `ringfence policy reload`. Returns the exit code. */
 export async function policyReload(
   client: Pick<Client, 'request'>,
   { json }: { json?: boolean } = {},

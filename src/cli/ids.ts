@@ -1,13 +1,13 @@
-/** Ids as people type them: any beginning or end of one will do, where it means one thing only. */
+/** Abbreviated ids: any unambiguous beginning or end of an id is accepted. */
 import type { Client } from '../client.ts';
 import { CliError, EXIT, harmless } from './output.ts';
 
 const WHOLE = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The end of an id, for tables: ids begin with the time, so that those of one minute begin alike. */
+/** The end of an id, for tables: ids begin with the time, so ids of one minute have the same beginning. */
 export const shortId = (id: string): string => (WHOLE.test(id) ? id.slice(-8) : id);
 
-/** The call that `text` means; `text` itself where no call is known by it. Throws CliError USAGE where it may mean several. */
+/** The call id that `text` abbreviates; `text` itself if no call matches. Throws CliError USAGE if it is ambiguous. */
 export async function callIdOf(text: string, client: Pick<Client, 'request'>): Promise<string> {
   if (WHOLE.test(text)) return text;
   const { calls } = (await client.request('calls.find', { id: text })) as { calls: { callId: string }[] };
@@ -17,7 +17,7 @@ export async function callIdOf(text: string, client: Pick<Client, 'request'>): P
   );
 }
 
-/** The one of `ids` that `text` means; `text` itself where it means none. Throws CliError USAGE where it may mean several. */
+/** The one of `ids` that `text` abbreviates; `text` itself if none matches. Throws CliError USAGE if it is ambiguous. */
 export function idOf(text: string, ids: readonly string[]): string {
   if (ids.includes(text)) return text;
   return theOne(

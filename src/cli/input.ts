@@ -1,4 +1,7 @@
-/** The input of a call as it is typed: one JSON object, or key=value words; values and the whole from files and standard input too. */
+/**
+ * Parses the input of a call from the command line: one JSON object, or key=value words; values or the whole may come from files or
+ * standard input.
+ */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Client } from '../client.ts';
@@ -7,18 +10,18 @@ import { parseJson } from '../parse-json.ts';
 import { CliError, EXIT, harmless } from './output.ts';
 
 interface Target {
-  /** Tells which parameters of the tool are texts. */
+  /** Provides the schema, which tells which parameters are texts. */
   readonly client: Pick<Client, 'tools'>;
   readonly tool: string;
-  /** What paths of files are relative to. */
+  /** The folder that file paths are relative to. */
   readonly cwd: string;
 }
 
 const STANDARD_INPUT = 0;
 
 /**
- * The input that `words` say: `{…}`, `@file` or `-` (standard input) for the whole; else `key=value`, where the value may be
- * `@file` or `@-`, and `@@` begins a text with `@`. Values are read as the tool's schema says. Throws CliError USAGE.
+ * The input from `words`: `{…}`, `@file` or `-` (standard input) for the whole; otherwise `key=value`, where the value may be `@file` or
+ * `@-`, and `@@` stands for a leading `@`. Values are parsed according to the tool's schema. Throws CliError USAGE.
  */
 export async function readInput(words: readonly string[], { client, tool, cwd }: Target): Promise<unknown> {
   const [first = ''] = words;
@@ -43,14 +46,17 @@ export async function readInput(words: readonly string[], { client, tool, cwd }:
   return Object.fromEntries(pairs);
 }
 
-/** Parameters that are texts, whatever they look like. */
+/** Parameters of type string, whose values are never parsed as JSON. */
 async function textsOf(tool: string, client: Target['client']): Promise<ReadonlySet<string>> {
   const info = (await client.tools()).find((it) => it.name === tool || it.aliases.includes(tool));
   const { properties = {} } = (info?.inputSchema ?? {}) as { properties?: Record<string, { type?: string }> };
   return new Set(Object.keys(properties).filter((key) => properties[key]?.type === 'string'));
 }
 
-/** The text of a file, or of standard input for `-`. Throws CliError USAGE for what can't be read, is no text, or is more than a call may hold. */
+/**
+ * The text of a file, or of standard input for `-`. Throws CliError USAGE for input that can't be read, is not UTF-8, or exceeds the bound
+ * of a call.
+ */
 function readText(path: string, cwd: string): string {
   const name = path === '-' ? 'standard input' : path;
   let bytes: Buffer;
@@ -81,6 +87,6 @@ function parseLoosely(text: string): unknown {
   try {
     return parseJson(text);
   } catch {
-    return text; // A word that is not JSON is itself.
+    return text; // A word that is not JSON is a string.
   }
 }

@@ -1,4 +1,4 @@
-/** `ringfence install`: tells a program that speaks MCP of us, in its own configuration. */
+/** `ringfence install`: registers us in the configuration of a program that speaks MCP. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
@@ -15,17 +15,17 @@ import { mayChange, showChange, writeWhole } from './own-files.ts';
 export interface InstallFlags {
   readonly client: string;
   readonly scope: Scope;
-  /** Show what would be written, and write nothing. */
+  /** Show the changes without writing them. */
   readonly print?: boolean;
-  /** Take back what was installed. */
+  /** Undo an earlier install. */
   readonly undo?: boolean;
-  /** Do not ask. */
+  /** Write without asking. */
   readonly yes?: boolean;
   /** Tell what would be, or was, written as one JSON value. */
   readonly json?: boolean;
 }
 
-/** Gives the exit code. */
+/** Returns the exit code. */
 export async function install(flags: InstallFlags, caller: Caller): Promise<number> {
   const places = findPlaces(caller.flags, caller.env);
   const toTarget = MCP_CLIENTS[flags.client];
@@ -60,7 +60,7 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
   if (after === undefined) rmSync(path);
   else writeWhole(path, after);
   const { [path]: first, ...others } = kept;
-  // What there was before the first of several installs is what undo brings back.
+  // Undo restores the state before the first of several installs.
   const was = first && before !== undefined && first.after === digestOf(before) ? first.before : (before ?? null);
   const isKept = !flags.undo && after !== undefined && (was ?? '').length <= KEPT_CHARS_MAX;
   writeKept(places, isKept ? { ...others, [path]: { before: was, after: digestOf(after) } } : others);
@@ -79,7 +79,7 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
   return EXIT.OK;
 }
 
-/** Nobody is asked in the middle of JSON: `--print` shows what `--yes` would write. */
+/** Asks as `mayChange` does, but with --json it requires --yes, since a question would end up inside the JSON. */
 function mayWrite(what: string, flags: InstallFlags): Promise<boolean> {
   if (!flags.json || flags.yes) return mayChange(what, flags);
   throw new CliError(
@@ -88,7 +88,7 @@ function mayWrite(what: string, flags: InstallFlags): Promise<boolean> {
   );
 }
 
-/** By the client's own command, which shows what it did. Gives its exit code. */
+/** Installs through the client's own command, which reports what it did. Returns the exit code. */
 async function byClient(
   { program, add, remove }: NonNullable<Target['own']>,
   flags: InstallFlags,
@@ -105,7 +105,7 @@ async function byClient(
   return status === 0 ? EXIT.OK : EXIT.FAILED;
 }
 
-/** Of UTF-8 and nothing else: what is decoded otherwise could not be brought back. */
+/** The text of a file. Throws CliError unless it is UTF-8, since other encodings could not be restored. */
 function textOf(path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(readFileSync(path));
@@ -125,7 +125,10 @@ function edited(path: string, before: string | undefined, target: Target): strin
   }
 }
 
-/** As it was, where nothing else changed it since; else as it is, without our entry. Undefined for a file that was not there. */
+/**
+ * The text before the install if nothing else has changed it since; otherwise the current text without our entry. Undefined if the file did
+ * not exist.
+ */
 function undone(
   path: string,
   before: string | undefined,
@@ -139,7 +142,7 @@ function undone(
 
 const KEPT_CHARS_MAX = 1024 * 1024;
 const keptSchema = z.record(z.string(), z.strictObject({ before: z.string().nullable(), after: z.string() }));
-/** By file: what stood there before, null for none, and the digest of what we wrote. */
+/** Each file's text before the install, null if it did not exist, and the digest of what we wrote; keyed by path. */
 type Kept = z.output<typeof keptSchema>;
 
 const keptPath = ({ stateDir }: Places): string => join(stateDir, 'installs.json');

@@ -1,4 +1,4 @@
-/** How programs that speak MCP start this one, from anywhere and at any time. */
+/** How MCP clients start this program, from any folder and at any time. */
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import * as z from 'zod';
@@ -8,8 +8,8 @@ import type { Caller } from './connect.ts';
 import type { Launch } from './mcp-clients.ts';
 
 /**
- * By its name where a person's own PATH has it, by npx where npx runs it now (npx's copy goes when npm's cache is cleaned),
- * else by Node and its place. `program` is what runs now.
+ * The command that starts us: by name if the person's own PATH has it; through npx if npx runs it now, since npx's copy disappears when
+ * npm's cache is cleaned; otherwise by the paths of Node and of the program. `program` is the path of the running program.
  */
 export function launchOf({ flags, env }: Pick<Caller, 'flags' | 'env'>, program: string = bin): Launch {
   const where = Object.entries({ socket: flags.socket, state: flags.state }).flatMap(([name, value]) =>
@@ -23,14 +23,14 @@ export function launchOf({ flags, env }: Pick<Caller, 'flags' | 'env'>, program:
   return { command: process.execPath, args: [program, ...args] };
 }
 
-/** The path of a program, where PATH has it. */
+/** The path of a program found on PATH; undefined if there is none. */
 export const findOnPath = (name: string, path = ''): string | undefined =>
   path
     .split(delimiter)
     .map((folder) => join(folder, name))
     .find((it) => existsSync(it));
 
-/** The PATH of a person's shell: npm and npx put folders of packages before it, which clients do not have. */
+/** The PATH of a person's shell, without the package folders that npm and npx prepend and that clients do not have. */
 const withoutPackages = (path = ''): string =>
   path
     .split(delimiter)
@@ -39,12 +39,12 @@ const withoutPackages = (path = ''): string =>
 
 const npxFolder = z.object({ _npx: z.object({ packages: z.array(z.string()) }) });
 
-/** What npx was asked for, where a program lies in its cache (`_npx/HASH/node_modules/ringfence`); undefined elsewhere. */
+/** The package spec that npx was given, if a program is in npx's cache (`_npx/HASH/node_modules/ringfence`); undefined elsewhere. */
 function npxSpec(program: string): string | undefined {
   const folder = /^.*\/_npx\/[^/]+(?=\/node_modules\/ringfence\/)/.exec(program)?.[0];
   if (folder === undefined) return undefined;
   const manifest = join(folder, 'package.json');
   const known = existsSync(manifest) ? npxFolder.safeParse(parseJson(readFileSync(manifest, 'utf8'))).data : undefined;
-  // A tarball or a repository by its own name; else this very version of the registry's.
+  // A tarball or a repository keeps its own spec; otherwise the current version from the registry.
   return known?._npx.packages.find((it) => !/^ringfence(@|$)/.test(it)) ?? `ringfence@${version}`;
 }

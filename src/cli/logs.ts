@@ -3,7 +3,7 @@ import type { Client } from '../client.ts';
 import { pour, type Streams } from './command-output.ts';
 import { EXIT, print, say, toJson } from './output.ts';
 
-/** `ringfence logs CALL_ID`: each stream to its own; as JSON, a line for each piece. Gives the exit code. */
+/** `ringfence logs CALL_ID`: writes each stream to its own output; as JSON, one line for each chunk. Returns the exit code. */
 export async function logs(
   callId: string,
   { follow = false, json = false }: { follow?: boolean; json?: boolean },
@@ -16,9 +16,9 @@ export async function logs(
   return EXIT.OK;
 }
 
-/** `{seq, stream, data}` a line, `data` as text; last `{cut}`, where the log ends before its call did. */
+/** Prints `{seq, stream, data}` for each chunk with `data` as text; finally `{cut}` if the log ends before its call. */
 async function logsAsJson(entries: ReturnType<Client['output']>, { stdout }: Streams): Promise<number> {
-  // A piece may end inside a character.
+  // A chunk may end within a character.
   const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
   for (;;) {
     const { done, value } = await entries.next();

@@ -1,4 +1,7 @@
-/** What `ringfence doctor` says of the machine: facts are read in one place and judged in another, so that other machines can be tested. */
+/**
+ * Checks of the machine for `ringfence doctor`. Facts are read in one function and judged in another, so that tests can judge other
+ * machines.
+ */
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
@@ -9,7 +12,7 @@ import { isSupported } from '../sandbox/syscalls.ts';
 
 export interface Finding {
   readonly id: string;
-  /** `problem`: calls are refused, or the daemon does not start. */
+  /** `problem` means that calls are refused, or that the daemon does not start. */
   readonly status: 'ok' | 'warning' | 'problem';
   readonly found: string;
   /** What to do about it; absent when ok. */
@@ -22,24 +25,24 @@ export interface MachineFacts {
   readonly arch: string;
   readonly kernel: string;
   readonly isRoot: boolean;
-  /** Absent where there is none. */
+  /** Absent if bubblewrap is not installed. */
   readonly bwrap?: { readonly path: string; readonly version: string };
-  /** Contents of files of /proc/sys; absent where the kernel has none. */
+  /** Contents of files of /proc/sys; absent if the kernel has no such file. */
   readonly userns: { readonly clone?: string; readonly max?: string; readonly apparmor?: string };
   readonly cgroup: {
-    /** Controllers that the daemon's own v2 group has, if it may make groups in it. */
+    /** Controllers of the daemon's own v2 group, if it may create groups there. */
     readonly delegated?: readonly string[];
     readonly v2: boolean;
-    /** Mounted v1 controllers that may be written. */
+    /** Writable mounted v1 controllers. */
     readonly v1: readonly string[];
   };
-  /** Path of each program that is used, where there is one. */
+  /** Paths of the programs that are used; undefined if missing. */
   readonly programs: Readonly<Record<string, string | undefined>>;
 }
 
 const CGROUP_ROOT = '/sys/fs/cgroup';
 
-/** What each program that is not ours is for. */
+/** What each external program is used for. */
 const PROGRAMS: Record<string, { readonly use: string; readonly package: string }> = {
   prlimit: { use: 'bounds open files and core dumps of hosts', package: 'util-linux' },
   setpriv: { use: 'ends hosts with the daemon', package: 'util-linux' },
@@ -48,7 +51,7 @@ const PROGRAMS: Record<string, { readonly use: string; readonly package: string 
   rg: { use: 'is what agents search with', package: 'ripgrep' },
 };
 
-/** Reads this machine; changes nothing. */
+/** Reads the facts of this machine without changing anything. */
 export function readMachine(): MachineFacts {
   const sysctl = (name: string) => readIf(`/proc/sys/${name}`);
   const path = findProgram('bwrap');
@@ -80,7 +83,7 @@ function versionOf(bwrap: string): string {
   try {
     return /\d+(\.\d+)+/.exec(execFileSync(bwrap, ['--version'], { encoding: 'utf8', env: {} }))?.[0] ?? 'unknown';
   } catch {
-    return 'unknown'; // It can't be run, which its own finding says.
+    return 'unknown'; // The program can't be run, which another finding reports.
   }
 }
 
@@ -119,7 +122,7 @@ const isOlder = (version: string, than: string): boolean => {
   return at >= 0 && (a[at] ?? 0) < (b[at] as number);
 };
 
-/** One finding for each thing that was looked at. Pure. */
+/** One finding for each check. Pure. */
 export function judgeMachine(facts: MachineFacts): Finding[] {
   const { node, kernel, platform, arch } = facts;
   const runs = platform === 'linux' && isSupported(arch);
@@ -166,7 +169,7 @@ function judgeBwrap({ bwrap }: MachineFacts): Finding {
   };
 }
 
-/** Whether they are enough is for the probes to say, which use them; a restriction has exceptions that can't be read off it. */
+/** Judges user namespaces as far as the settings tell. The probes show whether they suffice, since a restriction may have exceptions. */
 function judgeUserNamespaces({ userns, isRoot }: MachineFacts): Finding {
   const id = 'user-namespaces';
   const problem = (found: string, fix: string): Finding => ({ id, status: 'problem', found, fix });

@@ -1,4 +1,4 @@
-/** Where programs that speak MCP keep their list of servers, and how an entry of ours looks there. As read in July to November 2026. */
+/** The files in which MCP clients store their list of servers, and the form of our entry there. As of July to November 2026. */
 import { join } from 'node:path';
 
 export type Scope = 'user' | 'project';
@@ -15,19 +15,19 @@ export interface Surroundings {
   readonly cwd: string;
 }
 
-/** One list of servers: a file, where in it, and what stands there. */
+/** One list of servers: its file, the place in the file, and our entry. */
 export interface Target {
-  /** Absolute; the first that exists, else the first. */
+  /** Absolute paths; the first existing one is used, otherwise the first. */
   readonly files: readonly string[];
   readonly format: 'json' | 'toml';
   /** Keys down to the entry. */
   readonly path: readonly [string, string];
   readonly entry: Readonly<Record<string, unknown>>;
-  /** The client's own commands, for a file that the client itself writes all the time. */
+  /** Commands of the client itself, for a file that the client rewrites constantly. */
   readonly own?: { readonly program: string; readonly add: readonly string[]; readonly remove: readonly string[] };
 }
 
-/** How long a call may take that a person is asked about; several clients stop after one minute by default. */
+/** Time for a call that waits for a person, in seconds; several clients stop after one minute by default. */
 const TOOL_TIMEOUT_SEC = 600;
 const NAME = 'ringfence';
 
@@ -40,7 +40,7 @@ const json = (files: readonly string[], list: string, entry: Target['entry']): T
   entry,
 });
 
-/** In an editor a server starts anywhere: its folder is said. */
+/** Adds the folder to the command, since editors start servers in any folder. */
 const inFolder = ({ command, args }: Launch): Launch => ({
   command,
   args: [...args, '--workspace', '${workspaceFolder}'],
@@ -61,7 +61,7 @@ export const MCP_CLIENTS: Readonly<Record<string, ToTarget>> = {
     files: [join(scope === 'user' ? home : cwd, '.codex/config.toml')],
     format: 'toml',
     path: ['mcp_servers', NAME],
-    // The daemon itself orders what must not run at once.
+    // The daemon itself orders calls that must not run in parallel.
     entry: { command, args, tool_timeout_sec: TOOL_TIMEOUT_SEC, supports_parallel_tool_calls: true },
   }),
   gemini: (scope, { command, args }, { home, cwd }) =>

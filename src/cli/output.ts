@@ -1,4 +1,4 @@
-/** What people and programs see: results on stdout, everything else on stderr, exit codes of docs/protocol.md. */
+/** Output of the CLI: results on stdout, everything else on stderr, exit codes of docs/protocol.md. */
 
 import type { ToolResult } from '../call.ts';
 import { describeWithheld } from '../call.ts';
@@ -6,7 +6,7 @@ import { escapeUnseen, visible } from '../shown-text.ts';
 
 export const EXIT = { OK: 0, FAILED: 1, USAGE: 2, UNREACHABLE: 3, DENIED: 4, LIMITED: 5, INTERRUPTED: 130 } as const;
 
-/** What an exit code is called in JSON. */
+/** The name of an exit code in JSON. */
 export const codeNameOf = (exitCode: number): string =>
   Object.entries(EXIT).find(([, code]) => code === exitCode)?.[0] ?? 'FAILED';
 
@@ -22,16 +22,16 @@ export class CliError extends Error {
 export const say = (text: string): void => void process.stderr.write(`ringfence: ${text}\n`);
 export const print = (text: string): void =>
   void process.stdout.write(text.endsWith('\n') || text === '' ? text : `${text}\n`);
-/** JSON itself leaves what drives terminals, and what nobody sees, as it is. */
+/** JSON with terminal control characters and invisible characters escaped, which JSON.stringify leaves as they are. */
 export const toJson = (value: unknown, indent?: number): string => escapeUnseen(JSON.stringify(value, null, indent));
 export const printJson = (value: unknown): void => print(toJson(value, process.stdout.isTTY ? 2 : undefined));
 
-/** Other people's text, so that a file name neither drives the terminal nor hides anything. */
+/** Makes text from outside safe to print, so that a file name can neither control the terminal nor hide anything. */
 export const harmless = visible;
 
 /**
- * The exit code of a command line that made one call. A command that ran to its end gives its own, 128 + n where signal n
- * ended it; a call that failed gives one of EXIT. Standard error, and `success` of `--json`, tell the two apart.
+ * The exit code for a single call. A command that ran to its end determines it, with 128 + n if signal n ended it; a failed call has one of
+ * EXIT. Standard error, and `success` with `--json`, tell the two apart.
  */
 export function exitCodeOf(result: ToolResult): number {
   if (result.success) return commandExitCode(result) ?? EXIT.OK;
@@ -42,7 +42,7 @@ export function exitCodeOf(result: ToolResult): number {
   return category === 'CANCELLED' ? EXIT.INTERRUPTED : EXIT.FAILED;
 }
 
-/** The exit code of the command that a call ran, where it ran one to its end; a provider's data is none of ours. */
+/** The exit code of the command that a call ran, if it ran one to its end; data of providers does not count. */
 function commandExitCode({ data, metadata }: ToolResult & { success: true }): number | undefined {
   const { exitCode } = (data ?? {}) as { exitCode?: unknown };
   const isExitCode = Number.isInteger(exitCode) && (exitCode as number) >= 0 && (exitCode as number) <= 255;
@@ -51,7 +51,10 @@ function commandExitCode({ data, metadata }: ToolResult & { success: true }): nu
 
 const DENIALS_SHOWN = 5;
 
-/** A result for people: the text where there is one, else JSON; how it went on stderr. `isShown`: what the command wrote was shown as it came. */
+/**
+ * Prints a result for people: its text if it has one, otherwise JSON; facts about the call go to stderr. `isShown` means that the command's
+ * output was already shown.
+ */
 export function printResult(result: ToolResult, { isShown = false } = {}): void {
   const { metadata, callId } = result;
   const facts = [
@@ -80,13 +83,13 @@ export function printResult(result: ToolResult, { isShown = false } = {}): void 
 
 function printData(data: Record<string, unknown>, { truncated }: ToolResult['metadata']): void {
   const text = data.content ?? data.stdout ?? data.diff ?? data.tree;
-  // A text with a hole in the middle is no standard output: whoever reads the pipe would take it for whole.
+  // A text with a gap does not go to standard output, since a reader of the pipe would take it for complete.
   const hasHole = typeof data.stdout === 'string' && truncated !== undefined;
   if (typeof text !== 'string') printJson(data);
   else if (hasHole) {
     process.stderr.write(harmless(text.endsWith('\n') ? text : `${text}\n`));
     say(`only the start and the end of ${truncated.bytesTotal} bytes are left, which are shown on standard error`);
   } else if (process.stdout.isTTY) print(harmless(text));
-  else process.stdout.write(text); // Exactly, for whatever reads the pipe.
+  else process.stdout.write(text); // Unchanged, for the reader of the pipe.
   if (typeof data.stderr === 'string' && data.stderr !== '') process.stderr.write(harmless(data.stderr));
 }

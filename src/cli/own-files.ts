@@ -1,4 +1,4 @@
-/** Files that a verb changes for the person: shown as a diff, asked about, written in one step. */
+/** Changes to files of the person: shown as a diff, confirmed, written atomically. */
 import { chmodSync, existsSync, mkdirSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline/promises';
@@ -6,14 +6,14 @@ import { defaultLimits } from '../limits.ts';
 import { unifiedDiff } from '../tools/diff.ts';
 import { CliError, EXIT, harmless, print, say } from './output.ts';
 
-/** Prints what would change; `after` is undefined for a file that would be removed. */
+/** Prints the change of a file; `after` is undefined if the file would be removed. */
 export async function showChange(path: string, before: string | undefined, after: string | undefined): Promise<void> {
   const [old, fresh] = [before, after ?? ''].map((it) => (it === undefined ? undefined : Buffer.from(it)));
   const diff = await unifiedDiff(path.slice(1), { before: old, after: fresh as Buffer }, defaultLimits);
   print(harmless(diff ?? `${path} would be:\n${after ?? '(gone)'}`));
 }
 
-/** Whether the person wants it. Throws CliError USAGE where nobody can be asked: no other program decides this unseen. */
+/** Asks the person for confirmation. Throws CliError USAGE if there is no terminal, since no program may decide this unseen. */
 export async function mayChange(what: string, { yes }: { readonly yes?: boolean }): Promise<boolean> {
   if (yes) return true;
   if (!process.stdin.isTTY)
@@ -32,13 +32,13 @@ async function agrees(what: string): Promise<boolean> {
   }
 }
 
-/** Writes in one step, with the mode that the file had; through a link to the file that it names. */
+/** Writes a file atomically and keeps its mode; follows a link to the real file. */
 export function writeWhole(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true });
   const real = existsSync(path) ? realpathSync(path) : path;
   const mode = existsSync(real) ? statSync(real).mode & 0o777 : 0o600;
   const fresh = `${real}.${process.pid}.ringfence`;
   writeFileSync(fresh, text, { mode: 0o600, flag: 'wx' });
-  chmodSync(fresh, mode); // The umask has no say in it.
+  chmodSync(fresh, mode); // Not affected by the umask.
   renameSync(fresh, real);
 }

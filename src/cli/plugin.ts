@@ -1,4 +1,4 @@
-/** `ringfence plugin check|add|list|remove`: without a daemon, on the state directory; a daemon that runs there sees it at once. */
+/** `ringfence plugin check|add|list|remove`: works on the state directory without a daemon; a running daemon notices changes at once. */
 import { defaultLimits as limits } from '../limits.ts';
 import { CAPABILITIES, toolsOfCapabilities } from '../plugins/capabilities.ts';
 import { problemsOf } from '../plugins/examine.ts';
@@ -12,7 +12,7 @@ interface Flags {
   readonly json?: boolean;
 }
 
-/** Whether a folder would be taken, and what it asks for. Gives the exit code. */
+/** Checks whether a folder holds a valid plugin, and shows what it asks for. Returns the exit code. */
 export async function pluginCheck(folder: string, { json }: Flags): Promise<number> {
   return orRefused(async () => {
     const plugin = await examined(folder);
@@ -22,7 +22,7 @@ export async function pluginCheck(folder: string, { json }: Flags): Promise<numb
   });
 }
 
-/** Copies a folder's plugin to where no agent comes, in the place of the one that had its name. Gives the exit code. */
+/** Copies a plugin into the state directory, replacing one with the same name. Returns the exit code. */
 export async function pluginAdd(
   folder: string,
   { json, sha256 }: Flags & { sha256?: string },
@@ -46,7 +46,7 @@ export async function pluginAdd(
   });
 }
 
-/** The pinned plugins. Gives the exit code: 1 where one would not be taken. */
+/** Lists the pinned plugins. Returns the exit code: 1 if one of them is refused. */
 export async function pluginList({ json }: Flags, stateDir: string): Promise<number> {
   const rows = pinnedNames(stateDir).map((name) => {
     try {
@@ -80,7 +80,7 @@ export async function pluginRemove(name: string, { json }: Flags, stateDir: stri
   );
 }
 
-/** Throws PluginError. */
+/** Reads and examines a plugin. Throws PluginError. */
 async function examined(folder: string): Promise<Plugin> {
   const plugin = readPlugin(folder, limits);
   const problems = await problemsOf(plugin);

@@ -1,4 +1,7 @@
-/** `ringfence policy check|test|diff`: without a daemon, on files that need not be in force. Each gives an exit code: 0, or 2 when a file is not taken. */
+/**
+ * `ringfence policy check|test|diff`: works on files without a daemon; they need not be in force. Each returns the exit code: 0, or 2 if a
+ * file is refused.
+ */
 import { decidedDifferently, differences } from '../policy/compare.ts';
 import { type ExaminedPolicy, examinePolicy, PolicyError, readPolicy } from '../policy/load.ts';
 import type { Policy } from '../policy/schema.ts';
@@ -9,7 +12,7 @@ interface Flags {
   readonly json?: boolean;
 }
 
-/** Whether a file, or a built-in policy, is taken; every problem with its place on stderr. */
+/** Checks a file or a built-in policy; prints every problem with its position on stderr. */
 export async function policyCheck(nameOrPath: string, { json }: Flags = {}): Promise<number> {
   return orRefused(json, () => {
     const { policy, files } = readPolicy(nameOrPath, { effectsOf });
@@ -23,7 +26,7 @@ export async function policyCheck(nameOrPath: string, { json }: Flags = {}): Pro
   });
 }
 
-/** Each example of a file's own rules and how it came out. */
+/** Prints each example of a file's own rules and its outcome. */
 export async function policyTest(nameOrPath: string, { json }: Flags = {}): Promise<number> {
   return orRefused(json, () => {
     const { outcomes, problems } = examinePolicy(nameOrPath, { effectsOf });
@@ -35,14 +38,14 @@ export async function policyTest(nameOrPath: string, { json }: Flags = {}): Prom
     const failed = outcomes.filter((it) => it.problem !== undefined).length;
     print(`${outcomes.length} examples, ${failed} failed`);
     if (problems.length === 0) return EXIT.OK;
-    // Those of examples stand above already, unless none was tried.
+    // Problems of examples are printed above already, unless no example was tried.
     const others = problems.filter((it) => !outcomes.some(({ at, problem }) => problem && it.startsWith(`${at}: `)));
     if (others.length > 0) say(harmless(others.join('\n')));
     return EXIT.USAGE;
   });
 }
 
-/** What the new one says differently, and which examples of both it decides differently. */
+/** Prints the differences of two policies, and the examples of both that they decide differently. */
 export async function policyDiff(old: string, by: string, { json }: Flags = {}): Promise<number> {
   return orRefused(json, () => {
     const [before, after]: Policy[] = [old, by].map((it) => readPolicy(it, { effectsOf }).policy);

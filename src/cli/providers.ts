@@ -1,14 +1,14 @@
-/** `ringfence providers`: which external servers there are, what changed in their tools, and a person's yes to that. */
+/** `ringfence providers`: lists external servers and changes of their tools, and accepts these. */
 import type { ProvidedTool, ProviderInfo } from '../providers/providers.ts';
 import { showLine } from '../shown-text.ts';
 import { CliError, EXIT, print, printJson, say } from './output.ts';
 
-/** As much of a client as providers need. */
+/** The part of a client that providers need. */
 export interface ProvidersClient {
   request(method: string, params: unknown): Promise<unknown>;
 }
 
-/** Lists all of them, or one with its tools and what changed in them. Gives the exit code. */
+/** Lists all providers, or one with its tools and their changes. Returns the exit code. */
 export async function providersList(
   client: ProvidersClient,
   name: string | undefined,
@@ -23,8 +23,8 @@ export async function providersList(
 }
 
 /**
- * Accepts changed and new tools by `TOOL@CODE`, where the code is what `list` showed beside them: what the server says by then
- * may be something else. Without any, shows what waits and how to accept it. Gives the exit code.
+ * Accepts changed and new tools given as `TOOL@CODE`, with the code that `list` showed for them, since the server's definition may have
+ * changed again. Without tools, shows what is pending and how to accept it. Returns the exit code.
  */
 export async function providersAccept(
   client: ProvidersClient,
@@ -56,14 +56,14 @@ export async function providersAccept(
 
 const CODE_CHARS = 12;
 
-/** A tool as it was shown. */
+/** Identifies a tool in the shown form. */
 const markOf = ({ tool, digest = '' }: ProvidedTool): string =>
   `${tool}@${digest.replace('sha256:', '').slice(0, CODE_CHARS)}`;
 
 const commandOf = (name: string, tools: readonly ProvidedTool[]): string =>
   showLine(`ringfence providers accept ${name} ${tools.map(markOf).join(' ')}`);
 
-/** Whether all are there and nothing waits for a person. Gives the exit code: 1 where not. */
+/** Checks that all providers run and that no tool waits for a person. Returns the exit code: 1 if not. */
 export async function providersCheck(client: ProvidersClient, { json }: { json?: boolean } = {}): Promise<number> {
   const wrong = (await listed(client)).filter((it) => it.pending > 0 || !['ready', 'idle'].includes(it.state));
   if (json) printJson({ ok: wrong.length === 0, wrong });
@@ -99,7 +99,7 @@ function show({ name, kind, tier, state, pending, tools, restarts, reason }: Pro
   if (isWhole) for (const it of tools) showTool(it);
 }
 
-/** What a server says is shown as text: it can neither move the cursor nor hide a line. */
+/** Prints a tool. Texts of the server are escaped, so that they can neither move the cursor nor hide a line. */
 function showTool(it: ProvidedTool): void {
   const { tool, name, state, reason, accepted, offered } = it;
   const mark = isPending(it) ? `   ${markOf(it)}` : '';
@@ -107,10 +107,10 @@ function showTool(it: ProvidedTool): void {
   for (const line of changesOf(accepted, offered)) print(`    ${line}`);
 }
 
-/** Longer ones are shown in parts: nothing that a person accepts may be left out. */
+/** Longer texts are printed in parts, since nothing that a person accepts may be left out. */
 const PART_CHARS = 500;
 
-/** What is said no more (`-`) and what is new (`+`), each with where it is said: the same words elsewhere are another thing. */
+/** Lines removed (`-`) and added (`+`), each with its path, since the same words elsewhere mean something else. */
 export function changesOf(accepted: unknown, offered: unknown): string[] {
   const [was, is] = [accepted, offered].map((it) => (it === undefined ? [] : statementsOf(it, '')));
   const shown = (sign: string, lines: readonly string[] = [], others: readonly string[] = []) => {
@@ -123,7 +123,7 @@ export function changesOf(accepted: unknown, offered: unknown): string[] {
 
 const PARTS = new RegExp(`.{1,${PART_CHARS}}`, 'gsu');
 
-/** A line for each value that holds no others: `inputSchema.properties.text.type: "string"`. */
+/** One line for each leaf value: `inputSchema.properties.text.type: "string"`. */
 function statementsOf(value: unknown, path: string): string[] {
   const entries = typeof value === 'object' && value !== null ? Object.entries(value) : [];
   if (entries.length === 0) return [`${path}: ${JSON.stringify(value)}`];

@@ -1,4 +1,4 @@
-/** `ringfence ps` and `ringfence cancel`: calls under way, whoever made them. */
+/** `ringfence ps` and `ringfence cancel`: running calls of all sessions. */
 import type { CallState, Effect } from '../call.ts';
 import type { Client } from '../client.ts';
 import { systemPowers } from '../powers.ts';
@@ -16,7 +16,7 @@ interface Running {
   readonly effects: readonly Effect[];
 }
 
-/** Lists them, the oldest first. Gives the exit code. */
+/** Lists running calls, oldest first. Returns the exit code. */
 export async function ps({ json }: { json?: boolean }, client: Pick<Client, 'request'>): Promise<number> {
   const { calls } = (await client.request('calls.list', { everywhere: true })) as { calls: Running[] };
   if (json) printJson(calls);
@@ -32,7 +32,7 @@ function lineOf({ callId, tool, createdAt, state, workspace, client, effects }: 
   return `${shortId(callId)}  ${state16}  ${`${seconds} s`.padStart(6)}  ${tool.padEnd(18)} ${what}   (${client}, ${workspace})`;
 }
 
-/** Ends one. Gives the exit code: 1 where there is none under way. */
+/** Cancels a call. Returns the exit code: 1 if it is not running. */
 export async function cancel(
   id: string,
   { session, json }: { session?: string; json?: boolean },

@@ -1,4 +1,4 @@
-/** How a question looks on a terminal. All of it comes from agents, and none of it may drive the terminal or fake a line. */
+/** Formats a question for the terminal. Its content comes from agents and must neither control the terminal nor fake a line. */
 import { join } from 'node:path';
 import { showBlock, showLine } from '../shown-text.ts';
 import { type Approval, type ImpactLevel, rememberFor, rememberToolFor } from '../store/approval.ts';
@@ -9,13 +9,13 @@ export interface QuestionStyle {
 
 const COLORS: Record<ImpactLevel, number> = { low: 32, medium: 33, high: 31 };
 const RULE = '='.repeat(60);
-/** Lines of parameters or of a diff; the impact and the options must stay in sight. */
+/** Most lines of parameters or of a diff; the impact and the options must stay visible. */
 const LINES_MAX = 120;
 
-/** Characters of what is asked in a line of the list; the rest is shown by `watch`. */
+/** Most characters of a question in a line of the list; `watch` shows the rest. */
 const ASKED_CHARS_MAX = 160;
 
-/** What is asked, where, by whom and how long ago, in one line. */
+/** A question in one line: id, impact, age, call, folder and principal. */
 export function toLine(approval: Approval, nowMs: number): string {
   const { approvalId, impact, tool, input, effects, workspace, principal, requestedAt } = approval;
   const { command, cwd = '.' } = input as { command?: unknown; cwd?: unknown };
@@ -31,7 +31,7 @@ export function toLine(approval: Approval, nowMs: number): string {
   );
 }
 
-/** The whole question but the prompt: what, parameters, effects, diff, and last the impact, so that it is not scrolled away. */
+/** The complete question without the prompt: tool, parameters, effects, diff, and finally the impact, so that it is not scrolled away. */
 export function showApproval(approval: Approval, { color }: QuestionStyle): string {
   const { tool, reason, rule, workspace, principal, input, effects, diff, impact, costUsd, expiresAt } = approval;
   const paint = (code: number, text: string) => (color ? `\x1b[${code}m${text}\x1b[0m` : text);

@@ -8,7 +8,7 @@ export interface ResultFlags {
   readonly json?: boolean;
 }
 
-/** `ringfence result CALL_ID`: what came of a call, as `ringfence call` would have told it. Gives its exit code. */
+/** `ringfence result CALL_ID`: shows the result of a call as `ringfence call` would. Returns its exit code. */
 export async function result(
   callId: string,
   { wait = false, json = false }: ResultFlags,
@@ -23,9 +23,9 @@ export async function result(
   return exitCodeOf(found);
 }
 
-/** Waits until a call is over. Throws CliError where it ended and its result is gone. */
+/** Waits until a call is over. Throws CliError if its result is forgotten. */
 async function resultOf(callId: string, client: Client): Promise<ToolResult> {
-  // The output of a call ends with it, also where it has none.
+  // The output ends with the call, even if it is empty.
   for await (const _ of client.output(callId));
   const { result: found, state } = await client.record(callId);
   if (!found) throw new CliError(EXIT.FAILED, `the call is over (${state.status}), and its result is forgotten`);

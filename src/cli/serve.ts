@@ -5,7 +5,7 @@ import { entry } from '../runtime.ts';
 import { type Caller, startDaemon } from './connect.ts';
 import { say } from './output.ts';
 
-/** `ringfence serve`: a daemon in the foreground, or with `--detach` one that goes on alone. Gives the exit code. */
+/** `ringfence serve`: runs a daemon in the foreground, or with `--detach` in the background. Returns the exit code. */
 export async function serve(
   flags: ServeFlags & { detach?: boolean; listenHttp?: string },
   { env, cwd }: Caller,
@@ -26,7 +26,7 @@ export async function serve(
   const where = Object.entries({ socket, state }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, value],
   );
-  // The channel tells the daemon when this process is killed: a daemon in the foreground ends with its terminal's command.
+  // Through the channel the daemon notices when this process is killed: a foreground daemon ends with its command.
   const child = spawn(process.execPath, [entry('main'), '--end-with-parent', ...where, ...args], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...env },

@@ -28,14 +28,14 @@ interface Status {
   listeners: string[];
   providers: { name: string; state: string; pending: number }[];
   confinement: { level: string; missing: string[] };
-  /** Where it was asked for. */
+  /** Present if requested. */
   health?: NamedHealth[];
   policy: { name: string; version: string; rules: number; from: string; configFile?: string };
 }
 
 const MiB = 1024 * 1024;
 
-/** `ringfence status`. Gives the exit code. */
+/** `ringfence status`. Returns the exit code. */
 export async function status(flags: { json?: boolean; health?: boolean }, caller: Caller): Promise<number> {
   await using client = await connect({ ...caller, role: 'operator' });
   const it = (await client.request('status', flags.health ? { health: true } : {})) as Status;
@@ -73,7 +73,7 @@ export async function status(flags: { json?: boolean; health?: boolean }, caller
   return 0;
 }
 
-/** Which policy is in force, and who named it. */
+/** The policy in force and where it was set. */
 function policyLine({ name, rules, version, from, configFile }: Status['policy']): string {
   const who: Record<string, string> = {
     flag: 'by --policy',

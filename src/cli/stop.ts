@@ -6,19 +6,19 @@ import { lockHolder } from '../store/database.ts';
 import { type Caller, connect, isStopping } from './connect.ts';
 import { CliError, EXIT, say } from './output.ts';
 
-/** Between looks at whether it is there, and how many: its last word comes before it closes its files. */
+/** Milliseconds between checks for the daemon's process, and the number of checks: the daemon answers before it has closed its files. */
 const LOOK_MS = 5;
 const LOOKS_MAX = 2_000;
-/** How long a daemon may take to take a request; one that is busy, or lets nobody in, is sent a signal. */
+/** Time for the daemon to accept a request, in milliseconds; a daemon that is busy or rejects clients gets a signal. */
 const ANSWER_MS = 5_000;
 
-/** `ringfence stop`: returns when the daemon's process is gone, and with it all that used its state. Gives the exit code. */
+/** `ringfence stop`: returns when the daemon's process is gone, and with it everything that used its state. Returns the exit code. */
 export async function stop(caller: Caller): Promise<number> {
   const pid = await askToEnd(caller);
   for (let looks = 0; isThere(pid); looks++) {
     if (looks === LOOKS_MAX) {
       say(`process ${pid} of the daemon is still there; \`kill -9 ${pid}\` ends it at once`);
-      // A connection that was never answered would keep this process waiting for it.
+      // An unanswered connection would keep this process alive.
       process.exit(EXIT.FAILED);
     }
     await pause(LOOK_MS);
@@ -27,20 +27,20 @@ export async function stop(caller: Caller): Promise<number> {
   return EXIT.OK;
 }
 
-/** Gives the process that ends. */
+/** Asks the daemon to end; returns its pid. */
 async function askToEnd(caller: Caller): Promise<number> {
   const { stateDir } = findPlaces(caller.flags, caller.env);
   const there = readEndpoint(stateDir)?.pid;
   const wasThere = there !== undefined && isThere(there);
   try {
     const { pid, ended } = await inTime(askOverSocket(caller));
-    // Calls that are under way have their time.
+    // Running calls get their grace period.
     await ended;
     return pid;
   } catch (error) {
-    // Somebody else asked it before.
+    // Another caller has already asked it to stop.
     if (wasThere && isStopping(error)) return there;
-    // It may be as good as unreachable: flooded, without its socket, or hanging.
+    // The daemon may be practically unreachable: flooded, without its socket, or hanging.
     const holder = lockHolder(join(stateDir, 'daemon.lock'));
     if (holder !== undefined) return signalled(holder, error as Error);
     if (wasThere && error instanceof CliError && error.exitCode === EXIT.UNREACHABLE) return there;
@@ -62,7 +62,7 @@ function signalled(pid: number, { message }: Error): number {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EPERM') throw new CliError(EXIT.DENIED, `process ${pid} is another user's: stop it as that user`);
-    if (code !== 'ESRCH') throw error; // It has ended meanwhile.
+    if (code !== 'ESRCH') throw error; // The process has ended in the meantime.
   }
   return pid;
 }
@@ -72,7 +72,7 @@ async function inTime<T>(work: Promise<T>): Promise<T> {
   const late = pause(ANSWER_MS, undefined, { signal: timer.signal }).then(() => {
     throw new CliError(EXIT.LIMITED, `no answer within ${ANSWER_MS / 1000} s`);
   });
-  // Whichever comes second is nobody's any more.
+  // Avoids an unhandled rejection of the one that settles second.
   for (const it of [work, late]) it.catch(() => {});
   try {
     return await Promise.race([work, late]);
@@ -81,7 +81,7 @@ async function inTime<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** One that has ended stays in the table of processes where its parent does not ask for it, as in many containers. */
+/** Whether a process runs. A process that has ended stays in the process table if its parent does not reap it, as in many containers. */
 function isThere(pid: number): boolean {
   const stat = textOf(`/proc/${pid}/stat`);
   if (stat !== undefined) return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(')') + 2));

@@ -1,4 +1,4 @@
-/** `ringfence token`: what WebSocket and HTTP clients, and operators, sign in with. */
+/** `ringfence token`: manages the tokens of WebSocket and HTTP clients and of operators. */
 import { existsSync } from 'node:fs';
 import { lockFile } from '../places.ts';
 import { systemPowers } from '../powers.ts';
@@ -12,7 +12,9 @@ interface Rotated {
   readonly sessionsEnded: number;
 }
 
-/** Makes new tokens, of all where no name is given: by the daemon that runs, else in its state directory. Gives the exit code. */
+/**
+ * Creates new tokens, for all names if none is given: through the running daemon, otherwise in its state directory. Returns the exit code.
+ */
 export async function tokenRotate(
   names: readonly string[],
   { json }: { readonly json?: boolean },
@@ -27,7 +29,7 @@ export async function tokenRotate(
   return EXIT.OK;
 }
 
-/** Undefined where no daemon runs. */
+/** Rotates tokens through the daemon; undefined if none runs. */
 async function byDaemon(names: readonly string[], caller: Caller): Promise<Rotated | undefined> {
   try {
     await using client = await connect({ ...caller, role: 'operator', flags: { ...caller.flags, autostart: false } });
@@ -38,7 +40,7 @@ async function byDaemon(names: readonly string[], caller: Caller): Promise<Rotat
   }
 }
 
-/** No daemon may start meanwhile: it would have read the old ones. Throws CliError. */
+/** Rotates tokens in the state directory, under the lock, so that no daemon starts with the old ones. Throws CliError. */
 function offline(names: readonly string[], stateDir: string): Rotated {
   if (!existsSync(stateDir)) throw new CliError(EXIT.UNREACHABLE, `no daemon has run with state directory ${stateDir}`);
   using lock = acquireLock(lockFile(stateDir));

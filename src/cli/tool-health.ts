@@ -1,13 +1,13 @@
-/** What tools say of themselves, in few lines for people. */
+/** Health reports of tools in a few lines for people. */
 
-/** As `status` tells it. */
+/** A health report in the answer to `status`. */
 export interface NamedHealth {
   readonly name: string;
   readonly ok: boolean;
   readonly message?: string;
 }
 
-/** `git_diff, git_log: why`: tools that share a reason share a line. */
+/** Lines such as `git_diff, git_log: why`; tools with the same reason share a line. */
 export function badHealth(all: readonly NamedHealth[]): string[] {
   const byReason = Map.groupBy(
     all.filter((it) => !it.ok),

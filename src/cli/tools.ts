@@ -5,11 +5,11 @@ import { CliError, EXIT, harmless, print, printJson } from './output.ts';
 export interface ToolsFlags {
   readonly format?: ToolFormat;
   readonly json?: boolean;
-  /** Which ones an API is told of: all that there are, or those that most work takes. */
+  /** Tools for an API: all, or those that most work needs. */
   readonly tools?: 'default' | 'all';
 }
 
-/** `ringfence tools [NAME]`. Gives the exit code. */
+/** `ringfence tools [NAME]`. Returns the exit code. */
 export async function tools(
   name: string | undefined,
   { format, json, tools: which = name === undefined ? 'default' : 'all' }: ToolsFlags,
@@ -34,7 +34,7 @@ export async function tools(
 
 function explain({ name, description, tier, decision, aliases, inputSchema, ...it }: ToolInfo): void {
   print(`${name} — ${description}\n\ntier: ${tier}   decision: ${decision}   aliases: ${aliases.join(', ')}`);
-  // A daemon that was started before an update may not tell of these.
+  // A daemon older than this program may not send these.
   const { capabilities = [], dependencies = [], documentation, health } = it as Partial<ToolInfo>;
   if (health) print(harmless(`does not work now: ${health.message ?? 'it does not say why'}`));
   if (dependencies.length > 0) print(`usually after: ${dependencies.join(', ')}`);

@@ -9,7 +9,7 @@ export interface UndoFlags {
   readonly json?: boolean;
 }
 
-/** `ringfence undo CALL_ID | --last`. Gives the exit code. */
+/** `ringfence undo CALL_ID | --last`. Returns the exit code. */
 export async function undo(
   id: string | undefined,
   { last = false, force = false, json }: UndoFlags,

@@ -1,4 +1,4 @@
-/** `ringfence version`: of this program and of the daemon, where one runs. */
+/** `ringfence version`: versions of this program and of a running daemon. */
 import { version } from '../runtime.ts';
 import { type Caller, connect } from './connect.ts';
 import { CliError, EXIT, print, printJson, say } from './output.ts';
@@ -8,7 +8,7 @@ interface Running {
   readonly pid: number;
 }
 
-/** Starts no daemon. Gives the exit code. */
+/** Prints the versions without starting a daemon. Returns the exit code. */
 export async function tellVersion({ json }: { json?: boolean }, caller: Caller): Promise<number> {
   const daemon = await versionOfDaemon(caller);
   if (json) printJson({ version, node: process.versions.node, ...(daemon && { daemon }) });

@@ -1,4 +1,4 @@
-/** `ringfence workspace`: folders that agents may work in, beside those of the config. */
+/** `ringfence workspace`: folders that agents may work in, in addition to those of the config. */
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { checkWorkspace, readConfigFile } from '../config.ts';
@@ -7,7 +7,7 @@ import { readAdded, writeAdded } from '../workspaces.ts';
 import type { Caller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
-/** Gives the exit code. */
+/** Adds a workspace. Returns the exit code. */
 export function workspaceAdd(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: Caller): number {
   const places = findPlaces(flags, env);
   makeStateDir(places.stateDir);
@@ -20,7 +20,7 @@ export function workspaceAdd(folder: string, { json }: { json?: boolean }, { fla
   return EXIT.OK;
 }
 
-/** Sessions that are open there go on. Gives the exit code. */
+/** Removes a workspace; open sessions there continue. Returns the exit code. */
 export function workspaceRemove(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: Caller): number {
   const places = findPlaces(flags, env);
   const path = resolve(cwd, folder);
@@ -38,7 +38,7 @@ export function workspaceRemove(folder: string, { json }: { json?: boolean }, { 
   return EXIT.OK;
 }
 
-/** Gives the exit code. */
+/** Lists the workspaces. Returns the exit code. */
 export function workspaceList({ json }: { json?: boolean }, { flags, env }: Caller): number {
   const places = findPlaces(flags, env);
   const { workspaces } = readConfigFile(places.configFile);
@@ -52,7 +52,7 @@ export function workspaceList({ json }: { json?: boolean }, { flags, env }: Call
   return EXIT.OK;
 }
 
-/** As it is, or as it was called when it was still there. */
+/** The real path; the path itself if it no longer exists. */
 function realOf(path: string): string {
   try {
     return realpathSync(path);

@@ -1,6 +1,6 @@
 /**
- * `ringfence init`: looks at the folder that it is started in and proposes what an agent's everyday work in it needs: the
- * workspace, the project's own commands, the hosts of its package managers, the person's toolchains. Writes after a yes.
+ * `ringfence init`: inspects the current folder and proposes what an agent's everyday work in it needs: the workspace, the project's own
+ * commands, the hosts of its package managers, the person's toolchains. Writes after confirmation.
  */
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
@@ -20,9 +20,9 @@ import { type Proposal, withProject, withSettings } from './proposal.ts';
 import { findToolchains } from './toolchains.ts';
 
 export interface InitFlags {
-  /** Show what would be written, and write nothing. */
+  /** Show the changes without writing them. */
   readonly print?: boolean;
-  /** Do not ask. */
+  /** Write without asking. */
   readonly yes?: boolean;
   readonly json?: boolean;
 }
@@ -33,7 +33,7 @@ interface Change {
   readonly after: string;
 }
 
-/** Gives the exit code. Throws CliError, ConfigError for a folder that is never a workspace. */
+/** Returns the exit code. Throws CliError, ConfigError for a folder that can never be a workspace. */
 export async function init(flags: InitFlags, { flags: places_, env, cwd }: Caller): Promise<number> {
   const places = findPlaces(places_, env);
   const folder = checkWorkspace(cwd, { places });
@@ -85,7 +85,7 @@ function* describe({ tools, toolchains }: Proposal, folder: string): Generator<s
     yield 'no package.json, pyproject.toml, Cargo.toml, go.mod or Makefile: commands ask, as by default';
 }
 
-/** Throws CliError where the files that there are, or would be, are not taken. */
+/** The changes of config and policy file. Throws CliError if existing or resulting files are invalid. */
 function changesFor(proposal: Proposal, places: Places): Change[] {
   const { configFile } = places;
   const settings = readConfigFile(configFile);
@@ -113,7 +113,7 @@ function policyPath(named: string, { home, configFile }: Places): string {
   return isAbsolute(named) ? named : resolve(dirname(configFile), named);
 }
 
-/** A proposal that the daemon would refuse must not be written. Throws CliError. */
+/** Refuses to write a proposal that the daemon would reject. Throws CliError. */
 function checkTaken(it: { policyFile: string; after: string; configFile: string; configAfter: string }): void {
   try {
     parsePolicy(it.after, it.policyFile, { effectsOf: effectsOfBuiltin });

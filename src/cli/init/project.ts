@@ -1,27 +1,27 @@
-/** What a project's folder says of its tools: which commands are its own, and which hosts its package managers need. */
+/** Detects a project's tools from its files: the commands that belong to it, and the hosts that its package managers need. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseJson } from '../../parse-json.ts';
 
-/** The first words of a command, one entry for a word or its alternatives, as a rule of a policy matches them. */
+/** The first words of a command, each a word or its alternatives, as a policy rule matches them. */
 export type CommandPattern = readonly (string | readonly string[])[];
 
 export interface ProjectTool {
   readonly name: string;
-  /** The file that says so. */
+  /** The file that shows that the project uses the tool. */
   readonly evidence: string;
   /** Commands that build, test and check this project. */
   readonly commands: readonly CommandPattern[];
-  /** Hosts of the registries that its packages come from. */
+  /** Hosts of the package registries. */
   readonly hosts: readonly string[];
-  /** Whether its builds are known to take minutes and many processes. */
+  /** Whether builds are known to take minutes and many processes. */
   readonly isHeavy?: boolean;
 }
 
-/** Larger ones are no project's own description. */
+/** Largest file that is read; a project's own description is never larger. */
 const FILE_BYTES_MAX = 1024 * 1024;
 
-/** Scripts and targets that check or build. Others (deploy, release, publish, start) go on asking. */
+/** Scripts and targets that check or build. Others (deploy, release, publish, start) still need approval. */
 const HARMLESS =
   /^(?:test|tests|unit|lint|check|typecheck|type-check|tsc|build|compile|format|fmt|coverage|bench)(?::[\w.-]{1,40})?$/;
 
@@ -29,7 +29,7 @@ type Read = (name: string) => string | undefined;
 
 const FINDERS: readonly ((read: Read) => ProjectTool | undefined)[] = [node, python, cargo, go, make];
 
-/** The tools of the project in `folder`; none of its programs is run. */
+/** The tools of the project in `folder`; runs none of its programs. */
 export function lookAt(folder: string): ProjectTool[] {
   const read = (name: string) => textOf(join(folder, name));
   return FINDERS.flatMap((it) => it(read) ?? []);
@@ -59,7 +59,7 @@ function scriptsOf(text: string): string[] {
       ? Object.keys(scripts).filter((it) => HARMLESS.test(it))
       : [];
   } catch {
-    return []; // npm would not take it either.
+    return []; // npm would reject the file as well.
   }
 }
 
@@ -106,7 +106,7 @@ function make(read: Read): ProjectTool | undefined {
   return { name: 'make', evidence, commands: [['make', own]], hosts: [], isHeavy: true };
 }
 
-/** Undefined where there is no such file, or none of a size that is read. */
+/** The content of a file; undefined if it is missing or too large. */
 function textOf(path: string): string | undefined {
   try {
     const { size } = statSync(path);

@@ -1,4 +1,4 @@
-/** What `ringfence init` proposes: additions to config.yaml and to the policy file, each with its reason as a comment. */
+/** The changes that `ringfence init` proposes to config.yaml and to the policy file, each with its reason as a comment. */
 import { isDeepStrictEqual } from 'node:util';
 import { type Document, isMap, isNode, isSeq, type Node, parse, parseDocument, visit } from 'yaml';
 import { CliError, EXIT } from '../output.ts';
@@ -10,10 +10,10 @@ export interface Proposal {
   readonly toolchains: readonly Toolchain[];
 }
 
-/** For builds that are known to take longer than the default of two minutes, and more than its 128 processes. */
+/** Limits for builds that are known to exceed the default of two minutes and 128 processes. */
 const HEAVY = { timeoutMs: 600_000, processes: 512 };
 
-/** The text of a policy file with the proposal's rules, hosts and limits; what stands there stays as it is written. */
+/** The policy file with the proposal's rules, hosts and limits added; existing text stays unchanged. */
 export function withProject(text: string | undefined, { tools }: Proposal): string {
   const document = parsed(
     text ?? '# The policy of your daemon; docs/policy.md says how to read it.\nversion: 1\nextends: default\n',
@@ -32,7 +32,7 @@ export function withProject(text: string | undefined, { tools }: Proposal): stri
   return written(document, text);
 }
 
-/** The text of config.yaml with the proposal's toolchains, and with `policy` where it names none. */
+/** The text of config.yaml with the proposal's toolchains, and with `policy` if it names none. */
 export function withSettings(text: string | undefined, { toolchains }: Proposal, policy: string): string {
   const document = parsed(text ?? '# Settings of your daemon; docs/configuration.md lists them.\n');
   addOnce(document, ['policy'], policy, 'What agents may do.');
@@ -46,7 +46,7 @@ export function withSettings(text: string | undefined, { toolchains }: Proposal,
   return written(document, text);
 }
 
-/** The text as it was where nothing was added: writing it anew may move its comments. */
+/** The original text if nothing was added, since rewriting may move its comments. */
 function written(document: Document, before: string | undefined): string {
   const isSame = before !== undefined && isDeepStrictEqual(parse(before) ?? {}, document.toJS());
   return isSame ? before : document.toString({ lineWidth: 120 });
@@ -85,7 +85,7 @@ function addHosts(document: Document, tools: readonly ProjectTool[]): void {
 const reasonOf = ({ name, evidence }: Pick<ProjectTool, 'name' | 'evidence'>): string =>
   `${evidence}: ${name} gets its packages there. Whatever a command may read, it could send there.`;
 
-/** Commands and examples each on a line, as policies are written by hand. */
+/** Puts commands and examples on one line each, as in hand-written policies. */
 function onFewLines(rule: Node): Node {
   visit(rule, {
     Pair(_, { key, value }) {
@@ -100,7 +100,7 @@ const exampleOf = (command: CommandPattern): string =>
 
 const namesOf = (tools: readonly ProjectTool[]): string => tools.map((it) => it.name).join(', ');
 
-/** Sets a value where there is none. */
+/** Sets a value if there is none. */
 function addOnce(document: Document, path: readonly string[], value: unknown, why: string): void {
   if (document.hasIn(path)) return;
   const pair = document.createPair(path.at(-1), value);
@@ -112,7 +112,7 @@ function addOnce(document: Document, path: readonly string[], value: unknown, wh
   parent.items[at] = pair;
 }
 
-/** Adds an item, below its reason, to a list that does not hold it. Throws CliError where something else than a list stands there. */
+/** Adds an item, with its reason above it, to a list unless it is already there. Throws CliError if the value there is no list. */
 function addItem(document: Document, path: readonly string[], item: unknown, why: string): void {
   const parent = document.getIn(path.slice(0, -1));
   if (path.length > 1 && parent !== undefined && !isMap(parent))
@@ -130,7 +130,7 @@ function addItem(document: Document, path: readonly string[], item: unknown, why
   list.add(node);
 }
 
-/** Throws CliError for a text that is no YAML. */
+/** Parses YAML. Throws CliError if the text is invalid. */
 function parsed(text: string): Document {
   const document: Document = parseDocument(text);
   const [error] = document.errors;

@@ -1,6 +1,6 @@
 /**
- * Finds the version managers' toolchains that the person's PATH leads to, so that `ringfence init` can propose to show them
- * to commands. Files are read and no program is run: a shim would run whatever its project says.
+ * Finds toolchains of version managers on the person's PATH, so that `ringfence init` can propose to show them to commands. Only reads
+ * files and runs no program, since a shim would run whatever its project says.
  */
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -9,12 +9,12 @@ import { toolchainProblem } from '../../command-environment.ts';
 import { isInside } from '../../paths.ts';
 
 export interface Toolchain {
-  /** Absolute and real: the folder of one version. */
+  /** Absolute real path of the folder of one version. */
   readonly path: string;
   readonly manager: string;
 }
 
-/** Folders of the person's home that hold one version each; the first group is what commands need to see of it. */
+/** Folders below the home directory that hold one version each; the first group is the part that commands need to see. */
 const VERSIONS: readonly { readonly manager: string; readonly folder: RegExp }[] = [
   { manager: 'nvm', folder: /^(\.nvm\/versions\/node\/[^/]+)\/bin$/ },
   { manager: 'fnm', folder: /^((?:\.local\/share\/fnm|\.fnm)\/node-versions\/[^/]+\/installation)\/bin$/ },
@@ -30,7 +30,7 @@ const VERSIONS: readonly { readonly manager: string; readonly folder: RegExp }[]
   { manager: 'deno', folder: /^(\.deno\/bin)$/ },
 ];
 
-/** Folders of shims: which version they lead to stands in a file of the manager's. */
+/** Folders of shims, whose versions are set in a file of the manager. */
 const SHIMS: readonly { readonly folder: string; readonly bins: (home: string) => string[] }[] = [
   { folder: '.volta/bin', bins: voltaBins },
   { folder: '.asdf/shims', bins: asdfBins },
@@ -40,12 +40,11 @@ const SHIMS: readonly { readonly folder: string; readonly bins: (home: string) =
   { folder: '.local/bin', bins: uvBins },
 ];
 
-/** The most toolchains that a config may name. */
+/** Most toolchains that a config may name. */
 const TOOLCHAINS_MAX = 16;
 
 /**
- * The toolchains behind `path`, in its order. One that commands may not be shown (it holds keys, the home directory, one of
- * `closed`) is left out.
+ * The toolchains behind `path`, in its order. Leaves out those that commands may not see (folders with keys, the home directory, `closed`).
  */
 export function findToolchains({
   path,
@@ -54,7 +53,7 @@ export function findToolchains({
 }: {
   readonly path: string;
   readonly home: string;
-  /** Workspaces, and what is the daemon's own: absolute and real. */
+  /** Workspaces and the daemon's own folders: absolute real paths. */
   readonly closed: readonly string[];
 }): Toolchain[] {
   const found = new Map<string, Toolchain>();
@@ -67,7 +66,7 @@ export function findToolchains({
   return [...found.values()].slice(0, TOOLCHAINS_MAX);
 }
 
-/** The version whose programs are in the folder `bin`; links (fnm, sdkman's `current`) are followed. */
+/** The version whose programs are in the folder `bin`; follows links (fnm, sdkman's `current`). */
 function versionAt(bin: string, home: string): Toolchain | undefined {
   const real = realOf(bin);
   if (real === undefined || !isInside(home, real)) return undefined;
@@ -84,7 +83,7 @@ function voltaBins(home: string): string[] {
   return version === undefined ? [] : [join(home, '.volta/tools/image/node', version, 'bin')];
 }
 
-/** Lines such as `nodejs 22.1.0`. */
+/** Versions from lines such as `nodejs 22.1.0`. */
 function asdfBins(home: string): string[] {
   const chosen = textOf(join(home, '.tool-versions')).matchAll(/^([\w-]+)[ \t]+([\w.+-]+)/gm);
   return [...chosen].map(([, tool = '', version = '']) => join(home, '.asdf/installs', tool, version, 'bin'));
@@ -109,7 +108,7 @@ function rustupBins(home: string): string[] {
   return typeof name === 'string' ? [join(home, '.rustup/toolchains', name, 'bin')] : [];
 }
 
-/** uv links `python3.12` of ~/.local/bin to the Python that it installed. */
+/** Pythons that uv installed and links as `python3.12` in ~/.local/bin. */
 function uvBins(home: string): string[] {
   const folder = join(home, '.local/bin');
   const pythons = namesIn(folder).filter((it) => /^python[\d.]*$/.test(it));
@@ -120,7 +119,7 @@ function realOf(path: string): string | undefined {
   try {
     return realpathSync(path);
   } catch {
-    return undefined; // ENOENT: PATH names it all the same.
+    return undefined; // ENOENT: PATH names a folder that does not exist.
   }
 }
 
@@ -136,7 +135,7 @@ function tomlOf(path: string): Record<string, unknown> & { readonly tools?: obje
   try {
     return parseToml(textOf(path));
   } catch {
-    return {}; // The manager itself would not take that file.
+    return {}; // The manager itself would reject that file.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Verbs of the record: asked of the daemon, or read from its state directory where none runs. */
+/** Verbs of the audit log: answered by the daemon, or read from its state directory if none runs. */
 import { type Command, Option } from 'commander';
 import { AUDIT_KINDS } from '../../store/audit-entry.ts';
 import { type AuditQueryFlags, auditExport, auditQuery, auditVerify } from '../audit.ts';
@@ -20,7 +20,7 @@ const KIND = ['--kind <kind>', 'of entries'] as const;
 
 export function addAuditVerbs(verbs: Verbs): void {
   const audit = verbs.addGroup('audit', 'the record of what was asked and what came of it');
-  // Of the flags, `--session` is what is looked for, and not whose connection it is.
+  // Here `--session` filters entries instead of naming the connection's session.
   const run = ({ session: _, ...flags }: AuditQueryFlags, action: Parameters<typeof withAudit>[1]) =>
     withAudit(verbs.caller({ ...flags, autostart: false }), action);
 
@@ -40,7 +40,7 @@ export function addAuditVerbs(verbs: Verbs): void {
     .action(verbs.ending((flags) => run(flags, (client) => auditExport(flags.format, toQuery(flags), client))));
 }
 
-/** Flags as the query takes them: nothing of the connection's. */
+/** The flags of the query, without those of the connection. */
 function toQuery(flags: AuditQueryFlags & { failed?: boolean }): AuditQueryFlags {
   const { tool, session, callId, kind, since, until, limit, json, success, failed } = flags;
   const all = { tool, session, callId, kind, since, until, limit, json, success: failed ? false : success };

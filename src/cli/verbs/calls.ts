@@ -1,4 +1,4 @@
-/** Verbs that make calls and look at them. */
+/** Verbs that make calls and inspect them. */
 import { Option } from 'commander';
 import { batch } from '../batch.ts';
 import { call } from '../call.ts';

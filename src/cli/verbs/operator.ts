@@ -1,4 +1,4 @@
-/** Verbs of the person who runs the daemon: they work in any folder, and start no daemon. */
+/** Verbs of the person who runs the daemon; they work in any folder and start no daemon. */
 import { Option } from 'commander';
 import { findPlaces } from '../../places.ts';
 import {
@@ -105,7 +105,7 @@ export function addProviderVerbs(verbs: Verbs): void {
     );
 }
 
-/** Reading policies takes the YAML library and the built-in ones; verbs that don't are quicker without. */
+/** Loads the policy code on demand: it needs the YAML library and the built-in policies, which would slow down other verbs. */
 export function addPolicyVerbs(verbs: Verbs): void {
   const policy = verbs.addGroup('policy', 'what calls may do: check, explain, test, compare');
   const load = () => import('../policy.ts');

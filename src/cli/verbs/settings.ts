@@ -1,4 +1,4 @@
-/** Verbs about the daemon's own settings and tokens. What they need is loaded when one is called. */
+/** Verbs for the daemon's settings and tokens; their code is loaded on demand. */
 import type { Command } from 'commander';
 import type { Verbs } from './verbs.ts';
 

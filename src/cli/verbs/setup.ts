@@ -1,4 +1,4 @@
-/** Verbs that set things up: the daemon itself, its folders, plugins, the programs that use it. */
+/** Verbs for setup: the daemon itself, its folders, plugins, the programs that use it. */
 import { Option } from 'commander';
 import { findPlaces } from '../../places.ts';
 import { systemPowers } from '../../powers.ts';
@@ -73,7 +73,7 @@ export function addPluginVerbs(verbs: Verbs): void {
     .action(verbs.ending(async (name, flags) => (await load()).pluginRemove(name, flags, stateOf(flags))));
 }
 
-/** Probing and reading policies takes much that other verbs are quicker without. */
+/** Loads the code of probes and policies on demand, since it would slow down other verbs. */
 export function addMachineVerbs(verbs: Verbs): void {
   verbs
     .addOffline('doctor', 'whether calls would run on this machine, and what to do where not; exit code 0 or 1')
@@ -83,7 +83,7 @@ export function addMachineVerbs(verbs: Verbs): void {
     .option('--policy <file|name>', 'what calls would be allowed to do')
     .action(async ({ workspace, ...flags }) => {
       const { doctor } = await import('../doctor.ts');
-      // A daemon that hangs would keep its connection open, and us with it.
+      // A hanging daemon would keep its connection open, and this process alive.
       process.exit(await doctor({ ...flags, workspace }, verbs.callerIn({ ...flags, autostart: false })));
     });
   verbs
@@ -125,7 +125,7 @@ export function addPipeVerbs(verbs: Verbs): void {
     .option('--policy <name>', "a built-in policy that narrows the daemon's");
 
   verbs.add('stdio', 'speak the protocol on standard input and output').action(async (flags) => {
-    await (await connect(verbs.callerIn(flags)))[Symbol.asyncDispose](); // Starts a daemon when none runs.
+    await (await connect(verbs.callerIn(flags)))[Symbol.asyncDispose](); // Starts a daemon if none runs.
     const { socket } = await connectUnix(findPlaces(flags, verbs.env).socket);
     await pipeStdio(socket, process.stdin, process.stdout);
   });

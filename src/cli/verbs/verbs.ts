@@ -1,4 +1,4 @@
-/** What every verb is made with: its common flags, its exit code, its way to the daemon. */
+/** Common parts of all verbs: flags, exit code, connection to the daemon. */
 import type { Command, CommandOptions } from 'commander';
 import type { Client } from '../../client.ts';
 import type { Environment } from '../../places.ts';
@@ -19,7 +19,7 @@ export class Verbs {
     this.env = env;
   }
 
-  /** A verb that talks to a daemon. */
+  /** Adds a verb that talks to a daemon. */
   add(name: string, description: string, parent = this.program, options: CommandOptions = {}): Command {
     return this.addOffline(name, description, parent, options)
       .option('--socket <path>', "the daemon's socket")
@@ -27,24 +27,24 @@ export class Verbs {
       .option('--no-autostart', 'fail rather than start a daemon');
   }
 
-  /** A verb that needs none. */
+  /** Adds a verb that needs no daemon. */
   addOffline(name: string, description: string, parent = this.program, options: CommandOptions = {}): Command {
     return parent.command(name, options).description(description).option('--json', 'print JSON, and nothing else');
   }
 
-  /** A verb with others below it. */
+  /** Adds a verb with subcommands. */
   addGroup(name: string, description: string): Command {
     return this.program.command(name).description(description);
   }
 
-  /** An action whose number is the exit code. */
+  /** Wraps an action whose return value is the exit code. */
   ending<A extends unknown[]>(action: (...args: A) => number | Promise<number>): (...args: A) => Promise<void> {
     return async (...args) => {
       this.exitCode = await action(...args);
     };
   }
 
-  /** Whoever calls from the folder that this was started in. Throws CliError where it was removed under us. */
+  /** A caller in the current folder. Throws CliError if that folder was removed. */
   callerIn(flags: ConnectFlags): Caller {
     const cwd = folderNow();
     if (cwd === undefined)
@@ -52,25 +52,25 @@ export class Verbs {
     return { flags, env: this.env, cwd };
   }
 
-  /** Whoever calls from anywhere: the folder says nothing to this verb, and may be gone. */
+  /** A caller for verbs that do not depend on the current folder, which may be gone. */
   caller(flags: ConnectFlags): Caller {
     return { flags, env: this.env, cwd: folderNow() ?? '/' };
   }
 
-  /** What the person who runs the daemon does in it, from any folder, over a connection with the operator's role. */
+  /** Runs an action over a connection with the operator role, from any folder. */
   async asOperator(flags: ConnectFlags, action: (client: Client) => Promise<number>): Promise<number> {
     await using client = await connect({ ...this.caller({ ...flags, autostart: false }), role: 'operator' });
-    return await action(client); // Before the connection is closed.
+    return await action(client); // Awaited, so that the connection stays open until then.
   }
 }
 
-/** Adds one more value of a flag that may be given again. */
+/** Collects the values of a repeatable flag. */
 export const collect = (value: string, before: string[] = []): string[] => [...before, value];
 
 function folderNow(): string | undefined {
   try {
     return process.cwd();
   } catch {
-    return undefined; // ENOENT: it was removed.
+    return undefined; // ENOENT: the folder was removed.
   }
 }
