@@ -31,16 +31,32 @@ export class Answers {
    * everything else that is no message, nothing: many servers greet, or log, on their output.
    */
   messagesIn(text: string): JSONRPCMessage[] {
+    const message = this.#messageIn(text);
+    return message ? [message] : this.#errorsFor(text);
+  }
+
+  /** The errors in the place of an answer that is malformed; nothing for a text that holds a message, which is somebody else's. */
+  errorsIn(text: string): JSONRPCMessage[] {
+    // Notifications, of which a server may send thousands in a second, have none.
+    if (!text.includes('"id"')) return [];
+    return this.#messageIn(text) ? [] : this.#errorsFor(text);
+  }
+
+  #messageIn(text: string): JSONRPCMessage | undefined {
     try {
       const message = parseJSONRPCMessage(parseJson(text));
       if (!('method' in message)) this.#awaited.delete(message.id as Id);
-      return [message];
+      return message;
     } catch {
-      return this.#answeredBy(text).map((id) => {
-        this.#awaited.delete(id);
-        return { jsonrpc: '2.0', id, error: { code: MALFORMED, message: 'its answer is no message of the protocol' } };
-      });
+      return undefined;
     }
+  }
+
+  #errorsFor(text: string): JSONRPCMessage[] {
+    return this.#answeredBy(text).map((id) => {
+      this.#awaited.delete(id);
+      return { jsonrpc: '2.0', id, error: { code: MALFORMED, message: 'its answer is no message of the protocol' } };
+    });
   }
 
   #await(id: Id): void {

@@ -1,8 +1,10 @@
 /** A provider's server elsewhere: reached through the egress proxy only, which judges where to; its answers are bounded while they come. */
 import { setGlobalProxyFromEnv } from 'node:http';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { createParser } from 'eventsource-parser';
 import type { Limits } from '../src/limits.ts';
 import { EGRESS_PROXY_URL } from '../src/sandbox/listener-program.ts';
+import { Answers } from './provider-answers.ts';
 
 export interface ServerAddress {
   readonly url: string;
@@ -17,43 +19,114 @@ export interface HttpOptions {
 
 export function connectHttp({ url, headers }: ServerAddress, options: HttpOptions): StreamableHTTPClientTransport {
   setGlobalProxyFromEnv({ http_proxy: EGRESS_PROXY_URL, https_proxy: EGRESS_PROXY_URL });
-  const second = { since: 0, lines: 0 };
-  // A redirect would take the headers, which are credentials, to where nobody meant them to go.
-  return new StreamableHTTPClientTransport(new URL(url), {
+  const bounds = new Bounds(options);
+  const answers = new Answers(options.limits);
+  const transport: HttpTransport = new HttpTransport(new URL(url), answers, {
+    // A redirect would take the headers, which are credentials, to where nobody meant them to go.
     requestInit: { headers, redirect: 'error' },
-    fetch: async (target, init) => bounded(await fetch(target, init), second, options),
-  });
-}
-
-/** The same answer, which breaks off where a message of it is too long, or too many come in a second, in all answers together. */
-function bounded(
-  response: Response,
-  second: { since: number; lines: number },
-  { limits: { providerMessageBytes, providerMessagesPerSecond }, onFailure }: HttpOptions,
-): Response {
-  if (!response.body) return response;
-  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false;
-  let bytes = 0;
-  const count = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
-      const newline = isStream ? chunk.lastIndexOf(NEWLINE) : -1;
-      bytes = newline < 0 ? bytes + chunk.length : chunk.length - newline;
-      const now = performance.now();
-      if (now - second.since > SECOND_MS) Object.assign(second, { since: now, lines: 0 });
-      if (isStream)
-        second.lines += chunk.reduce((lines, it) => (it === NEWLINE || it === RETURN ? lines + 1 : lines), 0);
-      if (bytes <= providerMessageBytes && second.lines <= LINES_PER_MESSAGE * providerMessagesPerSecond)
-        return controller.enqueue(chunk);
-      const what =
-        bytes > providerMessageBytes
-          ? `a message of more than ${providerMessageBytes} bytes`
-          : `more than ${providerMessagesPerSecond} messages in a second`;
-      controller.error(new Error(`the server sent ${what}`));
-      onFailure(`the server sent ${what}`);
+    fetch: async (target, init) => {
+      const response = await fetch(target, init);
+      if (!isEventStream(response)) return through(response, bounds.ofMessage());
+      // The SDK says of an event that is no message only that there was one, and its request would wait for ever.
+      const onEvent = (data: string) => {
+        for (const it of answers.errorsIn(data)) transport.onmessage?.(it);
+      };
+      return through(response, bounds.ofStream(onEvent));
     },
   });
+  return transport;
+}
+
+class HttpTransport extends StreamableHTTPClientTransport {
+  readonly #answers: Answers;
+
+  constructor(url: URL, answers: Answers, options: ConstructorParameters<typeof StreamableHTTPClientTransport>[1]) {
+    super(url, options);
+    this.#answers = answers;
+  }
+
+  override send(...[message, options]: Parameters<StreamableHTTPClientTransport['send']>): Promise<void> {
+    this.#answers.sent(message);
+    return super.send(message, options);
+  }
+}
+
+const isEventStream = ({ headers }: Response): boolean =>
+  headers.get('content-type')?.startsWith('text/event-stream') ?? false;
+
+/** The same answer, whose body went through that. */
+function through(response: Response, body: TransformStream<Uint8Array, Uint8Array>): Response {
   const { status, statusText, headers } = response;
-  return new Response(response.body.pipeThrough(count), { status, statusText, headers });
+  return response.body ? new Response(response.body.pipeThrough(body), { status, statusText, headers }) : response;
+}
+
+/** What a server may send; what is more breaks off. */
+class Bounds {
+  readonly #options: HttpOptions;
+  /** Of all answers together. */
+  readonly #second = { since: 0, lines: 0 };
+
+  constructor(options: HttpOptions) {
+    this.#options = options;
+  }
+
+  ofMessage(): TransformStream<Uint8Array, Uint8Array> {
+    let bytes = 0;
+    return this.#checked((chunk) => {
+      bytes += chunk.length;
+      return this.#tooLong(bytes);
+    });
+  }
+
+  /** Tells the data of each event. */
+  ofStream(onEvent: (data: string) => void): TransformStream<Uint8Array, Uint8Array> {
+    const { providerMessageBytes: maxBufferSize } = this.#options.limits;
+    let [lineBytes, isOver] = [0, false];
+    const decoder = new TextDecoder();
+    const parser = createParser({
+      maxBufferSize,
+      onEvent: ({ data, event = 'message' }) => {
+        if (event === 'message') onEvent(data);
+      },
+      // An event of many lines, none of which is too long.
+      onError: ({ type }) => {
+        if (type === 'max-buffer-size-exceeded') isOver = true;
+      },
+    });
+    return this.#checked((chunk) => {
+      const newline = chunk.lastIndexOf(NEWLINE);
+      lineBytes = newline < 0 ? lineBytes + chunk.length : chunk.length - newline;
+      const over = this.#tooLong(lineBytes) ?? this.#tooMany(chunk);
+      if (over) return over;
+      parser.feed(decoder.decode(chunk, { stream: true }));
+      return isOver ? this.#tooLong(Infinity) : undefined;
+    });
+  }
+
+  /** Lets through what `overOf` says nothing against. */
+  #checked(overOf: (chunk: Uint8Array) => string | undefined): TransformStream<Uint8Array, Uint8Array> {
+    return new TransformStream({
+      transform: (chunk, controller) => {
+        const over = overOf(chunk);
+        if (over === undefined) return controller.enqueue(chunk);
+        controller.error(new Error(`the server sent ${over}`));
+        this.#options.onFailure(`the server sent ${over}`);
+      },
+    });
+  }
+
+  #tooLong(bytes: number): string | undefined {
+    const { providerMessageBytes: max } = this.#options.limits;
+    return bytes > max ? `a message of more than ${max} bytes` : undefined;
+  }
+
+  #tooMany(chunk: Uint8Array): string | undefined {
+    const { providerMessagesPerSecond: max } = this.#options.limits;
+    const now = performance.now();
+    if (now - this.#second.since > SECOND_MS) Object.assign(this.#second, { since: now, lines: 0 });
+    this.#second.lines += chunk.reduce((lines, it) => (it === NEWLINE || it === RETURN ? lines + 1 : lines), 0);
+    return this.#second.lines > LINES_PER_MESSAGE * max ? `more than ${max} messages in a second` : undefined;
+  }
 }
 
 const NEWLINE = 10;

@@ -28,9 +28,10 @@ const SEEN = 'a[8mbcdefg';
 async function startAll(): Promise<{ it: ProviderArena } & AsyncDisposable> {
   const stack = new AsyncDisposableStack();
   const json = stack.use(await serveRaw({ plain: true }));
-  const providers = { json: { url: json.url } };
+  const stream = stack.use(await serveRaw());
+  const providers = { json: { url: json.url }, stream: { url: stream.url } };
   const it = stack.use(await startProvider(RAW, { config: { providers } }));
-  await it.ready('json');
+  for (const name of ['json', 'stream']) await it.ready(name);
   return { it, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
@@ -45,7 +46,7 @@ afterAll(() => all[Symbol.asyncDispose]());
 const result = (value: object) => JSON.stringify({ jsonrpc: '2.0', id: 'ID', result: value }).replace('"ID"', 'ID');
 const say = (text: string) => result({ content: [{ type: 'text', text }] });
 
-describe.each(['fix', 'json'])('a malformed answer of the provider %s', (name) => {
+describe.each(['fix', 'json', 'stream'])('a malformed answer of the provider %s', (name) => {
   test.each(MALFORMED)('ends its call at once as UPSTREAM_FAILED, and no other: %s', async (text) => {
     const { pid } = await it.info(name);
     const from = performance.now();

@@ -122,6 +122,7 @@ describe('a server of a provider', () => {
   test.each([
     ['babble', 'messages in a second'],
     ['long', 'a message of more than'],
+    ['lines', 'a message of more than'],
   ])('elsewhere that sends more than it may (%s) is ended', async (tool, reason) => {
     await using server = await serveEndless();
     // A busy machine reads fewer messages in a second than are allowed by default.
