@@ -66,12 +66,17 @@ describe('what a command sets', () => {
     expect(told).toContain(`{"path":"${name}/.git/config","taken":["user.name"],"refused":[{"key":"alias.x"`);
   });
 
-  test('of a submodule and of a nested repository is taken over, too', async () => {
-    const { name, folder } = repositoryOf();
-    createRepository(join(folder, 'inner')).commit('first');
-    const { stderr } = await run('git -C inner config user.email in@example.org', name);
-    expect(stderr).toBe('');
-    expect(readFileSync(join(folder, 'inner/.git/config'), 'utf8')).toContain('in@example.org');
+  test('of a submodule, of a nested repository and of a linked worktree is taken over, too', async () => {
+    const { name, folder, git } = repositoryOf();
+    for (const it of ['inner', 'source']) createRepository(join(folder, it)).commit('first');
+    git('-c', 'protocol.file.allow=always', 'submodule', 'add', '-q', join(folder, 'source'), 'sub');
+    git('worktree', 'add', '-q', 'linked');
+    const line = 'for it in inner sub linked; do git -C $it config branch.main.description "of $it"; done';
+    const { stderr, warnings } = await run(line, name);
+    expect([stderr, warnings]).toEqual(['', '']);
+    const configs = { inner: 'inner/.git/config', sub: '.git/modules/sub/config', linked: '.git/config' };
+    for (const [it, path] of Object.entries(configs))
+      expect(readFileSync(join(folder, path), 'utf8')).toContain(`description = of ${it}\n`);
   });
 });
 
@@ -223,6 +228,23 @@ describe('the config itself', () => {
     linkSync(join(folder, '.git/config'), join(folder, 'other-name'));
     await run('rm .git/config.lock; git config user.name x', name);
     expect(config()).toBe(before);
+  });
+
+  test('is written, or is not, and told, while a command plays with its lock', async () => {
+    const { name, config } = repositoryOf();
+    const before = config();
+    const lock = '.git/config.lock';
+    const playing = run(
+      `for i in $(seq 300); do mkdir ${lock}; rmdir ${lock}; ln -s ../x ${lock}; rm -f ${lock}; done 2>/dev/null; true`,
+      name,
+    );
+    for (let i = 0; i < 6; i++) {
+      const { exitCode, warnings } = await run(`git config user.name N${i}`, name);
+      expect([exitCode, warnings.includes('was not given') || config().includes(`name = N${i}`)]).toEqual([0, true]);
+    }
+    await playing;
+    expect(config().replace(/name = .*/, 'name = Ada')).toBe(before);
+    expect(existsSync(join(daemon.workspace, name, 'x'))).toBe(false);
   });
 
   test('has what a command set before it was ended', async () => {

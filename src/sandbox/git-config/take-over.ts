@@ -71,9 +71,22 @@ function mergeLocked({
   }
   open.defer(() => {
     closeSync(lock);
-    unlinkSync(lockPath);
+    unlock(lockPath);
   });
-  return mergeIn(folder, basename(path), { given, left, lock });
+  try {
+    return mergeIn(folder, basename(path), { given, left, lock });
+  } catch (error) {
+    return refuseAll(`it could not be written (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+/** A command that runs beside may have removed it, or put something else in its place. */
+function unlock(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch {
+    // ENOENT, EISDIR.
+  }
 }
 
 function mergeIn(
@@ -107,15 +120,31 @@ const HASH = Buffer.from('#');
  */
 export function rewrite(fd: number, before: Buffer, after: Buffer, write: typeof writeSync = writeSync): void {
   const from = firstDifference(before, after);
-  const [oldLines, newLines] = [linesOf(before, from), linesOf(after, from)];
-  for (const at of oldLines.toReversed()) write(fd, HASH, 0, 1, at);
-  if (before.length > from) write(fd, Buffer.alloc(before.length - from, HASH), 0, before.length - from, from);
+  const room = Buffer.alloc(Math.max(before.length, after.length) - from, HASH);
+  const grown = Buffer.concat([before, room.subarray(before.length - from)]);
+  grow(fd, before, grown, write);
+  const newLines = linesOf(after, from);
+  for (const at of linesOf(grown, from).toReversed()) write(fd, HASH, 0, 1, at);
+  if (room.length > 0) write(fd, room, 0, room.length, from);
   const silent = Buffer.from(after.subarray(from));
   for (const at of newLines) HASH.copy(silent, at - from);
   if (silent.length > 0) write(fd, silent, 0, silent.length, from);
   if (after.length < before.length) ftruncateSync(fd, after.length);
   for (const at of newLines) write(fd, after, at, 1, at);
   fsyncSync(fd);
+}
+
+/** Room on the disk first: what is full is met before anything has changed. */
+function grow(fd: number, before: Buffer, grown: Buffer, write: typeof writeSync): void {
+  const more = grown.length - before.length;
+  if (more === 0) return;
+  try {
+    if (write(fd, grown, before.length, more, before.length) < more)
+      throw Object.assign(new Error(), { code: 'ENOSPC' });
+  } catch (error) {
+    ftruncateSync(fd, before.length);
+    throw error;
+  }
 }
 
 /** Where the first line begins that is not the same. */

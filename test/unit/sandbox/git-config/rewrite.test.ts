@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } f
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { rewrite } from '../../../../src/sandbox/git-config/take-over.ts';
-import { parseGitConfig } from '../../../../src/sandbox/git-config/text.ts';
+import { type Entry, parseGitConfig } from '../../../../src/sandbox/git-config/text.ts';
 import { temporaryDir } from '../../../support/daemon.ts';
 
 const folder = temporaryDir('rewrite');
@@ -11,6 +11,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const A = '[core]\n\tbare = false\n\n; mine\n[user]\n\tname = Ada\n';
 const TRAP = '[branch "x"]\n\tdescription = "long  fsmonitor = id"\n\tremote = .\n';
+
+const said = ({ key, value }: Entry): string => JSON.stringify([key, value]);
 
 test.each([
   ['longer at its end', A, `${A}${TRAP}`],
@@ -23,12 +25,12 @@ test.each([
 ])('%s', (_, before, after) => {
   const path = join(folder, 'config');
   writeFileSync(path, before);
-  const known = new Set([before, after].flatMap((it) => parseGitConfig(it) ?? []).map((it) => JSON.stringify(it)));
+  const known = new Set([before, after].flatMap((it) => parseGitConfig(it) ?? []).map(said));
   const fd = openSync(path, 'r+');
   const look = (text: string) => {
     const entries = parseGitConfig(text);
     // What is cut off in a comment is a comment; what stands without its section is no config.
-    for (const it of entries ?? []) expect([text, known.has(JSON.stringify(it))]).toEqual([text, true]);
+    for (const it of entries ?? []) expect([text, known.has(said(it))]).toEqual([text, true]);
   };
   const slowly = ((...[to, bytes, from, count, at]: [number, Buffer, number, number, number]) => {
     const old = readFileSync(path);
