@@ -1,12 +1,12 @@
-/** Work whose time its input decides, in a thread that others share. */
+/** Runs work whose duration depends on its input, in a thread that others share. */
 import { createContext, Script } from 'node:vm';
 import { ToolError } from '../src/errors.ts';
 
 const CALL = new Script('work()');
 
 /**
- * Runs `work` for at most `limitMs`; then it is ended wherever it is, in the middle of a regular expression too, and what it
- * was at work on is not to be used any more. Throws CPU_LIMIT.
+ * Runs `work` for at most `limitMs`, then interrupts it anywhere, even within a regular expression; the objects it
+ * worked on must not be used any more. Throws CPU_LIMIT.
  */
 export function withinTime<T>(work: () => T, limitMs: number): T {
   try {

@@ -1,6 +1,6 @@
 /**
- * The one way in which a call changes the file system: each visible change is told to the recorder first, then made, then
- * noted for the result. Whoever keeps pre-images is a ChangeRecorder; without one nothing is kept.
+ * The only way in which a call changes the file system: the recorder is told of each visible change, the change is
+ * made, then noted for the result. A ChangeRecorder may keep pre-images; without one nothing is kept.
  */
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
@@ -11,54 +11,54 @@ import { below, codeOf, type Place, toAccessError } from './anchor.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
 
-/** A name in an opened directory, as a call means it. */
+/** A name in an open directory, with the path that the caller used. */
 export interface Spot extends Place {
-  /** As the caller named it. */
+  /** The path as the caller named it. */
   readonly path: string;
 }
 
 /**
- * One change that is about to be seen. `create`, `modify` and `copy`: something new stands at `at` afterwards. `rename`: what
- * stands at `from` now. `delete`: nothing. `mkdir`: an empty directory, which goes again if the call fails.
- * A directory is one change with all that is in it.
+ * One change that is about to become visible. `create`, `modify`, `copy`: something new will be at `at`. `rename`:
+ * what is at `from` now. `delete`: nothing. `mkdir`: an empty directory, removed again if the call fails. A directory
+ * counts as one change with all its content.
  */
 export interface Change {
   readonly kind: 'create' | 'modify' | 'delete' | 'rename' | 'copy' | 'mkdir';
-  /** What is changed: what is deleted or moved, else what is new. */
+  /** Type of the entry that is deleted or moved, else of the new one. */
   readonly type: EntryType;
-  /** What stands here now, if anything, is the pre-image; it is reached by the descriptor, never by a full name. */
+  /** The present entry here, if any, is the pre-image; it is reached by descriptor, never by full name. */
   readonly at: Spot;
-  /** Where it comes from, of `rename` and `copy`. */
+  /** The source, for `rename` and `copy`. */
   readonly from?: Spot;
-  /** What will stand there, made ready under this name beside it. */
+  /** Temporary name beside `at` under which the new entry was prepared. */
   readonly temporary?: string;
-  /** Where the old one is beside it until the change is whole. */
+  /** Name beside `at` that keeps the old entry until the change is complete. */
   readonly aside?: string;
 }
 
-/** Told of each change before it is seen; what it throws keeps the change from being made. */
+/** Called for each change before it becomes visible; throwing prevents the change. */
 export interface ChangeRecorder {
-  /** Told of each name under which something is about to be made ready beside `at`. */
+  /** Called for each temporary name that is about to be used beside `at`. */
   preparing?(at: Spot, temporary: string): void;
   before(change: Change): void;
 }
 
-/** Keeps nothing. */
+/** A recorder that keeps nothing. */
 export const NO_RECORDER: ChangeRecorder = { before: () => undefined };
 
-/** A name for what is being made ready, in the directory where it will stand. */
+/** A temporary name, in the directory of the final one. */
 const temporaryName = (): string => `.ringfence-${randomBytes(8).toString('hex')}.tmp`;
 
 export interface Putting {
   readonly type: EntryType;
-  /** Whether what stands there may be replaced. */
+  /** Whether an existing entry may be replaced. */
   readonly overwrite: boolean;
-  /** Whether nothing stood there when it was looked at. */
+  /** Whether there was no entry before. */
   readonly created: boolean;
   readonly copyOf?: Spot;
-  /** Whether what is replaced stays under another name beside it, which is the caller's to remove. */
+  /** Whether the replaced entry stays under another name beside it, for the caller to remove. */
   readonly keepsOld?: boolean;
-  /** Throws where what is there is not what may be replaced. */
+  /** Throws if the existing entry must not be replaced. */
   readonly assertSame?: () => void;
 }
 
@@ -70,24 +70,24 @@ export class Changes {
     this.#recorder = recorder;
   }
 
-  /** What was changed so far, for the result of the call. */
+  /** The changes so far, for the result of the call. */
   get noted(): readonly FileChange[] {
     return this.#noted;
   }
 
-  /** A name under which what is to stand at `to` is made ready beside it. */
+  /** A temporary name beside `to` for preparing its new entry. */
   temporaryFor(to: Spot): string {
     const name = temporaryName();
     this.#recorder.preparing?.(to, name);
     return name;
   }
 
-  /** All of it was taken back, or all but the first ones. */
+  /** Drops the noted changes after `first`, because they were rolled back. */
   forget(first = 0): void {
     this.#noted.length = first;
   }
 
-  /** What was made ready beside `to` under a temporary name stands there in one step. Gives the name of what `keepsOld` keeps. */
+  /** Moves the entry prepared under a temporary name to `to` in one step. Gives the name that `keepsOld` uses. */
   put(temporary: string, to: Spot, putting: Putting): { aside?: string } {
     const { type, overwrite, created, copyOf, keepsOld = false, assertSame } = putting;
     const kind = created ? 'create' : 'modify';
@@ -99,7 +99,7 @@ export class Changes {
       ...kept,
       ...(copyOf ? { kind: 'copy', from: copyOf } : { kind }),
     });
-    // Last, so that no more than the step itself stands between what was looked at and what is replaced.
+    // Checked last, so that only the step itself is between the check and the replacement.
     assertSame?.();
     const aside = kept.aside && below(to.fd, kept.aside);
     if (aside) attempt(to.path, () => fs.linkSync(below(to.fd, to.name), aside));
@@ -113,14 +113,14 @@ export class Changes {
     return kept;
   }
 
-  /** Several files, each made ready beside its place: all of them, or none. Hard links hold the old ones meanwhile. */
+  /** Replaces several prepared files: all of them or none. Hard links keep the old ones meanwhile. */
   putAll(files: readonly { temporary: string; to: Spot; assertSame: () => void }[]): void {
     const asides = files.map(temporaryName);
     for (const [index, { to, temporary }] of files.entries())
       this.#recorder.before({ kind: 'modify', type: 'file', at: to, temporary, aside: asides[index] as string });
     const backups: { at: string; to: Spot }[] = [];
     try {
-      // A crash in between leaves some new and some old: the recorder has them all by now.
+      // After a crash in between some files are new and some old; the recorder has all of them by now.
       for (const [index, { temporary, to, assertSame }] of files.entries()) {
         assertSame();
         const at = below(to.fd, asides[index] as string);
@@ -129,7 +129,7 @@ export class Changes {
         settle(below(to.fd, temporary), to, { type: 'file', overwrite: true });
       }
     } catch (error) {
-      // To rename a link onto the very file that it is does nothing, hence the removal.
+      // Renaming a hard link onto its own file does nothing, hence the removal.
       for (const { at, to } of backups.reverse()) {
         fs.renameSync(at, below(to.fd, to.name));
         fs.rmSync(at, { force: true });
@@ -142,28 +142,28 @@ export class Changes {
     }
   }
 
-  /** Moves what stands at `from`. Throws EXDEV as it is, unless `to` is on the same mount. */
+  /** Moves the entry at `from`. Throws EXDEV unchanged if `to` is on another mount. */
   move(from: Spot, to: Spot, { type, overwrite }: { type: EntryType; overwrite: boolean }): void {
     this.#recorder.before({ kind: 'rename', type, at: to, from });
     settle(below(from.fd, from.name), to, { type, overwrite, fromPath: from.path });
     this.#note(to, type, 'rename', from);
   }
 
-  /** What `move` recorded and could not do from one mount to another: `temporary` is a copy beside `to`, `remove` takes the old one away. */
+  /** Completes a recorded `move` across mounts: `temporary` is a copy beside `to`, `remove` deletes the original. */
   async moveByCopy(temporary: string, to: Spot, by: MoveByCopy): Promise<void> {
     settle(below(to.fd, temporary), to, by);
     this.#note(to, by.type, 'rename', by.from);
     await by.remove();
   }
 
-  /** Removes what is no directory. */
+  /** Removes an entry that is not a directory. */
   unlink(at: Spot, type: EntryType): void {
     this.#recorder.before({ kind: 'delete', type, at });
     attempt(at.path, () => fs.unlinkSync(below(at.fd, at.name)));
     this.#note(at, type, 'delete');
   }
 
-  /** A directory is gone in one step, under a temporary name beside it, which is left to the caller to remove. */
+  /** Removes a directory in one step by renaming it to a temporary name, which the caller then deletes. */
   setAside(at: Spot): string {
     const name = temporaryName();
     this.#recorder.before({ kind: 'delete', type: 'directory', at, aside: name });
@@ -172,12 +172,12 @@ export class Changes {
     return name;
   }
 
-  /** What could not be removed is seen again. */
+  /** Restores an entry that could not be deleted. */
   putBack(name: string, at: Spot): void {
     settle(below(at.fd, name), at, { type: 'directory', overwrite: false });
   }
 
-  /** A directory on the way to a place; noted by `keepDirectory`, since it goes again when nothing comes to stand in it. */
+  /** Makes a parent directory; `keepDirectory` notes it, since it is removed again if nothing is put into it. */
   makeDirectory(at: Spot): void {
     this.#recorder.before({ kind: 'mkdir', type: 'directory', at });
     makeDirectory(below(at.fd, at.name), 0o755);
@@ -203,16 +203,16 @@ export interface MoveByCopy {
 interface Settling {
   readonly type: EntryType;
   readonly overwrite: boolean;
-  /** As the caller named what is moved, where it did. */
+  /** The path of the moved entry as the caller named it, if given. */
   readonly fromPath?: string;
 }
 
-/** From a name to a spot in one step. Without `overwrite`, and with directories always, it fails where anything stands. */
+/** Moves a prepared entry to its place in one step. Fails if anything is there, unless `overwrite` is set and it is not a directory. */
 function settle(from: string, to: Spot, { type, overwrite, fromPath = to.path }: Settling): void {
   const at = below(to.fd, to.name);
   attempt(to.path, () => {
     if (type === 'directory') {
-      // A rename replaces an empty directory and no other: ours, or one that somebody put in its place.
+      // A rename replaces only an empty directory: the one made here, or one that somebody put in its place.
       fs.mkdirSync(at, 0o700);
       try {
         fs.renameSync(from, at);
@@ -222,18 +222,18 @@ function settle(from: string, to: Spot, { type, overwrite, fromPath = to.path }:
       }
     } else if (overwrite) fs.renameSync(from, at);
     else {
-      fs.linkSync(from, at); // Fails where the name exists by now; a rename would replace it.
+      fs.linkSync(from, at); // Fails if the name exists by now; a rename would replace it.
       try {
         attempt(fromPath, () => fs.unlinkSync(from));
       } catch (error) {
-        fs.unlinkSync(at); // The old name stays, so that the new one must not.
+        fs.unlinkSync(at); // The old name stays, so the new one must go.
         throw error;
       }
     }
   });
 }
 
-/** Runs one step; what it fails with is told in the words of a tool, but EXDEV, which callers know how to go around. */
+/** Runs one step, and turns its error into a tool's error, except EXDEV, which callers handle. */
 function attempt<T>(path: string, step: () => T): T {
   try {
     return step();
@@ -242,14 +242,14 @@ function attempt<T>(path: string, step: () => T): T {
   }
 }
 
-/** An error of a change, in the words of a tool. */
+/** Turns an error of a change into a tool's error. */
 export function toChangeError(error: unknown, path: string): unknown {
   if (error instanceof ToolError) return error;
   switch (codeOf(error)) {
     case 'EXDEV':
       return error;
     case 'EBUSY':
-      // A mount stands there: the policy holds the name itself.
+      // A mount point: the policy protects the name itself.
       return new ToolError('SANDBOX_DENIED', `\`${path}\` is held in this sandbox`, { details: { path } });
     case 'EEXIST':
     case 'ENOTEMPTY':
@@ -264,18 +264,18 @@ export function toChangeError(error: unknown, path: string): unknown {
   }
 }
 
-/** ALREADY_EXISTS, in the same words wherever it is found out. */
+/** ALREADY_EXISTS with the same message everywhere. */
 export const exists = (path: string): ToolError =>
   new ToolError('ALREADY_EXISTS', `\`${path}\` exists and overwrite is false`);
 
-/** Writes a new file with all its bytes on the disk, under a name that nobody has. */
+/** Writes a new file under a free name, and flushes it to disk. */
 export function writeNew(at: string, mode: number, chunks: Iterable<Uint8Array>): void {
-  for (const _ of writingNew(at, mode, chunks)); // To the end, without a pause.
+  for (const _ of writingNew(at, mode, chunks)); // Runs to the end without a pause.
 }
 
 /**
- * The same in steps: it pauses after each `FLUSH_BYTES`, which are on the disk then. A caller that stops there leaves half a
- * file behind.
+ * Writes a new file in steps: pauses after each `FLUSH_BYTES`, which are then flushed. A caller that stops early
+ * leaves a partial file.
  */
 export function* writingNew(at: string, mode: number, chunks: Iterable<Uint8Array>): Generator<void, void> {
   const fd = fs.openSync(at, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600);
@@ -297,8 +297,8 @@ export function* writingNew(at: string, mode: number, chunks: Iterable<Uint8Arra
 }
 
 /**
- * Bytes between two flushes. Nothing can interrupt a flush, so that a call whose time is over waits for the one that is under
- * way; flushing once at the end kept such calls for seconds where the disk was busy.
+ * Bytes between two flushes. A flush can't be interrupted, so a call out of time waits for the present one; a single
+ * flush at the end kept such calls for seconds on a busy disk.
  */
 const FLUSH_BYTES = 8 * 1024 * 1024;
 
@@ -307,14 +307,14 @@ function* inSteps(chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
     for (let at = 0; at < chunk.length; at += FLUSH_BYTES) yield chunk.subarray(at, at + FLUSH_BYTES);
 }
 
-/** All of `bytes`, however many the kernel takes at once. */
+/** Writes all of `bytes`, in as many writes as the kernel needs. */
 export function writeAll(fd: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += fs.writeSync(fd, bytes, at);
 }
 
 const CHUNK_BYTES = 1024 * 1024;
 
-/** An opened file from where it stands, at most `bytesMax` of it. Each chunk is overwritten by the next one. */
+/** Reads an open file from its present position, at most `bytesMax` bytes. The chunks share one buffer. */
 export function* chunksOf(fd: number, bytesMax: number): Generator<Uint8Array> {
   const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, Math.max(1, bytesMax)));
   for (let left = bytesMax; left > 0; ) {
@@ -325,12 +325,12 @@ export function* chunksOf(fd: number, bytesMax: number): Generator<Uint8Array> {
   }
 }
 
-/** A directory with these permissions, whatever the umask, which is the strictest in our hosts. */
+/** Makes a directory with these permissions under any umask; our hosts have the strictest. */
 export function makeDirectory(at: string, mode: number): void {
   fs.mkdirSync(at, 0o700);
   const fd = fs.openSync(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   try {
-    // What somebody put in its place meanwhile keeps its own.
+    // An entry that somebody put in its place keeps its own permissions.
     if ((fs.fstatSync(fd).mode & 0o7777) === 0o700) fs.fchmodSync(fd, mode);
   } finally {
     fs.closeSync(fd);

@@ -1,4 +1,4 @@
-/** The commands of one job, and what they used. */
+/** Runs the commands of one job, and adds up what they used. */
 import type { WithheldPaths } from '../src/call.ts';
 import { type Code, ToolError } from '../src/errors.ts';
 import type { JobUsage } from '../src/hosts/job.ts';
@@ -16,9 +16,9 @@ export interface CommandsOptions {
   readonly command?: CommandSetup;
   readonly limits: Limits;
   readonly powers: Powers;
-  /** What a failed command's caller is told of the paths that its sandbox kept from it. */
+  /** The paths that the sandbox kept from a command, for the result of a failed one. */
   toWithheld(masks: Masks): WithheldPaths;
-  /** Told of the bytes of an output that was cut. */
+  /** Called with the full size of an output that was cut. */
   truncated(bytesTotal: number): void;
 }
 
@@ -56,7 +56,7 @@ export class Commands {
     return 'pid namespace, timer, rlimits, watchdog';
   }
 
-  /** Runs one to its end. Throws SANDBOX_DENIED where none may run, the code of the limit that ended it, CANCELLED. */
+  /** Runs a command to its end. Throws SANDBOX_DENIED if the host runs none, the code of the limit that ended it, CANCELLED. */
   async run(request: CommandRequest): Promise<CommandResult> {
     const outcome = await this.#outcomeOf(request);
     const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
@@ -68,7 +68,7 @@ export class Commands {
     return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
   }
 
-  /** The same for a program whose output is captured; too much of it is no failure. */
+  /** Runs a program and captures its output; too much output is no failure. */
   async program(request: CommandRequest & { captureBytes: number }): Promise<ProgramResult> {
     const outcome = await this.#outcomeOf(request);
     const { exitCode, captured = Buffer.alloc(0), stderr, ended } = outcome;
@@ -79,7 +79,7 @@ export class Commands {
 
   async #outcomeOf(request: CommandRequest): Promise<CommandOutcome> {
     const { command: setup, powers } = this.#options;
-    // Without bounds there would be no end to what it takes.
+    // Without bounds a command could use any amount.
     if (!setup || !request.bounds) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
     const outcome = await inPlace(() => runCommand(request, setup, powers), request.signal);
     this.#count(outcome, request.bounds);
@@ -118,8 +118,8 @@ export class Commands {
 }
 
 /**
- * Whether git says that it met the mount over a repository's config. It goes on after that in some cases, such as `git push -u`,
- * with exit code 0. A command that prints these words itself is told something needless, and nothing else.
+ * Whether git reports that it met the mount over a repository's config. In some cases, such as `git push -u`, git
+ * then goes on and exits with 0. A command that prints these words itself only gets a needless warning.
  */
 const couldNotConfigure = (stderr: string): boolean =>
   stderr.includes('could not write config file') && stderr.includes('Device or resource busy');
@@ -133,7 +133,7 @@ const OVER: Record<Exceeded['kind'], { code: Code; says: (limit: number) => stri
   'home-entries': { code: 'FILE_LIMIT', says: (limit) => `left more than ${limit} files and folders in its home` },
 };
 
-/** The end of a command that used more than it may, with its output so far. */
+/** The error of a command that exceeded a limit, with its output so far. */
 function overLimit({ kind, ...details }: Exceeded, output: { stdout: string; stderr: string }): ToolError {
   const { code, says } = OVER[kind];
   return new ToolError(code, `the command ${says(details.limit)} and was ended`, {

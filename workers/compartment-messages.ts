@@ -1,4 +1,4 @@
-/** What crosses between a compartment host and the thread that runs its plugins: plain data. */
+/** Messages between a compartment host and the thread that runs its plugins: plain data. */
 import type { PluginCode } from '../src/plugin-code.ts';
 
 export type ToThread =
@@ -6,18 +6,18 @@ export type ToThread =
       readonly call: {
         readonly id: number;
         readonly plugin: PluginCode;
-        /** All three are JSON. */
+        /** All three are JSON texts. */
         readonly input: string;
         readonly guest: string;
         readonly grant: string;
       };
     }
-  /** What was asked under an id, and the answer. */
+  /** Id of a request, and its answer. */
   | { readonly answer: readonly [id: string, answer: string] }
-  /** Answered when nothing of the call before it runs any more. */
+  /** Answered when nothing of the previous call runs any more. */
   | { readonly settle: number };
 
 export type FromThread =
-  /** What the guest of a call sent. */
+  /** A message from the guest of a call. */
   | { readonly id: number; readonly sent: [operation: string, a?: string, b?: string, c?: string] }
   | { readonly id: number; readonly settled: true };

@@ -1,4 +1,4 @@
-/** Modules of a plugin in a compartment: each a function of what it imports, evaluated once for the call. */
+/** Links a plugin's modules in a compartment: each is a function of its imports, evaluated once per call. */
 import type { PluginCode } from '../src/plugin-code.ts';
 import { missing, resolveImport } from '../src/plugins/imports.ts';
 import { toScript } from '../src/plugins/module-script.ts';
@@ -6,7 +6,7 @@ import { toScript } from '../src/plugins/module-script.ts';
 type Exports = Readonly<Record<string, unknown>>;
 type Tool = (input: unknown, context: object) => unknown;
 
-/** The tool's function. Throws what the modules throw, and SyntaxError. */
+/** Gives the tool's function. Throws what the modules throw, and SyntaxError. */
 export async function linkInCompartment(plugin: PluginCode, compartment: Compartment): Promise<Tool> {
   const linked = new Map<string, Exports | undefined>();
   const link = async (path: string): Promise<Exports> => {

@@ -1,6 +1,6 @@
 /**
- * The realm in which compartments of plugins live: locked down first, so that none can change what the others are given. Each
- * call gets a compartment of its own, whose globals are its own and hold nothing but the language.
+ * The realm of plugin compartments: locked down first, so that no plugin can change what others get. Each call gets a
+ * compartment of its own with its own globals, which hold only the language.
  */
 import 'ses';
 import { parentPort } from 'node:worker_threads';
@@ -9,9 +9,9 @@ import { linkInCompartment } from './compartment-modules.ts';
 import { type Deliver, guestScript } from './isolate-guest.ts';
 
 const port = parentPort as NonNullable<typeof parentPort>;
-// The stacks tell an author where the error is, and a plugin where our files lie in the sandbox: no secret.
+// Stack traces show authors where an error is; they also show plugins where our files are in the sandbox, which is no secret.
 lockdown({ errorTaming: 'unsafe', errorTrapping: 'none', unhandledRejectionTrapping: 'none', consoleTaming: 'unsafe' });
-// A promise of a plugin's that nobody waits for is its own affair.
+// An unhandled rejection of a plugin's promise concerns only the plugin.
 process.on('unhandledRejection', () => {});
 
 const script = guestScript();
@@ -23,13 +23,13 @@ type Guest = (send: (...words: string[]) => void, bounds: string) => Deliver;
 function call({ id, plugin, input, guest, grant }: Extract<ToThread, { call: unknown }>['call']): void {
   const compartment = new Compartment();
   const wrap = compartment.evaluate(script) as Guest;
-  // Only strings leave; whatever else a plugin may have got into the wrapper does not.
+  // Only strings leave, whatever else a plugin may have put into the wrapper.
   const sent = harden((...words: unknown[]) => {
     if (words.every((it) => it === undefined || typeof it === 'string')) send({ id, sent: words as [string] });
   });
   const guestOf = wrap(sent, guest);
   deliver = guestOf;
-  // What its modules throw is a stranger's like what the tool throws, and put into words where that is.
+  // Errors of modules are untrusted, like those of the tool, and are put into words in the same place.
   guestOf('call', '', input, grant, async (value, context) => {
     const tool = await linkInCompartment(plugin, compartment);
     return tool(value, context);

@@ -1,6 +1,7 @@
 /**
- * Entry of a compartment host: tools of reviewed plugins, one call at a time, all in one realm that was locked down before any
- * of them came. That realm is a thread's: what does not end is ended with the thread, and the next call gets another one.
+ * Entry of a compartment host: runs tools of reviewed plugins, one call at a time, in one realm that was locked down
+ * before any plugin was loaded. The realm belongs to a thread: a call that does not end is ended with the thread, and
+ * the next call gets another one.
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -50,7 +51,7 @@ class Compartments implements Engine {
         .removeAllListeners('error')
         .removeAllListeners('exit')
         .on('error', () => {});
-      // The gateway ends this process then.
+      // The gateway then ends this process.
       if (!isClean) this.#thread = undefined;
     };
     return { result, cpuMs, end, release };
@@ -92,7 +93,7 @@ function run({ id, plugin, input, thread, guest, bounds, messages, cpuMs }: Run)
       settled.resolve();
     };
     thread.on('message', (message: FromThread) => {
-      // What a call before this one left behind speaks for nobody.
+      // Messages that an earlier call left behind are ignored.
       if (message.id !== id) return;
       if ('sent' in message) messages.receive(...message.sent);
       else settled.resolve();
@@ -100,7 +101,7 @@ function run({ id, plugin, input, thread, guest, bounds, messages, cpuMs }: Run)
     thread.on('error', (error: NodeJS.ErrnoException) => gone(endOf(error, bounds)));
     thread.on('exit', () => gone(new ToolError('CANCELLED', 'its thread was ended')));
     tell({ call: { id, plugin, input: json, guest: JSON.stringify(guest), grant: JSON.stringify(grant) } });
-    // One that goes on after its end would do so in the time of the next call, which may be another plugin's.
+    // A call that goes on after its end would use the time of the next call, which may be another plugin's.
     return done.finally(() => {
       tell({ settle: id });
       return settled.promise;

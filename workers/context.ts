@@ -1,4 +1,4 @@
-/** Builds the ToolContext of one job. Architecture invariant: Checked values are made in workers/ only, at its request. */
+/** Builds the ToolContext of one job. Architecture invariant: only workers/ makes Checked values, for this context. */
 import * as fs from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { ToolError } from '../src/errors.ts';
@@ -49,38 +49,38 @@ import { Witnesses } from './witnesses.ts';
 export interface ContextOptions {
   readonly workspace: string;
   readonly anchor: Anchor;
-  /** The rules on paths that the job is held to. */
+  /** The path rules for the job. */
   readonly view: PathView;
-  /** What its commands may not see or change. */
+  /** What commands must not see or change. */
   readonly masks: Masks;
-  /** All that its writes may replace, where a person approved them. */
+  /** The only contents that writes may replace, if a person approved the call. */
   readonly preImages?: Job['preImages'];
-  /** Told of each change of a file before it is made, instead of the journal. */
+  /** Called before each change of a file, instead of the journal. */
   readonly recorder?: ChangeRecorder;
-  /** Where it is kept what each change replaces; nowhere when absent. */
+  /** The undo journal for what each change replaces; absent for none. */
   readonly journal?: JournalPlace;
   readonly state?: unknown;
-  /** Whether it may change nothing. */
+  /** Whether the job is read-only. */
   readonly readOnly?: boolean;
-  /** The person's; absent where it is not known. */
+  /** The person's git identity; absent if unknown. */
   readonly identity?: Identity;
-  /** What each of its commands may use; absent for jobs that run none. */
+  /** Bounds of each command; absent for jobs that run none. */
   readonly bounds?: CommandBounds;
   readonly egressToken?: string;
-  /** Name of its commands' home. */
+  /** Name of the commands' HOME. */
   readonly home?: string;
-  /** Unix sockets of others, where its commands may have some themselves. */
+  /** Unix sockets of others to hide from commands, if commands may have sockets themselves. */
   readonly sockets?: readonly string[];
   readonly limits: Limits;
   readonly powers: Powers;
   /** Absent in hosts that run no commands. */
   readonly command?: CommandSetup;
-  /** Absent where the job is nobody's, or none may be. */
+  /** Absent if the job has no session, or terminals are not allowed. */
   readonly terminals?: Terminals;
   readonly signal: AbortSignal;
-  /** The thread's; one of its own when absent. */
+  /** The thread's ripgrep; a new one if absent. */
   readonly ripgrep?: Ripgrep;
-  /** The thread's. */
+  /** The thread's language servers. */
   readonly servers?: LanguageServers;
   readonly onOutput?: CommandRequest['onOutput'];
 }
@@ -129,7 +129,7 @@ export class WorkerContext implements ToolContext {
     });
   }
 
-  /** What the job used and changed, for its result; `threadCpuMs` is the thread's own. */
+  /** What the job used and changed, for its result; `threadCpuMs` is its share of the thread's CPU time. */
   usage(threadCpuMs: number): JobUsage {
     const witnesses = this.#witnesses.all;
     const { noted } = this.#changes;
@@ -145,7 +145,7 @@ export class WorkerContext implements ToolContext {
     };
   }
 
-  /** What the job kept for its undo, when it is over. */
+  /** Ends the journal; gives what the job kept for its undo. */
   endJournal(): JobUsage['journal'] {
     using journal = this.#journal;
     return journal?.end(this.#changes.noted);
@@ -161,7 +161,7 @@ export class WorkerContext implements ToolContext {
     try {
       return await new Undo(this.#undoParts, { force }).run(entries);
     } catch (error) {
-      // Without its own journal, and whatever was aborted: nothing may stay half.
+      // Rolled back without a journal and without the job's signal: nothing may stay half done.
       const plain = new WorkerContext({ ...withoutJournal(this.#options), signal: new AbortController().signal });
       if (this.#changes.noted.length > 0) await plain.rollBack(new Spool(journal.folder, journal.key));
       this.#changes.forget();
@@ -169,10 +169,10 @@ export class WorkerContext implements ToolContext {
     }
   }
 
-  /** Takes back what a call did that was cut off, where nothing else was done to it since. */
+  /** Rolls back a call that was cut off, except where something else changed since. */
   async rollBack(spool: Spool): Promise<void> {
     const entries = spool.entries();
-    // What is in conflict is left; what is not goes back all the same.
+    // Paths in conflict are left; the rest is rolled back.
     await removePassing(entries, this.#undoParts);
     await new Undo(this.#undoParts, { force: false, skipsConflicts: true }).run(entries);
     spool.remove();
@@ -213,7 +213,7 @@ export class WorkerContext implements ToolContext {
     const { anchor, workspace } = this.#options;
     anchor.assertInside(path);
     const opened = this.#rules.open(path, () => anchor.open(path));
-    // ripgrep does not tell of all that it looked at.
+    // ripgrep does not report everything that it looked at.
     this.#witnesses.giveUp();
     return searchAt({
       opened,

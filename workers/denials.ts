@@ -1,8 +1,8 @@
-/** What the kernel kept a file tool from, as data: the error of the system call names the path. */
+/** Turns the kernel's refusal of a path into data: the error of the system call names the path. */
 import type { ToolError } from '../src/errors.ts';
 import type { JobUsage } from '../src/hosts/job.ts';
 
-/** Adds the refusal that the job ended with to its usage, where the kernel refused a path. */
+/** Adds the refusal that ended the job to its usage, if the kernel refused a path. */
 export function withRefusal(usage: JobUsage, { code, extras, message }: ToolError): JobUsage {
   const path = extras.details?.path;
   if (code !== 'SANDBOX_DENIED' || typeof path !== 'string') return usage;

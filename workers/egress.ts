@@ -1,4 +1,4 @@
-/** Entry of the egress proxy: perimeter, frames of the gateway over fd 3, listeners of commands over fd 4. */
+/** Entry of the egress proxy: perimeter, frames of the gateway on fd 3, listeners of commands on fd 4. */
 import { lookup, resolve4, resolve6 } from 'node:dns/promises';
 import { Socket } from 'node:net';
 import type { FromProxy, ToProxy } from '../src/egress/messages.ts';
@@ -19,7 +19,7 @@ const powers = systemPowers(silentLog);
 let limits: Limits | undefined;
 let proxy: EgressProxy | undefined;
 
-/** In the order of the machine's own settings. */
+/** Addresses of a name, in the order of the machine's settings. */
 async function resolve(name: string): Promise<string[]> {
   return (await lookup(name, { all: true })).map((it) => it.address);
 }
@@ -54,7 +54,7 @@ function receive(message: ToProxy): void {
   }
 }
 
-// Node's own channel is its only way to receive a descriptor; src/sandbox/listener-program.ts speaks it.
+// Node receives descriptors only through its own IPC channel; src/sandbox/listener-program.ts speaks that protocol.
 process.on('message', (message: unknown, handle: unknown) => {
   const { token } = (message ?? {}) as { token?: unknown };
   const came = handle as { close?: () => void } | undefined;
@@ -62,11 +62,11 @@ process.on('message', (message: unknown, handle: unknown) => {
 });
 
 const reader = new FrameReader(2 ** 32 - 1);
-/** Until the setup says more; the gateway, which sends it, bounds its own frames. */
+/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
 const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
 gateway.on('data', (chunk: Buffer) => {
   for (const payload of reader.push(chunk)) receive(decode(payload, limits ?? BEFORE_SETUP) as ToProxy);
 });
-// The gateway is gone, and with it whoever wanted our work.
+// The gateway is gone, so this process has nothing left to do.
 gateway.on('close', () => process.exit(0));
 gateway.on('error', () => process.exit(0));

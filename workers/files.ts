@@ -1,4 +1,4 @@
-/** What is read: files and directories that were opened, as tools see them. */
+/** Open files and directories, as tools read them. */
 import { hash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { ToolError } from '../src/errors.ts';
@@ -11,7 +11,7 @@ const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
 export const hashOf = (bytes: Uint8Array): string => `sha256:${hash('sha256', bytes, 'hex')}`;
 const modeOf = (mode: number): string => (mode & 0o7777).toString(8).padStart(4, '0');
 
-/** The opened file, which now closes `fd`. Throws UNSUPPORTED, closed, for what is no regular file. */
+/** The open file, which now closes `fd`. For anything but a regular file, closes `fd` and throws UNSUPPORTED. */
 export function fileAt(
   { fd }: Opened,
   path: string,
@@ -19,7 +19,7 @@ export function fileAt(
 ): CheckedFile {
   let seen: fs.BigIntStats | undefined;
   witnesses.add(path, () => (seen = fs.fstatSync(fd, { bigint: true })));
-  // It looks no more once something could not be witnessed.
+  // The callback is not called once something could not be witnessed.
   const stat = seen ?? fs.fstatSync(fd, { bigint: true });
   const size = Number(stat.size);
   if (!stat.isFile()) {
@@ -35,14 +35,14 @@ export function fileAt(
     path,
     size,
     mode: modeOf(Number(stat.mode)),
-    // Rounded as in a listing, which has its times as numbers.
+    // Rounded as in a directory listing, whose times are numbers.
     modifiedAt: new Date(Math.round(Number(stat.mtimeNs) / 1e6)).toISOString(),
     bytes: () => readAll({ fd, path, size }, bytesMax),
     [Symbol.dispose]: () => fs.closeSync(fd),
   } as CheckedFile;
 }
 
-/** The whole content as it is at one time, as far as the file system lets one see that; a file that grows is cut off by the bound. */
+/** The whole content at one time, as far as the file system allows; a file that grows is cut off by the bound. */
 export function readAll({ fd, path, size }: { fd: number; path: string; size: number }, bytesMax: number): Buffer {
   const tooLarge = (used: number) =>
     new ToolError('FILE_LIMIT', `\`${path}\` is ${used} bytes; at most ${bytesMax} are read`, {
@@ -50,7 +50,7 @@ export function readAll({ fd, path, size }: { fd: number; path: string; size: nu
       details: { limit: bytesMax, used, enforcedBy: 'tool' },
     });
   if (size > bytesMax) throw tooLarge(size);
-  // Files of /proc say 0 and hold more; one byte more than the size shows that a file grew.
+  // Files of /proc report size 0 but have content; one byte more than the size shows that a file grew.
   const chunks: Buffer[] = [];
   let total = 0;
   for (let want = size + 1; ; want = 64 * 1024) {
@@ -72,12 +72,12 @@ const TYPES: [EntryType, (entry: fs.Dirent) => boolean][] = [
 ];
 
 export interface DirectoryOptions {
-  /** Which paths below it are not to be entered. */
+  /** Tests which paths below are not to be entered. */
   readonly isRefused: (path: string) => boolean;
   readonly witnesses: Witnesses;
 }
 
-/** The opened directory, which now closes `fd`. */
+/** The open directory, which now closes `fd`. */
 export function directoryAt(fd: number, path: string, rest: DirectoryOptions): CheckedDirectory {
   const { isRefused, witnesses } = rest;
   witnesses.add(path, () => fs.fstatSync(fd, { bigint: true }));
@@ -94,7 +94,7 @@ export function directoryAt(fd: number, path: string, rest: DirectoryOptions): C
         const stat = fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
         return stat && { size: stat.size, mode: modeOf(stat.mode), modifiedAt: stat.mtime.toISOString() };
       } catch (error) {
-        // A directory whose names may be read, and nothing more.
+        // The directory's names may be read, but nothing more.
         throw toAccessError(error, at);
       }
     },

@@ -1,10 +1,10 @@
-/** The lines that a search found, as a caller gets them: bounded, cut, with what stands around them. */
+/** Collects the lines that a search found for its result: bounded, cut, with the lines around them. */
 import { isUtf8 } from 'node:buffer';
 import type { Limits } from '../src/limits.ts';
 import type { FoundLine } from '../src/tools/tool.ts';
 import type { LineRecord } from './match-records.ts';
 
-/** What a line costs the message that tells it, beside its text, and a match beside its line. */
+/** Bytes in the message beside a line's text, and of a match beside its line. */
 const LINE_BYTES = 64;
 const MATCH_BYTES = 1024;
 /** Characters shown before a match in a line that is cut. */
@@ -14,7 +14,7 @@ export class FoundLines {
   readonly #options: { readonly contextLines: number; readonly maxResults: number; readonly limits: Limits };
   readonly #done: FoundLine[] = [];
   #files = new Set<string>();
-  /** Of the file that is being told: files come one after the other. */
+  /** Matches in the present file; files come one after the other. */
   #matches: FoundLine[] = [];
   #lines = new Map<number, string>();
   #bytes = 0;
@@ -25,12 +25,12 @@ export class FoundLines {
     this.#options = options;
   }
 
-  /** False when there is room for no more. */
+  /** Adds a line; false if there is no room for more. */
   add(file: string, record: LineRecord): boolean {
     const { limits, maxResults } = this.#options;
     const isOver = record.type === 'match' && this.#done.length + this.#matches.length >= maxResults;
     const isMatch = record.type === 'match' && !isOver;
-    // It may still stand after the last one that is told.
+    // The line may still be context of the last match shown.
     if (isOver && !this.#isAround(file, record.line)) return this.#full();
     if (isOver) this.#truncated = true;
     const shown = showLine(record, limits.searchLineChars);
@@ -41,7 +41,7 @@ export class FoundLines {
     return true;
   }
 
-  /** The end of a file; of a binary one, in which something was found before its first NUL, nothing is told. */
+  /** Ends a file. A binary file, in which something matched before its first NUL, gives no matches. */
   end(file: string, binary: boolean): boolean {
     if (!binary && this.#matches.length > 0) {
       this.#files.add(file);
@@ -58,7 +58,7 @@ export class FoundLines {
   }
 
   result(): { matches: FoundLine[]; filesSearched: number; truncated: boolean } {
-    // What was being told when there was no more room.
+    // The file in progress when the room ran out.
     const last = this.#matches[0];
     if (last) this.end(last.file, false);
     const matches = this.#done.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : a.line - b.line));
@@ -84,9 +84,9 @@ export class FoundLines {
   }
 }
 
-/** The line without its ending; where it is long, what stands around the match. Characters are code points. */
+/** The line without its ending; a long one is cut around the match. Characters are code points. */
 function showLine({ text, start, cut }: LineRecord, charsMax: number): { column: number; text: string } {
-  // In a line that was not read to its match, bytes are all that is known.
+  // For a match beyond the part that was read, the column counts bytes.
   const columnOf = (bytes: number) => (bytes <= text.length ? lengthOf(text.subarray(0, bytes)) : bytes) + 1;
   const column = columnOf(start);
   const whole = text.toString().replace(/\r?\n$/, '');
@@ -98,7 +98,7 @@ function showLine({ text, start, cut }: LineRecord, charsMax: number): { column:
   return { column, text: `${from > 0 ? '…' : ''}${window}${isEnd ? '' : '…'}` };
 }
 
-/** Code points; bytes that are not UTF-8 count as the signs that stand for them. */
+/** Number of code points; invalid UTF-8 counts as its replacement characters. */
 function lengthOf(bytes: Buffer): number {
   const text = bytes.toString();
   return isUtf8(bytes) && text.length === bytes.length ? text.length : Array.from(text).length;

@@ -1,12 +1,12 @@
 import type { Abort, OutputTaken } from '../src/hosts/job.ts';
 
-/** Name of the channel on which a host tells its threads of their jobs. Threads of one process only. */
+/** Name of the channel on which a host sends messages to its threads, within one process. */
 export const HOST_CHANNEL = 'ringfence-host';
 
-/** What it tells them: a job to abort, output of one that the gateway has dealt with, a session that is over. */
+/** Messages to threads: a job to abort, output that the gateway has acknowledged, a session that is over. */
 export type ToThreads = { readonly abort: Abort } | { readonly taken: OutputTaken } | { readonly endSession: string };
 
-/** A thread that takes jobs now. */
+/** A thread is ready for jobs. */
 export interface Loaded {
   readonly loaded: true;
 }
@@ -16,9 +16,9 @@ export interface Kept {
   readonly kept: number;
 }
 
-/** A thread's answer to an abort, whosever it was: it is not stuck. */
+/** A thread's acknowledgement of an abort, of any job: the thread is not stuck. */
 export interface Heard {
   readonly heard: number;
-  /** The job that the abort was for: another abort's answer says nothing of this one. */
+  /** The aborted job: an acknowledgement of another abort says nothing about this one. */
   readonly job: number;
 }

@@ -1,4 +1,4 @@
-/** Entry of a tier host: perimeter, setup from the gateway, a Piscina pool, frames over fd 3 until they end. */
+/** Entry of a tier host: perimeter, setup from the gateway, a Piscina pool, frames on fd 3 until they end. */
 import { fstatSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { extname } from 'node:path';
@@ -28,7 +28,7 @@ import { type OverTime, ThreadWatch } from './thread-clock.ts';
 
 const GATEWAY_FD = 3;
 
-/** The last of those that the gateway gave: its line, then one to the egress proxy where commands may connect, or lanes. */
+/** The last descriptor from the gateway: its main socket, then one to the egress proxy if commands may connect, or the lanes. */
 function lastGiven(): number {
   let fd = GATEWAY_FD;
   while (isSocket(fd + 1)) fd += 1;
@@ -44,14 +44,14 @@ function isSocket(fd: number): boolean {
 }
 
 establishPerimeter(lastGiven());
-// New files get the modes that tools give them.
+// The umask leaves new files the modes that tools choose.
 process.umask(0o022);
 
 const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
-/** Messages of threads come one by one, many in a turn of the loop. */
+/** Writes once per loop turn: messages of threads come one by one, many in a turn. */
 const writer = new FrameWriter(gateway, setImmediate);
 const threads = new BroadcastChannel(HOST_CHANNEL);
-/** The first frame. zod and the default limits are not loaded here: 12 MiB less in each host. */
+/** The setup, from the first frame. zod and the default limits are not loaded here, which saves 12 MiB per host. */
 let setup: HostSetup | undefined;
 let pool: Piscina | undefined;
 let places: JobPlaces;
@@ -59,17 +59,17 @@ let watch: ThreadWatch;
 
 interface Running {
   readonly place: number;
-  /** Whether somebody wants it to end. */
+  /** Whether the job was aborted. */
   aborted?: boolean;
-  /** Set when it used more CPU time than it may: then it is ended. */
+  /** Set if the job exceeded its CPU time; it is then ended. */
   over?: OverTime;
-  /** Whether a job beside it may be why its thread ended. */
+  /** Whether another job in its thread may have caused the thread's end. */
   hadMates?: boolean;
-  /** Threads that heard of its abort. */
+  /** Threads that acknowledged its abort. */
   readonly heard: Set<number>;
-  /** Cancels what an abort has begun. */
+  /** Cancels the timers of an abort. */
   stop: () => void;
-  /** Outputs passed on so far. */
+  /** Number of outputs passed on so far. */
   outputs: number;
   onOutput: () => void;
 }
@@ -95,7 +95,7 @@ function frameOf(message: FromHost): Buffer {
 function begin(given: HostSetup): void {
   setup = given;
   const { limits } = given;
-  // Those in the threads and those that wait for one.
+  // Room for the jobs in threads and those that wait for one.
   places = new JobPlaces(2 * given.threads * given.jobsPerThread);
   watch = new ThreadWatch({
     places,
@@ -107,28 +107,28 @@ function begin(given: HostSetup): void {
     filename: new URL(`./worker${extname(import.meta.url)}`, import.meta.url).href,
     workerData: { ...given, places: places.buffer } satisfies ThreadSetup,
     minThreads: 1,
-    // Those of lanes take nothing else; one more is started when there is something that no lane carries.
+    // Lane threads take no other jobs; one more thread is started for jobs without a lane.
     maxThreads: given.threads + (given.lanes ? 1 : 0),
     concurrentTasksPerWorker: given.jobsPerThread,
-    // The gateway sends no more than there are places; these wait for a thread to start.
+    // The gateway sends no more jobs than there is room for; these wait for a thread to start.
     maxQueue: given.threads * given.jobsPerThread,
     idleTimeout: limits.hostIdleMs,
-    // The ends of terminals are opened by a library, and closed by us; where this thread dies, so does the process.
+    // A library opens the descriptors of terminals, and we close them; if this thread dies, so does the process.
     trackUnmanagedFds: given.command === undefined,
-    // Waiting threads that still have to hear of output and aborts may not sleep in Atomics.wait.
+    // Threads that wait for commands must still get messages, so they can't sleep in Atomics.wait.
     atomics: given.command ? 'disabled' : 'sync',
     resourceLimits: { maxOldGenerationSizeMb: limits.threadHeapMb },
   });
   let isReady = false;
   pool.on('message', (message: HostOutput | Heard | Kept | Loaded) => {
-    // The first thread is: until then a job would only wait here, and the gateway starts other hosts beside this one.
+    // Ready once the first thread is: before, a job would only wait here, while the gateway starts other hosts.
     if ('loaded' in message) {
       if (isReady) return;
       isReady = true;
       send({ ready: true });
       return;
     }
-    // Hosts that keep things have one thread.
+    // Hosts that keep things between calls have one thread.
     if ('kept' in message) return send({ kept: message.kept });
     if ('heard' in message) return running.get(message.job)?.heard.add(message.heard);
     sendOutput(message);
@@ -145,7 +145,7 @@ function begin(given: HostSetup): void {
 
 const lanes = new Map<number, AbortController>();
 
-/** A task that does not end: its thread is the lane's alone. */
+/** Starts a task that never ends, so that its thread serves only this lane. */
 async function openLane(lane: number): Promise<void> {
   if (lanes.has(lane)) return;
   const controller = new AbortController();
@@ -178,14 +178,14 @@ async function run(job: Job): Promise<void> {
   }
 }
 
-/** Threads that may end before a job that waits for them; then its host is left. */
+/** How many threads may end before a waiting job gives up on this host. */
 const TRIES_MAX = 16;
 
-/** Once more where the thread ended before it had begun the job: another one kept it busy. Rejects when it ended under it. */
+/** Runs a job, and retries if the thread ended before it began the job, because of another job. Rejects if the thread ended during it. */
 async function inThread(placed: PlacedJob): Promise<JobReturn> {
   for (let tries = 1; ; tries++) {
     try {
-      // Without Piscina's abort signal, which would give each job a thread of its own: half as many jobs a second.
+      // Without Piscina's abort signal, with which each job would get a thread of its own, at half as many jobs a second.
       return (await (pool as Piscina).run(placed)) as JobReturn;
     } catch (error) {
       if (places.seatOf(placed.place) || running.get(placed.job.id)?.aborted || tries === TRIES_MAX) throw error;
@@ -193,7 +193,7 @@ async function inThread(placed: PlacedJob): Promise<JobReturn> {
   }
 }
 
-/** Until the worker's outputs have come, so that no output follows its result. */
+/** Waits until all outputs of the worker have arrived, so that none follows the result. */
 function outputsCame(id: number, outputs: number): Promise<void> {
   const job = running.get(id);
   return new Promise((resolve) => {
@@ -204,7 +204,7 @@ function outputsCame(id: number, outputs: number): Promise<void> {
   });
 }
 
-/** What a job that was ended for its CPU time is told. What it did in time stands, also when it was over at that moment. */
+/** The result of a job that exceeded its CPU time. A success stands, even if it came at the same moment. */
 function heldTo(over: OverTime | undefined, result: JobResult): JobResult {
   if (!over || result.ok) return result;
   const cpu = new ToolError('CPU_LIMIT', `the tool took more than ${over.limit} ms of CPU time and was ended`, {
@@ -218,13 +218,13 @@ function heldTo(over: OverTime | undefined, result: JobResult): JobResult {
   };
 }
 
-/** A thread that ended under its job: by its heap limit, or because a job in it had to be ended. */
+/** The result of a job whose thread ended: by its heap limit, or because a job in it had to be ended. */
 function ended(id: number, error: unknown): JobResult {
   const job = running.get(id) as Running;
-  // The first one of a thread finds the others still in their places.
+  // The first job of a thread that gets here still finds the others in their places.
   const mates = matesOf(job);
   for (const mate of mates) mate.hadMates = true;
-  // Which of several filled it, nobody knows: each of them runs again alone.
+  // If the thread ran several jobs, nobody knows which one filled the heap: each runs again alone.
   if (isOutOfMemory(error) && !job.hadMates && mates.length === 0) return outOfMemory();
   const crash = new ToolError('HOST_CRASHED', 'the worker thread of this call ended under it');
   return { ok: false, error: crash.toWire(), usage: { ...NO_USAGE, verdict: 'crashed' } };
@@ -243,23 +243,24 @@ function outOfMemory(): JobResult {
   return { ok: false, error: memory.toWire(), usage: { ...NO_USAGE, verdict: 'memory' } };
 }
 
-/** Other jobs that were begun in the thread of this one. */
+/** Other jobs in the thread of this one. */
 function matesOf(job: Running): Running[] {
   const thread = places.seatOf(job.place)?.threadId;
   return [...running.values()].filter((it) => it !== job && thread && places.seatOf(it.place)?.threadId === thread);
 }
 
 /**
- * The job is told. If it has not ended by then, the thread that did not even hear of it is; where none had begun the job, all
- * that are deaf: the one that keeps it waiting, and idle ones, which nobody misses. One that heard and does not end is for
- * the gateway, which ends this process.
+ * Aborts a job. If it has not ended in time, ends its thread if that did not acknowledge the abort; if no thread had
+ * begun the job, ends all threads that did not, since one of them keeps the job waiting and idle ones are not missed.
+ * A job that acknowledged but does not end is left to the gateway, which kills this process.
  */
 function abort({ id, graceMs }: Abort): void {
   const job = running.get(id);
   if (!job) return;
   job.aborted = true;
   threads.postMessage({ abort: { id, graceMs } } satisfies ToThreads);
-  // A thread that waits for commands is shared by many and never busy for long; a slow machine must not cost the others their lives.
+  // Many jobs share a thread that waits for commands, and it is never busy for long; a slow machine must not cost the
+  // other jobs their lives.
   if (setup?.command) return;
   const timer = setTimeout(() => {
     const own = places.seatOf(job.place)?.threadId;
@@ -269,7 +270,7 @@ function abort({ id, graceMs }: Abort): void {
   job.stop = () => clearTimeout(timer);
 }
 
-/** The job is told, then its thread is ended, which is its own, then this process. */
+/** Ends a job that exceeded its CPU time: aborts it, then ends its thread, which it has alone, then this process. */
 function endOver(id: number, over: OverTime): void {
   const job = running.get(id);
   if (!job || !setup) return;
@@ -303,13 +304,13 @@ function receive(message: ToHost): void {
   else if ('endLane' in message) lanes.get(message.endLane)?.abort();
 }
 
-/** Until the setup says more; the gateway, which sends it, bounds its own frames. */
+/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
 const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
 const reader = new FrameReader(2 ** 32 - 1);
 gateway.on('data', (chunk: Buffer) => {
   for (const payload of reader.push(chunk)) receive(decode(payload, setup?.limits ?? BEFORE_SETUP) as ToHost);
 });
-// The gateway is gone, and with it whoever wanted our work.
+// The gateway is gone, so this process has nothing left to do.
 gateway.on('close', () => process.exit(0));
 gateway.on('error', () => process.exit(0));
 gateway.write(toFrame(UP, UP_FRAME_BYTES));

@@ -1,4 +1,4 @@
-/** What stood at a place, as far as undo keeps and compares it: content, permissions, targets of links; never times or owners. */
+/** Images of file system entries, for undo to keep and compare: content, permissions, link targets; never times or owners. */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { ToolError } from '../src/errors.ts';
@@ -13,19 +13,19 @@ const CHUNK_BYTES = 1024 * 1024;
 
 export type Spot = Pick<Place, 'fd' | 'name'>;
 
-/** Takes content to be kept. */
+/** Stores content. */
 export interface BlobKeeper {
   small(bytes: Buffer): Blob;
-  /** A file too large for memory, by its descriptor; gives a path to read what was kept. */
+  /** Stores a file that is too large for memory, by its descriptor; gives a path from which to read the copy. */
   large(fd: number, size: number): { blob: Blob; path: string };
 }
 
-/** Files up to this size are held in memory while they are kept. */
+/** Bytes up to which a file is held in memory while it is stored. */
 const SMALL_BYTES = 1024 * 1024;
 
 export const NONE: Image = { type: 'none' };
 export const UNKNOWN: Image = { type: 'unknown' };
-/** A directory that is held for what comes into its place. */
+/** The empty directory that holds a place for an entry to come. */
 export const EMPTY: Image = { type: 'directory', mode: 0o700, hash: createHash('sha256').digest('hex') };
 
 export interface ImageBounds {
@@ -33,7 +33,7 @@ export interface ImageBounds {
   entriesLeft: number;
 }
 
-/** `roomBytes`: what the disk has room for. */
+/** `roomBytes` is the free space on the disk. */
 export const boundsOf = (
   { journalCallBytesMax, journalTreeEntriesMax }: Limits,
   roomBytes = Number.POSITIVE_INFINITY,
@@ -44,7 +44,7 @@ export const boundsOf = (
 
 class TooMuch extends Error {}
 
-/** What stands there now, links not followed; `unknown` for what is too much, can't be read, or is of no kind that can be made again. */
+/** The image of the present entry, without following links; `unknown` if it is too large, unreadable, or can't be made again. */
 export function imageAt(spot: Spot, bounds: ImageBounds, keeper?: BlobKeeper): Image {
   try {
     return new Look(bounds, keeper).image(spot);
@@ -54,7 +54,7 @@ export function imageAt(spot: Spot, bounds: ImageBounds, keeper?: BlobKeeper): I
   }
 }
 
-/** Too much of it, no permission, or replaced while it was looked at. */
+/** Too large, no permission, or replaced during the look. */
 const isUnreadable = (error: unknown): boolean =>
   error instanceof TooMuch ||
   (error instanceof ToolError && error.code === 'FILE_LIMIT') ||
@@ -166,21 +166,21 @@ function signature(leaf: Leaf): string {
   return leaf.type === 'file' ? `file\0${leaf.mode}\0${leaf.hash}` : `directory\0${leaf.mode}`;
 }
 
-/** Whether two images are of the same thing; nothing is known to be the same as what is unknown. */
+/** Whether two images are equal; an unknown image equals none. */
 export function isSameImage(a: Image, b: Image): boolean {
   if (a.type === 'none' || a.type === 'unknown') return a.type === 'none' && b.type === 'none';
   if (a.type === 'directory') return b.type === 'directory' && a.mode === b.mode && a.hash === b.hash;
   return b.type === a.type && signature(a) === signature(b);
 }
 
-/** Whether it can be made again from what was kept. */
+/** Whether the entry can be restored from what was kept. */
 export function isKept(image: Image): boolean {
   if (image.type === 'file') return image.blob !== undefined;
   if (image.type === 'directory') return image.entries !== undefined;
   return image.type !== 'unknown';
 }
 
-/** Makes what `image` tells of under a name that is free, with all its bytes on the disk. Throws what the file system throws. */
+/** Makes the entry of an image under a free name, and flushes it to disk. Throws the file system's error. */
 export async function build(
   image: Image,
   to: Spot,
@@ -198,7 +198,7 @@ export async function build(
   }
 }
 
-/** Each directory is held open below the one before: the tree is seen by commands while it is made, and a link may be swapped in. */
+/** A tree under construction. Each directory stays open below its parent: commands see the tree meanwhile, and could swap in a link. */
 class TreeInMaking implements Disposable {
   readonly #open: { path: string; fd: number; mode: number }[] = [];
 
@@ -206,7 +206,7 @@ class TreeInMaking implements Disposable {
     this.enter(top, '', mode);
   }
 
-  /** Where the entry at `path` is made; its parent is the directory that was entered last, or one above it. */
+  /** The place for the entry at `path`; its parent is the directory entered last, or one above it. */
   spotOf(path: string): Spot {
     const cut = path.lastIndexOf('/');
     const [parent, name] = [cut < 0 ? '' : path.slice(0, cut), path.slice(cut + 1)];
@@ -222,7 +222,7 @@ class TreeInMaking implements Disposable {
     this.#open.push({ path, mode, fd: fs.openSync(below(fd, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW) });
   }
 
-  /** Permissions come at the end: they may forbid writing. */
+  /** Sets permissions at the end: they may forbid writing. */
   #leave(): void {
     const { fd, mode } = this.#open.pop() as { fd: number; mode: number };
     fs.fchmodSync(fd, mode);

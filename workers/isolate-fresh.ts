@@ -1,20 +1,20 @@
-/** Isolates with our wrapper in them, made while nobody waits; each is given away once and never comes back. */
+/** Prepares isolates with our wrapper in idle time; each is used once. */
 import { Script } from 'node:vm';
 import ivm from 'isolated-vm';
 import type { Limits } from '../src/limits.ts';
 import { type Grant, type GuestBounds, guestScript } from './isolate-guest.ts';
 
-/** The one function that an isolate has of us: an operation and strings, all of them a stranger's. Nothing goes back. */
+/** The only function of ours in an isolate: takes an operation and strings, all untrusted, and returns nothing. */
 export type Receive = (operation: unknown, a: unknown, b: unknown, c: unknown) => void;
 
-/** What is told to the guest: texts, and a function of its own isolate. */
+/** What the guest gets: texts, and a function of its own isolate. */
 type Word = string | undefined | ivm.Dereference<unknown>;
 
 export interface Fresh {
   readonly memoryMb: number;
   readonly isolate: ivm.Isolate;
   readonly context: ivm.Context;
-  /** Says who hears the guest, and gives the way to tell it something, which rejects when the isolate ends. */
+  /** Sets the receiver of the guest's messages, and gives the function to send to it, which rejects when the isolate ends. */
   connect(receive: Receive): (...words: Word[]) => Promise<unknown>;
 }
 
@@ -30,7 +30,7 @@ export class FreshIsolates {
     this.#limits = limits;
   }
 
-  /** Makes the next one ready; most programs want as much memory as the one before. Throws what the engine throws. */
+  /** Prepares the next isolate, with the memory of the last one, which most programs want. Throws the engine's error. */
   prepare(memoryMb: number): void {
     this.#prepared = this.#make(memoryMb);
   }
@@ -43,7 +43,7 @@ export class FreshIsolates {
     return this.#make(memoryMb);
   }
 
-  /** In this thread, which waits for it anyway: nothing of a program's runs yet. */
+  /** Synchronous: this thread would wait anyway, and no code of a program runs yet. */
   #make(memoryMb: number): Fresh {
     const { codeLogsMax: logs, codeLogChars: logChars, codeTimersMax: timers } = this.#limits;
     const bounds: GuestBounds = { logs, logChars, timers };
@@ -52,7 +52,7 @@ export class FreshIsolates {
     const wrapper = isolate.compileScriptSync(this.#script, { cachedData: this.#cachedData });
     const guest = wrapper.runSync(context, { reference: true }) as ivm.Reference<Given>;
     let hear: Receive | undefined;
-    // A function without a way back: no reference to anything of ours is in there.
+    // A function that returns nothing: the isolate gets no reference to our objects.
     const send = new ivm.Callback<Receive>((...words) => hear?.(...words), { ignored: true });
     const deliver = guest.applySync(undefined, [send, JSON.stringify(bounds)], { result: { reference: true } });
     return {
@@ -68,8 +68,8 @@ export class FreshIsolates {
 }
 
 /**
- * The wrapper as code for the engine, with all that it runs for a program: this process has the same engine. Where it did not,
- * the isolate would refuse it and compile the source.
+ * The wrapper's code cache, including the functions that it runs for a program. It is valid because this process has
+ * the same engine as the isolate, which otherwise would refuse it and compile the source.
  */
 function compiled(source: string): ivm.ExternalCopy<ArrayBuffer> {
   const script = new Script(source);

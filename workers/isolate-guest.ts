@@ -1,30 +1,27 @@
 /**
- * What stands around a program in its isolate. It has no authority that the program must not have: whatever it hears or
- * sends is checked in the host, so that a program which breaks it breaks only itself.
+ * The wrapper around a program in its isolate. It has no authority that the program must not have: the host checks
+ * all its messages, so a program that breaks the wrapper breaks only itself.
  */
 
-/** To the host: an operation and strings. Nothing comes back this way. */
+/** Sends an operation and strings to the host; returns nothing. */
 type Send = (operation: string, a?: string, b?: string, c?: string) => void;
 
-/**
- * From the host: a source to run or a function to call, with its input and a `Grant` as JSON, or the answer to what was sent
- * under a number.
- */
+/** Messages from the host: a source to run or a function to call, with input and `Grant` as JSON, or the answer to a numbered request. */
 export type Deliver = (operation: 'run' | 'call' | 'answer', a: string, b?: string, c?: string, tool?: Tool) => void;
 
 /** A function of a plugin, in the realm of this wrapper. */
 type Tool = (input: unknown, context: object) => unknown;
 
-/** The same for every program of a host. */
+/** Bounds for every program of a host. */
 export interface GuestBounds {
   readonly logs: number;
   readonly logChars: number;
   readonly timers: number;
 }
 
-/** What one program has. */
+/** The rights of one program. */
 export interface Grant {
-  /** Names of the tools that it may call. */
+  /** Names of the tools that the program may call. */
   readonly tools: readonly string[];
   readonly resultChars: number;
 }
@@ -32,11 +29,11 @@ export interface Grant {
 /** Asks the host for something; resolves with its answer. */
 type Ask = (operation: string, a: string, b?: string) => Promise<string>;
 
-/** The script that gives `guest`: these functions refer to each other, and to nothing else. */
+/** The script that evaluates to `guest`; its functions refer only to each other. */
 export const guestScript = (): string =>
   `'use strict';(() => {${[wordsOf, consoleOf, timersOf, toolsOf, guest].join('\n')}\nreturn guest;})()`;
 
-/** The words of an error, each as JSON on a line. Getters of what was thrown run here, within the time of the program. */
+/** The parts of an error, one line of JSON each. Getters of the thrown value run here, within the program's time. */
 function wordsOf(thrown: unknown, stringify: typeof JSON.stringify): string {
   const textOf = (value: unknown): string => (typeof value === 'string' ? value : String(value)).slice(0, 4096);
   let [name, message, stack, code] = ['Error', '', '', ''];
@@ -50,7 +47,7 @@ function wordsOf(thrown: unknown, stringify: typeof JSON.stringify): string {
       if (it.message === undefined) message = textOf(stringify(thrown) ?? '');
     } else message = textOf(thrown);
   } catch {
-    // What it tells of itself is its own doing.
+    // A thrown value that throws again only hides itself.
   }
   return `${stringify(name)}\n${stringify(message)}\n${stringify(stack)}\n${stringify(code)}`;
 }
@@ -129,12 +126,12 @@ function toolsOf(names: readonly string[], ask: Ask, { parse, stringify }: typeo
 }
 
 /**
- * No object of the host is in here, only the function `send`. The end of a program is sent as `done`: `v` and its value as
- * JSON, `u` for undefined, `l` and a size for a value that is too large, `e` and the words of an error, or `s` and those of
- * the syntax error for which nothing of it was run.
+ * Builds the guest from the function `send` alone, with no object of the host. A program's end is sent as `done` with
+ * a text: `v` and the value as JSON, `u` for undefined, `l` and a size for a value that is too large, `e` and the
+ * parts of an error, or `s` and those of a syntax error that kept it from running.
  */
 function guest(send: Send, given: string): Deliver {
-  // Kept from what the program does to them.
+  // Saved before the program can change them.
   const json = { parse: JSON.parse, stringify: JSON.stringify } as typeof JSON;
   const { parse, stringify } = json;
   const AsyncFunction = (async () => {}).constructor as new (...words: string[]) => (...values: unknown[]) => unknown;

@@ -1,27 +1,27 @@
-/** All that a program can ask its host for: a log line, a timer, a call. Whatever it sends is a stranger's. */
+/** Handles all requests of a program to its host: a log line, a timer, a call. All of them are untrusted. */
 import { ToolError, type WireError } from '../src/errors.ts';
 import { type ChildAnswer, isLogLevel, type LogLine } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import { parseJson } from '../src/parse-json.ts';
 
 export interface Asking {
-  /** Names that it may call. */
+  /** Names of the tools that the program may call. */
   readonly tools: readonly string[];
-  /** Throws where the input fits no message. */
+  /** Passes a call on. Throws if the input does not fit into a message. */
   ask(call: number, tool: string, input: unknown): void;
-  /** At once: what kills this process must not take its last words with it. */
+  /** Passes a line on immediately, so that it arrives even if this process is then killed. */
   log(line: LogLine): void;
-  /** Told of a program that is to be ended. */
+  /** Called if the program must be ended. */
   abused(error: ToolError): void;
 }
 
 const UNHANDLED_CHARS = 1000;
-/** Inputs of calls that wait, as a multiple of the largest. */
+/** The most total size of the inputs of waiting calls, as a multiple of the largest input. */
 const WAITING_INPUTS = 8;
 
 interface Waiting {
   readonly call: number;
-  /** Of the guest. */
+  /** The guest's id of the request. */
   readonly id: string;
   readonly tool: string;
   readonly json: string;
@@ -33,7 +33,7 @@ export class IsolateMessages {
   #end = Promise.withResolvers<string>();
   readonly #timers = new Map<string, NodeJS.Timeout>();
   readonly #waiting: Waiting[] = [];
-  /** Calls under way, by number: their ids of the guest. */
+  /** Maps the number of a call in progress to the guest's id. */
   readonly #active = new Map<number, string>();
   #deliver: (id: string, answer: string) => void = () => {};
   #logs = 0;
@@ -48,28 +48,28 @@ export class IsolateMessages {
     this.#asking = asking;
   }
 
-  /** The next end that the guest tells of, in its words. Rejects when its isolate failed. */
+  /** Resolves with the guest's next end text. Rejects if its isolate failed. */
   done(): Promise<string> {
     this.#end = Promise.withResolvers<string>();
-    this.#end.promise.catch(() => {}); // Its isolate may fail after the race in which somebody waits.
+    this.#end.promise.catch(() => {}); // The isolate may fail after the race in which this is awaited.
     return this.#end.promise;
   }
 
-  /** Says how answers reach the guest. */
+  /** Sets the function that delivers answers to the guest. */
   connect(deliver: (id: string, answer: string) => void): void {
     this.#deliver = deliver;
   }
 
   readonly fail = (error: unknown): void => this.#end.reject(error);
 
-  /** A promise of the guest's was rejected while nothing waited for it. It may be waited for later, so that this is no end. */
+  /** Logs a rejected promise of the guest that nothing awaited. The program goes on: it may await it later. */
   unhandled(error: unknown): void {
     const message = error instanceof Error ? error.message : String(error);
     if (!this.#isClosed)
       this.#log('error', `rejected while nothing waited for it: ${message.slice(0, UNHANDLED_CHARS)}`);
   }
 
-  /** The one function that the isolate has of us. */
+  /** The only function of ours in the isolate. */
   readonly receive = (operation: unknown, a: unknown, b: unknown, c: unknown): void => {
     if (![operation, a].every((it) => typeof it === 'string')) return;
     if (![b, c].every((it) => it === undefined || typeof it === 'string')) return;
@@ -130,7 +130,7 @@ export class IsolateMessages {
     if (json.length > codeCallBytes)
       return refuse('INPUT_INVALID', `an input of ${json.length} characters; at most ${codeCallBytes} may be`);
     if (this.#calls >= codeCallsMax) {
-      // One that goes on asking would keep this process busy for nothing.
+      // A program that keeps calling would keep this process busy for nothing.
       this.#refused += 1;
       if (this.#refused > codeCallsMax) this.#asking.abused(tooManyCalls(codeCallsMax));
       return refuse('RATE_LIMITED', `a program may make ${codeCallsMax} calls`);

@@ -1,33 +1,34 @@
-/** Of a program: the source without its types, and what came of it. */
+/** Strips a program's types, and turns its end into a result. */
 import { stripTypeScriptTypes } from 'node:module';
 import type ivm from 'isolated-vm';
 import { ToolError } from '../src/errors.ts';
 import type { JobResult } from '../src/hosts/job.ts';
 import { parseJson } from '../src/parse-json.ts';
 
-/** Around a source that is only to be looked at: `await` and `return` stand in an async function. */
+/** Wraps a source for a syntax check: `await` and `return` need an async function. */
 const BEFORE = 'async()=>{';
 const AFTER = '\n}';
 
-/** Whether a guest says that its source is no body of a function: then nothing of it was run. */
+/** Whether the end text says that the source does not parse as a function body; then nothing of it was run. */
 export const isUnparsed = (end: string): boolean => end[0] === 's';
 
 /**
- * A source that could not be run, as JavaScript, each character where it was; undefined where types are not what ails it.
- * Compiled in the isolate, whose bounds hold for it; not run. Throws CODE_ERROR with the place of the error.
+ * Strips the types of a source that does not parse, and keeps each character's position; undefined if types are not
+ * the problem. Compiles in the isolate, within its bounds, and runs nothing. Throws CODE_ERROR with the position of
+ * the error.
  */
 export async function withoutTypes(isolate: ivm.Isolate, source: string): Promise<string | undefined> {
   const complaint = await syntaxErrorOf(isolate, source);
-  // It ends the function that stands around it here.
+  // The source closes the function that wraps it here.
   if (!complaint) return undefined;
   let stripped: string;
   try {
     stripped = stripTypeScriptTypes(BEFORE + source + AFTER).slice(BEFORE.length, -AFTER.length);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    // What is more than types would have to be translated: an enum, a namespace, a parameter property.
+    // Syntax beyond types would need translation: an enum, a namespace, a parameter property.
     if (code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw codeError({ name: 'SyntaxError', message });
-    throw complaint; // ERR_INVALID_TYPESCRIPT_SYNTAX: neither.
+    throw complaint; // ERR_INVALID_TYPESCRIPT_SYNTAX: neither JavaScript nor TypeScript.
   }
   const still = await syntaxErrorOf(isolate, stripped);
   if (still) throw still;
@@ -55,7 +56,7 @@ interface Thrown {
   readonly message: string;
   readonly line?: number;
   readonly column?: number;
-  /** Of the tool whose failure it is. */
+  /** Error code of the tool that failed. */
   readonly code?: string;
 }
 
@@ -73,10 +74,10 @@ function codeError({ name, message, line, column, code }: Thrown): ToolError {
   });
 }
 
-/** Lines that the engine puts before the body of a function that is made of a string. */
+/** Lines that the engine adds before the body of a function made from a string. */
 const HEADER_LINES = 2;
 
-/** The innermost place in the program of a stack. */
+/** The innermost position in the program in a stack trace. */
 function placeIn(stack: string): { line: number; column: number } | undefined {
   const at = /eval at guest[^\n]*<anonymous>:(\d+):(\d+)\)/.exec(stack) ?? /<anonymous>:(\d+):(\d+)/.exec(stack);
   if (!at) return undefined;
@@ -85,12 +86,12 @@ function placeIn(stack: string): { line: number; column: number } | undefined {
 }
 
 interface End {
-  /** Bytes of a value as JSON. */
+  /** The most bytes of a value as JSON. */
   readonly limit: number;
   readonly cpuMs: number;
 }
 
-/** What the guest's one string means; anything may stand in it. Throws CODE_ERROR. */
+/** Parses the guest's end text, which may hold anything. Throws CODE_ERROR. */
 export function outcomeOf(text: unknown, { limit, cpuMs }: End): JobResult {
   if (typeof text !== 'string') throw new ToolError('CODE_ERROR', 'the program broke what gives back its value');
   const body = text.slice(1);

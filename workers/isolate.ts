@@ -1,4 +1,4 @@
-/** Entry of an isolate host: programs of callers and tools of plugins, each in an isolate of its own. */
+/** Entry of an isolate host: runs programs of callers and tools of plugins, each in an isolate of its own. */
 import type { IsolateBounds, Job, JobResult } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import { type Fresh, FreshIsolates } from './isolate-fresh.ts';
@@ -8,7 +8,7 @@ import { isUnparsed, outcomeOf, withoutTypes } from './isolate-outcome.ts';
 import { linkTool } from './plugin-modules.ts';
 import { type Engine, type Guest, serveProgramHost } from './program-host.ts';
 
-/** Of programs that do not say. */
+/** For programs that do not say. */
 const DEFAULT_MEMORY_MB = 64;
 
 interface Program {
@@ -29,7 +29,7 @@ class Isolates implements Engine {
     const { isolate, memoryMb } = fresh;
     let usedMs = 0;
     const cpuMs = () => {
-      // One that is disposed tells nothing any more.
+      // A disposed isolate has no CPU time any more.
       if (!isolate.isDisposed) usedMs = Number(isolate.cpuTime) / 1e6;
       return usedMs;
     };
@@ -75,7 +75,7 @@ async function run({ input, plugin }: Job, fresh: Fresh, { bounds, messages, cpu
     return done;
   };
   const end = await endOf(code);
-  // Most sources are JavaScript, and need not be looked at twice.
+  // Most sources are JavaScript, and are compiled only once.
   const source = isUnparsed(end) ? await withoutTypes(fresh.isolate, code) : undefined;
   const text = source === undefined ? end : await endOf(source);
   return outcomeOf(text, { limit: bounds.resultBytes, cpuMs: cpuMs() });

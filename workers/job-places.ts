@@ -1,13 +1,13 @@
 /**
- * Which thread each job of a host is in: a table in memory that its threads and its main thread share, so that it also
- * tells of threads that are too busy to say so.
+ * A table of which thread each job of a host is in. The threads and the main thread share its memory, so that it also
+ * shows threads that are too busy to answer.
  */
 import { readlinkSync } from 'node:fs';
 import { basename } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import type { HostSetup, Job } from '../src/hosts/job.ts';
 
-/** What a thread is given at its start. */
+/** Worker data of a thread. */
 export interface ThreadSetup extends HostSetup {
   readonly places: SharedArrayBuffer;
 }
@@ -18,11 +18,11 @@ export interface PlacedJob {
   readonly place: number;
 }
 
-/** Where a job is. */
+/** The thread that runs a job. */
 export interface Seat {
-  /** The worker's. */
+  /** The worker's thread id. */
   readonly threadId: number;
-  /** The kernel's, 0 where /proc does not tell. */
+  /** The kernel's thread id; 0 if /proc does not tell. */
   readonly taskId: number;
   /** CPU time of the thread when the job began. */
   readonly begunMs: number;
@@ -35,13 +35,13 @@ export class JobPlaces {
   readonly #table: Int32Array;
   readonly #taken = new Set<number>();
 
-  /** A new table of so many places, or one that another thread made. */
+  /** Creates a table with that many places, or uses one that another thread made. */
   constructor(of: number | SharedArrayBuffer) {
     this.buffer = typeof of === 'number' ? new SharedArrayBuffer(of * FIELDS * 4) : of;
     this.#table = new Int32Array(this.buffer);
   }
 
-  /** For the main thread: a free place. Throws where there is none, which its queue does first. */
+  /** Takes a free place; for the main thread. Throws if there is none, which the queue prevents. */
   take(): number {
     const places = this.#table.length / FIELDS;
     for (let place = 0; place < places; place++) {
@@ -52,27 +52,27 @@ export class JobPlaces {
     throw new Error('more jobs than places');
   }
 
-  /** For the main thread: its job is over. */
+  /** Frees a place after its job; for the main thread. */
   free(place: number): void {
     this.leave(place);
     this.#taken.delete(place);
   }
 
-  /** Undefined for a job that no thread has begun. */
+  /** The thread that runs the job of a place; undefined if none has begun it. */
   seatOf(place: number): Seat | undefined {
     const [threadId = 0, taskId = 0, begunMs = 0] = [0, 1, 2].map((field) => this.#at(place, field));
     return threadId === 0 ? undefined : { threadId, taskId, begunMs };
   }
 
-  /** For a worker thread: it begins the job of this place. */
+  /** Marks the job of a place as begun; for a worker thread. */
   enter(place: number, { taskId, begunMs }: Pick<Seat, 'taskId' | 'begunMs'>): void {
     Atomics.store(this.#table, place * FIELDS + 1, taskId);
     Atomics.store(this.#table, place * FIELDS + 2, Math.round(begunMs));
-    // Last, since it says that the rest is there.
+    // Stored last: a thread id marks the entry as complete.
     Atomics.store(this.#table, place * FIELDS, threadId);
   }
 
-  /** For a worker thread: it is done with it. */
+  /** Marks the job of a place as done; for a worker thread. */
   leave(place: number): void {
     Atomics.store(this.#table, place * FIELDS, 0);
   }
@@ -82,7 +82,7 @@ export class JobPlaces {
   }
 }
 
-/** This thread as the kernel knows it; 0 where /proc does not tell. */
+/** The kernel's id of this thread; 0 if /proc does not tell. */
 export function ownTaskId(): number {
   try {
     return Number(basename(readlinkSync('/proc/thread-self')));

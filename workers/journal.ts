@@ -1,4 +1,4 @@
-/** The undo journal of one job: what each change replaces is on the disk before the change is seen. */
+/** The undo journal of one job: what a change replaces is on disk before the change becomes visible. */
 import type { FileChange } from '../src/call.ts';
 import { roomIn } from '../src/disk.ts';
 import type { JournalReport } from '../src/hosts/job.ts';
@@ -9,13 +9,13 @@ import { type BlobKeeper, boundsOf, imageAt, isKept, NONE, UNKNOWN } from './ima
 import { type Blob, type Entry, type Image, Spool } from './spool.ts';
 
 export interface JournalPlace {
-  /** Absolute: the spool of the workspace. */
+  /** Absolute path of the workspace's spool. */
   readonly folder: string;
-  /** Of the call. */
+  /** Key of the call. */
   readonly key: string;
 }
 
-/** Bytes of one call's blobs, those in memory on their way to the disk. */
+/** Stores the blobs of one call; small ones wait in memory to be written. */
 class Keeper implements BlobKeeper {
   readonly pending: Buffer[] = [];
   readonly #spool: Spool;
@@ -43,7 +43,7 @@ export class Journal implements ChangeRecorder, Disposable {
   readonly #limits: Limits;
   readonly #bounds: ReturnType<typeof boundsOf>;
   readonly #paths = new Set<string>();
-  /** Changes that can be undone, and that can't. */
+  /** Number of changes that can be undone, and of those that can't. */
   #kept = 0;
   #lost = 0;
 
@@ -61,7 +61,7 @@ export class Journal implements ChangeRecorder, Disposable {
     }
   }
 
-  /** Never refuses a change: what can't be kept can't be undone, and the result says so. */
+  /** Keeps what a change replaces. Never refuses a change: one that can't be kept can't be undone, and the result says so. */
   before(change: Change): void {
     const { journalTextBytesMax } = this.#limits;
     const keeper = new Keeper(this.#spool);
@@ -79,7 +79,7 @@ export class Journal implements ChangeRecorder, Disposable {
     else this.#lost += 1;
   }
 
-  /** What is kept of the job; nothing where nothing was changed. */
+  /** Ends the journal; gives its report, or undefined if nothing was changed. */
   end(changed: readonly FileChange[]): JournalReport | undefined {
     using spool = this.#spool;
     if (changed.length === 0) {
@@ -94,7 +94,7 @@ export class Journal implements ChangeRecorder, Disposable {
     this.#spool[Symbol.dispose]();
   }
 
-  /** The disk of the spool is full, or fails: of no concern to whoever wants a file written. */
+  /** Logs that the spool's disk is full or failing, and lets the change go on. */
   #failed(error: unknown): void {
     if (codeOf(error) === undefined) throw error;
     console.error(error);
@@ -110,7 +110,7 @@ export class Journal implements ChangeRecorder, Disposable {
       const made = { fd: at.fd, name: temporary };
       const image = this.#look(made);
       const isText = pre.type === 'file' && image.type === 'file' && image.bytes <= textBytesMax;
-      // Both contents are needed to merge what was changed since.
+      // A later merge needs both contents.
       return isText ? this.#look(made, keeper) : image;
     };
     return {
@@ -120,7 +120,7 @@ export class Journal implements ChangeRecorder, Disposable {
     };
   }
 
-  /** What is kept counts for the whole call; what is only looked at, by itself. */
+  /** Kept content counts towards the whole call's bound; content only looked at, by itself. */
   #look(spot: { fd: number; name: string }, keeper?: Keeper): Image {
     return imageAt(spot, keeper ? this.#bounds : boundsOf(this.#limits), keeper);
   }

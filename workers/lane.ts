@@ -1,4 +1,4 @@
-/** A thread's own line to the gateway: jobs come by it and their results leave by it, past the host's main thread. */
+/** A thread's own socket to the gateway: jobs and results pass through it, bypassing the host's main thread. */
 import { Socket } from 'node:net';
 import type { FromHost, Job, JobResult, ToLane } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
@@ -9,14 +9,14 @@ import { FrameReader, FrameWriter, toFrame } from '../src/protocol/frame.ts';
 import { Aborted } from '../src/sandbox/command.ts';
 import { toResultFrame } from './result-frame.ts';
 
-/** What has a thread serve a lane for as long as it lives. */
+/** The task of serving a lane for the life of the thread. */
 export interface LaneTask {
   readonly lane: number;
-  /** Of its socket. */
+  /** Descriptor of the lane's socket. */
   readonly fd: number;
 }
 
-/** Never settles: the lane ends with its thread, and the gateway's end of it with this process. */
+/** Serves a lane. Never settles: the lane ends with its thread, or with this process when the gateway closes it. */
 export function serveLane(
   { lane, fd }: LaneTask,
   { limits, powers }: { readonly limits: Limits; readonly powers: Powers },
@@ -27,7 +27,7 @@ export function serveLane(
   const tell = (message: FromHost) => writer.write(toFrame(message, limits.frameBytesMax));
   const running = new Map<number, AbortController>();
   const polling = new Polling(limits.lanePollMs, powers);
-  /** The last job. Many at once wait for processors, which polling would take from the gateway. */
+  /** Whether the last job was alone. With several jobs, polling would take the processor from the gateway. */
   let isAlone = false;
 
   const start = async (job: Job) => {
@@ -46,7 +46,7 @@ export function serveLane(
   };
   const reader = new FrameReader(limits.frameBytesMax);
   const inbox: Buffer[] = [];
-  // A few at a time: the gateway goes on with their results while the next ones run.
+  // Takes a few jobs at a time: the gateway handles their results while the next ones run.
   const receiveSome = () => {
     for (const payload of inbox.splice(0, limits.laneJobsPerTurn)) receive(decode(payload, limits) as ToLane);
     if (inbox.length > 0) setImmediate(receiveSome);
@@ -58,7 +58,7 @@ export function serveLane(
     isAlone = inbox.length === 1 && running.size === 0;
     if (isIdle) receiveSome();
   });
-  // The gateway is gone; the main thread, which hears of that too, ends the process.
+  // The gateway is gone; the main thread notices that, too, and ends the process.
   socket.on('error', () => {});
   tell({ laneOpen: lane });
   return new Promise(() => {});

@@ -1,6 +1,6 @@
 /**
- * One child of the host that understands a language: JSON-RPC over its pipes, one question at a time. It is held by the
- * host's own sandbox and by its own bounds, reads what others wrote, and may be killed at any time.
+ * A child process of the host that understands a language: JSON-RPC over its pipes, one request at a time. It runs in
+ * the host's sandbox within bounds of its own, reads untrusted sources, and may be killed at any time.
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
@@ -10,23 +10,23 @@ import type { Powers } from '../src/powers.ts';
 import { findProgram } from '../src/sandbox/bubblewrap.ts';
 
 export interface LanguageProcessOptions {
-  /** Who it is, for errors. */
+  /** The name of the process in errors. */
   readonly name: string;
   readonly program: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly memoryBytes: number;
-  /** Output between one question and its answer, after which it is killed. */
+  /** The most bytes of output per request; more kills it. */
   readonly answerBytesMax: number;
   readonly powers: Powers;
 }
 
 const STDERR_CHARS_KEPT = 4096;
 
-/** An error of the other side that leaves it alive: a file that is no longer there, a place without a name. */
+/** An error response that leaves the process alive: a file that is gone, a position without a name. */
 export class Unanswered extends Error {}
 
-/** A child of our own, which is started with the first question that needs it. */
+/** The child process; the first request that needs it starts it. */
 export class LanguageProcess implements Disposable {
   readonly #options: LanguageProcessOptions;
   readonly #child: ChildProcess;
@@ -34,14 +34,14 @@ export class LanguageProcess implements Disposable {
   readonly #ended: Promise<void>;
   #alive = true;
   #stderr = '';
-  /** Since the last question. */
+  /** Bytes of output since the last request. */
   #bytes = 0;
   #tooMuch = false;
 
   constructor(options: LanguageProcessOptions) {
     this.#options = options;
     const [program, ...args] = launchOf(options) as [string, ...string[]];
-    // No PATH: it has nothing to start.
+    // No PATH: it has no programs to start.
     const child = options.powers.spawn(program, args, { stdio: 'pipe', cwd: '/', env: { ...options.env } });
     this.#child = child;
     this.#ended = new Promise((resolve) => {
@@ -60,7 +60,7 @@ export class LanguageProcess implements Disposable {
     });
     child.stdout?.on('data', (chunk: Buffer) => this.#count(chunk.length));
     this.#connection = connect(child.stdout as Readable, child.stdin as Writable);
-    // Pipes of a child that waits for questions must not keep a thread from ending.
+    // The pipes of an idle child must not keep a thread from ending.
     child.unref();
     for (const stream of child.stdio) (stream as { unref?(): void } | null)?.unref?.();
   }
@@ -74,8 +74,8 @@ export class LanguageProcess implements Disposable {
   }
 
   /**
-   * Throws MEMORY_LIMIT, OUTPUT_LIMIT and HOST_CRASHED where it ends meanwhile, Unanswered for an error of its own, and the
-   * signal's reason, at which it is killed: who does not want the answer can't make it stop otherwise.
+   * Sends a request. Throws MEMORY_LIMIT, OUTPUT_LIMIT or HOST_CRASHED if the process ends meanwhile, Unanswered for
+   * an error response, and the signal's reason, after killing the process: a request can't be stopped otherwise.
    */
   request<T>(method: string, params: unknown, signal: AbortSignal): Promise<T> {
     this.#bytes = 0;
@@ -85,7 +85,7 @@ export class LanguageProcess implements Disposable {
       const answer = connection.sendRequest<T>(method, params).catch((error: Error) => {
         const isAnswer = error instanceof answers.ResponseError && !isOurOwn(error.code, answers.ErrorCodes);
         if (this.#alive && isAnswer) throw new Unanswered(error.message);
-        // A line that broke is worth nothing any more; why it did is told by the child's end.
+        // A broken connection is useless; the end of the child tells the reason.
         this.kill();
         return ended;
       });
@@ -93,11 +93,11 @@ export class LanguageProcess implements Disposable {
     });
   }
 
-  /** Tells it something; whoever does not read what it is told is killed at the abort, as for a question. */
+  /** Sends a notification; a process that does not read it is killed at the abort, like for a request. */
   notify(method: string, params: unknown, signal: AbortSignal): Promise<void> {
     return this.#unlessAborted(signal, async () => {
       const connection = await this.#connection;
-      // It may have ended; the next question says so.
+      // It may have ended; the next request reports that.
       await connection.sendNotification(method, params).catch(() => {});
     });
   }
@@ -122,8 +122,8 @@ export class LanguageProcess implements Disposable {
     const ended = this.#ended.then((): never => {
       throw this.#failure();
     });
-    ended.catch(() => {}); // Not everybody waits for it.
-    // Unlike its pipes, a question keeps the thread alive until it is answered.
+    ended.catch(() => {}); // Avoids an unhandled rejection when nobody awaits it.
+    // Unlike its pipes, a pending request keeps the thread alive.
     this.#child.ref();
     try {
       return await Promise.race([aborted.promise, work(ended)]);
@@ -158,17 +158,17 @@ export class LanguageProcess implements Disposable {
   }
 }
 
-/** Whether the library says it, for a message that never got there or back. */
+/** Whether the library itself made the error, for a message that was not delivered. */
 const isOurOwn = (code: number, codes: typeof ErrorCodes): boolean =>
   code === codes.MessageWriteError || code === codes.PendingResponseRejected || code === codes.ConnectionInactive;
 
-/** Program and arguments: it dies with the thread that started it, and can't fill the memory. */
+/** Program and arguments, so that the child dies with the thread that started it and can't fill the memory. */
 function launchOf({ program, args, memoryBytes }: LanguageProcessOptions): string[] {
   const setpriv = findProgram('setpriv');
   const prlimit = findProgram('prlimit');
   return [
     ...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--']),
-    // What it fills; runtimes reserve far more address space than that.
+    // Bounds the data that it fills; runtimes reserve far more address space.
     ...(prlimit === undefined ? [] : [prlimit, `--data=${memoryBytes}`, '--']),
     ...[program, ...args],
   ];
@@ -177,7 +177,7 @@ function launchOf({ program, args, memoryBytes }: LanguageProcessOptions): strin
 async function connect(from: Readable, to: Writable): Promise<MessageConnection> {
   const { createMessageConnection, StreamMessageReader, StreamMessageWriter } = await import('vscode-jsonrpc/node');
   const connection = createMessageConnection(new StreamMessageReader(from), new StreamMessageWriter(to));
-  // It asks for watches and settings, of which there are none: it is told what changed before each question.
+  // Answers requests for watches and settings with null: it is told of changes before each request.
   connection.onRequest(() => null);
   connection.onError(() => {});
   connection.listen();

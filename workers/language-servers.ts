@@ -1,10 +1,10 @@
-/** What understands languages, kept by a thread from one job to the next. */
+/** The language servers that a thread keeps between jobs. */
 import type { Limits } from '../src/limits.ts';
 import type { Powers } from '../src/powers.ts';
 import { SyntaxParser } from './syntax-parser.ts';
 import { TypeScriptServer } from './typescript-server.ts';
 
-/** Nothing is started before it is asked. */
+/** Servers are started on their first use. */
 export class LanguageServers implements Disposable {
   readonly typescript: TypeScriptServer;
   readonly parser: SyntaxParser;

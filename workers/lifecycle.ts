@@ -1,18 +1,21 @@
-/** When a worker thread runs `initialize`, `healthCheck` and `cleanup` of its tools. */
+/** Runs `initialize`, `healthCheck` and `cleanup` of a worker thread's tools. */
 import { ToolError } from '../src/errors.ts';
 import type { Health, SessionEnd } from '../src/tools/lifecycle.ts';
 import type { Tool, ToolContext } from '../src/tools/tool.ts';
 
 export class ToolLifecycle {
   readonly #tools: Readonly<Record<string, Tool>>;
-  /** Those that succeeded in this thread. */
+  /** The functions that succeeded in this thread. */
   readonly #initialized = new Set<NonNullable<Tool['initialize']>>();
 
   constructor(tools: Readonly<Record<string, Tool>>) {
     this.#tools = tools;
   }
 
-  /** Throws why the tool can't be called; the gateway knows by the reason that this was no fault of the call. */
+  /**
+   * Runs the tool's `initialize` once. Throws why the tool can't be called, with a reason that tells the gateway that
+   * the call is not at fault.
+   */
   async initialize({ initialize }: Tool, context: ToolContext): Promise<void> {
     if (!initialize || this.#initialized.has(initialize)) return;
     try {
@@ -39,7 +42,7 @@ export class ToolLifecycle {
     return Object.fromEntries(await Promise.all(checked));
   }
 
-  /** Whatever one of them throws, the others let go as well. */
+  /** Runs all cleanups, even if one throws. */
   async cleanup(session: SessionEnd): Promise<void> {
     const all = Object.values(this.#tools).map(async (it) => it.cleanup?.(session));
     for (const it of await Promise.allSettled(all)) if (it.status === 'rejected') console.error(it.reason);

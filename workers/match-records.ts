@@ -1,9 +1,9 @@
 /**
- * What `rg --json` writes, one record a line, read in bounded memory: a line of a searched file may be as large as the file,
- * and its record many times that, of which only the beginning is kept.
+ * Reads the output of `rg --json`, one record a line, in bounded memory: a line of a searched file may be as large as
+ * the file, and its record many times larger; only its beginning is kept.
  */
 
-/** Text of ripgrep's: as it is, or as base64 where it is not UTF-8. */
+/** A text of ripgrep: plain, or base64 if it is not UTF-8. */
 type RawText = { readonly text: string } | { readonly bytes: string };
 
 export interface LineRecord {
@@ -11,9 +11,9 @@ export interface LineRecord {
   readonly path: string | undefined;
   readonly line: number;
   readonly text: Buffer;
-  /** Bytes before the first match in it. */
+  /** Bytes before the first match in the line. */
   readonly start: number;
-  /** Whether `text` is only its beginning. */
+  /** Whether `text` is only the beginning of the line. */
   readonly cut: boolean;
 }
 
@@ -22,14 +22,14 @@ export type MatchRecord =
   | { readonly type: 'end'; readonly path: string | undefined; readonly binary: boolean }
   | { readonly type: 'summary'; readonly searches: number };
 
-/** A record that is larger is not parsed as a whole. */
+/** A larger record is not parsed as a whole. */
 const RECORD_BYTES_MAX = 1024 * 1024;
-/** Of a larger one, what is kept of its beginning: the path, which is 4 KiB at most, and some of the line. */
+/** Bytes kept of the beginning of a larger record: the path, at most 4 KiB, and some of the line. */
 const HEAD_BYTES = 32 * 1024;
-/** Within a JSON text a quote stands behind a backslash, so that these can't be part of what was found. */
+/** Inside a JSON string a quote follows a backslash, so these can't be part of the found text. */
 const AFTER_LINES = Buffer.from('"},"line_number":');
 const AFTER_MATCH = Buffer.from('"},"start":');
-/** Room for both and what stands between them, but for the text of the first match. */
+/** Room for both marks and the text between them, except the text of the first match. */
 const OVERLAP = 64;
 
 const NEWLINE = 10;
@@ -40,12 +40,12 @@ export class MatchRecords {
   #bytes = 0;
   #long: LongRecord | undefined;
 
-  /** `take` is called with each record, and returns false when it has enough. */
+  /** `take` gets each record; returning false stops. */
   constructor(take: (record: MatchRecord) => boolean) {
     this.#take = take;
   }
 
-  /** False when `take` had enough. */
+  /** Reads a chunk; false if `take` returned false. */
   push(chunk: Buffer): boolean {
     for (let at = 0; at < chunk.length; ) {
       const newline = chunk.indexOf(NEWLINE, at);
@@ -75,7 +75,7 @@ export class MatchRecords {
   }
 }
 
-/** The record of a huge line: its beginning, its number, and where the first match begins. */
+/** The record of a huge line: its beginning, its line number, and the start of the first match. */
 class LongRecord {
   #head: Buffer<ArrayBufferLike> = Buffer.alloc(0);
   #overlap: Buffer<ArrayBufferLike> = Buffer.alloc(0);
@@ -109,14 +109,14 @@ class LongRecord {
   }
 }
 
-/** The digits behind a mark, once something stands behind them too. */
+/** The number after a mark, once its last digit is certain. */
 function numberAfter(window: Buffer, mark: Buffer): number | undefined {
   const at = window.indexOf(mark);
   const digits = at < 0 ? null : /^(\d+)\D/.exec(window.toString('latin1', at + mark.length, at + mark.length + 24));
   return digits ? Number(digits[1]) : undefined;
 }
 
-/** Part of a JSON text, up to where it was cut, without an escape that was cut in half. */
+/** Decodes a cut JSON string, without an escape that was cut in half. */
 function beginningOf(part: string): Buffer {
   const end = part.indexOf(AFTER_LINES.toString());
   const whole = (end < 0 ? part : part.slice(0, end)).replace(end < 0 ? /\\(u[0-9a-f]{0,3})?$/i : /$^/, '');
@@ -124,7 +124,7 @@ function beginningOf(part: string): Buffer {
   return Buffer.from(JSON.parse(`"${Buffer.from(even, 'latin1').toString()}"`) as string);
 }
 
-/** As ripgrep documents it; the members that its kind has. */
+/** A record as ripgrep documents it; each type has some of the members. */
 interface RawRecord {
   readonly type: string;
   readonly data: {
@@ -148,6 +148,6 @@ function parseRecord(bytes: Buffer): MatchRecord | undefined {
   return { type, path, line, text: bytesOf(lines), start: submatches[0]?.start ?? 0, cut: false };
 }
 
-/** Undefined for what is not UTF-8. */
+/** The text; undefined if it is not UTF-8. */
 const textOf = (raw: RawText): string | undefined => ('text' in raw ? raw.text : undefined);
 const bytesOf = (raw: RawText): Buffer => ('text' in raw ? Buffer.from(raw.text) : Buffer.from(raw.bytes, 'base64'));

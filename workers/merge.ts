@@ -1,26 +1,26 @@
-/** Three texts into one: what a call changed is taken back, what was changed since stays. */
+/** Merges three texts into one: undoes a call's changes, and keeps those made since. */
 import type { Limits } from '../src/limits.ts';
 
 export interface Versions {
-  /** Before the call. */
+  /** Content before the call. */
   readonly pre: Buffer;
-  /** After it. */
+  /** Content after the call. */
   readonly post: Buffer;
   readonly now: Buffer;
 }
 
-/** Time and edits after which two texts are too different to be compared. */
+/** Milliseconds and edits after which two texts count as too different to compare. */
 const DIFF_MS = 200;
 const EDITS_MAX = 2000;
 
-/** Lines of the text in the middle, from `start` up to `end`, that another one has replaced. */
+/** Lines from `start` up to `end` of the text after the call, and the lines of another version that replace them. */
 interface Hunk {
   readonly start: number;
   readonly end: number;
   readonly lines: readonly string[];
 }
 
-/** Undefined where one is no text, too long or too different, or where both changed the same lines, or neighbours. */
+/** Undefined if a version is not text, too long or too different, or if both changed the same or adjacent lines. */
 export async function mergeBack({ pre, post, now }: Versions, limits: Limits): Promise<Buffer | undefined> {
   const [base, before, current] = [post, pre, now].map((it) => linesOf(it, limits));
   if (!base || !before || !current) return undefined;
@@ -30,7 +30,7 @@ export async function mergeBack({ pre, post, now }: Versions, limits: Limits): P
   const merged: string[] = [];
   let at = 0;
   for (const [index, { start, end, lines }] of all.entries()) {
-    // Changes that touch each other are somebody's to look at.
+    // A person must look at changes that touch.
     if (index > 0 && start <= at) return undefined;
     merged.push(...base.slice(at, start), ...lines);
     at = end;
@@ -38,7 +38,7 @@ export async function mergeBack({ pre, post, now }: Versions, limits: Limits): P
   return Buffer.from([...merged, ...base.slice(at)].join(''));
 }
 
-/** With their ends, so that nothing is lost of them. */
+/** Lines with their endings, so that nothing is lost. */
 function linesOf(bytes: Buffer, { journalTextBytesMax, mergeLinesMax }: Limits): string[] | undefined {
   if (bytes.length > journalTextBytesMax || bytes.includes(0)) return undefined;
   const text = bytes.toString('utf8');

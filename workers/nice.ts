@@ -1,10 +1,10 @@
-/** How much of the processor a host takes beside the daemon and the person's own programs. */
+/** Lowers the priority of hosts below the daemon and the person's own programs. */
 import { getPriority, setPriority } from 'node:os';
 
-/** Agents' programs and servers get what others leave. Threads and processes started afterwards inherit it. */
+/** The nice value of agents' programs and servers. Threads and processes started later inherit it. */
 const NICE = 5;
 
-/** Lowers this process's priority to that of agents' programs. A daemon started under `nice` may be lower already, and raising takes a privilege. */
+/** Lowers this process's priority. A daemon started under `nice` may be lower already, and raising needs a privilege. */
 export function yieldToOthers(): void {
   if (getPriority() < NICE) setPriority(NICE);
 }

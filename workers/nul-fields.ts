@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Longest record; a path has at most 4 KiB. */
+/** Bytes of the longest record; a path has at most 4 KiB. */
 const RECORD_BYTES_MAX = 64 * 1024;
 
 /**
- * Records of ripgrep's `--null`: a path and NUL, and with two fields a number and a newline after it. Paths that are not
- * UTF-8 are left out: no call could name them.
+ * Reads records of ripgrep's `--null`: a path and NUL, or with two fields also a number and a newline. Leaves out
+ * paths that are not UTF-8: no call could name them.
  */
 export class NulFields {
   readonly #fields: 1 | 2;
@@ -17,7 +17,7 @@ export class NulFields {
     this.#take = take;
   }
 
-  /** False when `take` had enough. */
+  /** Reads a chunk; false if `take` returned false. */
   push(chunk: Buffer): boolean {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     let from = 0;

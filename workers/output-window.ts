@@ -1,4 +1,4 @@
-/** How much of one job's output may be on its way, so that a gateway that does not take it fills no process. */
+/** Bounds the unacknowledged output of a job, so that a slow gateway fills no process. */
 export class OutputWindow {
   readonly #bytesMax: number;
   #bytes = 0;
@@ -8,7 +8,7 @@ export class OutputWindow {
     this.#bytesMax = bytesMax;
   }
 
-  /** Counts what was sent. Gives a promise where nothing more should be sent before it settles. */
+  /** Counts sent bytes. A returned promise asks to send nothing until it settles. */
   sent(bytes: number): Promise<void> | undefined {
     this.#bytes += bytes;
     if (this.#bytes < this.#bytesMax) return undefined;
@@ -16,7 +16,7 @@ export class OutputWindow {
     return this.#room.promise;
   }
 
-  /** The gateway has dealt with so much. */
+  /** Counts bytes that the gateway acknowledged. */
   taken(bytes: number): void {
     this.#bytes -= bytes;
     if (this.#bytes >= this.#bytesMax) return;

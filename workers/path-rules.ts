@@ -1,6 +1,6 @@
 /**
- * The policy's rules on paths, asked again where paths are opened: of the path as the caller wrote it, which the gateway
- * judged too, and of what it is really called, which only the one who opened it knows.
+ * Applies the policy's path rules again when paths are opened: to the path as the caller wrote it, which the gateway
+ * checked, too, and to the real path, which is known only after opening.
  */
 import { closeSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, normalize, relative, resolve } from 'node:path';
@@ -17,7 +17,7 @@ export class PathRules {
   readonly #view: PathView;
   readonly #workspace: string;
   readonly #bounds: SettingsBounds;
-  /** The answer given last: the real name is mostly the one that was asked about. */
+  /** The last answer: the real path mostly equals the path checked before. */
   #last: { readonly kind: Kind; readonly path: string; readonly answer: ReturnType<typeof pathDecision> } | undefined;
 
   /** `workspace` is absolute and without links. */
@@ -28,8 +28,8 @@ export class PathRules {
   }
 
   /**
-   * Opens `path`, which lies inside the workspace, to read it, where the rules allow it by every name; what was opened by a
-   * name that they don't is closed. Throws SENSITIVE_FILE, POLICY_DENIED, and what `open` throws.
+   * Opens `path`, inside the workspace, for reading if the rules allow each of its names; closes it again otherwise.
+   * Throws SENSITIVE_FILE, POLICY_DENIED, and what `open` throws.
    */
   open(path: string, open: () => Opened): Opened {
     this.check('read', path);
@@ -37,7 +37,7 @@ export class PathRules {
     try {
       opened = open();
     } catch (error) {
-      // Behind a link lies a mount that hides its target: the rule is the reason, not the permissions.
+      // A mount may hide the target of a link: then the rule is the reason, not the permissions.
       if (error instanceof ToolError && error.code === 'ACCESS_DENIED') this.check('read', path, this.#namedBy(path));
       throw error;
     }
@@ -51,8 +51,8 @@ export class PathRules {
   }
 
   /**
-   * Throws SENSITIVE_FILE or POLICY_DENIED when a rule refuses `path`, or, where that leads elsewhere, its real name,
-   * relative to the workspace. What asks about `path` itself was asked in the gateway.
+   * Throws SENSITIVE_FILE or POLICY_DENIED if a rule denies `path`, or its real path if that differs, relative to the
+   * workspace. The gateway already asked about `ask` rules for `path` itself.
    */
   check(kind: Kind, path: string, realPath?: string): void {
     const asked = this.#decide(kind, normalize(path));
@@ -72,8 +72,8 @@ export class PathRules {
   }
 
   /**
-   * Throws for what lies in `declared`, or was found from there, and what the gateway did not ask about: SENSITIVE_FILE or
-   * POLICY_DENIED where a rule refuses it, or wants a person asked who was not asked about `declared` by that rule.
+   * Checks a path that lies in `declared` or was found from there, and that the gateway did not check. Throws
+   * SENSITIVE_FILE or POLICY_DENIED if a rule denies it, or asks about it without having asked about `declared`.
    */
   checkInside(kind: Kind, declared: string, realPath: string): void {
     const own = this.#decide(kind, normalize(realPath));
@@ -86,7 +86,10 @@ export class PathRules {
     });
   }
 
-  /** What a listing of `root` leaves alone: what is denied, and what a rule asks about that did not ask about `root` itself. */
+  /**
+   * A test for paths that a listing of `root` leaves out: denied ones, and those that a rule asks about that did not
+   * ask about `root`.
+   */
   refusedBelow(root: string, kind: Kind = 'read'): (path: string) => boolean {
     const asked = this.#decide(kind, normalize(root));
     return (path) => {
@@ -95,12 +98,12 @@ export class PathRules {
     };
   }
 
-  /** The rule that does not let `path`, relative to the workspace, be read or changed unasked; undefined where none says so. */
+  /** The rule that denies or asks about `path`, relative to the workspace; undefined if there is none. */
   ruleOn(kind: Kind, path: string): string | undefined {
     return this.#decide(kind, normalize(path))?.id;
   }
 
-  /** What rules and protections call a path of the workspace. */
+  /** The path as rules and protections name it: relative to the configured workspace. */
   named(path: string): string {
     return fromRoot(this.#view.root ?? this.#workspace, this.#workspace, path);
   }
@@ -109,7 +112,7 @@ export class PathRules {
     const { rules, home } = this.#view;
     const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
     if (this.#last?.kind === kind && this.#last.path === plain) return this.#last.answer;
-    // Looked at here and now: what it holds may have changed since the gateway looked.
+    // The content is checked now: it may have changed since the gateway looked.
     let looked = false;
     const answer = pathDecision(rules, kind, this.named(plain), home, () => {
       looked = true;
@@ -119,7 +122,7 @@ export class PathRules {
     return answer;
   }
 
-  /** The real name of what can't be opened, as far as it can be looked up; only good for saying why it is refused. */
+  /** The real path of an entry that can't be opened, as far as it can be resolved; only good for explaining a refusal. */
   #namedBy(path: string): string {
     let real = join(this.#workspace, path);
     let rest = '';
@@ -128,7 +131,7 @@ export class PathRules {
         real = join(realpathSync(real), rest);
         break;
       } catch {
-        // A hidden or missing part: of a link what it says, of the rest the name as it was written.
+        // A hidden or missing part: follow a link's text, keep any other name as written.
         const link = links < LINKS_MAX ? linkAt(real) : undefined;
         if (link === undefined) rest = join(basename(real), rest);
         else links += 1;
@@ -139,14 +142,14 @@ export class PathRules {
   }
 }
 
-/** As in the kernel. */
+/** The same as in the kernel. */
 const LINKS_MAX = 40;
 
 function linkAt(path: string): string | undefined {
   try {
     return readlinkSync(path);
   } catch {
-    return undefined; // EINVAL: no link. ENOENT, EACCES: none that can be seen.
+    return undefined; // EINVAL: not a link. ENOENT, EACCES: not visible.
   }
 }
 

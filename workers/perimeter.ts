@@ -1,12 +1,12 @@
 /**
- * The perimeter: done first in every process of ours, before anything is read that somebody else wrote.
- * New files are the owner's alone, no inherited descriptor stays open, nothing of the environment stays readable.
+ * The perimeter: the first step of each of our processes, before it reads any foreign data. New files are private to
+ * the owner, inherited descriptors are closed, and the environment is emptied.
  */
 import { closeSync, readdirSync, readFileSync } from 'node:fs';
 
 const O_CLOEXEC = 0o2000000;
 
-/** Closes what the parent left open above `keepUpTo`, and returns the environment, which it empties. */
+/** Closes inherited descriptors above `keepUpTo`; returns the environment, and empties it. */
 export function establishPerimeter(keepUpTo: number): Record<string, string | undefined> {
   process.umask(0o077);
   for (const fd of inherited()) if (fd > keepUpTo) closeSync(fd);
@@ -15,13 +15,13 @@ export function establishPerimeter(keepUpTo: number): Record<string, string | un
   return environment;
 }
 
-/** Node marks its own descriptors close-on-exec, so one that is not marked came from the parent and would go on to children. */
+/** Descriptors from the parent. Node marks its own as close-on-exec, so an unmarked one was inherited and would be passed to children. */
 function inherited(): number[] {
   let fds: string[];
   try {
     fds = readdirSync('/proc/self/fdinfo');
   } catch {
-    return []; // No /proc: macOS, where Node marks all of them at start.
+    return []; // No /proc: macOS, where Node marks all descriptors at its start.
   }
   return fds.map(Number).filter((fd) => {
     try {

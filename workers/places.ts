@@ -1,4 +1,4 @@
-/** Places that a call may change: held open, judged by the name that was asked for and by the real one. */
+/** Places that a call may change: held open, and checked under the caller's path and the real path. */
 import * as fs from 'node:fs';
 import { normalize } from 'node:path';
 import { ToolError } from '../src/errors.ts';
@@ -8,15 +8,15 @@ import type { Changes, Spot } from './changes.ts';
 import type { Kind, PathRules } from './path-rules.ts';
 
 export interface HeldSpot extends Spot, Disposable {
-  /** Directories that were made on the way stay; without it they go again. */
+  /** Keeps the parent directories that were made; otherwise they are removed again. */
   keep(): void;
 }
 
 export interface HoldOptions {
-  /** What will be done there. */
+  /** The kinds of access that will follow. */
   readonly kinds: readonly Kind[];
   readonly createDirs?: boolean;
-  /** What the gateway judged, where that is not the path itself: a directory that it was found in. */
+  /** The path that the gateway checked, if not this one: a directory in which it was found. */
   readonly declared?: string;
 }
 
@@ -24,7 +24,7 @@ export interface PlacesOptions {
   readonly anchor: Anchor;
   readonly rules: PathRules;
   readonly changes: Changes;
-  /** Whether the call may change nothing, whatever its host could. */
+  /** Whether the call is read-only, even if its host could write. */
   readonly readOnly: boolean;
 }
 
@@ -41,9 +41,12 @@ export class Places {
     this.#changes = changes;
   }
 
-  /** The place of `path`, a link at its end not followed. Throws ACCESS_DENIED, SENSITIVE_FILE, POLICY_DENIED, NOT_FOUND, UNSUPPORTED. */
+  /**
+   * Holds the place of `path`; does not follow a link at its end. Throws ACCESS_DENIED, SENSITIVE_FILE,
+   * POLICY_DENIED, NOT_FOUND, UNSUPPORTED.
+   */
   hold(path: string, { kinds, createDirs = false, declared }: HoldOptions): HeldSpot {
-    // A host that runs programs can write, whatever the tier of a call in it.
+    // A host that runs programs can write, whatever the tier of the call.
     if (this.#readOnly && (createDirs || kinds.some((it) => it !== 'read')))
       throw new ToolError('SANDBOX_DENIED', 'a call that only reads writes nothing');
     this.#anchor.assertInside(path);
@@ -79,7 +82,7 @@ export class Places {
         },
       };
       try {
-        // A link on the way may have led to a place that says more than its own name.
+        // A link on the path may have led to a real path under other rules.
         judge(place.realPath);
       } catch (error) {
         fs.closeSync(place.fd);
@@ -92,13 +95,13 @@ export class Places {
     }
   }
 
-  /** Throws ACCESS_DENIED for a place from which programs outside the sandbox run. */
+  /** Throws ACCESS_DENIED for a path that programs outside the sandbox run or trust. */
   refuseProtected(realPath: string, shown: string): void {
     if (!isProtected(this.#rules.named(realPath))) return;
     throw new ToolError('ACCESS_DENIED', `\`${shown}\` is protected: programs outside the sandbox run or trust it`);
   }
 
-  /** The same of what lies in a tree, and what the rules say of it. */
+  /** Checks an entry of a tree: protected paths and path rules. */
   judgeInside(kinds: readonly Kind[], declared: string, realPath: string): void {
     if (kinds.some((it) => it !== 'read')) this.refuseProtected(realPath, realPath);
     for (const kind of kinds) this.#rules.checkInside(kind, declared, realPath);
@@ -113,7 +116,7 @@ export class Places {
         fs.closeSync(fd);
       }
     } catch {
-      // ENOTEMPTY, ENOENT: somebody uses it by now, or removed it too.
+      // ENOTEMPTY, ENOENT: somebody uses it by now, or removed it.
     }
   }
 }

@@ -1,11 +1,14 @@
-/** Modules of a plugin in an isolate: linked from their pinned texts, and from nothing else. */
+/** Links the modules of a plugin in an isolate, from their pinned texts only. */
 import type ivm from 'isolated-vm';
 import type { PluginCode } from '../src/plugin-code.ts';
 import { missing, resolveImport } from '../src/plugins/imports.ts';
 import type { Fresh } from './isolate-fresh.ts';
 import { codeError, pluginError } from './plugin-outcome.ts';
 
-/** The tool's function, as the isolate has it. In this thread, which waits for it anyway, but for what the modules themselves do. Throws CODE_ERROR with the place of what is wrong. */
+/**
+ * Gives the tool's function in the isolate. Synchronous except for the modules' own code: this thread would wait
+ * anyway. Throws CODE_ERROR with the position of the error.
+ */
 export async function linkTool(plugin: PluginCode, { isolate, context }: Fresh): Promise<ivm.Dereference<unknown>> {
   const { module: entry, modules } = plugin;
   const compiled = new Map<string, ivm.Module>();
@@ -53,7 +56,7 @@ function compile(isolate: ivm.Isolate, filename: string, text: string): ivm.Modu
   }
 }
 
-/** Not the plugin's error, but the end of its isolate. */
+/** Whether the isolate ended, rather than the plugin failing. */
 const isOfEngine = (thrown: unknown): boolean =>
   thrown instanceof Error &&
   /memory limit|allocation failed|isolate (was|is) (already )?disposed/i.test(thrown.message);

@@ -1,4 +1,4 @@
-/** Of a call of a plugin's tool: its input and output against the whole schemas, and what it threw with the place in its files. */
+/** Checks the input and output of a plugin's tool against its schemas, and turns its errors into ours, with the position in its files. */
 import type { ValidateFunction } from 'ajv';
 import { ToolError } from '../src/errors.ts';
 import type { JobResult } from '../src/hosts/job.ts';
@@ -6,14 +6,14 @@ import { parseJson } from '../src/parse-json.ts';
 import type { PluginCode } from '../src/plugin-code.ts';
 
 interface End {
-  /** Bytes of a value as JSON. */
+  /** The most bytes of a value as JSON. */
   readonly limit: number;
   cpuMs(): number;
 }
 
 /**
- * Calls the tool and gives its value. Patterns of a plugin may keep this process busy for ever; then it is killed like a
- * program that does. Throws INPUT_INVALID, CODE_ERROR.
+ * Calls the tool and gives its value. A plugin's patterns may block this process for ever; it is then killed, as for
+ * a program. Throws INPUT_INVALID, CODE_ERROR.
  */
 export async function endOfPlugin(
   plugin: PluginCode,
@@ -54,18 +54,18 @@ interface Place {
 interface Thrown extends Partial<Place> {
   readonly name: string;
   readonly message: string;
-  /** Of the tool whose failure it is. */
+  /** Error code of the tool that failed. */
   readonly code?: string;
 }
 
-/** What a plugin threw while it was loaded, by the innermost place of its stack that is in one of its files. */
+/** The error of a plugin that threw while it was loaded, with the innermost position in its files. */
 export function pluginError(thrown: unknown, plugin: PluginCode): ToolError {
   if (!(thrown instanceof Error)) return codeError({ name: 'Error', message: String(thrown) });
   const { name, message, stack } = thrown;
   return codeError({ name: `${name}`, message: `${message}`, ...placeIn(`${stack}`, plugin) });
 }
 
-/** For what went wrong in a plugin. */
+/** Makes the error for a failure in a plugin. */
 export function codeError({ name, message, file, line, column, code }: Thrown): ToolError {
   const where = file === undefined ? '' : line === undefined ? ` (${file})` : ` (${file}:${line}:${column})`;
   const flat = message.replaceAll(/\s+/g, ' ').slice(0, 500);
@@ -107,7 +107,7 @@ function parsed(json: string): unknown {
 
 const validators = new Map<string, ValidateFunction>();
 
-/** What is wrong with a value by a schema. A host serves one session, whose plugins are few. */
+/** The first problem of a value by a schema. Validators are cached: a host serves one session, whose plugins are few. */
 async function problemOf(schema: object, value: unknown): Promise<string | undefined> {
   const key = JSON.stringify(schema);
   const validate = validators.get(key) ?? (await compiled(schema));
@@ -119,6 +119,6 @@ async function problemOf(schema: object, value: unknown): Promise<string | undef
 
 async function compiled(schema: object): Promise<ValidateFunction> {
   const { Ajv } = await import('ajv');
-  // Formats were checked by the gateway.
+  // The gateway has checked formats.
   return new Ajv({ strict: false, validateFormats: false, logger: false }).compile(schema);
 }

@@ -1,6 +1,6 @@
 /**
- * What every host of programs does: one program at a time, frames over fd 3 until they end. Nothing here is trusted to end a
- * program: the gateway looks at the clock and at this process, and kills it.
+ * The common part of program hosts: one program at a time, frames on fd 3 until they end. Nothing here is trusted to
+ * end a program: the gateway watches the clock and this process, and kills it.
  */
 import { Socket } from 'node:net';
 import { ToolError } from '../src/errors.ts';
@@ -25,28 +25,28 @@ const GATEWAY_FD = 3;
 const CPU_LOOK_MS = 20;
 const MIB = 1024 * 1024;
 
-/** A program under way. */
+/** A running program. */
 export interface Guest {
-  /** What came of it. Rejects with a ToolError, or with what the engine says. */
+  /** The result. Rejects with a ToolError, or with the engine's error. */
   readonly result: Promise<JobResult>;
-  /** CPU time so far. */
+  /** CPU time so far, in ms. */
   cpuMs(): number;
-  /** Ends it where it is; ordinary code stops at once, what does not is the gateway's to kill. */
+  /** Ends the program; ordinary code stops at once, anything else is left to the gateway to kill. */
   end(): void;
-  /** Called when its result is on its way: lets go of it, and where all went well makes ready for the next. */
+  /** Called after the result was sent: releases the program, and after a clean end prepares for the next one. */
   release(isClean: boolean): void;
 }
 
-/** What runs programs; after anything but a value or an error of the program, its process is ended. */
+/** Runs programs. The process is ended after anything but a value or an error of the program. */
 export interface Engine {
   /** Called once, before the first program. */
   begin(limits: Limits): void;
   start(job: Job, bounds: IsolateBounds, messages: IsolateMessages): Guest;
 }
 
-/** Levels and values that the gateway's own messages add around a result. */
+/** Depth and elements that the message around a result adds. */
 const ENVELOPE = { depth: 8, elements: 1000 };
-/** Until the setup says more; the gateway, which sends it, bounds its own frames. */
+/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
 const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
 
 /** Serves the gateway until it is gone. */
@@ -68,7 +68,7 @@ class ProgramHost {
     this.#gateway.on('data', (chunk: Buffer) => {
       for (const payload of reader.push(chunk)) this.#receive(decode(payload, this.#limits ?? BEFORE_SETUP) as ToHost);
     });
-    // The gateway is gone, and with it whoever wanted our work.
+    // The gateway is gone, so this process has nothing left to do.
     this.#gateway.on('close', () => process.exit(0));
     this.#gateway.on('error', () => process.exit(0));
     this.#gateway.write(toFrame(UP, UP_FRAME_BYTES));
@@ -92,7 +92,7 @@ class ProgramHost {
   async #run(job: Job, limits: Limits): Promise<void> {
     const bounds = job.isolate as IsolateBounds;
     const ended = Promise.withResolvers<never>();
-    ended.promise.catch(() => {}); // Told by the race below.
+    ended.promise.catch(() => {}); // The race below reports it.
     const messages = new IsolateMessages(limits, {
       tools: bounds.tools,
       ask: (call, tool, input) => this.#send({ ask: { id: job.id, call, tool, input } }),
@@ -131,7 +131,7 @@ class ProgramHost {
     this.#gateway.write(toFrame(message, frameBytesMax, bounds));
   }
 
-  /** Sends a result; one that no message can hold ends its call, not this process. */
+  /** Sends a result; one that does not fit into a message fails its call, not this process. */
   #answer(id: number, result: JobResult): void {
     try {
       this.#send({ done: { id, result } });
@@ -163,7 +163,7 @@ function failure(
   });
   if (thrown instanceof ToolError) return of(thrown, VERDICTS[thrown.code] ?? 'cancelled');
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  // Nobody but its memory limit disposes an isolate before its end was told; what was to be run in it then says only that it is gone.
+  // Only the memory limit disposes an isolate before its end was reported; code to run in it then fails because the isolate is gone.
   if (/memory limit|allocation failed|isolate is (already )?disposed/i.test(message)) {
     const memory = new ToolError('MEMORY_LIMIT', `the program needed more than ${memoryMb} MiB of memory`, {
       details: { limit: memoryMb * MIB, enforcedBy: used.enforcedBy },
@@ -173,7 +173,7 @@ function failure(
   return of(new ToolError('CODE_ERROR', `the program could not be run: ${message.slice(0, 500)}`), 'crashed');
 }
 
-/** What is the program's own doing leaves its host as it was. */
+/** Errors of the program itself, after which its host can go on. */
 const VERDICTS: Partial<Record<string, JobResult['usage']['verdict']>> = {
   CPU_LIMIT: 'cpu',
   CODE_ERROR: 'ok',

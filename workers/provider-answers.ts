@@ -1,15 +1,15 @@
-/** What a provider's server sends as messages of the protocol. An answer that is none fails its request at once; nobody would wait for it in vain. */
+/** Parses the messages of a provider's server. A malformed answer fails its request at once, so that nobody waits for it in vain. */
 import { type JSONRPCMessage, parseJSONRPCMessage } from '@modelcontextprotocol/client';
 import type { Limits } from '../src/limits.ts';
 import { parseJson } from '../src/parse-json.ts';
 
 type Id = string | number;
 
-/** "Invalid Request" of JSON-RPC, here said of an answer. */
+/** JSON-RPC's "Invalid Request", used here for an answer. */
 const MALFORMED = -32_600;
 
 export class Answers {
-  /** Of requests that were sent and not answered. */
+  /** Ids of requests without an answer. */
   readonly #awaited = new Set<Id>();
   readonly #max: number;
 
@@ -17,7 +17,7 @@ export class Answers {
     this.#max = providerAwaitedMax;
   }
 
-  /** Notes what is sent: who asks waits for an answer, who cancels does so no longer. */
+  /** Notes a sent message: a request waits for an answer, a cancellation ends the wait. */
   sent(message: JSONRPCMessage | JSONRPCMessage[]): void {
     for (const it of [message].flat()) {
       if (!('method' in it)) continue;
@@ -27,8 +27,8 @@ export class Answers {
   }
 
   /**
-   * The message that a text holds. Of an answer that is malformed, an error in its place, one for each request that it names; of
-   * everything else that is no message, nothing: many servers greet, or log, on their output.
+   * The message in a text. A malformed answer gives an error for each request that it names; any other text that is
+   * no message gives nothing: many servers print greetings or logs.
    */
   messagesIn(text: string): JSONRPCMessage[] {
     const message = this.#messageIn(text);
@@ -61,23 +61,23 @@ export class Answers {
 
   #await(id: Id): void {
     this.#awaited.add(id);
-    // Older ones were answered where this class does not see it, or given up.
+    // The oldest was answered elsewhere or given up.
     if (this.#awaited.size > this.#max) this.#awaited.delete(this.#awaited.values().next().value as Id);
   }
 
-  /** Requests that wait for an answer, and that this text meant to answer. */
+  /** The waiting requests that this text tries to answer. */
   #answeredBy(text: string): Id[] {
     return idsIn(text).filter((it) => this.#awaited.has(it));
   }
 }
 
-/** Ids of what looks like an answer. A record of a log may hold an `id`, too, but neither a result nor the protocol's name. */
+/** Ids in a text that looks like an answer. A log record may have an `id`, but no result and no `jsonrpc`. */
 function idsIn(text: string): Id[] {
   let value: unknown;
   try {
     value = parseJson(text);
   } catch {
-    // Cut short, or with something in it that JSON does not take: the id is found where servers write it, first or last.
+    // Cut or invalid JSON: looks for the id where servers write it, first or last.
     const [, first, last] = BROKEN.exec(text) ?? [];
     return [first, last].filter((it) => it !== undefined).map(Number);
   }
@@ -88,6 +88,6 @@ function idsIn(text: string): Id[] {
   });
 }
 
-/** The client numbers its requests. */
+/** Matches the numeric id of the client's requests. */
 const BROKEN =
   /^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,|"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d{1,15})\s*\}\s*$/;

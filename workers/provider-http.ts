@@ -1,4 +1,4 @@
-/** A provider's server elsewhere: reached through the egress proxy only, which judges where to; its answers are bounded while they come. */
+/** Connects to a remote provider: only through the egress proxy, which decides where to; bounds answers while they arrive. */
 import { setGlobalProxyFromEnv } from 'node:http';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { createParser } from 'eventsource-parser';
@@ -13,7 +13,7 @@ export interface ServerAddress {
 
 export interface HttpOptions {
   readonly limits: Limits;
-  /** Called when it has sent more than it may. */
+  /** Called when the server has sent more than it may. */
   onFailure(reason: string): void;
 }
 
@@ -132,5 +132,5 @@ class Bounds {
 const NEWLINE = 10;
 const RETURN = 13;
 const SECOND_MS = 1000;
-/** Of an event: its kind, its id, its data, and the empty one behind it. */
+/** Lines of an event: its kind, its id, its data, and an empty line. */
 const LINES_PER_MESSAGE = 4;

@@ -1,17 +1,17 @@
-/** The tools that a provider's server lists, each judged by itself. */
+/** Lists the tools of a provider's server; an invalid definition drops only that tool. */
 import { type Client, SdkError, SdkErrorCode } from '@modelcontextprotocol/client';
 import * as z from 'zod';
 import type { Limits } from '../src/limits.ts';
 
-/** As a server describes it; nothing of it is checked. */
+/** A tool as the server describes it, unchecked. */
 export type ListedTool = Readonly<Record<string, unknown>>;
 
-/** As little of the protocol's shape as one needs to go from page to page. */
+/** The part of the list's shape that paging needs. */
 const page = z.looseObject({ tools: z.array(z.unknown()), nextCursor: z.string().optional() });
 
 /**
- * All tools of a server. The SDK refuses a whole list for one definition that is not as the protocol says; then the pages are
- * asked for again and taken as they are, so that only that tool is lost. Throws where there is no list, or too long a one.
+ * All tools of a server. The SDK refuses a whole list for one invalid definition; the pages are then requested again
+ * and read as they are, so that only that tool is lost. Throws for a server without a list, or with too long a list.
  */
 export async function listedTools(client: Client, limits: Limits): Promise<ListedTool[]> {
   const options = { timeout: limits.providerStartMs, cacheMode: 'refresh' } as const;

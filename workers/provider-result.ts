@@ -1,4 +1,4 @@
-/** The result of a provider's tool, as the gateway takes it: each block as far as it has a meaning here, nothing left out unsaid. */
+/** Converts the result of a provider's tool for the gateway: maps each block, and names what it leaves out. */
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client';
 import { ToolError } from '../src/errors.ts';
 import type { ProvidedData } from '../src/providers/messages.ts';
@@ -13,7 +13,7 @@ export interface ResultBounds {
 const SHOWN_CHARS = 4000;
 const BLOCKS_MAX = 4096;
 
-/** Throws UPSTREAM_FAILED with the server's words where it says that the call failed, OUTPUT_LIMIT where it is too large. */
+/** Throws UPSTREAM_FAILED with the server's message if the call failed, OUTPUT_LIMIT if the result is too large. */
 export function toData(result: CallToolResult, { name, secrets, outputBytes }: ResultBounds): ProvidedData {
   const { content, structuredContent, isError } = result;
   const bytes = JSON.stringify({ content, structuredContent }).length;
@@ -64,5 +64,5 @@ function toBlock(block: ContentBlock): ProvidedData['content'][number] {
   }
 }
 
-/** In its one form, whatever the server's was. */
+/** Canonical base64 of any form of it. */
 const toBase64 = (text: string): string => Buffer.from(text, 'base64').toString('base64');

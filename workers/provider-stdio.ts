@@ -1,4 +1,4 @@
-/** A provider's server as a child process: messages are lines, of which it may send only so large and so many. */
+/** Runs a provider's server as a child process: messages are lines, bounded in size and number. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import type { Limits } from '../src/limits.ts';
@@ -12,9 +12,9 @@ export interface ServerCommand {
 
 export interface ServerProcessOptions {
   readonly limits: Limits;
-  /** Takes what it writes to its error output, as much as reaches the log. */
+  /** Receives the server's error output, as much as may be logged. */
   onStderr(text: string): void;
-  /** Called once, when it can't go on. */
+  /** Called once, when the server can't go on. */
   onFailure(reason: string): void;
 }
 
@@ -26,7 +26,7 @@ export class ServerProcess implements Transport {
   readonly #options: ServerProcessOptions;
   readonly #answers: Answers;
   #child: ChildProcessWithoutNullStreams | undefined;
-  /** Of a line that has not ended. */
+  /** Pieces of an unfinished line. */
   #pieces: Buffer[] = [];
   #pieceBytes = 0;
   #second = { since: 0, messages: 0, stderrBytes: 0 };
@@ -43,10 +43,10 @@ export class ServerProcess implements Transport {
   async start(): Promise<void> {
     const { command, cwd, env } = this.#server;
     const [program = '', ...args] = command;
-    // The fourth covers our line to the gateway, which is a descriptor of this process.
+    // The fourth entry hides our socket to the gateway, which is fd 3 of this process.
     const child = spawn(program, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe', 'ignore'] });
     this.#child = child as unknown as ChildProcessWithoutNullStreams;
-    this.#child.stdin.on('error', () => {}); // EPIPE: it ended, and 'exit' says so.
+    this.#child.stdin.on('error', () => {}); // EPIPE: the server ended, which 'exit' reports.
     this.#child.stdout.on('error', () => {}).on('data', (chunk: Buffer) => this.#read(chunk));
     this.#child.stderr.on('error', () => {}).on('data', (chunk: Buffer) => this.#hear(chunk));
     this.#child.once('exit', (code, signal) => this.#fail(`the server ended (${signal ?? `exit code ${code}`})`));
@@ -60,7 +60,7 @@ export class ServerProcess implements Transport {
     const stdin = this.#child?.stdin;
     if (!stdin?.writable) throw new Error('the server has ended');
     this.#answers.sent(message);
-    // A server that does not read keeps its callers waiting until their time is over.
+    // If a server does not read, its callers wait until their time is over.
     if (!stdin.write(`${JSON.stringify(message)}\n`)) await new Promise((resolve) => stdin.once('drain', resolve));
   }
 

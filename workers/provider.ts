@@ -1,6 +1,6 @@
 /**
- * Entry of a provider host: an MCP client, in the sandbox of the server that it speaks with. What a server sends is parsed
- * here and nowhere else; the gateway gets frames of ours, over fd 3. Taken over, it could lie about its own provider.
+ * Entry of a provider host: an MCP client in the sandbox of its server. Only this process parses what the server
+ * sends; the gateway gets our frames, on fd 3. If compromised, it can lie only about its own provider.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -39,7 +39,7 @@ import { ServerProcess } from './provider-stdio.ts';
 
 const GATEWAY_FD = 3;
 establishPerimeter(GATEWAY_FD);
-// Its server inherits it.
+// The server inherits the priority.
 yieldToOthers();
 
 const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
@@ -48,11 +48,11 @@ let limits: Limits | undefined;
 let setup: ProviderSetup | undefined;
 let client: Client | undefined;
 
-/** Longest that the engine's timers take; the gateway ends calls. */
+/** The longest time that timers accept; the gateway ends calls. */
 const NEVER_MS = 2 ** 31 - 1;
 const MIB = 1024 * 1024;
 const PAGE_BYTES = 4096;
-/** Levels and values that the gateway's own messages add around a result. */
+/** Depth and elements that the message around a result adds. */
 const ENVELOPE = { depth: 8, elements: 1000 };
 
 function send(message: FromHost): void {
@@ -66,13 +66,13 @@ function send(message: FromHost): void {
 
 const tell = (told: ToldByProvider): void => send({ told });
 
-/** Says why this provider can't go on, and ends with it. */
+/** Reports why this provider can't go on, and ends the process. */
 function fail(reason: string): void {
   tell({ failed: toShown(reason) });
   gateway.end(() => process.exit(0));
 }
 
-/** As much of a text from elsewhere as a person or a log is shown. */
+/** Makes a foreign text safe and short enough for a person or a log. */
 const toShown = (text: string): string => toPlainText(toHarmless(setup?.secrets ?? [], text) as string, SHOWN_CHARS);
 const SHOWN_CHARS = 2000;
 
@@ -85,11 +85,11 @@ async function begin(given: HostSetup): Promise<void> {
   client = new Client(
     { name: 'ringfence', version: setup.version },
     {
-      // None: what a server asks of its client is answered with -32601.
+      // No client capabilities: requests of the server are answered with -32601.
       capabilities: {},
       versionNegotiation: { mode },
       inputRequired: { autoFulfill: false },
-      // A result that is not as its tool says is the caller's to judge.
+      // The caller judges a result that does not match its tool's schema.
       jsonSchemaValidator: {
         getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
       },
@@ -119,7 +119,7 @@ async function begin(given: HostSetup): Promise<void> {
 
 const failWith = (error: unknown): void => fail(messageOf(error));
 
-/** Of a failed fetch, what failed. */
+/** The message of an error, with the cause of a failed fetch. */
 function messageOf(error: unknown): string {
   const { message, cause } = error as Error;
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
@@ -128,7 +128,7 @@ function messageOf(error: unknown): string {
 let listed: Promise<void> = Promise.resolve();
 let willList = false;
 
-/** Once for all changes that come meanwhile, and not right after the list before it: the gateway takes only so many. */
+/** Lists the tools once for all changes in between, and not right after the last list: the gateway accepts only so many. */
 async function listAgain(): Promise<void> {
   if (willList) return;
   willList = true;
@@ -184,7 +184,7 @@ async function run(job: Job): Promise<void> {
   if (!result.ok && result.error.code === 'PROVIDER_UNAVAILABLE') fail(result.error.message);
 }
 
-/** Sends a result; one that no message can hold ends its call, not this process. */
+/** Sends a result; one that does not fit into a message fails its call, not this process. */
 function answer(id: number, result: JobResult): void {
   try {
     send({ done: { id, result } });
@@ -202,7 +202,7 @@ const usageOf = (data?: ProvidedData) => ({
 function failure(error: unknown, signal: AbortSignal): JobResult {
   const of = (it: ToolError): JobResult => ({ ok: false, error: it.toWire(), usage: usageOf() });
   if (error instanceof ToolError) return of(error);
-  // The gateway knows why.
+  // The gateway knows the reason.
   if (signal.aborted) return of(new ToolError('CANCELLED', 'the call was ended'));
   const { name = '' } = setup ?? {};
   const said = toShown(messageOf(error));
@@ -234,7 +234,7 @@ function progressOf(id: number) {
   };
 }
 
-/** Ends this sandbox where its processes take too much; those that end us end with us. */
+/** Ends this sandbox if its processes use too much; processes that kill this one end with it. */
 function watchMemory(memoryMb: number, { providerLookMs, providerTasksMax }: Limits): void {
   setInterval(() => {
     const pids = readdirSync('/proc').filter((it) => /^\d+$/.test(it));
@@ -248,7 +248,7 @@ function residentPagesOf(pid: string): number {
   try {
     return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
   } catch {
-    return 0; // It ended while we looked.
+    return 0; // ENOENT: the process has ended.
   }
 }
 
@@ -258,13 +258,13 @@ function receive(message: ToHost): void {
   else if ('abort' in message) running.get(message.abort.id)?.abort();
 }
 
-/** Until the setup says more; the gateway, which sends it, bounds its own frames. */
+/** Bounds until the setup arrives; the gateway bounds the frames that it sends. */
 const BEFORE_SETUP = { messageDepthMax: 64, messageElementsMax: 1_000_000 };
 const reader = new FrameReader(2 ** 32 - 1);
 gateway.on('data', (chunk: Buffer) => {
   for (const payload of reader.push(chunk)) receive(decode(payload, limits ?? BEFORE_SETUP) as ToHost);
 });
-// The gateway is gone, and with it whoever wanted our work.
+// The gateway is gone, so this process has nothing left to do.
 gateway.on('close', () => process.exit(0));
 gateway.on('error', () => process.exit(0));
 gateway.write(toFrame(UP, UP_FRAME_BYTES));

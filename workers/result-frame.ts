@@ -1,13 +1,13 @@
-/** A job's result as the frame that goes to the gateway. */
+/** Encodes a job's result as a frame for the gateway. */
 import { ToolError } from '../src/errors.ts';
 import type { JobResult } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import { toFrame } from '../src/protocol/frame.ts';
 
-/** Levels and values that the gateway's own messages add around a result. */
+/** Depth and elements that the message around a result adds. */
 const ENVELOPE = { depth: 8, elements: 1000 };
 
-/** A result that no message can hold ends its call, not its host. */
+/** Encodes a result; one that does not fit into a message fails its call, not its host. */
 export function toResultFrame(done: { readonly id: number; readonly result: JobResult }, limits: Limits): Buffer {
   const { frameBytesMax, messageDepthMax, messageElementsMax } = limits;
   const bounds = {

@@ -1,6 +1,7 @@
 /**
- * ripgrep as a child of the host, held by the host's own sandbox: it sees what the host sees. It ends with its call, with
- * the thread that started it, and as soon as its reader has enough; its memory, threads and output are bounded.
+ * Runs ripgrep as a child of the host, in the host's sandbox, so that it sees what the host sees. It ends with its
+ * call, with the thread that started it, and as soon as its reader has enough; its memory, threads and output are
+ * bounded.
  */
 import { availableParallelism } from 'node:os';
 import type { Readable } from 'node:stream';
@@ -10,21 +11,21 @@ import type { Powers } from '../src/powers.ts';
 import { findProgram } from '../src/sandbox/bubblewrap.ts';
 
 export interface RipgrepRun {
-  /** What is asked of it; the caller's own texts stand behind an option each. */
+  /** Arguments; each text from the caller follows an option. */
   readonly args: readonly string[];
-  /** Descriptor of the directory that it works in: the very one that was opened, wherever its name leads now. */
+  /** Descriptor of the working directory: the directory that was opened, even if its name now means another. */
   readonly directory?: number;
-  /** Descriptor of the only file that it searches; it is `INHERITED_FILE` to ripgrep. */
+  /** Descriptor of the only file to search; ripgrep reads it as `INHERITED_FILE`. */
   readonly file?: number;
   readonly signal: AbortSignal;
-  /** Gets the output as it comes. What it returns false for was enough: ripgrep is killed. */
+  /** Receives the output; returning false means enough, and kills ripgrep. */
   readonly onData: (chunk: Buffer) => boolean;
 }
 
-/** The path of the one file that a run was given. */
+/** Path of the file in `RipgrepRun.file`, as ripgrep sees it. */
 export const INHERITED_FILE = '/proc/self/fd/3';
 
-/** Whatever an environment, a config file or a repository says: no pager, no preprocessor, no link followed, no PCRE. */
+/** Overrides environment, config files and repositories: no pager, no preprocessor, no links followed, no PCRE. */
 const ALWAYS = [
   ...['--no-config', '--no-follow', '--no-ignore-global', '--no-require-git', '--no-messages', '--no-mmap'],
   ...['--color=never', '--engine=default', '--regex-size-limit=20M', '--dfa-size-limit=64M'],
@@ -45,8 +46,8 @@ export class Ripgrep {
   }
 
   /**
-   * Runs it to its end, or until its reader has enough. Throws INPUT_INVALID for a pattern that it can't read,
-   * MEMORY_LIMIT, UNSUPPORTED where it is not installed, and the signal's reason.
+   * Runs ripgrep to its end, or until its reader has enough. Throws INPUT_INVALID for an invalid pattern,
+   * MEMORY_LIMIT, UNSUPPORTED if it is not installed, and the signal's reason.
    */
   async run(run: RipgrepRun): Promise<void> {
     const [program, ...before] = await this.#launch();
@@ -60,7 +61,7 @@ export class Ripgrep {
     }
   }
 
-  /** Throws UNSUPPORTED where it is not installed, or does not run. */
+  /** Throws UNSUPPORTED if ripgrep is not installed or does not run. */
   async check(signal: AbortSignal): Promise<void> {
     let said = '';
     let why = 'it says nothing';
@@ -81,7 +82,7 @@ export class Ripgrep {
     });
   }
 
-  /** What failed once is tried again: it may have been installed meanwhile. */
+  /** A failure is not cached: ripgrep may be installed meanwhile. */
   #launch(): Promise<string[]> {
     this.#prefix ??= launchOf(this.#limits).catch((error: unknown) => {
       this.#prefix = undefined;
@@ -90,7 +91,7 @@ export class Ripgrep {
     return this.#prefix;
   }
 
-  /** It uses every core by itself, so that more at once only take more memory. */
+  /** Waits for a slot: one ripgrep uses every core, so more at once only use more memory. */
   async #enter(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     while (this.#running >= this.#limits.searchesMax) {
@@ -99,7 +100,7 @@ export class Ripgrep {
       signal.addEventListener('abort', () => resolve(), { once: true });
       await promise;
       if (!signal.aborted) continue;
-      // Its turn may have come at the same moment, and is then the next one's.
+      // The slot may have come at the same moment; pass it on.
       const at = this.#waiting.indexOf(resolve);
       if (at >= 0) this.#waiting.splice(at, 1);
       else this.#waiting.shift()?.();
@@ -114,7 +115,7 @@ export class Ripgrep {
     { directory, file, signal, onData }: RipgrepRun,
   ): Promise<void> {
     const child = this.#powers.spawn(program, args, {
-      // Without stdin it can't take that for what it is to search.
+      // Without stdin, ripgrep can't search that by mistake.
       stdio: ['ignore', 'pipe', 'pipe', ...(file === undefined ? [] : [file])],
       cwd: directory === undefined ? '/' : `/proc/self/fd/${directory}`,
       env: {},
@@ -134,7 +135,7 @@ export class Ripgrep {
         try {
           enough = !onData(chunk);
         } catch (error) {
-          // Thrown here it would end the thread, and all that runs in it.
+          // An exception here would end the thread with all its jobs.
           enough = true;
           failure = { error };
         }
@@ -154,7 +155,7 @@ export class Ripgrep {
       if (failure) throw failure.error;
       if (enough || code === 0 || code === 1) return;
       if (killedBy !== null || /memory allocation/.test(stderr)) throw outOfMemory(this.#limits);
-      // 2 also when a file could not be read, of which nothing is said.
+      // Exit code 2 also means that a file could not be read; ripgrep is told not to report that.
       if (stderr !== '') throw complaintOf(stderr);
     } finally {
       signal.removeEventListener('abort', kill);
@@ -162,7 +163,7 @@ export class Ripgrep {
   }
 }
 
-/** Program and arguments up to ripgrep's own: it dies with the thread that started it, and can't fill the memory. */
+/** Program and arguments before ripgrep's own, so that it dies with the thread that started it and can't fill the memory. */
 async function launchOf({ searchMemoryBytes, searchThreadsMax }: Limits): Promise<string[]> {
   const setpriv = findProgram('setpriv');
   const prlimit = findProgram('prlimit');
@@ -178,7 +179,7 @@ async function installed(): Promise<string> {
   try {
     return (await import('@vscode/ripgrep')).rgPath;
   } catch {
-    // It throws where the package of this platform was not installed.
+    // Throws if the package for this platform is not installed.
     throw new ToolError('UNSUPPORTED', 'ripgrep, by which files are searched, is not installed for this platform', {
       suggestion: 'Install Ringfence again without --omit=optional.',
     });
@@ -191,7 +192,7 @@ const outOfMemory = ({ searchMemoryBytes }: Limits): ToolError =>
     details: { limit: searchMemoryBytes, enforcedBy: 'rlimit' },
   });
 
-/** What ripgrep does not take, in words that say what to change. It shows patterns within `(?:` and `)`. */
+/** Turns ripgrep's error into one that says what to change. ripgrep shows patterns within `(?:` and `)`. */
 function complaintOf(stderr: string): ToolError {
   const text = stderr.replace(/^rg: /, '').trim();
   const regex = /^regex parse error:\n {4}\(\?:(.*)\)\n {4}( *)\^+\n?error: (.*)/s.exec(text);

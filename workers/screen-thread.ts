@@ -1,9 +1,9 @@
-/** The picture of one terminal, in a thread of its own: what it reads is hostile, and it may be ended at any time. */
+/** Draws one terminal in a thread of its own: its input is hostile, and the thread may be ended at any time. */
 import { parentPort, workerData } from 'node:worker_threads';
 import xterm from '@xterm/headless';
 import type { FromScreen, Picture, ToScreen } from './screen.ts';
 
-/** No terminal is wider or higher; what counts further would only cost time, or, repeating a character, memory. */
+/** Larger parameters are clipped: no terminal is that large, and they would only cost time or, repeating a character, memory. */
 const PARAMETER_MAX = 1000;
 const REPEATED_CHARS_MAX = 4;
 const TITLE_CHARS_MAX = 200;
@@ -26,7 +26,7 @@ terminal.parser.registerCsiHandler({ final: 'b' }, (parameters) => isTooMuch(par
 terminal.onTitleChange((it) => (title = it.slice(0, TITLE_CHARS_MAX)));
 terminal.onData((text) => send({ reply: text.slice(0, 64) }));
 
-/** Whether the last character has so many marks that repeating it would fill the memory. */
+/** Whether the last character has so many combining marks that repeating it would fill the memory. */
 function isLong(): boolean {
   const { baseY, cursorX, cursorY } = terminal.buffer.active;
   const cell = terminal.buffer.active.getLine(baseY + cursorY)?.getCell(Math.max(0, cursorX - 1));
@@ -36,7 +36,7 @@ function isLong(): boolean {
 port.on('message', (message: ToScreen) => {
   if ('chunk' in message) terminal.write(message.chunk, () => send({ taken: message.chunk.length }));
   else if ('size' in message) terminal.resize(message.size.cols, message.size.rows);
-  // After all that was written before.
+  // Answered after all earlier writes.
   else terminal.write('', () => send({ picture: picture(), id: message.picture }));
 });
 
@@ -57,7 +57,7 @@ function picture(): Picture {
 
 const CELL_MARKS_MAX = 8;
 
-/** Nothing that acts on whoever shows it: no controls, no reordering of text, no heaps of marks. */
+/** Removes what could affect a viewer: control characters, reordering of text, piles of combining marks. */
 function plain(text: string): string {
   return text
     .replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '\ufffd')

@@ -1,4 +1,4 @@
-/** The picture of a terminal as its host asks for it. It is drawn in a thread of its own, and lost where that had to be ended. */
+/** The screen of a terminal, drawn in a thread of its own; it is lost if that thread had to be ended. */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Limits } from '../src/limits.ts';
@@ -6,14 +6,14 @@ import type { Powers } from '../src/powers.ts';
 import type { Size } from '../src/sandbox/pty.ts';
 import type { Screen } from '../src/sandbox/terminal.ts';
 
-/** What a person would see. */
+/** The screen as a person would see it. */
 export interface Picture extends Size {
-  /** Lines without the blanks at their ends, without control sequences. */
+  /** Lines without trailing blanks and without control sequences. */
   readonly text: string;
   /** Counted from 1. */
   readonly cursor: { readonly row: number; readonly column: number };
   readonly title?: string;
-  /** Whether a program shows a screen of its own, as editors do. */
+  /** Whether a program uses the alternate screen, as editors do. */
   readonly fullScreen: boolean;
 }
 
@@ -45,7 +45,7 @@ export class ScreenThread implements Screen {
     });
     this.#worker.unref();
     this.#worker.on('message', (message: FromScreen) => this.#hear(message));
-    // Out of memory, or a sequence that xterm does not take.
+    // Out of memory, or a sequence that xterm can't handle.
     this.#worker.on('error', () => this.close());
     this.#worker.on('exit', () => this.close());
   }
@@ -63,12 +63,12 @@ export class ScreenThread implements Screen {
     this.#send({ size });
   }
 
-  /** As it is after all that was written; undefined when it is lost. */
+  /** The screen after all earlier writes; undefined if it is lost. */
   picture(): Promise<Picture | undefined> {
     if (this.#lost) return Promise.resolve(undefined);
     const id = this.#nextId++;
     return new Promise((resolve) => {
-      // Something in what was written keeps it busy for ever.
+      // Some earlier output keeps the thread busy for ever.
       const timer = this.#powers.after(this.#limits.terminalScreenMs, () => this.close());
       this.#asked.set(id, (picture) => {
         timer.cancel();

@@ -1,4 +1,4 @@
-/** What is searched: one opened directory or file, gone through by ripgrep, of whose findings the rules on paths leave some out. */
+/** A search of one open directory or file with ripgrep; results that path rules refuse are left out. */
 import * as fs from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 import { ToolError } from '../src/errors.ts';
@@ -13,11 +13,11 @@ import type { PathRules } from './path-rules.ts';
 import { INHERITED_FILE, type Ripgrep } from './ripgrep.ts';
 
 export interface SearchOptions {
-  /** Closed by the search. */
+  /** The search closes it. */
   readonly opened: Opened;
-  /** As the caller named it. */
+  /** Path as the caller named it. */
   readonly path: string;
-  /** Absolute. */
+  /** Absolute path. */
   readonly workspace: string;
   readonly rules: PathRules;
   readonly ripgrep: Ripgrep;
@@ -25,7 +25,7 @@ export interface SearchOptions {
   readonly signal: AbortSignal;
 }
 
-/** The opened directory or file, which now closes `fd`. Throws UNSUPPORTED, FILE_LIMIT, closed. */
+/** Searches the open directory or file, and closes `fd` at the end. Throws UNSUPPORTED, FILE_LIMIT after closing it. */
 export function searchAt(options: SearchOptions): CheckedSearch {
   const { opened, path, limits } = options;
   const stat = fs.fstatSync(opened.fd);
@@ -41,7 +41,7 @@ export function searchAt(options: SearchOptions): CheckedSearch {
           details: { limit: limits.fileBytesMax, used: stat.size, enforcedBy: 'tool' },
         },
       );
-    // ripgrep is started in it, which takes the permission to search it.
+    // ripgrep starts in the directory, which needs its search permission.
     if (stat.isDirectory()) fs.lstatSync(below(opened.fd, '.'));
   } catch (error) {
     fs.closeSync(opened.fd);
@@ -54,7 +54,7 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
   readonly path: string;
   readonly #options: SearchOptions;
   readonly #isFile: boolean;
-  /** From the workspace root, as the caller named it and as it is really called; '' for the root. */
+  /** Path relative to the workspace root, as the caller named it; '' for the root. */
   readonly #named: string;
   readonly #isRefused: (path: string) => boolean;
 
@@ -116,7 +116,7 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
         : fs.lstatSync(below(this.#options.opened.fd, from));
       return { size: stat.size, modifiedMs: stat.mtimeMs };
     } catch {
-      return undefined; // ENOENT, ENOTDIR: it went meanwhile.
+      return undefined; // ENOENT, ENOTDIR: gone meanwhile.
     }
   }
 
@@ -140,7 +140,7 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
     return ripgrep.run({ args: [...args, '--', this.#isFile ? INHERITED_FILE : './'], ...place, signal, onData });
   }
 
-  /** A path as ripgrep tells it, relative to the workspace root. */
+  /** Turns a path from ripgrep into one relative to the workspace root. */
   #pathOf(path: string): string {
     return this.#isFile ? this.#named : join(this.#named, path);
   }
@@ -155,8 +155,8 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
 const plain = (path: string): string => toSegments(normalize(path)).join('/');
 
 /**
- * Whether a rule holds a path below the search, or a directory on the way to it, by the name the caller knows it by or by its
- * own. What the mounts of the host hide ripgrep never meets; what is only asked about, and hosts without masks, are this one's.
+ * A test for paths below the search that a rule refuses, or whose parents it refuses, under the caller's name or the
+ * real one. ripgrep never sees what the host's mounts hide; this test covers `ask` rules and hosts without masks.
  */
 function refusals({ rules, opened, workspace }: SearchOptions, named: string): (path: string) => boolean {
   const real = relative(workspace, opened.realPath);
@@ -175,13 +175,13 @@ function refusals({ rules, opened, workspace }: SearchOptions, named: string): (
   return (path) => tests.some((it) => it(path));
 }
 
-/** Whether a glob means hidden files: one of its segments begins with a dot. */
+/** Whether a glob includes hidden files: one of its segments begins with a dot. */
 const namesHidden = (glob: string): boolean =>
   unfoldBraces(glob).some((it) => toSegments(it).some((segment) => segment.startsWith('.') && segment !== '..'));
 
 /**
- * ripgrep's `-g` would let in what .gitignore leaves out, `node_modules` for `**`, so that what is wanted is judged here, and
- * ripgrep gets of it what spares it files: the ending that all of them have.
+ * A test for wanted paths. ripgrep's `-g` would include files that .gitignore leaves out (`node_modules` for `**`),
+ * so globs are tested here, and ripgrep only gets the extension common to all matches, which saves it files.
  */
 function wanted({ include, extension }: SearchScope): (path: string) => boolean {
   const glob = include === undefined ? undefined : parseSearchGlob(include);
@@ -194,7 +194,7 @@ function wanted({ include, extension }: SearchScope): (path: string) => boolean 
   };
 }
 
-/** Endings of which a glob of ripgrep's and ours say the same. */
+/** Extensions for which ripgrep's globs and ours agree. */
 const PLAIN_NAME = /^[\w.*-]*$/;
 
 function toArgs({ include, exclude = [], extension, recursive = true }: SearchScope): string[] {
@@ -205,7 +205,7 @@ function toArgs({ include, exclude = [], extension, recursive = true }: SearchSc
     ...(include !== undefined && namesHidden(include) ? ['--hidden', '--glob=!.git'] : []),
     ...(recursive ? [] : ['--max-depth=1']),
     ...(prefilter ? [`--type-add=wanted:${name}`, '--type=wanted'] : []),
-    // A second `!` would make it one that lets in.
+    // A second `!` would turn it into an include.
     ...exclude.map((it) => `--glob=!${it.replace(/^!/, '\\!')}`),
   ];
 }

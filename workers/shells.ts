@@ -1,18 +1,21 @@
-/** Shells that a script may be for, as programs and their arguments. */
+/** The shells for scripts, as programs and arguments. */
 import { ToolError } from '../src/errors.ts';
 import { findProgram } from '../src/sandbox/bubblewrap.ts';
 import type { CommandAsked } from '../src/tools/tool.ts';
 
 type Shell = NonNullable<CommandAsked['shell']>;
 
-/** None reads a file of its own first. `sh` is bash in its POSIX mode: policies read scripts as bash does, and dash runs `((x))`. */
+/**
+ * No shell reads its startup files. `sh` is bash in POSIX mode: policies parse scripts like bash, and dash would run
+ * `((x))` differently.
+ */
 const SHELLS: Readonly<Record<Shell, readonly string[]>> = {
   bash: ['bash', '--norc', '--noprofile', '-c'],
   sh: ['bash', '--norc', '--noprofile', '--posix', '-c'],
   zsh: ['zsh', '-f', '-c'],
 };
 
-/** Runs `script` with `args` as its positional parameters. Throws UNSUPPORTED where there is no such shell. */
+/** The argv that runs `script` with `args` as its positional parameters. Throws UNSUPPORTED if the shell is missing. */
 export function toArgv(shell: Shell, script: string, args: readonly string[] = []): string[] {
   const [name = '', ...options] = SHELLS[shell];
   const program = findProgram(name);

@@ -1,15 +1,15 @@
-/** Languages whose symbols are known, by the endings of their files. */
+/** The languages with symbol support, by file extension. */
 
-/** As the language server calls them. */
+/** Language ids of the language server. */
 const SERVED: Readonly<Record<string, string>> = {
   ...{ ts: 'typescript', mts: 'typescript', cts: 'typescript', tsx: 'typescriptreact' },
   ...{ js: 'javascript', mjs: 'javascript', cjs: 'javascript', jsx: 'javascriptreact' },
 };
 
-/** As the parsers' registry calls them. */
+/** Names in the parser registry. */
 const PARSED: Readonly<Record<string, ParsedLanguage>> = { py: 'python', pyi: 'python', rs: 'rust', go: 'go' };
 
-/** Of files that the language server reads, for when it can't. */
+/** Parsers for the language server's files, used if the server fails. */
 const INSTEAD: Readonly<Record<string, ParsedLanguage>> = {
   ...{ ts: 'typescript', mts: 'typescript', cts: 'typescript', tsx: 'tsx' },
   ...{ js: 'tsx', mjs: 'tsx', cjs: 'tsx', jsx: 'tsx' },
@@ -25,9 +25,9 @@ const rowOf = <T>(table: Readonly<Record<string, T>>, path: string): T | undefin
 export const servedLanguage = (path: string): string | undefined => rowOf(SERVED, path);
 /** The language of a file that is parsed; undefined for others. */
 export const parsedLanguage = (path: string): ParsedLanguage | undefined => rowOf(PARSED, path);
-/** What to parse a file of the language server's as. */
+/** The parser for a file of the language server's, used if the server fails. */
 export const parsedInstead = (path: string): ParsedLanguage | undefined => rowOf(INSTEAD, path);
-/** Whether a file says what belongs to a project of TypeScript's. */
+/** Whether a file defines a TypeScript project. */
 export const isProject = (path: string): boolean => /(^|\/)[tj]sconfig[^/]*\.json$/.test(path);
-/** Whether the language server's answers hang on a file. */
+/** Whether the language server's answers depend on a file. */
 export const isServed = (path: string): boolean => servedLanguage(path) !== undefined || path.endsWith('.json');

@@ -1,9 +1,9 @@
-/** Lines of sources, as answers show them. */
+/** Reads lines of sources for answers. */
 import { setImmediate } from 'node:timers/promises';
 
 const START = { character: 0, characters: 0 };
 
-/** Holds one file at a time: all of them may be large, and answers go file by file. */
+/** Keeps one file at a time: files may be large, and answers come file by file. */
 export class SourceLines {
   readonly #read: (path: string) => string;
   readonly #signal: AbortSignal;
@@ -15,7 +15,7 @@ export class SourceLines {
     this.#signal = signal;
   }
 
-  /** Throws the signal's reason. */
+  /** The lines of a file. Throws the signal's reason. */
   async of(path: string): Promise<readonly string[]> {
     if (this.#last?.path === path) return this.#last.lines;
     await setImmediate();
@@ -25,7 +25,7 @@ export class SourceLines {
     return lines;
   }
 
-  /** From 1, in characters; quick where places in one line are asked for in their order, of which a long line may have many. */
+  /** The column, from 1 in characters. Fast for ascending positions in one line; a long line may have many. */
   columnOf(line: string, character: number): number {
     const from = this.#counted.line === line && this.#counted.character <= character ? this.#counted : START;
     const characters = from.characters + Array.from(line.slice(from.character, character)).length;
@@ -34,7 +34,7 @@ export class SourceLines {
   }
 }
 
-/** Where a name stands in a line as a word of its own, in UTF-16 units; not at the start of a text in quotes, which is no name. */
+/** Positions in UTF-16 units at which a name stands as a whole word; not at the start of a quoted text, which is no name. */
 export function wordsAt(text: string, name: string): number[] {
   const isPart = (it: string | undefined) => it !== undefined && /[\p{L}\p{N}_$]/u.test(it);
   const isQuote = (it: string | undefined) => it === "'" || it === '"' || it === '`';
@@ -44,7 +44,7 @@ export function wordsAt(text: string, name: string): number[] {
   return found;
 }
 
-/** A line without its indentation; where it is long, what stands around `character`. */
+/** A line without its indentation; a long one is cut around `character`. */
 export function showAround(line: string, character: number, charsMax: number): string {
   const text = line.trim();
   if (text.length <= charsMax) return text;

@@ -1,7 +1,7 @@
 /**
- * What one call keeps in the spool of its workspace, so that it can be undone: a file, in which each entry is a line of JSON and
- * the bytes that it keeps behind it, and a folder beside it where it keeps large files. A folder for each call would cost the
- * disk as much again as the entry. No sandbox but the write host's holds the spool.
+ * One call's undo journal in the spool of its workspace: a file of entries, each a line of JSON followed by its
+ * bytes, and a folder for large files. A folder per call would cost the disk as much again as the entry. Only the
+ * write host's sandbox shows the spool.
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { chunksOf, writeAll, writeNew } from './changes.ts';
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDONLY, O_RDWR } = fs.constants;
 
 const blob = z.union([
-  /** In the bytes behind the line. */
+  /** Offset in the bytes after the line. */
   z.strictObject({ at: z.int().min(0), bytes: z.int().min(0) }),
   z.strictObject({ file: z.string().regex(/^large-\d+$/), bytes: z.int().min(0) }),
 ]);
@@ -26,14 +26,14 @@ const file = z.strictObject({
   hash: z.string(),
   blob: blob.optional(),
 });
-/** `target`: its bytes, a character each. */
+/** `target`: the link's bytes, one character each. */
 const symlink = z.strictObject({ type: z.literal('symlink'), target: z.string() });
 const leaf = z.discriminatedUnion('type', [file, symlink, z.strictObject({ type: z.literal('directory'), mode })]);
 const directory = z.strictObject({
   type: z.literal('directory'),
   mode,
   hash: z.string(),
-  /** All that is in it, parents first; absent where it is not kept. */
+  /** All entries below, parents first; absent if not kept. */
   entries: z.array(z.tuple([z.string(), leaf])).optional(),
 });
 const image = z.discriminatedUnion('type', [
@@ -46,19 +46,19 @@ const image = z.discriminatedUnion('type', [
 const temporary = z.string().regex(/^\.ringfence-[0-9a-f]{16}\.tmp$/);
 
 const entry = z.strictObject({
-  /** `prepare`: nothing is to be seen yet, but `passing`. */
+  /** `prepare`: nothing is visible yet except `passing`. */
   kind: z.enum(['prepare', 'create', 'modify', 'delete', 'rename', 'copy', 'mkdir']),
   /** Relative to the workspace, without links. */
   path: z.string(),
-  /** What stood there. */
+  /** Image before the change. */
   pre: image,
-  /** What stands there since. */
+  /** Image after the change. */
   post: image,
-  /** Of a rename: where what stands there came from. */
+  /** For a rename: the former path. */
   from: z.string().optional(),
-  /** Names beside it that are there only while the change is made. */
+  /** Temporary names beside the path that exist only during the change. */
   passing: z.array(temporary).optional(),
-  /** Bytes behind the line. */
+  /** Number of bytes after the line. */
   tail: z.int().min(0),
 });
 
@@ -66,7 +66,7 @@ export type Blob = z.output<typeof blob>;
 export type Leaf = z.output<typeof leaf>;
 export type Image = z.output<typeof image>;
 export type Entry = Omit<z.output<typeof entry>, 'tail'>;
-/** Gives what was kept, a chunk at a time. */
+/** Reads a blob in chunks. */
 export type BlobReader = (blob: Blob) => Iterable<Uint8Array>;
 
 export interface KeptEntry {
@@ -74,17 +74,17 @@ export interface KeptEntry {
   readonly read: BlobReader;
 }
 
-/** Name of a call's file; the gateway makes it from session and call id. */
+/** File name of a call's journal; the gateway derives it from session and call id. */
 const KEY = /^[0-9a-f]{64}$/;
 
 export class Spool implements Disposable {
   readonly #file: string;
   readonly #folder: string;
   #fd: number | undefined;
-  /** Files in the folder; undefined until one is kept. */
+  /** Number of files in the folder; undefined until one is kept. */
   #large: number | undefined;
 
-  /** Nothing is made before something is kept. */
+  /** Creates nothing until something is kept. */
   constructor(spool: string, key: string) {
     if (!KEY.test(key)) throw new Error(`not the key of a call: ${key}`);
     const { file, folder } = inSpool(key);
@@ -92,12 +92,12 @@ export class Spool implements Disposable {
     this.#folder = join(spool, folder);
   }
 
-  /** Survives this process, if not a power cut. */
+  /** Appends an entry without a flush: it survives this process, but maybe not a power cut. */
   note(entry: Entry): void {
     writeAll(this.#open(), Buffer.from(`${JSON.stringify({ ...entry, tail: 0 })}\n`));
   }
 
-  /** On the disk when it returns. Where a crash cuts the line short, its change was never made. */
+  /** Appends an entry and flushes it. If a crash cuts the line short, its change was never made. */
   append(entry: Entry, blobs: readonly Uint8Array[]): void {
     const tail = blobs.reduce((sum, it) => sum + it.length, 0);
     const fd = this.#open();
@@ -105,11 +105,11 @@ export class Spool implements Disposable {
     fs.fsyncSync(fd);
   }
 
-  /** Keeps `bytes` of a file that was just opened; no copy is made where the file system can share its blocks. */
+  /** Keeps `bytes` of a file that was just opened; shares its blocks instead of copying if the file system can. */
   keepLarge(fd: number, bytes: number): { file: string; path: string } {
     if (this.#large === undefined) {
       fs.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-      // An attempt before this one may have left some.
+      // An earlier attempt may have left some.
       this.#large = fs.readdirSync(this.#folder).length;
     }
     const name = `large-${this.#large++}`;
@@ -118,12 +118,12 @@ export class Spool implements Disposable {
     return { file: name, path };
   }
 
-  /** In the order in which they were made; none where there is no such call. Throws CONFLICT for what is none of ours. */
+  /** The entries in order; empty if there is no such call. Throws CONFLICT for an invalid file. */
   entries(): KeptEntry[] {
     return this.#scan().found;
   }
 
-  /** The whole entries, and where the last of them ends. */
+  /** The complete entries, and the offset after the last one. */
   #scan(): { found: KeptEntry[]; end: number } {
     let bytes: Buffer;
     try {
@@ -145,14 +145,14 @@ export class Spool implements Disposable {
     return { found, end: at };
   }
 
-  /** What it takes on the disk. */
+  /** Bytes that it takes on the disk. */
   get bytes(): number {
     if (this.#fd === undefined) return 0;
     const large = this.#large === undefined ? [] : fs.readdirSync(this.#folder);
     return large.reduce((sum, it) => sum + fs.lstatSync(join(this.#folder, it)).size, fs.fstatSync(this.#fd).size);
   }
 
-  /** Nothing of the call is left to undo. */
+  /** Deletes the journal. */
   remove(): void {
     fs.rmSync(this.#file, { force: true });
     fs.rmSync(this.#folder, { recursive: true, force: true });
@@ -166,7 +166,7 @@ export class Spool implements Disposable {
   #open(): number {
     if (this.#fd !== undefined) return this.#fd;
     this.#fd = fs.openSync(this.#file, O_CREAT | O_APPEND | O_NOFOLLOW | O_RDWR, 0o600);
-    // An attempt before this one may have left entries, and a crash the half of one.
+    // An earlier attempt may have left entries, and a crash a partial one.
     if (fs.fstatSync(this.#fd).size > 0) fs.ftruncateSync(this.#fd, this.#scan().end);
     return this.#fd;
   }
@@ -185,12 +185,12 @@ export class Spool implements Disposable {
   }
 }
 
-/** Whether `path` is now a file that shares the blocks of an opened one. */
+/** Clones an open file to `path` with shared blocks; false if the file system can't. */
 function cloned(fd: number, path: string): boolean {
   try {
     fs.copyFileSync(`/proc/self/fd/${fd}`, path, fs.constants.COPYFILE_FICLONE_FORCE | fs.constants.COPYFILE_EXCL);
   } catch {
-    return false; // ENOTSUP, EINVAL, EXDEV: this file system can't; nothing was made then.
+    return false; // ENOTSUP, EINVAL, EXDEV: not supported here; nothing was created.
   }
   const clone = fs.openSync(path, O_RDONLY | O_NOFOLLOW);
   try {
@@ -205,7 +205,7 @@ function toEntry(line: string): z.output<typeof entry> {
   try {
     return entry.parse(JSON.parse(line));
   } catch (cause) {
-    // ZodError, SyntaxError: somebody else wrote it.
+    // ZodError, SyntaxError: we did not write this.
     throw new ToolError('CONFLICT', 'the journal of this call is not what it was', { cause });
   }
 }

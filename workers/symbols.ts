@@ -1,6 +1,6 @@
 /**
- * What a job may ask about symbols: files are found by ripgrep, which leaves out what .gitignore and the rules on paths do,
- * and only of those anything is told; TypeScript's language server and parsers say what is in them.
+ * Answers symbol queries. ripgrep finds the files, without those that .gitignore and path rules exclude, and only
+ * these appear in answers; TypeScript's language server and parsers read their content.
  */
 import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
@@ -20,17 +20,17 @@ import { SourceLines, showAround, wordsAt } from './source-lines.ts';
 import { onePerProject, type Place, type ServedSymbol, type Sources, type Where } from './typescript-server.ts';
 
 export interface WorkspaceSymbolsOptions {
-  /** Absolute. */
+  /** Absolute path. */
   readonly workspace: string;
   readonly servers: LanguageServers;
   readonly limits: Limits;
   readonly signal: AbortSignal;
   search(): CheckedSearch;
-  /** A file that was found, or that the caller named when `declared` is absent. */
+  /** Opens a file that was found, or that the caller named if `declared` is absent. */
   open(path: string, declared?: string): CheckedFile;
 }
 
-/** A symbol or a use of one, wherever it was found. */
+/** A symbol or a use of one, found by either means. */
 interface Name extends Place {
   readonly name: string;
   readonly type?: SymbolType;
@@ -39,7 +39,7 @@ interface Name extends Place {
 interface Names {
   readonly symbols: Name[];
   readonly uses: Name[];
-  /** Names like the one that was looked for. */
+  /** Names similar to the query. */
   readonly near?: string[];
 }
 
@@ -108,7 +108,7 @@ export class WorkspaceSymbols implements Symbols {
     };
   }
 
-  /** What the language server says; where it ends at it, what parsers say. */
+  /** Asks the language server; if that fails, the parsers. */
   async #orParsed(served: () => Promise<Names>, parsed: () => Promise<Names>): Promise<Names> {
     try {
       return await served();
@@ -151,7 +151,7 @@ export class WorkspaceSymbols implements Symbols {
     return { symbols, uses: all.map((it) => ({ ...it, name: symbol })), near };
   }
 
-  /** All sources and project files that may be told of, with what changes when they do. */
+  /** All sources and project files that answers may name, each with a stamp that changes with the file. */
   async #sources(): Promise<Sources> {
     const { workspace, limits } = this.#options;
     const stamps = new Map<string, string>();
@@ -170,8 +170,8 @@ export class WorkspaceSymbols implements Symbols {
   }
 
   /**
-   * Names match in other ways than as a text, so that one file of each directory has its project looked through; those whose
-   * text seems to declare it may be in none.
+   * Chooses files to load: one file of each directory, so that its project is searched, since names also match in
+   * ways other than as text; and files whose text seems to declare the name, which may be in no project.
    */
   async #whereDeclared(query: string, sources: Sources): Promise<Where> {
     const name = query.replaceAll(/[^\p{L}\p{N}_]/gu, (it) => `\\${it}`);
@@ -182,7 +182,7 @@ export class WorkspaceSymbols implements Symbols {
     return { sources, begin: onePerProject(all, sources.stamps), doubtful: declaring.filter(isServedSource) };
   }
 
-  /** Sources in which something stands, in their order. */
+  /** The sources that match a text query, sorted. */
   async #filesWith(query: ContentQuery, { stamps }: Sources): Promise<string[]> {
     using search = this.#options.search();
     const found: string[] = [];
@@ -193,7 +193,7 @@ export class WorkspaceSymbols implements Symbols {
     return found.sort();
   }
 
-  /** Names in those of `files` that are parsed as some language; only `name` if that is said. */
+  /** Parses those of `files` that have a parser; gives all symbols, or only those called `name`. */
   async #parseAll(
     files: readonly string[],
     languageOf: (path: string) => ParsedLanguage | undefined,
@@ -221,7 +221,7 @@ export class WorkspaceSymbols implements Symbols {
     return found;
   }
 
-  /** Throws where too many files of this call ended their parsers. */
+  /** Notes a skipped file. Throws if too many files of this call crashed their parsers. */
   #skip(path: string, wasParsed: boolean): void {
     const { symbolParserEndsMax } = this.#options.limits;
     this.#skipped.add(path);
@@ -236,7 +236,7 @@ export class WorkspaceSymbols implements Symbols {
   }
 
   #assertSource(file: string, { stamps }: Sources): void {
-    // A refusal is said before anything else is.
+    // Opening the file reports a refusal before any other error.
     this.#options.open(file)[Symbol.dispose]();
     if (servedLanguage(file) === undefined && parsedLanguage(file) === undefined)
       throw new ToolError('UNSUPPORTED', `\`${file}\` is not TypeScript, JavaScript, Python, Rust or Go`, {
@@ -248,7 +248,7 @@ export class WorkspaceSymbols implements Symbols {
     });
   }
 
-  /** Where a file names it, on one line of it if that is said. Throws NOT_FOUND. */
+  /** Positions in a file that name the symbol, on one line if given. Throws NOT_FOUND. */
   async #placesIn(file: string, symbol: string, line: number | undefined): Promise<Place[]> {
     const path = plain(file);
     const lines = await this.#lines.of(path);
@@ -262,7 +262,7 @@ export class WorkspaceSymbols implements Symbols {
     });
   }
 
-  /** Undefined for what went, became a link, may not be read, or is too large. */
+  /** The text of a file; undefined if it is gone, became a link, must not be read, or is too large. */
   #read(path: string): string | undefined {
     try {
       using file = this.#options.open(path, '.');
@@ -283,7 +283,7 @@ export class WorkspaceSymbols implements Symbols {
   async #typed(symbols: readonly ServedSymbol[]): Promise<Name[]> {
     const names: Name[] = [];
     for (const { kind, ...it } of symbols.toSorted(byPlace)) {
-      // It calls type aliases classes.
+      // The server reports type aliases as classes.
       const before = kind === CLASS_KIND ? ((await this.#lines.of(it.path))[it.line] ?? '') : '';
       const isAlias = /\btype\s+$/.test(before.slice(0, it.character));
       names.push({ ...it, type: isAlias ? 'type' : (TYPES[kind] ?? 'variable') });
@@ -291,7 +291,7 @@ export class WorkspaceSymbols implements Symbols {
     return names;
   }
 
-  /** With their lines, in their own order; files are gone through one after the other. */
+  /** Adds the source lines, and keeps the order of `names`; reads one file after another. */
   async #shownAll(names: readonly Name[]): Promise<FoundSymbol[]> {
     const shown = new Map<Name, FoundSymbol>();
     for (const it of names.toSorted(byPlace)) {
@@ -339,14 +339,14 @@ function notFound(symbol: string, file: string | undefined, near: readonly strin
   return new ToolError('NOT_FOUND', `nothing in this workspace is called \`${symbol}\`. ${known}`, { suggestion });
 }
 
-/** How a language server may end at what it was asked. */
+/** Error codes with which the language server may fail. */
 const ITS_ENDS: ReadonlySet<string> = new Set(['MEMORY_LIMIT', 'HOST_CRASHED', 'OUTPUT_LIMIT']);
 
 const NEAR_SHOWN = 5;
 const SKIPPED_SHOWN = 20;
 const CLASS_KIND = 5;
 
-/** Kinds of the Language Server Protocol. */
+/** Symbol kinds of the Language Server Protocol. */
 const TYPES: Readonly<Record<number, SymbolType>> = {
   ...{
     [CLASS_KIND]: 'class',
@@ -370,7 +370,7 @@ const plain = (path: string): string =>
 const byPlace = (a: Place, b: Place): number =>
   a.path === b.path ? a.line - b.line || a.character - b.character : a.path < b.path ? -1 : 1;
 
-/** The very name, the same but for case, its beginning, a part of it, something like it. */
+/** Rank of a match: equal, equal ignoring case, prefix, substring, anything else. */
 function rankOf(name: string, query: string): number {
   if (name === query) return 0;
   const [own, asked] = [name.toLowerCase(), query.toLowerCase()];

@@ -1,4 +1,4 @@
-/** Sources parsed in a child that may be killed: a file that ends it, or that it never comes to the end of, costs that file. */
+/** Parses sources in a child process that may be killed: a file that crashes it or takes too long costs only that file. */
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ToolError } from '../src/errors.ts';
@@ -20,7 +20,7 @@ export class SyntaxParser implements Disposable {
     this.#powers = powers;
   }
 
-  /** What `request` asks of a text; undefined where the parser did not survive it, or was not done in time. */
+  /** Parses a text; undefined if the parser crashed or was not done in time. */
   parse(request: ParseRequest, signal: AbortSignal): Promise<Parsed | undefined> {
     return this.#turns.take(signal, async () => {
       this.#idle?.cancel();

@@ -1,6 +1,6 @@
 /**
- * The child in which sources are parsed: text in, names and places out. Parsers end their process on some inputs and never
- * come back on others, so that nothing else may run here. It opens no file but its own code.
+ * The child process that parses sources: text in, names and positions out. Parsers crash on some inputs and hang on
+ * others, so nothing else may run here. It opens no file except its own code.
  */
 import { createRequire } from 'node:module';
 import { Lang, type NapiConfig, parse, registerDynamicLanguage, type SgNode } from '@ast-grep/napi';
@@ -9,7 +9,7 @@ import type { SymbolType } from '../src/tools/symbols.ts';
 import { establishPerimeter } from './perimeter.ts';
 import type { ParsedLanguage } from './source-languages.ts';
 
-/** From 0; characters in UTF-16 units. */
+/** Positions count from 0; characters in UTF-16 units. */
 interface Name {
   readonly name: string;
   readonly line: number;
@@ -21,17 +21,17 @@ export interface ParsedSymbol extends Name {
 export interface ParseRequest {
   readonly language: ParsedLanguage;
   readonly text: string;
-  /** Only symbols and identifiers of this name; all symbols when absent. */
+  /** Limits the result to symbols and identifiers of this name; all symbols if absent. */
   readonly name?: string;
   readonly resultsMax: number;
 }
 export interface Parsed {
   readonly symbols: ParsedSymbol[];
-  /** Identifiers called `name`; none without one. */
+  /** Identifiers called `name`; empty if there is no name. */
   readonly uses: Name[];
 }
 
-/** Nodes that declare something, and those that name something. */
+/** Node kinds that declare a symbol, and those that are identifiers. */
 interface Declarations {
   readonly types: Readonly<Record<string, SymbolType>>;
   readonly identifiers: readonly string[];
@@ -82,7 +82,7 @@ const LANGUAGES: Readonly<Record<ParsedLanguage, Declarations>> = {
   },
 };
 
-/** As the library calls those that it has built in. */
+/** Names of the library's built-in grammars. */
 const GRAMMARS: Partial<Record<ParsedLanguage, Lang>> = { typescript: Lang.TypeScript, tsx: Lang.Tsx };
 
 establishPerimeter(2);
@@ -120,7 +120,7 @@ function answer({ language, text, name, resultsMax }: ParseRequest): Parsed {
   return { symbols, uses };
 }
 
-/** Rules may only name kinds that the grammar at hand has; versions differ. */
+/** Rules may only name kinds of the present grammar; versions differ. */
 const known = new Map<string, boolean>();
 function isKind(language: ParsedLanguage, kind: string): boolean {
   const key = `${language} ${kind}`;
@@ -144,19 +144,19 @@ function namesOf(node: SgNode): SgNode[] {
   return node.fieldChildren('name').filter((it) => it.isNamed());
 }
 
-/** Of `a, b = …` both. */
+/** The names that an assignment defines; both for `a, b = …`. */
 function named(left: SgNode | null): SgNode[] {
   if (left?.kind() === 'identifier') return [left];
   return left?.kind() === 'pattern_list' ? left.children().filter((it) => it.kind() === 'identifier') : [];
 }
 
-/** Whether a Python assignment makes a name of a module or a class; those of functions are nobody else's. */
+/** Whether a Python assignment defines a name of a module or a class; names in functions are local. */
 function isOuter(node: SgNode): boolean {
   const holder = node.parent()?.parent();
   return holder?.kind() === 'module' || holder?.parent()?.kind() === 'class_definition';
 }
 
-/** A Go type by what it is made of. */
+/** The symbol type of a Go type, by its definition. */
 function typeOf(node: SgNode, types: Readonly<Record<string, SymbolType>>): SymbolType {
   const made = node.kind() === 'type_spec' ? node.field('type')?.kind() : undefined;
   if (made === 'struct_type') return 'class';

@@ -1,4 +1,4 @@
-/** Files that are written: what stands at their places, and how their content is replaced. */
+/** Files to write: their present state, and how their content is replaced. */
 import * as fs from 'node:fs';
 import { ToolError } from '../src/errors.ts';
 import type { Job } from '../src/hosts/job.ts';
@@ -12,13 +12,16 @@ const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 const MODE_OF_NEW = 0o644;
 
-/** What stands there; a link is itself. Undefined for nothing. Throws INPUT_INVALID for a name that is too long, ACCESS_DENIED. */
+/**
+ * The type of the present entry; a link counts as a link. Undefined for nothing. Throws INPUT_INVALID for a name that
+ * is too long, ACCESS_DENIED.
+ */
 export function typeAt(spot: Spot): EntryType | undefined {
   const stat = statAt(spot);
   return stat && typeOf(stat);
 }
 
-/** A directory that can be opened but not searched, and a name that no file system takes, fail here first. */
+/** Fails first for a directory that can be opened but not searched, and for a name that no file system accepts. */
 function statAt({ fd, name, path }: Spot): fs.Stats | undefined {
   try {
     return fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
@@ -34,8 +37,8 @@ export function typeOf(stat: fs.StatsBase<number | bigint>): EntryType {
 }
 
 /**
- * What would be replaced: nothing, or a regular file. Throws UNSUPPORTED, ACCESS_DENIED for what is never replaced, and
- * ALREADY_EXISTS unless `overwrite`.
+ * The file that would be replaced; undefined for nothing. Throws UNSUPPORTED, ACCESS_DENIED for anything but a
+ * regular file, and ALREADY_EXISTS unless `overwrite`.
  */
 export function replaceable(spot: Spot, overwrite: boolean): fs.Stats | undefined {
   const { path } = spot;
@@ -51,7 +54,7 @@ export function replaceable(spot: Spot, overwrite: boolean): fs.Stats | undefine
   return stat;
 }
 
-/** Hash of what stands there; undefined for nothing. Throws UNSUPPORTED, ACCESS_DENIED, FILE_LIMIT. */
+/** Hash of the present content; undefined for no file. Throws UNSUPPORTED, ACCESS_DENIED, FILE_LIMIT. */
 export function hashAt(spot: Spot, bytesMax: number): string | undefined {
   const { fd, name, path } = spot;
   if (!replaceable(spot, true)) return undefined;
@@ -72,11 +75,11 @@ export function hashAt(spot: Spot, bytesMax: number): string | undefined {
 export interface TargetOptions {
   readonly changes: Changes;
   readonly bytesMax: number;
-  /** What a person approved. */
+  /** The contents that a person approved. */
   readonly preImages?: Job['preImages'];
 }
 
-/** A held place as tools see it. */
+/** A held place in the form that tools get. */
 export function targetAt(spot: HeldSpot, { changes, bytesMax, preImages }: TargetOptions): CheckedTarget {
   const hash = () => hashAt(spot, bytesMax);
   return {
@@ -95,7 +98,7 @@ export function targetAt(spot: HeldSpot, { changes, bytesMax, preImages }: Targe
   } as CheckedTarget;
 }
 
-/** Throws CONFLICT. */
+/** Throws CONFLICT if the hash is not `ifHash`. */
 export function assertHash(path: string, hash: string | undefined, ifHash: string): void {
   if (hash === ifHash) return;
   throw new ToolError('CONFLICT', `\`${path}\` is ${hash ?? 'not there'}, not ${ifHash} as ifHash says`, {
@@ -104,7 +107,7 @@ export function assertHash(path: string, hash: string | undefined, ifHash: strin
   });
 }
 
-/** Nothing is changed that the person who said yes to it was not shown. Throws APPROVAL_STALE. */
+/** Throws APPROVAL_STALE if the content is not the one that was approved. */
 export function assertApproved(preImages: Job['preImages'], path: string, now: string | null): void {
   if (!preImages || preImages.some((it) => it.path === path && it.hash === now)) return;
   throw new ToolError('APPROVAL_STALE', `\`${path}\` is not what it was when its change was approved`, {
@@ -116,11 +119,14 @@ export function assertApproved(preImages: Job['preImages'], path: string, now: s
 export interface Replacing {
   readonly mode?: number;
   readonly overwrite: boolean;
-  /** Throws where what is there is not what may be replaced. */
+  /** Throws if the existing content must not be replaced. */
   assertSame(): void;
 }
 
-/** Temporary file in the same directory, fsync, rename: old or new, never half; hard links to the old content keep it. */
+/**
+ * Replaces a file by a temporary file, fsync and rename: readers see the old content or the new, never a mix; hard
+ * links keep the old one.
+ */
 export function replaceAt(spot: Spot, content: Uint8Array, options: Replacing, changes: Changes): boolean {
   const old = replaceable(spot, options.overwrite);
   const { overwrite, assertSame } = options;
@@ -139,7 +145,7 @@ export interface FileContent {
   assertSame(): void;
 }
 
-/** Files that stand there already, all of them or none. */
+/** Replaces existing files, all of them or none. */
 export function replaceAllAt(files: readonly FileContent[], changes: Changes): void {
   const made: { name: string; remove(): void }[] = [];
   try {
@@ -155,7 +161,7 @@ export function replaceAllAt(files: readonly FileContent[], changes: Changes): v
 
 const modeAfter = (old: fs.Stats | undefined): number => (old ? old.mode & 0o777 : MODE_OF_NEW);
 
-/** The new content on the disk beside its place; `remove` once it is no longer wanted there. */
+/** Writes the new content to disk beside its place; `remove` deletes it if it is no longer needed. */
 function makeReady(
   spot: Spot,
   { content, mode }: { content: Uint8Array; mode: number },

@@ -1,4 +1,4 @@
-/** The terminals of one host: whose they are, how many, and when they end. */
+/** The terminals of one host: their owners, number and lifetime. */
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { ToolError } from '../src/errors.ts';
@@ -17,7 +17,7 @@ type Keeper = NonNullable<Job['keeper']>;
 export interface TerminalSetOptions {
   readonly setup: CommandSetup;
   readonly powers: Powers;
-  /** Told how many there are, whenever that changes. */
+  /** Called with the number of terminals whenever it changes. */
   onCount(count: number): void;
 }
 
@@ -28,7 +28,7 @@ interface Kept {
   readonly terminal: Terminal;
   readonly screen: ScreenThread;
   readonly workspace: string;
-  /** What it was started with, and which files that was. */
+  /** The masks at its start, and the identities of the masked files. */
   readonly masks: Masks;
   readonly prints: ReadonlyMap<string, string>;
   readonly beganAt: number;
@@ -38,7 +38,7 @@ interface Kept {
 }
 
 interface Asking {
-  /** What a command that began now would not see. */
+  /** The masks of a command that starts now. */
   readonly masks: Masks;
   readonly signal: AbortSignal;
 }
@@ -46,17 +46,17 @@ interface Asking {
 export class TerminalSet {
   readonly #kept = new Map<string, Kept>();
   readonly #options: TerminalSetOptions;
-  /** Those that are being started; whose session ended meanwhile is not kept. */
+  /** Terminals being started; one whose session has ended meanwhile is closed. */
   readonly #opening = new Set<{ readonly session: string; over: boolean }>();
 
   constructor(options: TerminalSetOptions) {
     this.#options = options;
   }
 
-  /** Those of one session. */
+  /** The terminals of one session. */
   of({ session, keptMax }: Keeper, asking: Asking): Terminals {
     const find = (id: string) => this.#find(id, session, asking);
-    /** The one of this very call. */
+    /** The terminal that this call opened. */
     let opened: string | undefined;
     return {
       open: async (command, { command: text, ...size }) => {
@@ -70,10 +70,10 @@ export class TerminalSet {
         const { signal } = asking;
         try {
           await it.terminal.settle({ waitMs, signal, ...(until === 'output' && { afterSeq }) });
-          // What came to be hidden while it waited is looked at once more: output may hold it.
+          // Checked again for newly hidden paths: output may show them.
           return await this.#stateOf(await find(it.id), afterSeq);
         } finally {
-          // Whoever asked for it is not told its name any more.
+          // The caller of an aborted call never learns the terminal's id.
           if (signal.aborted && it.id === opened) await this.#end(it);
         }
       },
@@ -95,7 +95,7 @@ export class TerminalSet {
     };
   }
 
-  /** Ends what a session has, whether or not it has something. */
+  /** Ends all terminals of a session. */
   async endSession(session: string): Promise<void> {
     for (const it of this.#opening) if (it.session === session) it.over = true;
     const its = [...this.#kept.values()].filter((it) => it.session === session);
@@ -159,10 +159,10 @@ export class TerminalSet {
     return id;
   }
 
-  /** The terminal, unless it sees what it may not see now. Throws NOT_FOUND, POLICY_DENIED. */
+  /** The terminal, unless it can see what is hidden now. Throws NOT_FOUND, POLICY_DENIED. */
   async #find(id: string, session: string, { masks }: Asking): Promise<Kept> {
     const kept = this.#kept.get(id);
-    // The same for one that is somebody else's: nobody learns which there are.
+    // The same error for another session's terminal: nobody learns which exist.
     if (kept?.session !== session)
       throw new ToolError('NOT_FOUND', `this session has no terminal ${id.slice(0, 64)}`, {
         suggestion: 'It may have been closed, idle too long, or ended with a change of the policy; open another one.',
@@ -199,7 +199,7 @@ export class TerminalSet {
     };
   }
 
-  /** A process in it need not wait for its owner to ask: what became bare is looked for all the time. */
+  /** Checks all the time for masked files that became visible: a process in the terminal runs even if its owner asks for nothing. */
   #look(kept: Kept): void {
     if (replaced(kept) !== undefined) return void this.#end(kept);
     const { powers, setup } = this.#options;
@@ -225,25 +225,25 @@ async function startedOf(terminal: Terminal, signal: AbortSignal): Promise<Termi
   }
 }
 
-/** Which file each path of the masks was; one that is missing is left out. */
+/** The identity of each masked file; leaves out missing ones. */
 function printsOf({ hidden, readOnly }: Masks, workspace: string): Map<string, string> {
   const paths = [...hidden.map((it) => it.path), ...readOnly];
   return new Map(
     paths.flatMap((path): [string, string][] => {
       const stat = lstatSync(join(workspace, path), { bigint: true, throwIfNoEntry: false });
-      // An inode's number is used again at once; when it was made is not.
+      // Inode numbers are reused at once; birth times are not.
       return stat ? [[path, `${stat.ino} ${stat.birthtimeNs}`]] : [];
     }),
   );
 }
 
-/** A path whose file was replaced, as editors and git do it: the mount that lay on it is gone with the old one. */
+/** A masked path whose file was replaced, as editors and git do: the mount on the old file does not cover the new one. */
 function replaced({ masks, workspace, prints }: Pick<Kept, 'masks' | 'workspace' | 'prints'>): string | undefined {
   for (const [path, print] of printsOf(masks, workspace)) if (prints.get(path) !== print) return path;
   return undefined;
 }
 
-/** A path that is hidden now, and came to be, or to bear its name, since the terminal began. Others were lifted when it opened. */
+/** A path that is hidden now and was created or renamed since the terminal's start. Others were approved when it opened. */
 function revealed(
   now: Masks,
   { prints, workspace, beganAt }: Pick<Kept, 'prints' | 'workspace' | 'beganAt'>,
@@ -254,5 +254,5 @@ function revealed(
   return onDisk(now, workspace).hidden.find(({ path }) => !isHeld(path) && isNew(path))?.path;
 }
 
-/** How old the masks of a terminal may be when it begins. */
+/** The most milliseconds that a terminal's masks are older than its start. */
 const MASKS_AGE_MS = 2_000;

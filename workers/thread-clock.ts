@@ -1,20 +1,23 @@
-/** CPU time of jobs by the clock of their thread. Jobs that share a thread share what it uses while they are in it, in equal parts. */
+/**
+ * Measures the CPU time of jobs by the clock of their thread. Jobs that share a thread are charged equal parts of the
+ * time in which they do.
+ */
 import { statOf } from '../src/sandbox/proc.ts';
 import type { JobPlaces } from './job-places.ts';
 
-/** In a worker thread: what each of its jobs used, for its result. */
+/** Adds up the CPU time of each job, in a worker thread. */
 export class JobClock {
   readonly #used = new Map<number, number>();
   #seenMs = 0;
 
-  /** Gives the thread's clock. */
+  /** Begins a job; gives the thread's CPU time in ms. */
   begin(job: number): number {
     const nowMs = this.#share();
     this.#used.set(job, 0);
     return nowMs;
   }
 
-  /** 0 where it was told already. */
+  /** Ends a job; gives its CPU time in ms, 0 if it was given before. */
   end(job: number): number {
     if (!this.#used.has(job)) return 0;
     this.#share();
@@ -33,7 +36,7 @@ export class JobClock {
   }
 }
 
-/** A job that used more CPU time than it may. */
+/** The limit and the CPU time of a job that exceeded it, in ms. */
 export interface OverTime {
   readonly limit: number;
   readonly used: number;
@@ -43,9 +46,9 @@ interface Watched {
   readonly place: number;
   readonly cpuMs: number | undefined;
   usedMs: number;
-  /** The thread's clock when it was looked at last. */
+  /** The thread's CPU time at the last look. */
   seenMs: number | undefined;
-  /** Whether another job was ever in its thread: then what it used itself is not known. */
+  /** Whether another job was ever in its thread, so that its own use is unknown. */
   shared: boolean;
   told: boolean;
 }
@@ -53,13 +56,13 @@ interface Watched {
 export interface ThreadWatchOptions {
   readonly places: JobPlaces;
   readonly everyMs: number;
-  /** Called once of a job that was alone in its thread all the time. */
+  /** Called once for a job over its limit that was always alone in its thread. */
   onOver(job: number, over: OverTime): void;
-  /** Called of a thread of several jobs, of which one is over its limit, and nobody knows which. */
+  /** Called for a thread with several jobs, one of which is over its limit; nobody knows which. */
   onSharedOver(threadId: number): void;
 }
 
-/** In the main thread of a host, which no job keeps busy: looks at the clocks of threads whose jobs have a limit. */
+/** Watches the clocks of threads whose jobs have a limit; runs in a host's main thread, which no job blocks. */
 export class ThreadWatch {
   readonly #jobs = new Map<number, Watched>();
   readonly #options: ThreadWatchOptions;
@@ -94,7 +97,7 @@ export class ThreadWatch {
     }
   }
 
-  /** Jobs that were begun, by the kernel's number of their thread. */
+  /** Jobs in progress, grouped by the kernel's id of their thread. */
   #byThread(): Map<number, [number, Watched][]> {
     const threads = new Map<number, [number, Watched][]>();
     for (const [id, job] of this.#jobs) {

@@ -1,4 +1,4 @@
-/** FileChanges: what a call does to more than one file's content. */
+/** Implements FileChanges: operations on files and trees. */
 import * as fs from 'node:fs';
 import { ToolError } from '../src/errors.ts';
 import type { Job } from '../src/hosts/job.ts';
@@ -17,7 +17,7 @@ export interface TreeChangesOptions {
   readonly places: Places;
   readonly changes: Changes;
   readonly limits: Limits;
-  /** What a person approved. */
+  /** The contents that a person approved. */
   readonly preImages?: Job['preImages'];
   breathe(): Promise<void>;
 }
@@ -116,7 +116,7 @@ export class TreeChanges implements FileChanges {
       assertApproved(preImages, newPath, found ? await this.#stateAt(to) : null);
     }
     if (found && found.ino === fs.lstatSync(below(from.fd, from.name)).ino) {
-      // Two names of one file: to rename one onto the other does nothing.
+      // Two names of one file: renaming one onto the other does nothing.
       changes.unlink(from, type);
     } else await this.#move(from, to, { type, overwrite });
     to.keep();
@@ -143,7 +143,7 @@ export class TreeChanges implements FileChanges {
     }
   }
 
-  /** All that stands at `to` is what was approved, since any of it may be replaced. */
+  /** Everything at `to` must be as approved, since any of it may be replaced. */
   async #merge(from: Spot, to: Spot): Promise<number> {
     assertApart(from, to);
     const { changes, preImages } = this.#options;
@@ -157,7 +157,7 @@ export class TreeChanges implements FileChanges {
     }
   }
 
-  /** Judged as what it is copied from and as what it becomes, entry by entry. */
+  /** Copies a tree to a temporary name; each entry is checked under its old and its new path. */
   #makeCopy(from: Spot, to: Spot, temporary: string): Promise<number> {
     return copyTree(
       from,
@@ -171,7 +171,7 @@ export class TreeChanges implements FileChanges {
     this.#judge(to, entry, ['write']);
   }
 
-  /** In one step, or, from one mount to another (what the policy holds is one), by a copy that is whole before the old one goes. */
+  /** Moves in one step; across mounts (masked paths are mounts), by a copy that is complete before the original is deleted. */
   async #move(from: Spot, to: Spot, options: { type: EntryType; overwrite: boolean }): Promise<void> {
     const { changes } = this.#options;
     try {
@@ -201,7 +201,7 @@ export class TreeChanges implements FileChanges {
     }
   }
 
-  /** Nothing made ready stays, however the call ends. */
+  /** Deletes what was prepared, whatever the outcome of the call. */
   async #clean({ fd, path }: Spot, temporary: string): Promise<void> {
     if (!fs.lstatSync(below(fd, temporary), { throwIfNoEntry: false })) return;
     await removeTree(fd, temporary, { ...this.#treeOptions(path), breathe: () => Promise.resolve() });
@@ -211,7 +211,7 @@ export class TreeChanges implements FileChanges {
     if (inside !== '') this.#options.places.judgeInside(kinds, top.realPath, `${top.realPath}/${inside}`);
   }
 
-  /** By content where that can be read at once, so that what was only touched is still the same. */
+  /** The state of an entry; by content if that can be read at once, so that a mere change of times does not count. */
   async #stateAt(spot: Spot): Promise<string> {
     if (typeAt(spot) !== 'file') return (await lookOver(spot, this.#treeOptions(spot.path))).print;
     try {
@@ -240,7 +240,7 @@ const notEmpty = (path: string, inside: number): ToolError =>
     details: { entries: inside },
   });
 
-/** What would be overwritten. Throws ALREADY_EXISTS, UNSUPPORTED, ACCESS_DENIED, INPUT_INVALID. */
+/** The entry that would be overwritten. Throws ALREADY_EXISTS, UNSUPPORTED, ACCESS_DENIED, INPUT_INVALID. */
 function assertMayStand(
   from: Spot,
   to: Spot,
@@ -258,7 +258,7 @@ function assertMayStand(
   return replaceable(to, overwrite);
 }
 
-/** Of two directories one of which is merged into the other. Throws INPUT_INVALID. */
+/** Requires that neither of two directories to merge contains the other. Throws INPUT_INVALID. */
 function assertApart(from: Spot, to: Spot): void {
   if (from.realPath === to.realPath) throw itself(to);
   if (isIn(to, from)) throw liesIn(to, from);

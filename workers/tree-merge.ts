@@ -1,6 +1,7 @@
 /**
- * A directory copied over one that is there, as `cp -r` does it: files of the source replace those of the same name, and what
- * else is there stays. Everything is made ready beside its place first; then each comes to its place, all of them or none.
+ * Copies a directory over an existing one like `cp -r`: files of the source replace those of the same name, and
+ * everything else stays. All entries are prepared beside their places first; then each is moved to its place, all of
+ * them or none.
  */
 import * as fs from 'node:fs';
 import { ToolError } from '../src/errors.ts';
@@ -14,27 +15,27 @@ export interface MergeOptions extends TreeOptions {
   readonly changes: Changes;
 }
 
-/** Something that is ready beside its place. */
+/** An entry prepared beside its place. */
 interface Ready {
   readonly name: string;
   readonly type: EntryType;
   readonly temporary: string;
-  /** Which file stands there, to be replaced as it is now; absent for none. */
+  /** Identity of the file that it replaces; absent for none. */
   readonly old?: string;
   isSeen: boolean;
-  /** Where the one that it replaced is kept until all are seen. */
+  /** Name that keeps the replaced entry until all are moved. */
   aside?: string | undefined;
 }
 
-/** What is to stand in one directory; its path from the top. */
+/** The prepared entries of one directory, with its path from the top. */
 interface Folder {
   readonly at: string;
   readonly ready: Ready[];
 }
 
 /**
- * Resolves with how many entries the source has. Throws ALREADY_EXISTS where one of the two has a directory and the other has
- * none, ACCESS_DENIED where a link would be replaced, and what copying throws.
+ * Resolves with the number of entries of the source. Throws ALREADY_EXISTS if only one of two entries is a directory,
+ * ACCESS_DENIED if a link would be replaced, and what copying throws.
  */
 export async function mergeTree(from: Spot, to: Spot, options: MergeOptions): Promise<number> {
   const merge = new Merge(from, to, options);
@@ -61,7 +62,7 @@ class Merge {
     this.#pass = new Pass(options);
   }
 
-  /** Gives how many entries the source has. */
+  /** Prepares all entries; gives their number in the source. */
   async makeReady(): Promise<number> {
     using source = new Directory(this.#from.fd, this.#from.name);
     using target = new Directory(this.#to.fd, this.#to.name);
@@ -69,7 +70,7 @@ class Merge {
     return this.#pass.entries;
   }
 
-  /** Throws what a change throws; everything is as it was then. */
+  /** Moves all entries to their places. Throws the error of a change, after restoring everything. */
   async show(): Promise<void> {
     const { changes, breathe } = this.#options;
     const before = changes.noted.length;
@@ -97,7 +98,7 @@ class Merge {
     }
   }
 
-  /** Nothing made ready stays, however the call ends. */
+  /** Deletes what was prepared, whatever the outcome of the call. */
   async clean(): Promise<void> {
     for (const { at, ready } of this.#folders) {
       const names = ready.flatMap(({ temporary, aside }) => [temporary, ...(aside === undefined ? [] : [aside])]);
@@ -107,7 +108,7 @@ class Merge {
         using folder = this.#open(at);
         for (const it of names) await removeTree(folder.fd, it, quiet);
       } catch (error) {
-        // Somebody else removed the directory, and all of it.
+        // Somebody else removed the whole directory.
         if (!(error instanceof ToolError)) throw error;
       }
     }
@@ -142,7 +143,7 @@ class Merge {
     await copyTree(from, { fd: to.fd, name: temporary }, this.#options, { pass: this.#pass, at, depth });
   }
 
-  /** What came to its place leaves it again, the last one first; what somebody else removed meanwhile stays away. */
+  /** Restores moved entries, the last one first; what somebody else removed meanwhile stays removed. */
   #takeBack(): void {
     for (const { at, ready } of this.#folders.toReversed()) {
       const seen = ready.filter((it) => it.isSeen);
@@ -157,7 +158,7 @@ class Merge {
     }
   }
 
-  /** A directory of the destination, reached through directories only. */
+  /** Opens a directory of the destination without following links. */
   #open(at: string): Directory {
     try {
       let folder = new Directory(this.#to.fd, this.#to.name);
@@ -184,13 +185,13 @@ interface Pair {
   readonly depth: number;
 }
 
-/** The entry at `path` of a tree, in the directory that holds it. */
+/** The place of the entry at `path` of a tree, in its open directory. */
 function inside(top: Spot, { fd }: Directory, path: string): Spot {
   const name = path.slice(path.lastIndexOf('/') + 1);
   return { fd, name, path: join(top.path, path), realPath: join(top.realPath, path) };
 }
 
-/** Tells one file from another, and from what was written since. Throws for what is never replaced. */
+/** Identifies a file and its version; undefined for no file. Throws for an entry that must not be replaced. */
 function markAt(to: Spot): string | undefined {
   const stat = replaceable(to, true);
   return stat && `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
@@ -214,7 +215,7 @@ const unlike = (path: string, type: EntryType): ToolError =>
     { suggestion: 'Choose another name, or delete it first.' },
   );
 
-/** Where somebody else removed what is meant, there is nothing to do. */
+/** Runs a step, and ignores file system errors: somebody else may have removed the entry. */
 function quietly(step: () => void): void {
   try {
     step();

@@ -1,6 +1,6 @@
 /**
- * Whole trees: looked over, copied and removed, each directory opened below the one before, so that a link that is swapped
- * in meanwhile is itself copied or removed, and never what it points to.
+ * Inspects, copies and removes whole trees. Each directory is opened below its parent, so that a link swapped in
+ * meanwhile is itself copied or removed, never its target.
  */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
@@ -13,27 +13,27 @@ import { typeOf } from './targets.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
-/** Entries between two looks at the abort signal; about 10 ms of work. */
+/** Entries between two checks of the abort signal; about 10 ms of work. */
 const ENTRIES_PER_BREATH = 500;
-/** Looks at a directory that somebody fills while it is emptied. */
+/** Attempts to empty a directory that somebody keeps filling. */
 const ROUNDS_MAX = 8;
 
 export interface TreeEntry {
-  /** Its path from the top of the tree; '' for the top itself. */
+  /** Path from the top of the tree; '' for the top itself. */
   readonly below: string;
   readonly type: EntryType;
 }
 
 export interface TreeOptions {
-  /** The tree, as the caller named it. */
+  /** Path of the tree as the caller named it. */
   readonly path: string;
   readonly limits: Limits;
   breathe(): Promise<void>;
-  /** Asked of each entry before anything is done with it; throws to refuse all. */
+  /** Called for each entry first; throwing refuses the whole operation. */
   visit?(entry: TreeEntry): void;
 }
 
-/** One way through one tree: counts, bounds and words for what goes wrong. */
+/** One traversal of a tree: its counts, bounds and error messages. */
 export class Pass {
   entries = 0;
   bytes = 0;
@@ -76,7 +76,7 @@ const tooLarge = (what: string, limit: number) =>
     details: { limit, enforcedBy: 'tool' },
   });
 
-/** An opened directory, closed at the end of its block. */
+/** An open directory, closed at the end of its block. */
 export class Directory implements Disposable {
   readonly fd: number;
 
@@ -88,7 +88,7 @@ export class Directory implements Disposable {
     return fs.readdirSync(`/proc/self/fd/${this.fd}`).toSorted();
   }
 
-  /** Undefined for what is gone. Throws UNSUPPORTED for a name that can't be used. */
+  /** Facts of an entry; undefined if it is gone. Throws UNSUPPORTED for a name that can't be used. */
   stat(name: string, shown: string): fs.BigIntStats | undefined {
     const stat = fs.lstatSync(below(this.fd, name), { bigint: true, throwIfNoEntry: false });
     if (stat || !name.includes('\ufffd')) return stat;
@@ -102,13 +102,13 @@ export class Directory implements Disposable {
 
 export interface TreeFacts {
   readonly entries: number;
-  /** Equal as long as nothing in it is made, changed, removed or replaced. */
+  /** Equal as long as nothing in the tree is made, changed, removed or replaced. */
   readonly print: string;
 }
 
 /**
- * Looks at every entry of what stands at `spot`, without following links. Throws NOT_FOUND, FILE_LIMIT, UNSUPPORTED,
- * ACCESS_DENIED for a directory that can't be looked into or, with `empties`, not be emptied.
+ * Inspects every entry at `spot`, without following links. Throws NOT_FOUND, FILE_LIMIT, UNSUPPORTED, ACCESS_DENIED
+ * for a directory that can't be read or, with `empties`, emptied.
  */
 export async function lookOver(spot: Spot, options: TreeOptions & { empties?: boolean }): Promise<TreeFacts> {
   const pass = new Pass(options);
@@ -150,10 +150,10 @@ function assertWritable({ fd }: Directory, shown: string): void {
   }
 }
 
-/** Links and files where a directory was. */
+/** Whether a link or a file has replaced a directory. */
 const isSwapped = (error: unknown): boolean => ['ELOOP', 'ENOTDIR'].includes(codeOf(error) ?? '');
 
-/** Removes what `name` is in an opened directory, links themselves. Throws CONFLICT where somebody keeps filling it. */
+/** Removes the entry `name` of an open directory; links themselves. Throws CONFLICT if somebody keeps filling it. */
 export async function removeTree(fd: number, name: string, options: TreeOptions): Promise<void> {
   const pass = new Pass({ ...options, limits: { ...options.limits, treeEntriesMax: Infinity } });
   const remove = async (parent: number, child: string, at: string, depth: number): Promise<void> => {
@@ -182,7 +182,7 @@ export async function removeTree(fd: number, name: string, options: TreeOptions)
 
 const readEntries = (fd: number): fs.Dirent[] => fs.readdirSync(`/proc/self/fd/${fd}`, { withFileTypes: true });
 
-/** False for a directory that stands where a file was listed. */
+/** Removes an entry that was listed as a file; false if it is a directory now. */
 function unlinked(fd: number, name: string): boolean {
   try {
     fs.unlinkSync(below(fd, name));
@@ -202,7 +202,7 @@ function unlink(fd: number, name: string, shown: string): void {
   }
 }
 
-/** False where something new is in it, or stands where it was, and another look may help. */
+/** Removes a directory; false if it has new content or was replaced, so that another attempt may help. */
 function removedDirectory(fd: number, name: string, shown: string, round: number): boolean {
   try {
     fs.rmdirSync(below(fd, name));
@@ -217,13 +217,13 @@ function removedDirectory(fd: number, name: string, shown: string, round: number
   }
 }
 
-/** Where a copy is made: a new name in an opened directory. */
+/** Target of a copy: a new name in an open directory. */
 export interface CopyTo {
   readonly fd: number;
   readonly name: string;
 }
 
-/** What is copied is a part of a larger tree: the way through that, and where it stands in it. */
+/** The position of a copied part in the traversal of a larger tree. */
 export interface Part {
   readonly pass: Pass;
   readonly at: string;
@@ -231,8 +231,8 @@ export interface Part {
 }
 
 /**
- * Copies what stands at `from`: files with their content and permissions, links as links. Returns how many entries there are.
- * Throws UNSUPPORTED for what is neither file, directory nor link, FILE_LIMIT, ACCESS_DENIED.
+ * Copies the entry at `from`: files with content and permissions, links as links. Returns the number of entries.
+ * Throws UNSUPPORTED for anything but files, directories and links, FILE_LIMIT, ACCESS_DENIED.
  */
 export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions, part?: Part): Promise<number> {
   const { pass, at: top, depth: topDepth } = part ?? { pass: new Pass(options), at: '', depth: 0 };
@@ -250,12 +250,12 @@ export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions, par
       case 'file':
         return copyFile(source, place, shown, pass);
       case 'symlink':
-        // Bytes: a target need not be UTF-8.
+        // As bytes: a link's target need not be UTF-8.
         return fs.symlinkSync(fs.readlinkSync(below(source.fd, source.name), { encoding: 'buffer' }), place);
       case 'directory': {
         using directory = openOrSay(source.fd, source.name, shown);
         const { mode } = fs.fstatSync(directory.fd);
-        // Its own permissions at the end: they may forbid writing.
+        // Its own permissions come last: they may forbid writing.
         makeDirectory(place, 0o700);
         using copied = new Directory(target.fd, target.name);
         for (const name of directory.names()) {
@@ -274,7 +274,7 @@ export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions, par
   try {
     await copy(from, to, top, topDepth);
   } catch (error) {
-    // EINVAL: what was a link is none any more.
+    // EINVAL: no longer a link.
     throw toAccessError(codeOf(error) === 'EINVAL' ? { code: 'ESTALE' } : error, from.path);
   }
   return pass.entries;
@@ -291,7 +291,7 @@ async function copyFile({ fd, name }: Spot, place: string, shown: string, pass: 
     const stat = fs.fstatSync(source);
     if (!stat.isFile()) throw toAccessError({ code: 'ESTALE' }, shown);
     await pass.take(stat.size);
-    // No further than its size was: a file that grows would never end.
+    // Copies no more than its size at the start: a growing file would never end.
     for (const _ of writingNew(place, stat.mode & 0o777, chunksOf(source, stat.size))) await pass.breathe();
   } finally {
     fs.closeSync(source);

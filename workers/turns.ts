@@ -1,4 +1,4 @@
-/** Who may go: one at a time, in the order of arrival; who is aborted while waiting goes away at once. */
+/** Runs tasks one at a time, in the order of arrival; an aborted task leaves the queue at once. */
 export class Turns {
   #last: Promise<void> = Promise.resolve();
 
@@ -15,7 +15,7 @@ export class Turns {
       return await work();
     } finally {
       signal.removeEventListener('abort', abort);
-      // Whoever comes next waits for those before this one too, if it went away.
+      // Later tasks still wait for those before this one, even if this one has left.
       void before.then(own.resolve);
     }
   }

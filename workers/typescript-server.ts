@@ -1,6 +1,6 @@
 /**
- * TypeScript's language server, ours: a workspace's own is code that an agent can write. It stays while it is used, is told
- * what changed on disk before each question, and is started anew when it has ended.
+ * Runs our own TypeScript language server: an agent could rewrite the workspace's. It is kept while it is used, is
+ * told of changes on disk before each request, and is restarted if it has ended.
  */
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -12,17 +12,17 @@ import { LanguageProcess, Unanswered } from './language-process.ts';
 import { isProject, isServed, servedLanguage } from './source-languages.ts';
 import { Turns } from './turns.ts';
 
-/** The files of a workspace as one call may see them. */
+/** The files of a workspace that one call may see. */
 export interface Sources {
-  /** Absolute. */
+  /** Absolute path. */
   readonly workspace: string;
-  /** Paths from its root, each with a text that changes with its file. */
+  /** Paths relative to the workspace, each with a stamp that changes with the file. */
   readonly stamps: ReadonlyMap<string, string>;
-  /** Undefined for what may not be read, is gone or too large. */
+  /** The text of a file; undefined if it must not be read, is gone or too large. */
   read(path: string): string | undefined;
 }
 
-/** From 0, characters in UTF-16 units, as in the Language Server Protocol. */
+/** Positions as in the Language Server Protocol: from 0, characters in UTF-16 units. */
 export interface Place {
   readonly path: string;
   readonly line: number;
@@ -31,16 +31,16 @@ export interface Place {
 
 export interface ServedSymbol extends Place {
   readonly name: string;
-  /** A SymbolKind of the protocol. */
+  /** SymbolKind of the protocol. */
   readonly kind: number;
 }
 
-/** Where it is to look, beside what it has looked at anyway. */
+/** Which files to load for a query, beside those already loaded. */
 export interface Where {
   readonly sources: Sources;
-  /** Files whose projects are loaded. */
+  /** Files whose projects are loaded first. */
   readonly begin: readonly string[];
-  /** Files that may have what is asked for, as their text says. */
+  /** Files that may match, by their text. */
   readonly doubtful: readonly string[];
 }
 
@@ -55,15 +55,15 @@ interface Location {
   readonly range: { readonly start: { readonly line: number; readonly character: number } };
 }
 
-/** Part of its memory from which on it collects garbage in earnest. */
+/** Share of its memory at which it begins to collect garbage thoroughly. */
 const COLLECT_AT = 0.75;
-/** Most symbols that it gives to one question. */
+/** The most symbols that the server gives per request. */
 const SYMBOLS_GIVEN = 256;
 const CREATED = 1;
 const CHANGED = 2;
 const DELETED = 3;
 
-/** One call, while it is this server's. */
+/** One call that uses this server. */
 interface Turn {
   readonly server: LanguageProcess;
   readonly sources: Sources;
@@ -76,10 +76,10 @@ export class TypeScriptServer implements Disposable {
   readonly #turns = new Turns();
   #process: LanguageProcess | undefined;
   #told: ReadonlyMap<string, string> = new Map();
-  /** Opened files with the stamp of what it has of them; those used last are last. */
+  /** Open files, each with the stamp that the server knows; the last used come last. */
   #open = new Map<string, string>();
   #idle: Timer | undefined;
-  /** Of the project that a new one could not even load. */
+  /** The failure of a fresh server to load a project. */
   #tooMuch: { error: ToolError; stamps: ReadonlyMap<string, string>; untilMs: number } | undefined;
 
   constructor(limits: Limits, powers: Powers) {
@@ -87,7 +87,7 @@ export class TypeScriptServer implements Disposable {
     this.#powers = powers;
   }
 
-  /** For tests of what its end does. */
+  /** For tests that kill the server. */
   get pid(): number | undefined {
     return this.#process?.alive ? this.#process.pid : undefined;
   }
@@ -107,7 +107,7 @@ export class TypeScriptServer implements Disposable {
     });
   }
 
-  /** All that refers to what stands at one of `places`, themselves included. */
+  /** All references to the symbols at `places`, these included. */
   references(
     places: readonly Place[],
     where: Where,
@@ -149,7 +149,7 @@ export class TypeScriptServer implements Disposable {
         const server = await this.#synced(sources, signal);
         return await work({ server, sources, signal });
       } catch (error) {
-        // It would take seconds, and end the same way.
+        // Another attempt would take seconds and fail in the same way.
         if (isFresh && error instanceof ToolError && error.code === 'MEMORY_LIMIT')
           this.#tooMuch = {
             error,
@@ -163,7 +163,7 @@ export class TypeScriptServer implements Disposable {
     });
   }
 
-  /** Throws what ended the last one, for a while, where nothing has changed since. */
+  /** Throws the error of the last server for a while, unless something has changed. */
   #assertWorthwhile(sources: Sources): void {
     const last = this.#tooMuch;
     this.#tooMuch = undefined;
@@ -173,7 +173,7 @@ export class TypeScriptServer implements Disposable {
     throw last.error;
   }
 
-  /** The server, which now knows of all that changed since it was asked last. */
+  /** The server, after it was told of all changes since the last request. */
   async #synced(sources: Sources, signal: AbortSignal): Promise<LanguageProcess> {
     if (!this.#process?.alive) {
       this.#open = new Map();
@@ -205,7 +205,7 @@ export class TypeScriptServer implements Disposable {
       ...{ memoryBytes, answerBytesMax, powers: this.#powers },
     });
     const rootUri = pathToFileURL(workspace).href;
-    // With watches registered it leaves watching to us, and nothing is pushed.
+    // With registered watches the server leaves watching to us; it pushes nothing.
     const capabilities = { workspace: { didChangeWatchedFiles: { dynamicRegistration: true } } };
     const initializationOptions = { disablePushDiagnostics: true };
     try {
@@ -219,8 +219,8 @@ export class TypeScriptServer implements Disposable {
   }
 
   /**
-   * What `ask` finds when the projects of all files in question are loaded. Files that seem to belong to a project may be ones
-   * that it leaves out: those of which nothing was found are opened themselves, and it is asked again.
+   * Runs `ask` after loading the projects of all files concerned. A project may leave out some files near it: files
+   * without results are opened themselves, and `ask` runs again.
    */
   async #askAll<T extends Place>(
     turn: Turn,
@@ -282,7 +282,7 @@ function changesBetween(before: ReadonlyMap<string, string>, sources: Sources): 
   return changes;
 }
 
-/** One file of each project, and all that seem to be in none: they make the server look there at all. */
+/** One file of each project, and all that seem to be in none, since the server looks only at open ones. */
 export function onePerProject(paths: readonly string[], stamps: ReadonlyMap<string, string>): string[] {
   const projects = new Set([...stamps.keys()].filter(isProject).map((it) => dirname(it)));
   const homeOf = (directory: string): string | undefined => {
@@ -297,7 +297,7 @@ export function onePerProject(paths: readonly string[], stamps: ReadonlyMap<stri
   });
 }
 
-/** One file of each directory first: a project mostly leaves out whole ones. */
+/** Sorts one file of each directory first: a project mostly leaves out whole directories. */
 function oneEach(paths: readonly string[]): { files: string[]; directories: number } {
   const met = new Set<string>();
   const first: string[] = [];
@@ -311,13 +311,13 @@ function oneEach(paths: readonly string[]): { files: string[]; directories: numb
 
 const uriOf = (path: string, { workspace }: Sources): string => pathToFileURL(join(workspace, path)).href;
 
-/** Undefined for what lies outside, is ignored, or may not be told of. */
+/** The place of a location; undefined if it lies outside, is ignored, or must not be shown. */
 function placeOf({ uri, range: { start } }: Location, { workspace, stamps }: Sources): Place | undefined {
   let absolute: string;
   try {
     absolute = fileURLToPath(uri);
   } catch {
-    return undefined; // Not a file, or one whose name is not UTF-8, which is not among ours either.
+    return undefined; // Not a file, or its name is not UTF-8, which none of ours is.
   }
   if (!absolute.startsWith(`${workspace}/`)) return undefined;
   const path = absolute.slice(workspace.length + 1);
@@ -329,7 +329,7 @@ function orNothing(error: unknown): null {
   throw error;
 }
 
-/** The native program of our own `typescript`, in the package of this platform. */
+/** The native program of our own `typescript` package for this platform. */
 function programOf(): string {
   const { resolve } = createRequire(import.meta.resolve('typescript'));
   try {

@@ -1,6 +1,6 @@
 /**
- * Takes back what calls did, by what their journals kept. Every step goes through the same checks and the same one way of
- * changing files as a call of a tool: a journal says what was there, never what may be done.
+ * Undoes calls by their journals. Every step goes through the same checks and the same code for changes as a tool's
+ * call: a journal says what was there, never what is allowed.
  */
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
@@ -26,13 +26,13 @@ export interface UndoParts {
 }
 
 export interface UndoOptions {
-  /** Whether what was changed since is lost, too. */
+  /** Whether to overwrite later changes. */
   readonly force: boolean;
-  /** Whether what is in conflict is left and all else restored. */
+  /** Whether to leave conflicts and restore the rest. */
   readonly skipsConflicts?: boolean;
 }
 
-/** One thing to do; `expect` is what must still stand there when it is done. */
+/** One step; `expect` is the image that must still be there. */
 type Step =
   | { readonly kind: 'restore'; readonly path: string; readonly to: Image; readonly expect: Image; read: BlobReader }
   | { readonly kind: 'merge'; readonly path: string; readonly content: Buffer; readonly expect: Image }
@@ -45,7 +45,7 @@ export class Undo {
   readonly #steps: Step[] = [];
   readonly #conflicts = new Set<string>();
   readonly #merged = new Set<string>();
-  /** What will stand at a path when the steps so far are done. */
+  /** The image at each path after the steps so far. */
   readonly #then = new Map<string, Image>();
 
   constructor(parts: UndoParts, options: UndoOptions) {
@@ -54,8 +54,8 @@ export class Undo {
   }
 
   /**
-   * Takes the entries back, the last one first. With conflicts and no `force` nothing is changed. What is as it was before the
-   * call already is left, so that an undo that was cut off can be done again. Throws what the rules on paths refuse.
+   * Undoes the entries, the last one first. With conflicts and without `force`, changes nothing. Skips what already
+   * is as before the call, so that an interrupted undo can be repeated. Throws the refusals of path rules.
    */
   async run(entries: readonly KeptEntry[]): Promise<UndoOutcome> {
     for (const it of entries.toReversed()) {
@@ -81,9 +81,9 @@ export class Undo {
     const { path, pre, post, kind } = entry;
     if (kind === 'prepare') return;
     if (kind === 'rename') return this.#planMove(kept);
-    // Also one that an undo put back: what it put into it goes by entries of its own.
+    // Also for a directory that an undo restored: its content has entries of its own.
     if (kind === 'mkdir' || (kind === 'create' && isEmptyDirectory(post))) {
-      // What was put into it since is none of the call's, and keeps it.
+      // Later content is not the call's, and keeps the directory.
       if (this.#look(path, 'type').type === 'directory') this.#steps.push({ kind: 'empty', path });
       return;
     }
@@ -110,7 +110,7 @@ export class Undo {
     const from = entry.from as string;
     const [now, old] = [this.#look(path), this.#look(from)];
     if (isSameImage(now, pre) && isSameImage(old, post)) return;
-    // Both names: it was cut off between the two, or somebody has put it back.
+    // Both names exist: the call was cut off between the two steps, or somebody restored the old name.
     if (isSameImage(now, post) && isSameImage(old, post) && isKept(pre))
       return this.#restore(path, { to: pre, expect: now, read });
     if (this.#isPlaceholder(entry, now)) return void this.#steps.push({ kind: 'empty', path });
@@ -128,7 +128,7 @@ export class Undo {
     if (pre.type !== 'none') this.#restore(path, { to: pre, expect: NONE, read });
   }
 
-  /** A directory comes to its place by replacing an empty one, which is what a crash in between leaves. */
+  /** Whether this is the empty directory that a crash leaves while a directory is moved to its place. */
   #isPlaceholder({ pre, post }: Entry, now: Image): boolean {
     const isDirectory = pre.type === 'none' && post.type === 'directory';
     return this.#options.skipsConflicts === true && isDirectory && isSameImage(now, EMPTY);
@@ -139,7 +139,7 @@ export class Undo {
     this.#then.set(path, how.to);
   }
 
-  /** What stands at `path`, or will by then. A place that is reached by other names than it was is nobody's that is known. */
+  /** The image at `path`, now or after the planned steps. Unknown if the path now leads elsewhere. */
   #look(path: string, want: 'image' | 'type' = 'image'): Image {
     const known = this.#then.get(path);
     if (known) return known;
@@ -160,7 +160,7 @@ export class Undo {
       using spot = this.#parts.places.hold(path, { kinds: ['write'] });
       return typeAt(spot) === undefined;
     } catch (error) {
-      if (error instanceof ToolError && error.code === 'NOT_FOUND') return true; // So is its folder.
+      if (error instanceof ToolError && error.code === 'NOT_FOUND') return true; // Its folder is gone, too.
       throw error;
     }
   }
@@ -205,7 +205,7 @@ export class Undo {
     try {
       await this.#parts.trees.remove(path, { recursive: false });
     } catch (error) {
-      // UNSUPPORTED: there is something in it. NOT_FOUND: somebody else removed it.
+      // UNSUPPORTED: it is not empty. NOT_FOUND: somebody else removed it.
       if (!(error instanceof ToolError && ['UNSUPPORTED', 'NOT_FOUND', 'CONFLICT'].includes(error.code))) throw error;
     }
   }
@@ -255,10 +255,10 @@ const moved = (path: string) =>
     suggestion: 'Try again.',
   });
 
-/** What a change that was cut off left beside its place under names of its own. */
+/** Removes the temporary entries that an interrupted change left. */
 export async function removePassing(entries: readonly KeptEntry[], { places, limits }: UndoParts): Promise<void> {
   for (const { entry } of entries) {
-    // What was not kept is there, if anywhere.
+    // The old entry was not kept, so it may exist only there.
     if (!isKept(entry.pre)) continue;
     for (const name of entry.passing ?? []) {
       const folder = dirname(entry.path);
@@ -266,7 +266,7 @@ export async function removePassing(entries: readonly KeptEntry[], { places, lim
         using spot = places.hold(folder === '.' ? name : `${folder}/${name}`, { kinds: ['write'] });
         await removeTree(spot.fd, spot.name, { path: entry.path, limits, breathe: () => Promise.resolve() });
       } catch (error) {
-        // Its directory is gone, or may not be written any more.
+        // Its directory is gone, or must not be written any more.
         if (!(error instanceof ToolError)) throw error;
       }
     }

@@ -1,4 +1,4 @@
-/** The names of one workspace, in a thread of its own, which changes that come without end may keep busy. */
+/** Watches the names of one workspace in a thread of its own, which endless changes may keep busy. */
 import { readFileSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { WatchedNames } from './watched-names.ts';

@@ -1,11 +1,11 @@
 /**
- * The names in a workspace, kept by what the kernel tells of each directory (inotify), and which of them changed while a
- * command ran. The kernel queues an event before the call that makes it returns, and Node reads the whole queue in one turn
- * of the loop: after a turn that began when a command was over, all that it did is known. For a thread of its own, since a
- * command that changes files fast enough keeps that turn from ending.
+ * Keeps the names in a workspace up to date from the kernel's events (inotify), and knows which of them changed while a
+ * command ran. The kernel queues an event before the system call that causes it returns, and Node reads the whole queue in
+ * one turn of the loop: after a turn that began when a command was over, everything it did is known. Needs a thread of its
+ * own, since a command that changes files fast enough keeps that turn from ending.
  *
- * Not told of: what `.git` directories hold, names that are not UTF-8, writes through shared mappings or by another hard link
- * of the file. A directory that is moved away and back counts as changed.
+ * Does not see: the content of `.git` directories, names that are not UTF-8, writes through shared mappings or by another
+ * hard link of the file. A directory that is moved away and back counts as changed.
  */
 import { type FSWatcher, lstatSync, readdirSync, type Stats, watch } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -15,31 +15,31 @@ import type { FilesChanged } from '../src/hosts/job.ts';
 
 export interface WatchBounds {
   readonly directoriesMax: number;
-  /** Of files and directories; and changes noted of one command. */
+  /** The most files and directories, and the most changes noted per command. */
   readonly namesMax: number;
-  /** Events that the kernel keeps for a reader; beyond them it drops what comes. */
+  /** Number of events that the kernel queues for a reader; it drops more. */
   readonly queueMax: number;
 }
 
 interface Folder {
-  /** Relative to the workspace, '' for itself. */
+  /** Relative to the workspace; '' for the workspace itself. */
   readonly path: string;
-  /** By which the kernel names it in events of its own, which look like those of a file in it of that name. */
+  /** The name in the kernel's events about the directory itself; these look like events of an entry of that name. */
   readonly ownName: string;
   readonly identity: string;
-  /** Files by name, with a change time where a name is `ownName`; directories. */
+  /** Entries by name: directories, and files with a change time if their name is `ownName`. */
   readonly names: Map<string, number | Folder>;
   readonly watcher: FSWatcher;
   gone: boolean;
 }
 
 interface Run {
-  /** Whether there was such a file before it began, of each path at which something happened since. */
+  /** Maps each path with an event to whether the file existed before the run. */
   readonly before: Map<string, boolean>;
   isLost: boolean;
 }
 
-/** Changes given of one run; who shows them shows fewer. */
+/** The most changes given per run; callers show fewer. */
 const GIVEN_MAX = 1000;
 
 export class WatchedNames implements Disposable {
@@ -50,26 +50,26 @@ export class WatchedNames implements Disposable {
   #isUnwatchable = false;
   #directories = 0;
   #names = 0;
-  /** Events since the queue was last read to its end. */
+  /** Number of events since the queue was last read to its end. */
   #events = 0;
-  /** Names at which something happened, not looked at yet. */
+  /** Names with events that were not looked at yet. */
   #dirty = new Map<Folder, Set<string>>();
   #looking: NodeJS.Immediate | undefined;
 
-  /** Reads and watches the whole workspace, which is absolute and without links: 20 000 names in 40 ms. */
+  /** Reads and watches the whole workspace, whose path is absolute and without links: 20 000 names in 40 ms. */
   constructor(workspace: string, bounds: WatchBounds) {
     this.#workspace = workspace;
     this.#bounds = bounds;
     this.#begin();
   }
 
-  /** From here on changes count for `run`; settles when what was before is known. */
+  /** Begins to count changes for `run`; resolves when all earlier changes are known. */
   async begin(run: number): Promise<void> {
     await this.#settled();
     this.#runs.set(run, { before: new Map(), isLost: false });
   }
 
-  /** What changed since its beginning; outer files before inner ones, at most GIVEN_MAX of them. */
+  /** The changes since the run's beginning; outer files before inner ones, at most GIVEN_MAX. */
   async end(run: number): Promise<FilesChanged> {
     await this.#settled();
     const ended = this.#runs.get(run);
@@ -93,7 +93,10 @@ export class WatchedNames implements Disposable {
     this.#stop();
   }
 
-  /** One turn may have begun before; the second one read all that the kernel had, and the third looks at it. */
+  /**
+   * Waits three turns: the first may have begun before, the second reads the whole queue of the kernel, the third
+   * looks at the events.
+   */
   async #settled(): Promise<void> {
     for (let turns = 0; turns < 3; turns++) await turn();
     this.#look();
@@ -103,11 +106,11 @@ export class WatchedNames implements Disposable {
     try {
       this.#root = this.#added('', lstatSync(this.#workspace));
     } catch {
-      this.#giveUp(); // Too large, or no watch to be had (ENOSPC, EMFILE).
+      this.#giveUp(); // Too large, or no watches left (ENOSPC, EMFILE).
     }
   }
 
-  /** For good: trying again would cost each command what it cost this time. */
+  /** Stops watching for good: each retry would cost a command as much as this attempt. */
   #giveUp(): void {
     this.#isUnwatchable = true;
     this.#stop();
@@ -130,19 +133,19 @@ export class WatchedNames implements Disposable {
     this.#looking ??= setImmediate(() => this.#look());
   }
 
-  /** Called when the queue was read to its end. */
+  /** Looks at all names with events; called when the queue was read to its end. */
   #look(): void {
     clearImmediate(this.#looking);
     this.#looking = undefined;
     const events = this.#events;
     this.#events = 0;
     try {
-      // It overflows only when it is full, and all that it then holds comes in one turn; half, since some are for nobody.
+      // The queue overflows only when full, and all its events then come in one turn; half, since some events are filtered out.
       if (events > this.#bounds.queueMax / 2) return this.#startAnew();
       const dirty = this.#dirty;
       this.#dirty = new Map();
       const there: (() => void)[] = [];
-      // What is gone first: a directory that was moved is watched once.
+      // Removed names first: a moved directory is watched only once.
       for (const [folder, names] of dirty) {
         for (const name of names) {
           if (folder.gone) break;
@@ -153,7 +156,7 @@ export class WatchedNames implements Disposable {
       }
       for (const it of there) it();
     } catch {
-      this.#giveUp(); // As in #begin.
+      this.#giveUp(); // The same as in #begin.
     }
   }
 
@@ -185,12 +188,12 @@ export class WatchedNames implements Disposable {
     }
     if (typeof known === 'object') this.#went(folder, name);
     const isOwn = name === folder.ownName;
-    // Else it was the directory of the same name itself.
+    // Otherwise the event is about the directory of the same name itself.
     if (!isOwn || known !== stat.ctimeMs) this.#note(path, typeof known === 'number');
     this.#set(folder, name, isOwn ? stat.ctimeMs : 0);
   }
 
-  /** A directory that was not known, watched before it is read; undefined when it is gone by now. */
+  /** Adds a new directory, watched before it is read; undefined if it is gone by now. */
   #added(path: string, stat: Stats): Folder | undefined {
     const at = join(this.#workspace, path);
     if (++this.#directories > this.#bounds.directoriesMax) throw new Error('too many directories');
@@ -200,7 +203,7 @@ export class WatchedNames implements Disposable {
         ...{ path, watcher, ownName: basename(at), identity: identityOf(stat), names: new Map(), gone: false },
       };
       watcher.on('change', (_, name) => this.#take(folder, name as string | null));
-      watcher.on('error', () => {}); // Its directory is gone, which its parent tells.
+      watcher.on('error', () => {}); // Its directory is gone, which its parent reports.
       this.#read(folder, at);
       return folder;
     } catch (error) {
@@ -236,7 +239,7 @@ export class WatchedNames implements Disposable {
     folder.names.set(name, entry);
   }
 
-  /** With all that it held. */
+  /** Drops a directory, and notes all its content as removed. */
   #dropped(folder: Folder): void {
     folder.gone = true;
     folder.watcher.close();
@@ -244,7 +247,7 @@ export class WatchedNames implements Disposable {
     for (const name of [...folder.names.keys()]) this.#went(folder, name);
   }
 
-  /** Without a word on what it held. */
+  /** Drops a directory without noting its content. */
   #forget(folder: Folder): void {
     folder.gone = true;
     folder.watcher.close();
@@ -268,12 +271,12 @@ export class WatchedNames implements Disposable {
 
 const pathOf = ({ path }: Folder, name: string): string => (path === '' ? name : `${path}/${name}`);
 
-/** An inode's number is used again at once; when it was made is not. */
+/** The identity of a directory. Inode numbers are reused at once; birth times are not. */
 const identityOf = ({ dev, ino, birthtimeMs }: Stats): string => `${dev} ${ino} ${birthtimeMs}`;
 
 const isSkipped = (name: string): boolean => name === '.git' || name.includes('\ufffd');
 
-/** What stands there; undefined for nothing, or what can't be reached. */
+/** Facts of the present entry; undefined for nothing, or if it can't be reached. */
 function lookAt(path: string): Stats | undefined {
   try {
     return lstatSync(path, { throwIfNoEntry: false });
@@ -282,7 +285,7 @@ function lookAt(path: string): Stats | undefined {
   }
 }
 
-/** Gone, or closed to us: what it holds is nobody's to tell. */
+/** Whether the directory is gone or not readable, so that its content can't be reported. */
 function isGone(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'ENOENT' || code === 'ENOTDIR' || code === 'EACCES' || code === 'ENAMETOOLONG';

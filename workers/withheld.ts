@@ -1,12 +1,12 @@
-/** What a command's sandbox kept from it, told when the command failed: it may be why. */
+/** Lists what the sandbox kept from a failed command: that may be why it failed. */
 import type { WithheldPaths } from '../src/call.ts';
 import type { Masks } from '../src/sandbox/masks.ts';
 import type { PathRules } from './path-rules.ts';
 
-/** Paths of each kind that are listed; a model pays for every one. */
+/** The most paths listed of each kind; a model pays for each. */
 const LISTED_MAX = 20;
 
-/** Each hidden path comes with the rule that hides it, where it is a rule of the policy. */
+/** Names the policy rule for each hidden path, if a rule hides it. */
 export function toWithheld({ hidden, readOnly }: Masks, rules: PathRules): WithheldPaths {
   return {
     hidden: hidden.slice(0, LISTED_MAX).map(({ path }) => {

@@ -1,10 +1,10 @@
-/** What a job has read, so that its result can be given again while all of that is the same. */
+/** Notes everything that a job reads, so that its result can be served again while all of it is unchanged. */
 import type { BigIntStats } from 'node:fs';
 import type { Witness } from '../src/hosts/job.ts';
 
-/** A change within this of a look may leave the times that were seen: clocks of file systems tick every 4 to 10 ms. */
+/** A change this soon after a look may leave the times as they were seen: clocks of file systems tick every 4 to 10 ms. */
 const TICK_MS = 50;
-/** The same where times are whole seconds, as some file systems keep them. */
+/** The same for file systems whose times are whole seconds. */
 const COARSE_TICK_MS = 2100;
 
 export class Witnesses {
@@ -18,7 +18,7 @@ export class Witnesses {
     this.#now = now;
   }
 
-  /** Notes one look; to be called before what was looked at is read. `isLink`: it was not followed. */
+  /** Notes one look; call it before reading. `isLink`: the link was not followed. */
   add(path: string, look: () => BigIntStats | undefined, isLink = false): void {
     if (!this.#isWhole) return;
     const at = this.#now();
@@ -31,13 +31,13 @@ export class Witnesses {
     this.#byPath.set(key, { path, mark, ...(isLink && { isLink }) });
   }
 
-  /** Something was read that is not witnessed. */
+  /** Gives up, because something was read that can't be witnessed. */
   giveUp(): void {
     this.#isWhole = false;
     this.#byPath.clear();
   }
 
-  /** Undefined where not all that was read is in it. */
+  /** All witnesses; undefined if not everything that was read is witnessed. */
   get all(): Witness[] | undefined {
     return this.#isWhole && this.#byPath.size > 0 ? [...this.#byPath.values()] : undefined;
   }

@@ -1,4 +1,7 @@
-/** A worker thread: Job in, tool.run, JobResult out. Errors cross as data, since one thrown in a thread loses its class and code. */
+/**
+ * A worker thread: takes a Job, runs the tool, gives a JobResult. Errors are passed as data: a thrown one would lose
+ * its class and code between threads.
+ */
 import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,7 +44,7 @@ const clock = new JobClock();
 const powers = systemPowers(silentLog);
 const anchor = setup.workspace === undefined ? undefined : new Anchor(setup.workspace, setup.limits);
 const ripgrep = new Ripgrep(setup.limits, powers);
-/** They live in the host's own sandbox; one that runs commands has tools of another kind. */
+/** Language servers run in the host's own sandbox; hosts that run commands have other tools. */
 const servers = setup.tier === 'read_only' ? new LanguageServers(setup.limits, powers) : undefined;
 const command = setup.command && prepare(setup.command);
 const watch =
@@ -93,7 +96,7 @@ async function runPlaced({ job, place }: PlacedJob): Promise<JobReturn> {
   const onOutput: CommandRequest['onOutput'] = (stream, data) => {
     outputs += 1;
     const { length } = data;
-    // Moved, not copied: a piece's memory is its own.
+    // Transferred, not copied: each piece owns its memory.
     parentPort?.postMessage({ id: job.id, stream, data } satisfies HostOutput, [data.buffer as ArrayBuffer]);
     return window.sent(length);
   };
@@ -113,7 +116,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
   const sockets = job.sockets && (await liveSockets?.of(job.sockets));
   const context = contextOf(job, { signal, onOutput, sockets });
   const watched = job.readOnly ? undefined : await watch?.begin();
-  // Commands are waited for, by many jobs in one thread: its clock says nothing of them.
+  // Many jobs wait for commands in one thread, so its clock says nothing about them.
   const usage = async (): Promise<JobUsage> => {
     const journal = context.endJournal();
     const used = context.usage(setup.command ? 0 : clock.end(job.id));
@@ -135,7 +138,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
     return { ok: true, data, usage: await usage(), ...(tool.state && { state: context.state }) };
   } catch (thrown) {
-    // The only catch-all on this side: what a tool did not mean to throw is INTERNAL to the caller and whole in the log.
+    // The only catch-all on this side: an unexpected error is INTERNAL for the caller and complete in the log.
     const error = toToolError(thrown);
     if (error.code === 'INTERNAL') console.error(error.cause ?? error);
     return { ok: false, error: error.toWire(), usage: withRefusal(await usage(), error) };
@@ -159,7 +162,7 @@ const lifecycle = new ToolLifecycle(builtins);
 const endSession = (session: string): Promise<void> =>
   lifecycle.cleanup({ closeTerminals: async () => terminals?.endSession(session) });
 
-/** Gives those that are taken back; of others the policy or the disk forbids it. */
+/** Gives the keys that were rolled back; policy or disk prevented the others. */
 async function rollBack(
   { folder, keys }: NonNullable<Job['rollBack']>,
   context: WorkerContext,
@@ -176,7 +179,7 @@ async function rollBack(
   return { done };
 }
 
-/** What a job's context is made of, beside the job. */
+/** The parts of a job's context beside the job. */
 interface Around {
   readonly signal: AbortSignal;
   readonly onOutput: CommandRequest['onOutput'];
@@ -209,7 +212,7 @@ function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerConte
   });
 }
 
-/** A filter becomes a file without a name: each bwrap reads a descriptor of its own to the end, and nothing is left behind. */
+/** Stores a filter as an unnamed file: each bwrap reads a descriptor of its own to the end, and nothing is left behind. */
 function prepare({
   filter,
   ownSocketsFilter,

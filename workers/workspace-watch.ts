@@ -1,4 +1,4 @@
-/** What changes in the workspace of a host while its commands run, as the thread that watches it tells. */
+/** Reports what changes in a host's workspace while commands run, using a watching thread. */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { FilesChanged } from '../src/hosts/job.ts';
@@ -13,13 +13,13 @@ export interface ToWatch {
   readonly run: number;
   readonly over?: true;
 }
-/** Without `changed`: what comes from now on counts. */
+/** Without `changed`, acknowledges that changes count from now on. */
 export interface FromWatch {
   readonly run: number;
   readonly changed?: FilesChanged;
 }
 
-/** Judging a path takes up to 70 µs. */
+/** The most paths checked; each check takes up to 70 µs. */
 const JUDGED_MAX = 1000;
 
 export class WorkspaceWatch {
@@ -40,7 +40,7 @@ export class WorkspaceWatch {
         directoriesMax: limits.watchedDirectoriesMax,
         namesMax: limits.watchedNamesMax,
       } satisfies WatchSetup,
-      // What is young there is a turn's events: without a bound V8 takes 16 MiB for it.
+      // The young generation holds one turn's events; without a bound V8 takes 16 MiB for it.
       resourceLimits: { maxOldGenerationSizeMb: limits.watchHeapMb, maxYoungGenerationSizeMb: 2 },
     });
     this.#worker.unref();
@@ -49,7 +49,7 @@ export class WorkspaceWatch {
     this.#worker.on('error', () => this.#lose());
   }
 
-  /** Begins to count changes; settles when a command may begin. */
+  /** Begins to count changes; resolves when a command may start. */
   async begin(): Promise<WatchedRun> {
     const run = ++this.#runs;
     const began = await this.#ask({ run });
@@ -67,7 +67,7 @@ export class WorkspaceWatch {
     return { files: shown.slice(0, this.#limits.filesChangedMax), total };
   }
 
-  /** Undefined where no answer came in time: the thread is busy with others' changes, or gone. */
+  /** The thread's answer; undefined if it did not come in time, because the thread is busy or gone. */
   #ask(message: ToWatch): Promise<FromWatch | undefined> {
     if (this.#isLost) return Promise.resolve(undefined);
     return new Promise((resolve) => {
@@ -91,6 +91,6 @@ export class WorkspaceWatch {
 type Refused = (path: string) => boolean;
 
 export interface WatchedRun {
-  /** What changed since; `isRefused` says what is not to be told. */
+  /** The changes since then, without paths for which `isRefused` is true. */
   end(isRefused: Refused): Promise<FilesChanged>;
 }
