@@ -355,7 +355,7 @@ export const limitsSchema = z.strictObject({
   commandWordPathsMax: count().default(64),
   /** Targets that a call of a plugin's or a provider's tool may name; every rule judges each, 0.1 ms, which delays all other calls. */
   declaredTargetsMax: count().default(1_000),
-  /** Characters of those declared targets in all. */
+  /** Characters of all targets that a call of a plugin's or a provider's tool may name. */
   declaredTargetChars: count().default(256 * KiB),
   /**
    * Time for judging calls of one session, and of all sessions, before further ones wait as long as that took: 93 short words take 7 ms,

@@ -83,7 +83,7 @@ function settingsOf({ failFast, concurrency, timeout }: BatchFlags): BatchSettin
   };
 }
 
-/** Asks the person about calls that need approval, one after another, and ends those for which nobody is there. */
+/** Asks the person about calls that need approval, one after another. Ends a call if no person can be asked. */
 function askWhoIsHere(
   client: Client,
   { caller, over, interrupt }: { caller: Caller; over: AbortSignal; interrupt: AbortController },

@@ -132,8 +132,8 @@ async function follow(
 }
 
 /**
- * Asks about a call: on a terminal the person there, elsewhere anybody who watches approvals. `nobody` if there is no such person;
- * undefined if the result only needs to be awaited.
+ * Asks a person about a call: the one at this terminal, or without a terminal anybody who watches approvals. Returns `nobody` if there is
+ * no such person, `left` if the person closed the question, and undefined if the result only needs to be awaited.
  */
 export async function askPerson(
   approvalId: string,
@@ -163,7 +163,7 @@ export async function askPerson(
   return 'nobody';
 }
 
-/** Ends a call for which nobody is there to approve, and leaves its question open. */
+/** Ends a call that no person can approve now, and leaves its question open. */
 export const park = (client: Client, callId: string): Promise<unknown> =>
   client.request('calls.cancel', { callId, park: true }).catch(() => {}); // The call is over, or the connection.
 

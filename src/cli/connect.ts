@@ -34,7 +34,7 @@ export interface Caller {
  */
 const TRIES = 200;
 const TRY_MS = 50;
-/** After this many attempts without a daemon, no other call is starting one. */
+/** Attempts to connect before the daemon is started again; by then no other call is starting one. */
 const TRIES_BETWEEN_STARTS = 20;
 
 /** Whether a daemon did not start because another one runs or is starting. */

@@ -114,7 +114,7 @@ function judgeConfinement({ level, missing, advice }: Confinement): Finding {
   return { id: 'confinement', status: 'ok', found };
 }
 
-/** Without it commands run, and see the configs of repositories read-only. */
+/** Warns if configs of git can't be copied for commands, which then see them read-only. */
 function judgeGitCopies(why: string | undefined): Finding {
   const id = 'git-config';
   if (why === undefined)

@@ -21,7 +21,7 @@ export interface InstallFlags {
   readonly undo?: boolean;
   /** Write without asking. */
   readonly yes?: boolean;
-  /** Tell what would be, or was, written as one JSON value. */
+  /** Report the changes as one JSON value. */
   readonly json?: boolean;
 }
 

@@ -16,9 +16,11 @@ export const providerLimits = {
   providerMessagesPerSecond: count().default(20_000),
   /** Tools of one server; a server with more is not used. */
   providerToolsMax: count().default(256),
-  /** Most pages in which a server may list its tools. */
+  /** Pages in which a server may list its tools. */
   providerPagesMax: count().default(64),
-  /** Most unanswered requests to one server that are remembered, so that a malformed answer fails its request. More than calls can run at once. */
+  /**
+   * Unanswered requests to one server that are remembered, so that a malformed answer fails its request; more than calls can run at once.
+   */
   providerAwaitedMax: count().default(1024),
   /** Characters of a server's description of a tool; the rest is cut, since models read all of it. */
   providerDescriptionChars: count().default(4 * KiB),

@@ -201,7 +201,7 @@ export function saysItAsks({ mcpReq }: ServerContext): boolean {
 export const asksByForm = (elicitation: object | undefined): boolean =>
   elicitation !== undefined && ('form' in elicitation || !('url' in elicitation));
 
-/** Name and version of the client, if the request tells. */
+/** Name and version of the client, if the request contains them. */
 export const clientOf = ({ mcpReq }: ServerContext): { name?: string; version?: string } | undefined =>
   envelopeOf(mcpReq)[CLIENT_INFO_META_KEY] as object | undefined;
 

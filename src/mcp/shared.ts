@@ -36,7 +36,7 @@ interface Pooled {
   readonly principal: string;
   readonly session: McpSession;
   users: number;
-  /** Ends the session while nobody uses it. */
+  /** Timer that ends the unused session. */
   idle?: Timer | undefined;
 }
 

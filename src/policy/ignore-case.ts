@@ -1,4 +1,4 @@
-/** `ignoreCase: true` of a match, written out when its file is read: `*.pem` becomes `*.[pP][eE][mM]`. Nothing after that knows the key. */
+/** Replaces `ignoreCase: true` in a match when its file is read: `*.pem` becomes `*.[pP][eE][mM]`. Other parts don't know the key. */
 import type { MatchSpec, WrittenMatch } from './schema.ts';
 
 const PATH_KEYS = ['path', 'read', 'write', 'delete'] as const;
@@ -23,8 +23,8 @@ const pathsInAnyCase = (match: MatchSpec): MatchSpec =>
   );
 
 /**
- * The glob holds no brackets, which the schema refuses. A letter behind a `\` stands for itself, as every other letter does;
- * one whose other case is more than one character (`ß`) is left as it is.
+ * The schema refuses brackets in such globs. A letter after a `\` stands for itself, as every other letter does; a letter whose other case
+ * has more than one character (`ß`) stays as it is.
  */
 const inAnyCase = (glob: string): string =>
   glob.replaceAll(/(\\?)(\p{L})/gu, (all, _, letter: string) => {

@@ -1,4 +1,4 @@
-/** The rules that a policy file states, each with the place where it stands, for messages that name it. */
+/** The rules of a policy file, each with its place in the file, for messages that name it. */
 import { withoutIgnoreCase } from './ignore-case.ts';
 import type { Positioned, ValuePath } from './position.ts';
 import type { PolicyFile, Rule } from './schema.ts';

@@ -37,10 +37,10 @@ interface MatchInput<Inner = unknown> {
   not?: Inner | undefined;
 }
 
-/** A match of a file that was read. */
+/** A match with `ignoreCase` already applied to its globs. */
 export interface MatchSpec extends MatchInput<MatchSpec> {}
 
-/** A match as it stands in a file. */
+/** A match as written in a file. */
 export interface WrittenMatch extends MatchInput<WrittenMatch> {
   ignoreCase?: true | undefined;
 }

@@ -36,7 +36,7 @@ interface Wrapper {
   readonly assigns?: true;
   /** Whether the shell runs the wrapper itself, so that the inner command may be a builtin as well. */
   readonly shell?: true;
-  /** What the words of the inner command do not tell about it. */
+  /** What the wrapper changes about the inner command that its words don't show. */
   readonly why?: string;
 }
 

@@ -153,7 +153,7 @@ export const params = {
 export type Method = keyof typeof params;
 export type Params<M extends Method> = z.output<(typeof params)[M]>;
 
-/** Methods that only an operator may use; an agent is told no more than that. */
+/** Methods that only an operator may use. */
 export const OPERATOR_METHODS: ReadonlySet<string> = new Set([
   ...['approvals.list', 'approvals.resolve', 'approvals.grants', 'approvals.revoke', 'audit.query', 'audit.verify'],
   ...['policy.reload', 'providers.accept', 'tokens.rotate', 'shutdown', 'calls.find'],

@@ -47,7 +47,7 @@ export interface ProviderInfo {
   readonly pending: number;
   readonly tools: readonly ProvidedTool[];
   readonly restarts: number;
-  /** From here on for operators only. */
+  /** This and the following fields are for operators only. */
   readonly server?: Listed['server'];
   readonly pid?: number;
   /** Why the last run ended. */

@@ -49,7 +49,7 @@ export class Connections {
     return isTaken;
   }
 
-  /** Gives the connection a place for its identity. Throws OVERLOADED. */
+  /** Counts the connection as one of this identity and removes it from the waiting room. Throws OVERLOADED if the identity has too many. */
   admit(connection: PeerConnection, identity: Identity): void {
     connection.place ??= this.#doors[connection.channel.kind].shares.take(identity);
     this.#roomOf(connection).leave(connection);

@@ -76,7 +76,7 @@ export class Sessions {
     );
   }
 
-  /** Connects a session; an earlier connection is told and closed. */
+  /** Connects a session. An earlier connection gets `session.closing` and is closed. */
   attach(link: Link, connection: Connection): ReturnType<Link['outbox']['attach']> {
     const before = link.connection;
     if (before) {
