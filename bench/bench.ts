@@ -1,4 +1,4 @@
-/** What a bench is, and where it puts what it found. */
+/** Defines a bench, and collects its findings. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../src/client.ts';
@@ -8,7 +8,7 @@ import type { Picture } from './svg.ts';
 
 export type Unit = 'ms' | '/s' | 'MB/s' | 'MiB' | 'KiB' | '';
 
-/** What is to be reached: at most so many floors, or a value of at most or at least. */
+/** A goal: at most so many times the floor, or a value of at most or at least. */
 export interface Goal {
   readonly ratio?: number;
   readonly most?: number;
@@ -18,28 +18,28 @@ export interface Goal {
 export interface Figure {
   readonly name: string;
   readonly unit: Unit;
-  /** The median, where it is of many. */
+  /** The median if there are several measurements. */
   readonly value: number;
   readonly p99?: number;
-  /** What it takes of its floor's time, measured in turns with it; lower is better. */
+  /** Ratio to the floor's time, measured in turns with it; lower is better. */
   readonly over?: { readonly floor: string; readonly ratio: Spread };
-  /** JavaScript heap that each takes of the daemon, before it is collected. */
+  /** JavaScript heap that each run allocates in the daemon, before garbage collection. */
   readonly allocatedKiB?: number;
   readonly goal?: Goal;
 }
 
-/** What a bench found. */
+/** The findings of a bench. */
 export interface Findings {
   readonly figures: Figure[];
   readonly pictures: Picture[];
-  /** Sentences about its figures, made of them. */
+  /** Generated sentences about the figures. */
   readonly says: string[];
   readonly skipped: { readonly name: string; readonly reason: string }[];
 }
 
 export interface Bench {
   readonly title: string;
-  /** The one question that it asks. */
+  /** The one question that the bench answers. */
   readonly question: string;
   run(bench: Context): Promise<void>;
 }
@@ -47,12 +47,12 @@ export interface Bench {
 export const defineBench = (bench: Bench): Bench => bench;
 
 interface TimeOptions<Name extends string> {
-  /** The subject that the others are compared with, or each one's own; those without stand alone. */
+  /** The subject to compare the others with, or one for each; subjects without one stand alone. */
   readonly over?: NoInfer<Name> | Partial<Record<NoInfer<Name>, NoInfer<Name>>>;
   readonly goals?: Partial<Record<NoInfer<Name>, Goal>>;
 }
 
-/** Commands and deletions are allowed; whatever is written below `asked` a person is asked about. */
+/** Allows commands and deletions; a person is asked about writes below `asked`. */
 const POLICY = [
   'tiers:',
   '  execute: { decision: allow }',
@@ -62,7 +62,7 @@ const POLICY = [
   '  - { id: ask, match: { write: "asked/**" }, decision: ask, reason: a person is asked }',
 ].join('\n');
 
-/** Room for a thousand connections that say nothing for long. */
+/** Room for a thousand connections that stay silent for long. */
 const LIMITS = {
   connectionsMax: 1100,
   principalConnectionShare: 1,
@@ -73,7 +73,7 @@ const LIMITS = {
 /** One run of a bench. */
 export class Context {
   readonly small: boolean;
-  /** Whether what takes minutes and gigabytes is wanted, too. */
+  /** Whether to include parts that take minutes and gigabytes. */
   readonly long: boolean;
   readonly findings: Findings = { figures: [], pictures: [], says: [], skipped: [] };
   readonly #daemons: Daemons;
@@ -84,22 +84,22 @@ export class Context {
     this.#daemons = daemons;
   }
 
-  /** One of two numbers: of the small form, or of the full one. */
+  /** Picks the number for the small or the full form. */
   size(small: number, full: number): number {
     return this.small ? small : full;
   }
 
-  /** The daemon that the benches of this process share. */
+  /** The daemon shared by all benches of this process. */
   daemon(): Promise<TestDaemon> {
     return this.#daemons.shared();
   }
 
-  /** A client of it whose workspace is a folder of this bench's own; closed at the end of the process. */
+  /** A client of that daemon, whose workspace is a folder of this bench; closed at the end of the process. */
   client(folder: string): Promise<Client & { readonly folder: string }> {
     return this.#daemons.client(folder);
   }
 
-  /** Times of subjects that took turns. */
+  /** Adds the times of subjects that took turns. */
   times<Name extends string>(taken: Record<Name, Taken>, { over, goals }: TimeOptions<Name> = {}): void {
     for (const name of Object.keys(taken) as Name[]) {
       const floor = typeof over === 'object' ? over[name] : over;
@@ -114,13 +114,13 @@ export class Context {
     }
   }
 
-  /** One subject beside a floor, where it has another one, too. */
+  /** Adds one subject relative to a second floor. */
   beside(name: string, taken: Taken, floor: { readonly name: string; readonly taken: Taken }): void {
     this.times({ [name]: taken, [floor.name]: floor.taken }, { over: { [name]: floor.name } });
     this.findings.figures.pop();
   }
 
-  /** Rates of subjects whose turn does `amount` of the unit. */
+  /** Adds the rates of subjects; each turn does `amount` units. */
   rates<Name extends string>(
     taken: Record<Name, Taken>,
     { amount, unit, over, goals }: TimeOptions<Name> & { amount: number; unit: '/s' | 'MB/s' },
@@ -150,7 +150,7 @@ export class Context {
   }
 }
 
-/** One daemon for all benches of a process, started when the first asks. */
+/** One daemon for all benches of a process, started on first use. */
 export class Daemons implements AsyncDisposable {
   readonly #parts = new AsyncDisposableStack();
   #daemon: Promise<TestDaemon> | undefined;

@@ -1,10 +1,10 @@
-/** The least of an MCP client: JSON-RPC a line over the standard streams of a server that it starts, or over a socket. */
+/** A minimal MCP client: JSON-RPC, one message a line, over the standard streams of a server that it starts, or over a socket. */
 import { spawn } from 'node:child_process';
 import { createConnection } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 
-/** What a tool gave. */
+/** The result of a tool. */
 export interface McpResult {
   readonly content: readonly { readonly type: string; readonly text?: string }[];
   readonly structuredContent?: object;
@@ -18,13 +18,13 @@ interface ListedTool {
 }
 
 export interface McpLine extends AsyncDisposable {
-  /** Settles with the result of a tool. Rejects with what the tool or the server says is wrong. */
+  /** Resolves with the result of a tool. Rejects with the error of the tool or the server. */
   call(tool: string, input: object): Promise<McpResult>;
-  /** The same; what the tool says is wrong is a result, too. */
+  /** Resolves with the result of a tool, even if it is an error. */
   ask(tool: string, input: object): Promise<McpResult>;
-  /** Settles with the list of tools. */
+  /** Resolves with the list of tools. */
   list(): Promise<{ readonly tools: readonly ListedTool[] }>;
-  /** Of the server, where it was started here. */
+  /** Pid of the server, if it was started here. */
   readonly pid?: number | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface McpServer {
 
 const START_MS = 15_000;
 
-/** Starts a server and says hello. Rejects when it ends or does not answer in time; then it is ended. */
+/** Starts a server and initializes the session. If the server ends or does not answer in time, ends it and rejects. */
 export async function startMcp({ program, args, cwd, env }: McpServer): Promise<McpLine> {
   const child = spawn(program, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
   let said = '';
@@ -51,7 +51,7 @@ export async function startMcp({ program, args, cwd, env }: McpServer): Promise<
   return { ...line, pid: child.pid };
 }
 
-/** Connects to our own socket and says hello, to work in a folder. */
+/** Connects to our own socket and initializes a session for a folder. */
 export async function connectMcp(path: string, workspace: string): Promise<McpLine> {
   const socket = createConnection(path);
   const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
@@ -67,7 +67,7 @@ export async function connectMcp(path: string, workspace: string): Promise<McpLi
 interface Server {
   readonly ended: Promise<void>;
   end(): Promise<void>;
-  /** What it said when it ended. */
+  /** The server's last messages. */
   why(): string;
 }
 
@@ -83,7 +83,7 @@ async function hello(output: Readable, input: Writable, { ended, end, why }: Ser
     if (error) asked?.reject(new Error(error.message));
     else asked?.resolve(result as object);
   });
-  input.on('error', () => {}); // EPIPE: it ended, and `ended` says so.
+  input.on('error', () => {}); // EPIPE: the server ended, which `ended` reports.
   const send = (message: object) => input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
   let asked = 0;
   const request = (method: string, params: object) => {

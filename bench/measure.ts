@@ -1,34 +1,34 @@
-/** How benches measure: subjects take turns in rounds, and what is told of two of them is the ratio of each round. */
+/** Measures subjects in turns: rounds with turns of each; two subjects are compared by the ratio in each round. */
 
 import { setTimeout } from 'node:timers/promises';
 
 export type Subject = () => unknown;
 
-/** Milliseconds of each turn, by round. */
+/** Milliseconds of each turn, grouped by round. */
 export type Taken = readonly (readonly number[])[];
 
-/** Of one figure over the rounds: its median, and the least and the most without the outermost tenths. */
+/** Spread of a figure over the rounds: median, and minimum and maximum without the outer tenths. */
 export interface Spread {
   readonly median: number;
   readonly low: number;
   readonly high: number;
-  /** The least of all rounds: of two runs of the same code it differs least. */
+  /** The minimum of all rounds, which varies least between two runs of the same code. */
   readonly best: number;
 }
 
 export interface Turns {
   readonly rounds: number;
-  /** Turns of each subject in a round, one after the other. */
+  /** Successive turns of each subject in a round. */
   readonly times: number;
-  /** Rounds before these that are not counted; else one. V8 compiles what runs often: a daemon's rate stands after 40 000 calls. */
+  /** Uncounted rounds at the start; 1 by default. V8 compiles hot code: a daemon's rate is stable after 40 000 calls. */
   readonly warmRounds?: number;
-  /** Before each turn, uncounted, as an agent makes pauses: what is got ready behind a call is ready then. */
+  /** Uncounted pause in ms before each turn, like an agent's pauses, in which a daemon prepares for the next call. */
   readonly pauseMs?: number;
 }
 
 /**
- * Each round has some turns of each subject, since the machine's mood changes by the second and a floor measured in another
- * one would say nothing. Rejects with what a subject throws.
+ * Runs the rounds. Each has turns of all subjects, since the machine's speed changes by the second, and a floor from
+ * another second would say nothing. Rejects with a subject's error.
  */
 export async function inTurns<Name extends string>(
   subjects: Record<Name, Subject>,
@@ -43,7 +43,7 @@ export async function inTurns<Name extends string>(
         if (pauseMs > 0) await setTimeout(pauseMs);
         const from = performance.now();
         const running = subjects[name]();
-        // Waiting for nothing would cost more than some subjects do.
+        // An `await` without need would cost more than some subjects do.
         if (running instanceof Promise) await running;
         all.push(performance.now() - from);
       }
@@ -53,7 +53,7 @@ export async function inTurns<Name extends string>(
   return taken;
 }
 
-/** A subject that runs another `times` times, `inFlight` of them under way all the time. */
+/** A subject that runs another `times` times, always `inFlight` of them at once. */
 export const together =
   (run: Subject, { inFlight, times }: { readonly inFlight: number; readonly times: number }) =>
   async (): Promise<void> => {
@@ -64,7 +64,7 @@ export const together =
     await Promise.all(Array.from({ length: inFlight }, lane));
   };
 
-/** Of unsorted numbers; NaN of none. */
+/** A quantile of unsorted numbers; NaN for none. */
 export function quantile(all: readonly number[], share: number): number {
   const sorted = all.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
@@ -72,7 +72,7 @@ export function quantile(all: readonly number[], share: number): number {
 
 export const median = (all: readonly number[]): number => quantile(all, 0.5);
 
-/** What one subject takes of another's time, round by round. */
+/** Ratio of one subject's time to another's, round by round. */
 export const ratioOf = (subject: Taken, floor: Taken): Spread =>
   spreadOf(subject.map((round, at) => median(round) / median(floor[at] as readonly number[])));
 
@@ -83,7 +83,7 @@ export const spreadOf = (all: readonly number[]): Spread => ({
   best: Math.min(...all),
 });
 
-/** Least squares through points: `y` grows by `slope` for each `x`; `error` is the standard error of that slope. */
+/** Least-squares line through points: `y` grows by `slope` per `x`; `error` is the standard error of the slope. */
 export function fit(points: readonly (readonly [x: number, y: number])[]): { slope: number; error: number } {
   const n = points.length;
   const mean = (at: 0 | 1) => points.reduce((sum, it) => sum + it[at], 0) / n;
@@ -94,6 +94,6 @@ export function fit(points: readonly (readonly [x: number, y: number])[]): { slo
   return { slope, error: n > 2 ? Math.sqrt(rest / (n - 2) / spread) : Number.NaN };
 }
 
-/** The power with which `y` grows with `x`: 0 is flat, 1 in proportion. */
+/** The exponent with which `y` grows with `x`: 0 is constant, 1 is linear. */
 export const exponentOf = (points: readonly (readonly [x: number, y: number])[]): number =>
   fit(points.map(([x, y]) => [Math.log(x), Math.log(y)])).slope;

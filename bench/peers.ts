@@ -1,4 +1,4 @@
-/** What people use today, as far as script/bench installed it below peers/ and it starts here. */
+/** Starts comparable servers, as far as script/bench has installed them below peers/ and they run here. */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -28,7 +28,7 @@ const COMMANDER: Server = {
   args: () => ['--no-onboarding'],
 };
 
-/** A running MCP server by the name and version that it is told by. */
+/** A running MCP server with its name and version. */
 export interface Peer {
   readonly name: string;
   readonly line: McpLine;
@@ -38,11 +38,11 @@ export interface Peers extends AsyncDisposable {
   readonly files?: Peer;
   readonly commands?: Peer;
   readonly commander?: Peer;
-  /** Ourselves, as an MCP client reaches us. */
+  /** Ringfence, as an MCP client reaches it. */
   readonly ours?: Peer;
 }
 
-/** Starts those that are there; the bench is told of the others and why. All work in `folder` and have a home of their own. */
+/** Starts the installed servers, and tells the bench why others are missing. All work in `folder`, with a home directory of their own. */
 export async function startPeers(bench: Context, { folder, home }: { folder: string; home: string }): Promise<Peers> {
   const parts = new AsyncDisposableStack();
   mkdirSync(join(home, '.claude-server-commander'), { recursive: true });
@@ -82,7 +82,7 @@ interface SandboxRuntime {
   };
 }
 
-/** A command in @anthropic-ai/sandbox-runtime, as its documentation has it; disposing ends its proxies. */
+/** Runs commands in @anthropic-ai/sandbox-runtime, used as its documentation says; disposing ends its proxies. */
 export async function startSandboxRuntime(
   bench: Context,
   folder: string,
@@ -94,7 +94,7 @@ export async function startSandboxRuntime(
     return undefined;
   }
   const { SandboxManager } = (await import(pathToFileURL(module).href)) as SandboxRuntime;
-  // It looks for ripgrep there.
+  // The runtime looks for ripgrep on PATH.
   process.env.PATH = `${process.env.PATH}:${dirname(rgPath)}`;
   const network = { allowedDomains: [], deniedDomains: [] };
   try {

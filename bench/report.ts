@@ -1,11 +1,11 @@
-/** docs/benchmarks.md and its pictures, of results and of what people wrote about them (notes.md). */
+/** Writes docs/benchmarks.md and its pictures from results and from written notes (notes.md). */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { Figure, Goal } from './bench.ts';
 import type { Spread } from './measure.ts';
 import { type BenchResult, here, type Results } from './results.ts';
 import { short, toSvg } from './svg.ts';
 
-/** With its unit, small times in microseconds. */
+/** Formats a figure with its unit; small times in microseconds. */
 export function shown({ value, unit }: Pick<Figure, 'value' | 'unit'>): string {
   if (unit === 'ms' && Math.abs(value) < 0.1) return `${short(value * 1000)} µs`;
   return unit === '/s' ? `${short(value)}/s` : `${short(value)} ${unit}`.trim();
@@ -56,7 +56,7 @@ function section(result: BenchResult): string {
   ].join('\n\n');
 }
 
-/** What is to be reached, of all benches; what is not reached comes first. */
+/** The table of all goals; missed ones come first. */
 function goals({ benches }: Results): string {
   const all = Object.values(benches).flatMap(({ title, figures }) =>
     figures.filter((it) => it.goal).map((it) => ({ ...it, name: `${title}: ${it.name}` })),
@@ -82,7 +82,7 @@ export function toMarkdown(results: Results, notes: string): string {
   return `${parts.join('\n\n')}\n`;
 }
 
-/** Writes the page, its pictures, and the results that they were made of. */
+/** Writes the page, its pictures, and the results behind them. */
 export function publish(results: Results): void {
   const docs = (path: string) => here(`../docs/${path}`);
   rmSync(docs('benchmarks'), { recursive: true, force: true });

@@ -1,4 +1,4 @@
-/** What the suite found, as it is written and read again: results of a run, and the ratios that later runs are compared with. */
+/** Reads and writes the suite's findings: results of a run, and the baseline of ratios for later runs. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -12,9 +12,9 @@ export interface BenchResult extends Findings {
   readonly question: string;
   readonly at: string;
   readonly seconds: number;
-  /** Of the machine when it began, the mean of a minute. */
+  /** Load of the machine at the start, averaged over a minute. */
   readonly load?: number;
-  /** Why it ended before its end. */
+  /** Why the run ended early. */
   readonly failed?: string;
 }
 
@@ -35,7 +35,7 @@ export const machine = (): Results['machine'] => ({
 
 export const readJson = <T>(path: string): T => JSON.parse(readFileSync(path, 'utf8')) as T;
 
-/** A file of results/, or `path`. */
+/** Writes results to a new file in results/, or to `path`. */
 export function writeResults(results: Results, path?: string): string {
   const to = path ?? here(`results/${new Date().toISOString().replaceAll(':', '-')}.json`);
   mkdirSync(here('results'), { recursive: true });
@@ -43,7 +43,7 @@ export function writeResults(results: Results, path?: string): string {
   return to;
 }
 
-/** The last whole result of each bench in its full form, of those in results/ and of those published before. */
+/** The latest complete result of each bench in its full form, from results/ and published.json. */
 export function latestResults(): Results {
   const published = here('published.json');
   const files = existsSync(here('results'))
@@ -60,7 +60,7 @@ export function latestResults(): Results {
   return { form: 'full', machine: all.at(-1)?.machine ?? machine(), benches: Object.fromEntries(newest) };
 }
 
-/** By form, then by `bench: figure`. */
+/** Spreads by form, then by `bench: figure`. */
 export type Baseline = Record<Form, Record<string, Spread>>;
 
 const BASELINE = here('baseline.json');
@@ -68,13 +68,13 @@ const BASELINE = here('baseline.json');
 export const readBaseline = (): Baseline =>
   existsSync(BASELINE) ? readJson<Baseline>(BASELINE) : { small: {}, full: {} };
 
-/** The ratios of a run by `bench: figure`. */
+/** The ratios of a run with their keys `bench: figure`. */
 export const ratiosOf = ({ benches }: Results): [string, Spread][] =>
   Object.entries(benches).flatMap(([bench, { figures }]) =>
     figures.flatMap(({ name, over }): [string, Spread][] => (over ? [[`${bench}: ${name}`, over.ratio]] : [])),
   );
 
-/** Takes what a run measured into the baseline: what several runs of one machine differ in is its noise. */
+/** Widens the baseline by a run: differences between runs on one machine are its noise. */
 export function widenBaseline(results: Results): void {
   const baseline = readBaseline();
   const known = baseline[results.form];
@@ -98,13 +98,13 @@ export interface Moved {
   readonly name: string;
   readonly before: Spread;
   readonly now: Spread;
-  /** The bench that found it. */
+  /** The bench of the figure. */
   readonly bench: string;
-  /** Even the best round took more than twice as many floors as ever in the baseline. */
+  /** Whether even the best round took more than twice the baseline's highest ratio. */
   readonly isWorse: boolean;
 }
 
-/** Ratios whose spread and that of the baseline do not meet. */
+/** Ratios whose spread does not overlap the baseline's. */
 export function movedSince(results: Results, baseline: Baseline): Moved[] {
   return ratiosOf(results).flatMap(([name, now]) => {
     const before = baseline[results.form][name];

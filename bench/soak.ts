@@ -1,5 +1,6 @@
-// Does the daemon grow? Mixed calls with failures, cancels, killed hosts and reconnects for some minutes, its resources looked at
-// on the way: npm run soak -- --minutes 10. Exit code 1 where something grows beyond noise and bound.
+// Checks whether the daemon grows: mixed calls with failures, cancels, killed hosts and reconnects for some minutes,
+// while its resources are sampled: npm run soak -- --minutes 10. Exit code 1 if something grows beyond noise and
+// bound.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
@@ -17,17 +18,20 @@ if (!(minutes > 0)) throw new Error(`--minutes takes a number above 0, not ${val
 
 const LANES = 6;
 const SAMPLES = 120;
-/** While caches, rings and pools fill, which they do once. */
+/** Share of the time in which caches, rings and pools fill, which they do once. */
 const WARM_UP = 0.3;
 
-/** What may not grow, with its unit, and by how much it may all the same after the warm-up: memory of calls is bounded, but slow to fill. */
+/**
+ * Resources that must not grow, with their units and the growth allowed after the warm-up: memory of calls is
+ * bounded, but slow to fill.
+ */
 const BOUNDS = {
   rss: { unit: 'MiB', most: 24 },
   fds: { unit: '', most: 8 },
   threads: { unit: '', most: 4 },
   children: { unit: '', most: 4 },
 } as const;
-/** What grows with each call by design, up to limits of its own; it is drawn, not judged. */
+/** Files that grow with each call by design, up to limits of their own; drawn, not judged. */
 const SIZES = ['audit', 'journal', 'results'] as const;
 
 type Sample = Record<keyof typeof BOUNDS | (typeof SIZES)[number], number>;
@@ -38,7 +42,7 @@ function bytesOf(path: string): number {
     try {
       bytes += statSync(join(path, name)).size;
     } catch {
-      // ENOENT: it was taken away while we looked.
+      // ENOENT: removed meanwhile.
     }
   }
   return bytes;
@@ -62,7 +66,7 @@ function look({ pid, stateDir }: TestDaemon): Sample {
   };
 }
 
-/** One of each kind of call, the failing ones too. */
+/** One call of each kind, failing ones included. */
 const CALLS: ((client: Client, n: number) => Promise<unknown>)[] = [
   (client, n) => client.call('file_write', { path: `f${n % 50}`, content: `round ${n}\n`.repeat(50) }),
   (client, n) => client.call('file_read', { path: `f${n % 50}` }),
@@ -80,7 +84,7 @@ interface Load {
   done: number;
 }
 
-/** Calls until `isOver`, on connection after connection. */
+/** Makes calls until `isOver`, on one connection after another. */
 async function lane(daemon: TestDaemon, load: Load, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     await using client = await daemon.connect();
@@ -90,7 +94,7 @@ async function lane(daemon: TestDaemon, load: Load, isOver: () => boolean): Prom
   }
 }
 
-/** Kills a host now and then; calls that it had are answered all the same. */
+/** Kills a host every 3 s; its calls are answered all the same. */
 async function killHosts(daemon: TestDaemon, isOver: () => boolean): Promise<number> {
   await using operator = await daemon.connect({ role: 'operator' });
   let killed = 0;
@@ -103,7 +107,7 @@ async function killHosts(daemon: TestDaemon, isOver: () => boolean): Promise<num
       process.kill(victim.pid, 'SIGKILL');
       killed += 1;
     } catch {
-      // ESRCH: it has just ended.
+      // ESRCH: already ended.
     }
   }
   return killed;
@@ -131,7 +135,7 @@ const settledMinutes = minutes * (1 - WARM_UP);
 const figures: Figure[] = [];
 for (const [name, { unit, most }] of Object.entries(BOUNDS) as [keyof typeof BOUNDS, (typeof BOUNDS)['rss']][]) {
   const { slope, error } = fit(curveOf(name));
-  // What is surely growth: three standard errors less than what the slope says.
+  // Certain growth: the slope less three standard errors.
   const [growth, noise] = [slope * settledMinutes, 3 * error * settledMinutes];
   figures.push({ name: `${name}, at the end`, unit, value: settled.at(-1)?.sample[name] ?? Number.NaN });
   figures.push({

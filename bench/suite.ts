@@ -1,4 +1,4 @@
-// The benches, each beside its floor: `npm run bench -- --help`.
+// Runs the benches, each with its floor: `npm run bench -- --help`.
 import { spawn } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -18,7 +18,7 @@ import {
   writeResults,
 } from './results.ts';
 
-/** Files of subjects/, in the order in which they run and are told. */
+/** Files of subjects/, in the order of running and reporting. */
 const BENCHES = [
   ...[
     'layers',
@@ -62,7 +62,7 @@ const { values, positionals } = parseArgs({
   },
 });
 
-/** In this process. */
+/** Runs a bench in this process. */
 async function runHere(name: string, daemons: Daemons): Promise<BenchResult> {
   const bench = ((await import(`./subjects/${name}.ts`)) as { default: Bench }).default;
   const { title, question } = bench;
@@ -93,7 +93,7 @@ function toLine(it: Figure): string {
   return `  ${it.name.padEnd(64)} ${shown(it).padStart(12)}  ${p99.padEnd(14)} ${over}${kib}${goal}`.trimEnd();
 }
 
-/** In a process of its own, so that no bench meets the heap and the code that another one left hot. */
+/** Runs a bench in a process of its own, so that no bench is affected by another's heap and compiled code. */
 async function runApart(name: string): Promise<BenchResult> {
   const file = here(`results/.${name}-${process.pid}.json`);
   const child = spawn(
@@ -108,7 +108,10 @@ async function runApart(name: string): Promise<BenchResult> {
   return benches[name] as BenchResult;
 }
 
-/** Says what moved; false where something is worse, and stays so when its bench runs again: a busy machine's whims do not. */
+/**
+ * Reports changes from the baseline; false if a figure is worse, and stays worse when its bench runs again, which
+ * rules out a busy machine.
+ */
 async function compare(results: Results, again: (name: string) => Promise<BenchResult>): Promise<boolean> {
   const baseline = readBaseline();
   const moved = movedSince(results, baseline);

@@ -1,4 +1,4 @@
-/** Pictures for people as SVG, without a library; readable on light and dark ground. */
+/** Draws charts as SVG without a library, readable on light and dark backgrounds. */
 
 export interface Bar {
   readonly name: string;
@@ -11,13 +11,13 @@ export interface Curve {
   readonly x: string;
   readonly y: string;
   readonly points: readonly (readonly [x: number, y: number])[];
-  /** What is told of it, below its name. */
+  /** The text below its name. */
   readonly note: string;
-  /** Whether both axes are logarithmic; else both begin at the least value. */
+  /** Whether both axes are logarithmic; otherwise both start at the minimum. */
   readonly log: boolean;
 }
 
-/** One file: bars below one another, bars that go on where the one before ended, or a sheet of plots. */
+/** One image: bars below each other, stacked bars, or a sheet of plots. */
 export type Picture = { readonly name: string; readonly title: string } & (
   | { readonly kind: 'bars' | 'stack'; readonly bars: readonly Bar[] }
   | { readonly kind: 'curves'; readonly curves: readonly Curve[] }
@@ -76,7 +76,7 @@ function plot({ name, note, points, x, y, log }: Curve): string {
   const scale = (values: number[], pixels: number) => {
     const all = log ? values.map(Math.log) : values;
     const [least, most] = [Math.min(...all), Math.max(...all)];
-    // A flat curve is not blown up to what its noise makes of it.
+    // Keeps the noise of a flat curve from filling the plot.
     const range = Math.max(most - least, log ? Math.log(10) : Math.abs(most) / 2, Number.EPSILON);
     return (value: number) => (((log ? Math.log(value) : value) - least) / range) * pixels;
   };
@@ -103,7 +103,7 @@ function plot({ name, note, points, x, y, log }: Curve): string {
   ].join('');
 }
 
-/** Three digits, with the magnitude as people write it. */
+/** Formats a number with three digits and a magnitude suffix. */
 export function short(value = Number.NaN): string {
   const size = Math.abs(value);
   if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;

@@ -1,6 +1,6 @@
 /**
- * Builds the programs of native/ for every architecture whose compiler is here, into dist/native/<arch>/. Does nothing for
- * what is newer than its sources. Run by script/bootstrap and script/build.ts; the package ships what was built.
+ * Builds the programs of native/ for every architecture with an installed compiler, into dist/native/<arch>/. Skips
+ * programs newer than their sources. Run by script/bootstrap and script/build.ts; the package ships the results.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
@@ -13,12 +13,12 @@ const sources = readdirSync(native).map((it) => join(native, it));
 const programs = sources.filter((it) => it.endsWith('.c'));
 const newest = Math.max(...[...sources, import.meta.filename].map((it) => statSync(it).mtimeMs));
 
-/** Debian and Ubuntu call them so; the machine's own compiler may have a short name only. */
+/** Compiler names in Debian and Ubuntu; the machine's own compiler may only have a short name. */
 const COMPILERS = { x64: 'x86_64-linux-gnu-gcc', arm64: 'aarch64-linux-gnu-gcc' };
 
 const FLAGS = [
   ...['-std=gnu11', '-Os', '-Wall', '-Wextra'],
-  // No C library, and nothing that needs one: native/kernel.h says why.
+  // No C library, and no feature that needs one: native/kernel.h explains why.
   ...['-ffreestanding', '-nostdlib', '-static', '-fno-pie', '-no-pie', '-fno-stack-protector'],
   ...['-fno-asynchronous-unwind-tables', '-s', '-Wl,--build-id=none', '-Wl,-z,noexecstack', '-Wl,-z,noseparate-code'],
 ];
@@ -28,7 +28,7 @@ const has = (compiler: string): boolean => {
     execFileSync(compiler, ['--version'], { stdio: 'ignore' });
     return true;
   } catch {
-    return false; // ENOENT: it is not installed.
+    return false; // ENOENT: not installed.
   }
 };
 

@@ -1,6 +1,7 @@
 /**
- * Makes the JavaScript of dist/: each entry of ours, with the packages that it reads at once, in a few files. Node takes
- * twice as long for the same code in five hundred. And the built-in policies as they were read. Run by `npm run build`.
+ * Makes the JavaScript of dist/: bundles each entry with the packages that it loads at once into a few files, since
+ * Node takes twice as long for the same code in five hundred; also writes the parsed built-in policies. Run by `npm
+ * run build`.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -12,19 +13,22 @@ import { BUILT_IN } from '../src/policy/load.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** What is started, or imported by others, by its path; a file that is only imported by ours is a part of these. */
+/** The entries that are started, or imported by others, by path; files that only our code imports become part of these. */
 const ENTRIES = [
   ...['main', 'cli', 'client', 'mcp-bridge'].map((it) => `src/${it}`),
   ...['host', 'worker', 'egress', 'isolate', 'provider', 'compartment'].map((it) => `workers/${it}`),
   ...['compartment-thread', 'screen-thread', 'syntax-process', 'watch-thread'].map((it) => `workers/${it}`),
 ];
 
-/** Plain JavaScript that nearly every start reads. Others are native, have files of their own to find, or are read by few. */
+/** Packages of plain JavaScript that nearly every start loads. Others are native, look for files of their own, or are rarely used. */
 const INLINED = ['zod', 'yaml', 'unbash', 'dot-prop', 'lru-cache', 'pidusage'];
 const isInlined = (id: string) => INLINED.some((it) => id === it || id.startsWith(`${it}/`));
 const isOurs = (id: string) => /^[./]/.test(id);
 
-/** One letter beyond Latin-1 has V8 keep the whole text with two bytes a letter. Without comments, such letters are in strings and patterns only. */
+/**
+ * Escapes characters beyond Latin-1: a single one makes V8 store the whole text with two bytes per character. Without
+ * comments, these occur only in strings and patterns.
+ */
 function toAscii(code: string): string {
   if (/\\[\u0080-\uffff]/.test(code)) throw new Error('a backslash before a letter that is to be escaped');
   return code.replaceAll(/[\u0080-\uffff]/g, (it) => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`);
@@ -37,10 +41,10 @@ const bundle = await rolldown({
   external: (id) => !isOurs(id) && !isInlined(id),
 });
 const { output } = await bundle.generate({
-  // V8 keeps the text of what it runs.
+  // V8 keeps the source text in memory.
   comments: false,
   entryFileNames: '[name].js',
-  // Code of a worker looks for other files of workers beside itself.
+  // Worker code looks for other worker files beside itself.
   chunkFileNames: ({ moduleIds }) =>
     `${moduleIds.some((it) => it.startsWith(join(root, 'workers'))) ? 'workers' : 'src'}/[name]-[hash].js`,
 });

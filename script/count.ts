@@ -1,6 +1,7 @@
 /**
- * The closing line of script/test: `N passed, M failed, K skipped`. Arguments: how many checks failed, vitest's report, and the report of
- * the second try, if there was one. What was skipped, and what needed its second try, is named before that line.
+ * Prints the closing line of script/test: `N passed, M failed, K skipped`. Arguments: the number of failed checks,
+ * vitest's report, and the report of the second try, if any. Names skipped tests and those that needed the second try
+ * before that line.
  */
 import { failuresIn, readReport } from './report.ts';
 

@@ -1,4 +1,4 @@
-// The demo: a daemon for this repository, four calls, what confined each of them. Started by script/demo.
+// The demo: starts a daemon for this repository, makes four calls, and shows what confined each. Started by script/demo.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,7 @@
-/** Prints the test files of a report that failed, one a line; nothing where there are more than a second try is meant for. */
+/** Prints the failed test files of a report, one a line; prints nothing if there are too many for a second try. */
 import { failuresIn, readReport } from './report.ts';
 
-/** A few failures may be a busy machine's; more of them are the change's. */
+/** A few failures may come from a busy machine; more come from the change. */
 const FILES_MAX = 6;
 
 const files = (readReport(process.argv[2] ?? '') ?? []).filter((it) => failuresIn(it) > 0);

@@ -7,7 +7,7 @@ import { defaultLimits } from '../src/limits.ts';
 const root = new URL('../', import.meta.url);
 const page = new URL('docs/configuration.md', root);
 
-/** What a reader has to write, of a schema. */
+/** The type of a schema in words for a reader. */
 function typeOf(schema: z.core.JSONSchema.JSONSchema | boolean): string {
   if (typeof schema === 'boolean') return 'any';
   if (schema.enum) return schema.enum.map((it) => `\`${it}\``).join(', ');
@@ -30,7 +30,7 @@ function keyRows(): string[] {
   });
 }
 
-/** The comment of each limit, whose first words say what it is and whose rest says what it is against. */
+/** The comment of each limit: its first words say what the limit is, the rest what it protects against. */
 function limitComments(): Map<string, string> {
   const folder = new URL('src/limits/', root);
   const files = [new URL('src/limits.ts', root), ...readdirSync(folder).map((it) => new URL(it, folder))];
@@ -49,7 +49,7 @@ const UNITS = [
 const unitOf = (name: string): string => UNITS.find(([pattern]) => pattern.test(name))?.[1] ?? '';
 
 const KiB = 1024;
-/** A number as people write it. */
+/** A number as a person writes it. */
 function shown(value: number, unit: string): string {
   if (unit === 'bytes' && value % KiB ** 2 === 0) return `${value / KiB ** 2} MiB`;
   if (unit === 'bytes' && value % KiB === 0) return `${value / KiB} KiB`;

@@ -1,4 +1,4 @@
-// Writes policies/policy.schema.json, which editors check policy files with, from src/policy/schema.ts. `npm run gen` runs it.
+// Writes policies/policy.schema.json, with which editors check policy files, from src/policy/schema.ts. Run by `npm run gen`.
 import { writeFileSync } from 'node:fs';
 import * as z from 'zod';
 import { policyFile } from '../src/policy/schema.ts';

@@ -9,10 +9,10 @@ import * as shapes from '../src/protocol/shapes.ts';
 type Json = Record<string, unknown>;
 const ref = (name: string): Json => ({ $ref: `#/$defs/${name}` });
 
-/** Names of shapes as docs/protocol.md writes them: `toolResult` is ToolResult. */
+/** The name of a shape as in docs/protocol.md: `toolResult` becomes ToolResult. */
 const shapeName = (name: string): string => `${name[0]?.toUpperCase()}${name.slice(1)}`;
 
-/** The parameters of a method as they are sent: what has a default may be left out. */
+/** Parameters of methods as they are sent: those with a default are optional. */
 const registry = z.registry<{ id: string }>();
 for (const [name, schema] of Object.entries(shapes)) registry.add(schema, { id: shapeName(name) });
 for (const [name, schema] of Object.entries(params)) registry.add(schema, { id: `${name}.params` });
@@ -27,7 +27,10 @@ const toJsonSchemas = (named: typeof registry) =>
     },
   }).schemas;
 const schemas = toJsonSchemas(registry);
-/** Answers may be a shape by themselves, which has one name only: they are made one by one, with the shapes by reference. */
+/**
+ * The schema of an answer. An answer may itself be a named shape, and a schema can have one name only: so each is
+ * made alone, with references to the shapes.
+ */
 const answerOf = (schema: z.ZodType): unknown => {
   const known = Object.entries(shapes).find(([, it]) => it === schema);
   if (known) return ref(shapeName(known[0]));
@@ -76,7 +79,7 @@ const $defs: Json = {
   ),
 };
 
-/** Ids and dialects of parts mean nothing inside of the whole. */
+/** Removes ids and dialects of parts, which mean nothing inside the whole. */
 const clean = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(clean);
   if (typeof value !== 'object' || value === null) return value;

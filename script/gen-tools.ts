@@ -14,7 +14,7 @@ const tools = groups
     id: `${group}-${verb}`.replace(/-(\w)/g, (_, char: string) => char.toUpperCase()),
     path: `./${group}/${verb}.ts`,
   }))
-  // As biome sorts imports: a name before one that goes on.
+  // Sorted as biome sorts imports: a name before longer names that begin with it.
   .sort((a, b) => (a.path.slice(0, -3) < b.path.slice(0, -3) ? -1 : 1));
 
 const text = [

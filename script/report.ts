@@ -1,4 +1,4 @@
-/** vitest's JSON reports, as far as script/test reads them. */
+/** Reads the parts of vitest's JSON reports that script/test needs. */
 import { readFileSync } from 'node:fs';
 
 interface FileReport {
@@ -8,7 +8,7 @@ interface FileReport {
   readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
 }
 
-/** The files of a report; undefined where vitest ended before it wrote one. */
+/** The files of a report; undefined if vitest ended before writing one. */
 export function readReport(path: string): readonly FileReport[] | undefined {
   const text = readFileSync(path, 'utf8');
   return text === '' ? undefined : (JSON.parse(text) as { testResults: FileReport[] }).testResults;

@@ -56,7 +56,7 @@ ${rows.join('\n')}
 `;
 }
 
-/** A command with its output; lines that only tell ids, times and where the daemon listens are left out. */
+/** A command with its output, without lines that only tell ids, times and the daemon's address. */
 function shown(command: string, note?: string): Line[] {
   const output = run(command)
     .split('\n')

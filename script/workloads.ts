@@ -1,4 +1,7 @@
-/** Runs all tasks of test/workloads/table.ts, or those whose names hold an argument: a table of them, and exit code 1 where one differs. */
+/**
+ * Runs all tasks of test/workloads/table.ts, or those whose names contain an argument: prints a table, and exits with
+ * 1 if a result differs.
+ */
 import { WORKLOADS } from '../test/workloads/table.ts';
 import { type Compared, lacks, Workloads } from '../test/workloads/workload.ts';
 

@@ -1,4 +1,4 @@
-/** What holds the layout together: who may import whom, what may not be imported at all, sizes, names, generated files. */
+/** Checks the layout: who may import whom, what must not be imported at all, sizes, names, generated files. */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -16,7 +16,7 @@ const files = ['src', 'workers'].flatMap((folder) =>
 );
 const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
 
-/** Which parts (a file of src, or a folder) a part may import; itself always. docs/architecture.md says why. */
+/** The parts (a file of src, or a folder) that a part may import beside itself. docs/architecture.md says why. */
 const MAY_IMPORT: Record<string, string> = {
   errors: '',
   limits: '',
@@ -109,7 +109,7 @@ const MAY_IMPORT: Record<string, string> = {
   serve: 'compiled-code config daemon log places policy powers transport',
 };
 
-/** `tools` has parts of its own; of other folders the folder is the part. */
+/** The part of a file: each file or folder of `tools` is a part; elsewhere the folder is. */
 function partOf(file: string): string {
   const [top, ...rest] = file.replace(/\.ts$/, '').split('/') as [string, ...string[]];
   if (top === 'workers') return 'workers';
@@ -161,7 +161,7 @@ describe('what is read in one place only', () => {
   test('JSON that others wrote: parse-json; elsewhere only what we wrote under names of our own, or single strings', () => {
     const ours =
       'parse-json log runtime places workspaces sandbox/proof policy/built-in cli/connect cli/install protocol/json store/call-store store/audit-checkpoints store/audit-verify store/undo-journal';
-    // These ask only whether it is JSON.
+    // These only test whether a text is JSON.
     const asking = 'store/audit-entry tools/data-text';
     const except = `${ours} ${asking}`.split(' ').map((it) => `src/${it}.ts`);
     expect(occurrences(/JSON\.parse\(/, except)).toEqual([]);
@@ -218,7 +218,7 @@ test('docs/configuration.md is what `npm run gen` writes', () => {
   const script = ['script/gen-config-docs.ts', '--print'];
   const generated = execFileSync(process.execPath, script, { cwd: root, encoding: 'utf8' });
   expect(readFileSync(join(root, 'docs/configuration.md'), 'utf8')).toBe(generated);
-  // Each has a comment that can be told.
+  // Each limit has a comment for the table.
   expect(generated.split('\n').filter((it) => /^\| `.*\|\s*\|$/.test(it))).toEqual([]);
 });
 

@@ -22,12 +22,12 @@ export function connectHttp({ url, headers }: ServerAddress, options: HttpOption
   const bounds = new Bounds(options);
   const answers = new Answers(options.limits);
   const transport: HttpTransport = new HttpTransport(new URL(url), answers, {
-    // A redirect would take the headers, which are credentials, to where nobody meant them to go.
+    // A redirect would send the headers, which are credentials, to another server.
     requestInit: { headers, redirect: 'error' },
     fetch: async (target, init) => {
       const response = await fetch(target, init);
       if (!isEventStream(response)) return through(response, bounds.ofMessage());
-      // The SDK says of an event that is no message only that there was one, and its request would wait for ever.
+      // The SDK only reports that an event was malformed; its request would wait for ever.
       const onEvent = (data: string) => {
         for (const it of answers.errorsIn(data)) transport.onmessage?.(it);
       };
@@ -54,16 +54,16 @@ class HttpTransport extends StreamableHTTPClientTransport {
 const isEventStream = ({ headers }: Response): boolean =>
   headers.get('content-type')?.startsWith('text/event-stream') ?? false;
 
-/** The same answer, whose body went through that. */
+/** Pipes the body of an answer through a transform. */
 function through(response: Response, body: TransformStream<Uint8Array, Uint8Array>): Response {
   const { status, statusText, headers } = response;
   return response.body ? new Response(response.body.pipeThrough(body), { status, statusText, headers }) : response;
 }
 
-/** What a server may send; what is more breaks off. */
+/** Bounds what a server may send; cuts off an answer that exceeds them. */
 class Bounds {
   readonly #options: HttpOptions;
-  /** Of all answers together. */
+  /** Lines of all answers together within the present second. */
   readonly #second = { since: 0, lines: 0 };
 
   constructor(options: HttpOptions) {
@@ -78,7 +78,7 @@ class Bounds {
     });
   }
 
-  /** Tells the data of each event. */
+  /** Passes the data of each event to `onEvent`. */
   ofStream(onEvent: (data: string) => void): TransformStream<Uint8Array, Uint8Array> {
     const { providerMessageBytes: maxBufferSize } = this.#options.limits;
     let [lineBytes, isOver] = [0, false];
@@ -88,7 +88,7 @@ class Bounds {
       onEvent: ({ data, event = 'message' }) => {
         if (event === 'message') onEvent(data);
       },
-      // An event of many lines, none of which is too long.
+      // An event of many lines, each within its bound.
       onError: ({ type }) => {
         if (type === 'max-buffer-size-exceeded') isOver = true;
       },
@@ -103,7 +103,7 @@ class Bounds {
     });
   }
 
-  /** Lets through what `overOf` says nothing against. */
+  /** Passes chunks on until `overOf` names a bound that is exceeded. */
   #checked(overOf: (chunk: Uint8Array) => string | undefined): TransformStream<Uint8Array, Uint8Array> {
     return new TransformStream({
       transform: (chunk, controller) => {

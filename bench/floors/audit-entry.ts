@@ -2,7 +2,7 @@ import type { AuditEntry } from '../../src/store/audit-log.ts';
 
 let made = 0;
 
-/** Intent and outcome of one call after another, of a few sessions. */
+/** Gives intents and outcomes of successive calls in a few sessions. */
 export function auditEntry(): AuditEntry {
   made += 1;
   return {

@@ -1,14 +1,14 @@
 import { createConnection } from 'node:net';
 
 export interface ByteLine {
-  /** Sends a message of MESSAGE_BYTES and waits for as many, of which it does not matter whose answer they are. */
+  /** Sends MESSAGE_BYTES and waits for as many back; answers may belong to another request. */
   run(): Promise<void>;
 }
 
 export const MESSAGE_BYTES = 128;
 const MESSAGE = Buffer.alloc(MESSAGE_BYTES);
 
-/** A client of a floor: it knows no frames, it counts. */
+/** A client for floors: it only counts bytes and knows no frames. */
 export function connectBytes(path: string): ByteLine & Disposable {
   const socket = createConnection(path);
   const waiting: (() => void)[] = [];

@@ -1,6 +1,6 @@
 /**
- * The same hops with nothing in them: client, Unix socket, a gateway that passes bytes on, descriptor 3, a host that sends them
- * back; polling as ours do for one that is alone. What a dispatch can't be faster than in this architecture.
+ * The hops of a call without any work: client, Unix socket, a gateway that passes bytes on, descriptor 3, a host that
+ * sends them back; polls like our code does for a single call. No dispatch can be faster in this architecture.
  */
 import { spawn } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// What a command costs without Ringfence: a bare spawn, and bubblewrap with the very mounts that our commands get, but without
-// seccomp, shell, limits or daemon.
+// The cost of a command without Ringfence: a bare spawn, and bubblewrap with the same mounts as our commands, but
+// without seccomp, shell, limits or daemon.
 import { spawn } from 'node:child_process';
 import { commandProfile, findProgram, toBwrapArgs } from '../../src/sandbox/bubblewrap.ts';
 

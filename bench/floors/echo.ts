@@ -1,11 +1,11 @@
-/** The least that any daemon costs: a Unix socket that sends back what it gets, in a process of its own. */
+/** The least cost of any daemon: a Unix socket that echoes, in a process of its own. */
 import { spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryDir } from '../../test/support/daemon.ts';
 import { type ByteLine, connectBytes } from './byte-line.ts';
 
-/** Starts it and connects; disposing ends both. */
+/** Starts the server and connects; disposing ends both. */
 export async function createEcho(): Promise<ByteLine & Disposable> {
   const folder = temporaryDir('echo');
   const path = join(folder, 's');

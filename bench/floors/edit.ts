@@ -1,4 +1,4 @@
-/** The least that an edit costs that is either whole or not there: read, write anew, flush to the disk, rename. */
+/** The least cost of an atomic edit: read, write a new file, flush it to disk, rename it. */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 
 export function editFile(path: string, change: (text: string) => string): void {

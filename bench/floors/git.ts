@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A repository of one commit with one file changed since. */
+/** Makes a repository with one commit and one file changed since. */
 export function makeRepository(cwd: string, files: number): void {
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { cwd });
@@ -16,7 +16,7 @@ export function makeRepository(cwd: string, files: number): void {
   writeFileSync(join(cwd, 'd1/f1'), 'changed\n');
 }
 
-/** Bare git, whose output is read. */
+/** Runs bare git and reads its output. */
 export const gitStatus = (cwd: string): Promise<void> =>
   new Promise((resolve, reject) => {
     const args = ['status', '--porcelain=v2', '-z', '--branch'];

@@ -1,4 +1,4 @@
-/** Raw isolated-vm: one program in a new isolate of 64 MiB, in a process of its own, since a hostile one can end it. */
+/** Bare isolated-vm: one program in a new isolate of 64 MiB, in a process of its own, since a hostile program can end it. */
 import { spawn } from 'node:child_process';
 
 const PROGRAM = (module: string) => `

@@ -1,5 +1,6 @@
-// A daemon cut off after each of its layers: a socket for each, where calls are answered as soon as they have passed that many
-// of them. Its argument is its folder. Its parts are the daemon's own, in the daemon's order (src/pipeline/pipeline.ts).
+// A daemon cut off after each of its layers: one socket per layer, on which calls are answered after they have passed
+// that many layers. Takes its folder as argument. Its parts are the daemon's own, in the daemon's order
+// (src/pipeline/pipeline.ts).
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { Egress } from '../../src/hosts/egress.ts';
@@ -54,13 +55,13 @@ const hosts = new Hosts({ sandbox, program: hostProgram, limits }, powers);
 const isolates = new Isolates({ sandbox, program: isolateProgram, limits }, powers);
 const compartments = new Isolates({ sandbox, program: compartmentProgram, limits }, powers);
 const egress = new Egress({ sandbox, program: egressProgram, limits }, powers);
-// None is configured.
+// No provider is configured.
 const upstreams = { run: () => Promise.reject(new Error('there is no provider')) };
 const facts = { home: '/home/person', limits: defaultLimits, resolve: createProgramResolver() };
 const turns = new Turns(limits, powers);
 const queue = new FairQueue(limits);
 
-/** What file_read gives of 4 KiB. */
+/** The result of file_read for 4 KiB. */
 const content = `${'x'.repeat(63)}\n`.repeat(64);
 const data = { content, lines: 64, size: content.length, encoding: 'utf-8', hash: `sha256:${'0a'.repeat(32)}` };
 const resources = { cpuMs: 0, outputBytes: 0, verdict: 'ok', enforcedBy: 'not started' };
@@ -88,7 +89,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     onRefused: () => {},
   });
   const viewOf: Policies['viewOf'] = (call) => policies.viewOf(call);
-  // Room for one result, and callers who ask for two in turn: always a miss, always kept.
+  // With room for one result and two alternating inputs, each call is a miss, and each result is stored.
   const room: Limits = cached ? limits : { ...limits, cacheEntriesMax: 1 };
   const results = new ResultCache<CachedResult>({ strategy: 'lru', limits: room, powers });
   const all: Record<string, Stage[]> = {
@@ -97,7 +98,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     validate: [validate],
     permission: [permission(facts, turns, (it) => it)],
     cache: [cache({ results, limits, viewKeyOf: (call) => viewOf(call).key })],
-    // `approve` lets allowed calls pass without a look.
+    // `approve` passes allowed calls without any work.
     lock: [intent(auditLog), retry(limits, powers), lock(limits)],
     queue: [schedule(queue, limits, powers)],
     redaction: [sanitize(limits, powers)],
@@ -131,7 +132,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
   return { policy, run: passed.reduceRight((next, stage) => stage(next), ends[end]) };
 }
 
-/** What answers one connection's requests. */
+/** Makes the handler for one connection's requests. */
 function served(layer: (typeof LAYERS)[number]): (method: string, params: unknown) => unknown {
   if (layer.frames) return () => result;
   const { policy, run } = handlerOf(layer);
@@ -162,7 +163,7 @@ function served(layer: (typeof LAYERS)[number]): (method: string, params: unknow
   };
 }
 
-/** What is in use, garbage included; `heap.clean` collects it before. */
+/** Heap in use, garbage included; `heap.clean` collects it first. */
 function heapBytes(method: string): number {
   if (method === 'heap.clean') globalThis.gc?.();
   return process.memoryUsage().heapUsed;

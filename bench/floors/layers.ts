@@ -1,14 +1,14 @@
-/** The layers of a call from the socket inwards, for who serves them and who asks. */
+/** The layers of a call from the socket inwards, shared by the server and its client. */
 
 interface Cut {
   readonly name: string;
   readonly frames?: false;
   readonly rules: number;
-  /** Of layer-server.ts, the outermost first. */
+  /** Stages of layer-server.ts, the outermost first. */
   readonly stages: readonly string[];
-  /** What stands behind them: an answer made before, a host that looks at an empty file, or the tool. */
+  /** What answers after them: a prepared result, a host that reads an empty file, or the tool. */
   readonly end: 'constant' | 'host' | 'tool';
-  /** Whether results are kept and found again. */
+  /** Whether results are served from the cache. */
   readonly cached?: boolean;
 }
 
@@ -19,7 +19,7 @@ const cut = (name: string, last: (typeof ORDER)[number], rest: Partial<Cut> = {}
   ...rest,
 });
 
-/** Each with all layers before it; those without `+` stand beside the chain. */
+/** Each entry includes all layers before it; those without `+` are not part of the chain. */
 export const LAYERS: readonly (Cut | { readonly name: string; readonly frames: true })[] = [
   { name: '+ frames', frames: true },
   { name: '+ session', rules: 10, stages: [], end: 'constant' },

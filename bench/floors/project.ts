@@ -1,4 +1,4 @@
-/** A small shop in JavaScript, under git, one of whose tests fails. */
+/** Makes a small JavaScript project under git, one of whose tests fails. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 const MODULES = ['basket', 'customer', 'delivery', 'discount', 'invoice', 'order', 'parcel', 'payment', 'refund'];
 const FUNCTIONS = ['find', 'list', 'create', 'update', 'remove', 'total'];
 
-/** The fault, and what mends it. */
+/** The fault and its fix. */
 export const FAULT = {
   file: 'src/price.js',
   test: 'test/price.test.js',
@@ -65,7 +65,7 @@ export function ${name}${module[0]?.toUpperCase()}${module.slice(1)}(store, id, 
 }
 `;
 
-/** Makes it in an empty folder, all of it committed. */
+/** Creates and commits the project in an empty folder. */
 export function makeProject(root: string): void {
   for (const it of ['src', 'test']) mkdirSync(join(root, it), { recursive: true });
   const files: Record<string, string> = {
@@ -86,5 +86,5 @@ export function makeProject(root: string): void {
   git('commit', '-qm', 'first');
 }
 
-/** Puts the fault back. */
+/** Restores the fault. */
 export const breakAgain = (root: string): void => writeFileSync(join(root, FAULT.file), PRICE);

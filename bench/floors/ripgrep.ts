@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { rgPath } from '@vscode/ripgrep';
 
-/** Bare ripgrep in a folder; its output is read, as whoever wants it would. */
+/** Runs bare ripgrep in a folder and reads its output. */
 export const ripgrep = (cwd: string, ...args: string[]): Promise<void> =>
   new Promise((resolve, reject) => {
     const options = ['--no-config', '--no-require-git', ...args, './'];

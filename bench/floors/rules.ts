@@ -1,7 +1,7 @@
 import type { Rule } from '../../src/policy/schema.ts';
 import { ruleOf } from '../../test/support/policy.ts';
 
-/** Rules on paths, commands and tools as people write them: plain names, endings, beginnings, depths, homes, exceptions. */
+/** Makes rules on paths, commands and tools as people write them: plain names, extensions, prefixes, depths, homes, exceptions. */
 export function manyRules(count: number): Rule[] {
   const shapes: ((at: number) => Rule)[] = [
     (at) => ruleOf('deny', { read: [`**/secret-${at}.pem`, `~/.config/app-${at}/**`] }),

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Sources of 2 KiB, forty to a directory, a tenth of them ignored; every hundredth file has a needle. */
+/** Makes sources of 2 KiB, forty per directory, a tenth of them ignored; every hundredth file holds the needle. */
 export function makeTree(root: string, files: number): void {
   for (let at = 0; at < files; at++) {
     const folder = join(root, `part-${at % 20}`, `d${Math.floor(at / 40) % 25}`, `e${Math.floor(at / 1000)}`);

@@ -10,7 +10,7 @@ import { defineBench } from '../bench.ts';
 import { auditEntry } from '../floors/audit-entry.ts';
 import { inTurns } from '../measure.ts';
 
-/** The same rows inserted without bounding, hash, seal or signature. */
+/** Inserts the same rows without bounds, hash, seal or signature. */
 function createFloor(path: string): { write(entries: number): void } & Disposable {
   const database = openDatabase(path);
   database.exec(AUDIT_SCHEMA);
@@ -34,7 +34,7 @@ function createFloor(path: string): { write(entries: number): void } & Disposabl
   };
 }
 
-/** The longest time for which `run` kept everything else of its thread waiting, in ms, and how long it took. */
+/** The longest time in ms for which `run` blocked its thread, and its duration. */
 async function held(run: () => Promise<unknown>): Promise<{ worstMs: number; tookMs: number }> {
   let worstMs = 0;
   let last = performance.now();

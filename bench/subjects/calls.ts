@@ -23,9 +23,9 @@ export default defineBench({
     await dataOf(client.call('terminal_execute', { command: 'true' }));
     await dataOf(client.call('file_write', { path: 'note', content: '' }));
     const daemon = await bench.daemon();
-    // Idle: what belongs to its start is over.
+    // Idle: the work of the start is over.
     await setTimeout(bench.size(0, 6000));
-    // Before it is asked for its hosts, which takes memory as well.
+    // Measured before the status request, which takes memory, too.
     const gateway = memoryOf(daemon.pid, 'Rss');
     const processes = await processesOf(daemon, 3);
     const [rss, pss] = [memoryOfAll(processes, 'Rss'), memoryOfAll(processes, 'Pss')];

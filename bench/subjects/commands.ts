@@ -51,7 +51,7 @@ export default defineBench({
     const request = { command: 'true', cwd: workspace, env: {}, workspace, masks: NO_MASKS, bounds };
     const signal = new AbortController().signal;
 
-    /** The sandbox of our commands around a program, with nobody who watches it. */
+    /** Runs a program in the sandbox of our commands, without supervision. */
     const inSandbox = (program: readonly string[]): Promise<void> => {
       const fd = openSync(filterFile, 'r');
       const args = [...parts.args, '--chdir', workspace, '--', ...program];
@@ -64,7 +64,7 @@ export default defineBench({
     };
 
     const client = await bench.client('.');
-    // Another daemon takes a second to start, which the small form has not.
+    // Another daemon takes a second to start, too long for the small form.
     await using ungrouped = bench.small ? null : await startDaemon({ config: { cgroup: 'none' } });
     await using ungroupedClient = (await ungrouped?.connect()) ?? null;
     await using hosts = new Hosts({ sandbox, program: hostProgram, limits }, powers);

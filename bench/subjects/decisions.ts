@@ -29,7 +29,7 @@ const line = {
   workspace: WORKSPACE,
 };
 
-/** Rules on paths as people write them. */
+/** Makes path rules as people write them. */
 function pathRules() {
   const names = '.env* *.pem *.key id_rsa .netrc .npmrc *secret* *credential* password* .pgpass'.split(' ');
   const folders = ['.ssh/**', '.aws/**', '.gnupg/**', '.kube/**', '.git/hooks/**'];
@@ -40,7 +40,7 @@ function pathRules() {
   });
 }
 
-/** Question and decision, as the stage has them. */
+/** Makes and decides a question, like the stage does. */
 function permission(tool: string, input: object): () => unknown {
   const named = (builtinTools as unknown as Record<string, Tool>)[tool] as Tool;
   const parsed = named.input.parse(input);
@@ -49,7 +49,7 @@ function permission(tool: string, input: object): () => unknown {
   return () => decide(defaultPolicy, toQuestion(named, parsed, { asker, parts }));
 }
 
-/** Of recorded calls, a third of them commands, as a log gives them. */
+/** A back-test of recorded calls, a third of them commands, as a log gives them. */
 function backTest(calls: number): () => void {
   const commands = ['git status', 'npm test', 'cat package.json | head -n 3', 'rm -rf build && mkdir build'];
   const entry = { kind: 'outcome', sessionId: 's', principal: 'uid:1000', callId: 'c', tool: 'file_read' } as const;

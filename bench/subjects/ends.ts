@@ -19,12 +19,12 @@ const TREES: Record<string, Tree> = {
   'a grandchild that holds stdout': { command: `(bash -c "${mark}; :" &) ; ${mark}`, processes: 2 },
 };
 
-/** Not there, or a zombie. */
+/** Whether a process is gone or a zombie. */
 function isGone(pid: number): boolean {
   try {
     return /^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
   } catch {
-    return true; // ENOENT or ESRCH: it is over.
+    return true; // ENOENT or ESRCH: ended.
   }
 }
 
@@ -32,11 +32,11 @@ function isMark(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(`./${MARK}\0`);
   } catch {
-    return false; // It ended while we looked.
+    return false; // ENOENT: ended meanwhile.
   }
 }
 
-/** Milliseconds from the end that was asked for to the last process gone, and to the answer. */
+/** Milliseconds from a requested end to the end of the last process, and to the answer. */
 async function end(
   daemon: TestDaemon,
   { command, processes }: Tree,
@@ -51,7 +51,7 @@ async function end(
   let answerMs = Number.NaN;
   const answered = running.then(
     () => (answerMs = performance.now() - from),
-    () => undefined, // Its connection ended.
+    () => undefined, // The connection ended.
   );
   void (by === 'cancel' ? client.request('calls.cancel', { callId: 'c' }) : client[Symbol.asyncDispose]());
   while (!pids.every(isGone)) await new Promise((resolve) => setImmediate(resolve));

@@ -14,7 +14,7 @@ const timed = async (run: () => Promise<unknown>): Promise<number> => {
   await run();
   return performance.now() - from;
 };
-/** Calls again and again until it is well: what a host had begun when it died does not run twice by itself. */
+/** Calls until it succeeds: a call that had begun when its host died is not retried automatically. */
 async function untilWell(call: () => Promise<unknown>): Promise<void> {
   for (let left = 100; ; left--) {
     try {
@@ -26,7 +26,7 @@ async function untilWell(call: () => Promise<unknown>): Promise<void> {
 }
 const read = (client: Client) => dataOf(client.call('file_read', { path: 'empty' }, { cache: false }));
 
-/** From the SIGKILL of the host that serves a tier to the next good answer of that tier, beside an answer of a live one. */
+/** Time from the SIGKILL of a tier's host to the tier's next success, and the time of a call to a live host. */
 async function killedHosts(bench: Context): Promise<void> {
   const client = await bench.client('.');
   await using operator = await (await bench.daemon()).connect({ role: 'operator' });
@@ -63,7 +63,7 @@ async function killedHosts(bench: Context): Promise<void> {
   }
 }
 
-/** How long the calls of a daemon's start are, from spawn to the first answer of a tool. */
+/** Time from spawning a daemon to the first answer of a tool. */
 async function starts(bench: Context): Promise<void> {
   const started = async (stateDir: string, workspace: string): Promise<number> => {
     const from = performance.now();
@@ -96,7 +96,7 @@ async function starts(bench: Context): Promise<void> {
   );
 }
 
-/** Calls that a daemon had begun when it was killed: intents and no outcome. */
+/** Adds calls that were running when a daemon was killed: intents without outcomes. */
 function fillAudit(stateDir: string, entries: number): void {
   using log = new AuditLog(join(stateDir, 'audit.db'), defaultLimits, systemPowers(), { redact: (it) => it });
   for (let i = 0; i < entries; i++) {
@@ -105,7 +105,7 @@ function fillAudit(stateDir: string, entries: number): void {
   }
 }
 
-/** A reload while calls go on: how long it takes, and what they take meanwhile. */
+/** Time of a policy reload under load, and of the calls meanwhile. */
 async function reloads(bench: Context): Promise<void> {
   const daemon = await bench.daemon();
   const client = await bench.client('.');

@@ -7,12 +7,12 @@ import { RawPeer } from '../../test/support/raw-peer.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { median, quantile } from '../measure.ts';
 
-/** A command line that is short and slow to judge: each of its words may name ten paths, and each path is held against every rule. */
+/** A short command line that is slow to judge: each word may name ten paths, and each path is checked against every rule. */
 const SLOW_LINE = `cat ${Array.from({ length: 93 }, (_, at) => `a=b:c,d@${at}`).join(' ')}`.slice(0, 1024);
 const INPUT = { tool: 'terminal_execute', input: { command: SLOW_LINE } };
-/** Longest that others may wait while somebody floods the daemon. */
+/** The longest that others may wait during a flood, in ms. */
 const GOAL = { most: 250 };
-/** A probe that is not answered within this is counted as one of so long. */
+/** A slower probe counts as this many ms. */
 const PROBE_MS_MAX = 60_000;
 
 async function timed(run: () => Promise<unknown>): Promise<number> {
@@ -21,7 +21,7 @@ async function timed(run: () => Promise<unknown>): Promise<number> {
   return performance.now() - from;
 }
 
-/** Sends all that a flood consists of, at once. */
+/** Sends all requests of a flood at once. */
 type Flood = (peers: readonly RawPeer[], count: number) => void;
 
 const FLOODS: Record<string, Flood> = {
@@ -43,7 +43,7 @@ const FLOODS: Record<string, Flood> = {
   },
 };
 
-/** What another session's requests take while `flood` is under way. */
+/** Times of another session's requests during `flood`. */
 async function underFlood(bench: Context, name: string, flood: Flood): Promise<void> {
   await using daemon = await startDaemon({ policy: 'extends: default\n' });
   await using client = await daemon.connect();
@@ -74,7 +74,7 @@ async function underFlood(bench: Context, name: string, flood: Flood): Promise<v
   for (const it of peers) it.socket.destroy();
 }
 
-/** Answers to `attempts` hellos of one after the other, and what those that were answered took. */
+/** Connects and says hello `attempts` times in a row; gives how many were served, and their times. */
 async function helloes(
   daemon: TestDaemon,
   attempts: number,
@@ -91,7 +91,7 @@ async function helloes(
   return { served: taken.length, taken };
 }
 
-/** Who still finds a place when one principal has opened as many connections as it can. */
+/** Checks who can still connect when one principal has opened as many connections as it can. */
 async function crowded(bench: Context, name: string, speak: boolean): Promise<void> {
   await using daemon = await startDaemon({ limits: { helloTimeoutMs: 600_000 } });
   const peers = Array.from({ length: 300 }, () => new RawPeer(daemon.socket));
@@ -99,7 +99,7 @@ async function crowded(bench: Context, name: string, speak: boolean): Promise<vo
   else await wait(1_000);
   const attempts = bench.size(5, 200);
   const operator = { role: 'operator', token: daemon.token('operator') };
-  // Another principal on the same socket is one with a token of its own.
+  // On the same socket, a token makes another principal.
   const agent = { token: daemon.token('agent') };
   for (const [who, params] of Object.entries({ 'another principal': agent, 'an operator': operator })) {
     const { served, taken } = await helloes(daemon, attempts, params);
@@ -111,7 +111,7 @@ async function crowded(bench: Context, name: string, speak: boolean): Promise<vo
 
 const MiB = 1024 * 1024;
 
-/** What is refused to others when commands print more than a small disk of the state directory holds. Takes root, for the mount. */
+/** Counts refusals for others when commands print more than a small disk of the state directory holds. Mounting it needs root. */
 async function fullDisk(bench: Context): Promise<void> {
   const name = 'two commands with 27 MB each, a state directory of 48 MiB';
   if (process.getuid?.() !== 0) return bench.skip(name, 'a disk of that size takes root');
@@ -131,11 +131,11 @@ async function fullDisk(bench: Context): Promise<void> {
         if ((await client.call('file_write', { path: 'small', content: `${i}` })).success) served += 1;
     }
     bench.value(`${name}: share of writes of a file that are done behind them`, served / attempts, '', { least: 1 });
-    // The rest of the disk, as by a daemon that kept no reserve.
+    // Fills the rest of the disk, as a daemon without a reserve would.
     const left = join(stateDir, 'results', '00000000-0000-7000-8000-000000000000.log');
     try {
       writeFileSync(left, Buffer.alloc(48 * MiB));
-    } catch {} // ENOSPC: as is wanted.
+    } catch {} // ENOSPC, as intended.
     const starts = await startDaemon({ stateDir, policy: ALLOW_ALL }).then(
       (it) => it[Symbol.asyncDispose]().then(() => 1),
       () => 0,

@@ -1,4 +1,4 @@
-/** What a coding agent does to fix a failing test, as MCP servers let it: what its model is given to read, and for how long it waits. */
+/** The steps of a coding agent that fixes a failing test, through MCP servers: how much its model must read, and how long it waits. */
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { findPlaces } from '../../src/places.ts';
@@ -12,21 +12,21 @@ import { type Peers, startPeers } from '../peers.ts';
 const STEPS = ['list', 'test', 'read the test', 'search', 'read', 'edit', 'test again', 'diff', 'status'] as const;
 type Step = (typeof STEPS)[number];
 
-/** One server, or two that people use together. */
+/** One server, or two that are used together. */
 interface Agent {
   readonly name: string;
   readonly lines: readonly McpLine[];
   readonly steps: Readonly<Record<Step, () => Promise<readonly McpResult[]>>>;
 }
 
-/** The machine's own Node for all: the sandbox has no other, and it must be the same. */
+/** All use the machine's own Node: the sandbox has no other. */
 const NODE = 'PATH=/usr/local/bin:/usr/bin:/bin node';
 const run = {
   test: `${NODE} --test --test-reporter=spec ${FAULT.test}`,
   diff: 'git diff',
   status: 'git status',
 };
-/** What programs without a search of their own are asked. */
+/** The search command for servers without a search tool. */
 const search = `grep -rn ${FAULT.symbol} src`;
 
 function ours(line: McpLine): Agent {
@@ -82,7 +82,7 @@ function commanderOf({ commander }: Peers, folder: string): Agent | undefined {
       list: () => call('list_directory', { path: join(folder, 'src'), depth: 1 }),
       test: () => command(run.test),
       'read the test': () => call('read_file', { path: join(folder, FAULT.test) }),
-      // Its own search is a session that is asked again and again; the command is the shorter way.
+      // Its own search needs repeated requests; the command is the shorter way.
       search: () => command(search),
       read: () => call('read_file', { path: join(folder, FAULT.file) }),
       edit: () => call('edit_block', edit),
@@ -94,8 +94,8 @@ function commanderOf({ commander }: Peers, folder: string): Agent | undefined {
 }
 
 /**
- * What a client gives its model of a result: either all texts of `content` or `structuredContent`. Claude Code, Codex,
- * opencode and VS Code take the latter where it is there, others never. A server is judged by the shorter of the two.
+ * Bytes of a result that a client shows its model: all texts of `content`, or `structuredContent`. Claude Code,
+ * Codex, opencode and VS Code use the latter if present, others never. A server is judged by the shorter of the two.
  */
 function shownBytes({ content, structuredContent }: McpResult): number {
   const text = content.map((it) => it.text ?? '').join('\n');
@@ -104,7 +104,7 @@ function shownBytes({ content, structuredContent }: McpResult): number {
 }
 
 interface Bytes {
-  /** The lists of tools, as they come, and without what clients give no model. */
+  /** The tool lists, complete, and without parts that clients show no model. */
   readonly list: number;
   readonly shownList: number;
   readonly byStep: Readonly<Record<Step, number>>;
@@ -123,10 +123,10 @@ async function bytesOf({ lines, steps }: Agent): Promise<Bytes> {
   return { list: sizeOf(lists), shownList: sizeOf(shownLists), byStep, results };
 }
 
-/** Milliseconds of each step, over the rounds. */
+/** Milliseconds of each step, per round. */
 type StepTimes = Record<Step, number[]>;
 
-/** Each flow in turn, its steps one behind the other, as an agent makes them. */
+/** Runs each flow in turns, its steps one after another, like an agent. */
 async function timesOf(agents: readonly Agent[], folder: string, bench: Context) {
   const byStep: Record<string, StepTimes> = {};
   const flow = (agent: Agent) => {

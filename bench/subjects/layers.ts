@@ -20,7 +20,7 @@ interface Layer {
   heap(method: 'heap.clean' | 'heap.used'): Promise<number>;
 }
 
-/** A server of all layers with one connection to each. */
+/** Starts a server of all layers, with one connection to each. */
 async function startLayers(
   flags: readonly string[],
 ): Promise<{ layers: ReadonlyMap<string, Layer> } & AsyncDisposable> {
@@ -64,16 +64,16 @@ async function startLayers(
   };
 }
 
-/** Collects nothing meanwhile. */
+/** Flags that avoid garbage collection during the measurement. */
 const ROOMY = ['--expose-gc', '--min-semi-space-size=256', '--max-semi-space-size=256'];
 
-/** KiB of JavaScript heap that a call takes of a roomy server, by layer. */
+/** KiB of JavaScript heap that a call allocates, by layer. */
 async function allocations(
   { layers }: Awaited<ReturnType<typeof startLayers>>,
   { calls, most }: { readonly calls: number; readonly most: number },
 ) {
   const took = new Map<string, number>();
-  // Each collects all that there is.
+  // Each measurement starts with a full collection.
   for (const [name, { call, heap }] of [...layers].slice(0, most)) {
     for (let i = 0; i < calls; i++) await call();
     const before = await heap('heap.clean');

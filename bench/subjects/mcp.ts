@@ -12,7 +12,7 @@ import { type Peers, startPeers } from '../peers.ts';
 
 const CALLS_AT_ONCE = 32;
 
-/** As many as `amount` calls, so many in flight at once. */
+/** Makes `amount` calls, several at once. */
 const crowd =
   (amount: number, call: () => Promise<unknown>): Subject =>
   async () => {
@@ -23,7 +23,7 @@ const crowd =
     await Promise.all(Array.from({ length: CALLS_AT_ONCE }, one));
   };
 
-/** From the start of a program to its first byte. */
+/** Time from the start of a program to its first byte. */
 const started =
   (...args: string[]): Subject =>
   async () => {
@@ -32,16 +32,16 @@ const started =
     const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'bench', version: '1' } };
     child.stdin
       .on('error', () => {})
-      .write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`); // The bare one reads nothing.
+      .write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`); // The bare program reads nothing.
     await once(child.stdout, 'data');
     child.kill('SIGKILL');
     await ended;
   };
 
-/** As a model thinks between its calls; the next sandbox is ready by then. */
+/** Pause in ms, like a model's between calls; the next sandbox is ready by then. */
 const PAUSE_MS = 40;
 
-/** A command of ours, in its sandbox, beside one of a server that has none. */
+/** Compares our sandboxed command with one of a server without a sandbox. */
 async function commands(bench: Context, ours: McpLine, theirs: Peers['commands']): Promise<void> {
   const sizes = { rounds: bench.size(2, 8), times: bench.size(1, 10) };
   for (const [when, pauseMs, warmRounds] of [
@@ -77,7 +77,7 @@ async function run(bench: Context): Promise<void> {
   const [path, full] = ['four-kib.txt', join(client.folder, 'four-kib.txt')];
   writeFileSync(full, `${'x'.repeat(63)}\n`.repeat(64));
   let lines = 64;
-  // Another parameter each time: nothing comes from the cache.
+  // A new parameter each time, so that nothing comes from the cache.
   const fresh = (line: McpLine) => () => line.call('file_read', { path, maxLines: ++lines });
   const through = ['mcp', '--socket', socket, '--workspace', client.folder];
   try {

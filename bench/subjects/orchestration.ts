@@ -4,7 +4,7 @@ import type { BatchCall, Client } from '../../src/client.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { inTurns, median } from '../measure.ts';
 
-/** Says yes at once to whatever is asked. */
+/** Approves every question at once. */
 async function answer(person: Client): Promise<void> {
   for await (const { method, params } of person.notifications(['approvals']))
     if (method === 'approval.requested') {

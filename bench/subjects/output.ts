@@ -12,7 +12,7 @@ const subjectsOf = (bytes: number): Record<string, string> => ({
   'source code': `perl -e 'open F, "package-lock.json"; $/ = undef; $x = <F>; 1 while print $x' | head -c ${bytes}`,
 });
 
-/** A shell whose output one process reads and drops. */
+/** A shell whose output a process reads and drops. */
 function pipe(command: string, { cwd, bytes }: { cwd: string; bytes: number }): Promise<void> {
   return new Promise((resolve, reject) => {
     const child = spawn('bash', ['-c', command], { cwd, stdio: ['ignore', 'pipe', 'inherit'] });

@@ -38,7 +38,7 @@ function fileTasks(client: Folder, { files, commander, ours }: Peers): Task[] {
       'read 4 KiB: node:fs, in this process': () => readFile(full, 'utf8'),
       'read 4 KiB: ringfence': () => dataOf(client.call('file_read', { path }, { cache: false })),
       'read 4 KiB: ringfence, from its cache': () => dataOf(client.call('file_read', { path })),
-      // Its calls are cached, as anybody's who says nothing of it.
+      // Its calls are cached by default.
       ...by(ours, 'read 4 KiB, from its cache', (it) => it.call('file_read', { path })),
       ...by(files, 'read 4 KiB', (it) => it.call('read_text_file', { path: full })),
       ...by(commander, 'read 4 KiB', (it) => it.call('read_file', { path: full })),
@@ -88,7 +88,7 @@ async function commandTask(
   };
 }
 
-/** Takes turns; a peer whose tool fails is told of and left out. */
+/** Measures subjects in turns; reports and leaves out a peer whose tool fails. */
 async function measure(bench: Context, task: Task, slow: boolean): Promise<void> {
   const working: Task = {};
   for (const [name, run] of Object.entries(task)) {
@@ -111,7 +111,7 @@ async function run(bench: Context): Promise<void> {
   try {
     await using peers = await startPeers(bench, { folder: client.folder, home });
     for (const task of fileTasks(client, peers)) await measure(bench, task, false);
-    // Not before: a daemon looks at each of so many new files, which would be a part of the reads.
+    // Made only now: the daemon looks at each new file, which would slow the reads.
     mkdirSync(join(client.folder, 'tree'));
     makeTree(join(client.folder, 'tree'), bench.size(200, 5000));
     makeRepository(client.folder, bench.size(40, 200));

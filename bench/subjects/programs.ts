@@ -22,7 +22,7 @@ async function oneProgram(bench: Context, client: Client): Promise<void> {
   bench.times(taken, { over: floor });
 }
 
-/** Reads of so many files, by the client and by one program. Each turn has new files, since a program's reads may be cached. */
+/** Reads `count` files, by the client and by one program. Each turn has new files, since a program's reads may be cached. */
 async function manyCalls(bench: Context, client: Client & { folder: string }, count: number): Promise<void> {
   const paths = Array.from({ length: count }, (_, at) => `f${at}.txt`);
   const all = `const paths = Array.from({ length: ${count} }, (_, at) => "f" + at + ".txt"); let sum = 0;`;
@@ -49,7 +49,7 @@ async function manyCalls(bench: Context, client: Client & { folder: string }, co
   bench.times(taken as Record<string, Taken>, { over: Object.keys(subjects)[0] as string });
 }
 
-/** Programs of every kind that ends, in one host for all, so that what leaks would show. */
+/** Programs of every kind, all in one host, to reveal leaks. */
 const KINDS = [
   'return 1 + 1',
   'console.log("x".repeat(1000)); return Array.from({ length: 50 }, (_, at) => ({ at }))',
@@ -88,7 +88,7 @@ export default defineBench({
     const client = await bench.client('programs');
     await oneProgram(bench, client);
     for (const count of bench.small ? [12] : [12, 100]) await manyCalls(bench, client, count);
-    // A daemon of its own, for which the small form has no time.
+    // Needs a daemon of its own, too slow for the small form.
     if (!bench.small) await oneHost(bench, 2000);
   },
 });

@@ -9,7 +9,7 @@ const MiB = 1024 * 1024;
 const CHUNK = 65_536;
 const fill = (part: string, bytes: number) => part.repeat(Math.ceil(bytes / part.length)).slice(0, bytes);
 
-/** Beginnings of secrets that never become one. */
+/** Prefixes of secrets that never become one. */
 const HOSTILE = [
   ...['a', 'eyJ', 'eyJ.', 'eyJhbGciOi.', '-----BEGIN', '-----BEGIN PRIVATE KEY-----', '-----BEGIN PRIVATE KEY-----\nA'],
   ...['password=', 'password="', 'token: ', 'token=a1', '://', '://a:', '://a:b@', 'ghp_', 'sk-', 'sk-ant-', 'xox'],

@@ -14,7 +14,7 @@ import { type Curve, short } from '../svg.ts';
 
 type Points = (readonly [x: number, y: number])[];
 
-/** A cost at several sizes, and the power of the size with which it should grow at most. */
+/** A cost at several sizes, and the expected exponent of its growth. */
 interface Growth {
   readonly name: string;
   readonly x: string;
@@ -39,7 +39,7 @@ async function medianMs(times: number, run: () => Promise<unknown>): Promise<num
 const rssKib = ({ pid }: TestDaemon) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 const read = (client: Client, path: string) => dataOf(client.call('file_read', { path }, { cache: false }));
 
-/** Milliseconds each of calls that go round among `clients`, `inFlight` of them at once, and the p99 of one. */
+/** Milliseconds per call over several `clients` with `inFlight` calls at once, and the p99 of one call. */
 async function lanes(clients: readonly Client[], { inFlight, calls }: { inFlight: number; calls: number }) {
   await Promise.all(clients.map((it) => read(it, 'empty')));
   const all: number[] = [];
@@ -70,7 +70,7 @@ async function inFlight(bench: Context, client: Client): Promise<Growth[]> {
 async function payloads(bench: Context, client: Client & { folder: string }): Promise<Growth> {
   const points: Points = [];
   for (const kib of bench.small ? [1, 64] : [1, 8, 64, 512, 2048, 8192]) {
-    // Lines, as files have them.
+    // In lines, like real files.
     writeFileSync(join(client.folder, `${kib}-kib`), `${'x'.repeat(63)}\n`.repeat(kib * 16));
     points.push([kib, await medianMs(bench.size(3, 20), () => read(client, `${kib}-kib`))]);
   }
@@ -93,7 +93,7 @@ async function sessions(bench: Context, { folder: workspace }: { folder: string 
   return { name: 'time a call, by sessions, 8 in flight', x: 'sessions', y: 'ms', points, expected: 0 };
 }
 
-/** Connections that say nothing at all. */
+/** Connections that stay silent. */
 async function connections(bench: Context, client: Client): Promise<Growth> {
   const daemon = await bench.daemon();
   await medianMs(bench.size(5, 200), () => read(client, 'empty'));
@@ -106,7 +106,7 @@ async function connections(bench: Context, client: Client): Promise<Growth> {
       const socket = createConnection(daemon.socket);
       sockets.push(socket);
       await new Promise((resolve) => socket.once('connect', resolve));
-      // The kernel says yes before the daemon has taken it, and keeps some hundreds at most.
+      // The kernel accepts connections before the daemon does, but queues only some hundreds.
       if (sockets.length % 64 === 0) await read(client, 'empty');
     }
     points.push([n, await medianMs(bench.size(5, 200), () => read(client, 'empty'))]);
@@ -117,12 +117,12 @@ async function connections(bench: Context, client: Client): Promise<Growth> {
   return { name: 'one call, by idle connections', x: 'idle', y: 'ms', points, expected: 0 };
 }
 
-/** An append and its write, and a look for a call, in logs of so many entries. */
+/** Time of an append with its write, and of a query, in logs of several sizes. */
 async function auditRows(bench: Context): Promise<Growth[]> {
   const folder = temporaryDir('scale-audit');
   const [appends, queries, verifies]: [Points, Points, Points] = [[], [], []];
   try {
-    // Nothing is dropped for its age or its size.
+    // Nothing is dropped for age or size.
     const limits = { ...defaultLimits, auditBytesMax: 2 ** 40 };
     using log = new AuditLog(join(folder, 'audit.db'), limits, systemPowers(), { redact: (it) => it });
     for (const rows of bench.small ? [500, 5000] : [1e4, 1e5, 1e6, ...(bench.long ? [1e7] : [])]) {
@@ -173,7 +173,7 @@ async function workspaces(bench: Context): Promise<Growth[]> {
 async function trees(bench: Context): Promise<Growth[]> {
   const [commands, reads]: [Points, Points] = [[], []];
   for (const files of bench.small ? [40, 400] : [200, 2000, 20_000]) {
-    // It is there when a session opens: one that comes later is looked at directory by directory for some seconds.
+    // Made before the session opens: a later tree would be checked directory by directory for some seconds.
     const folder = join((await bench.daemon()).workspace, `tree-${files}`);
     mkdirSync(folder);
     makeTree(folder, files);
@@ -187,7 +187,7 @@ async function trees(bench: Context): Promise<Growth[]> {
   return [of('terminal_execute true, by files', commands), of('one call, by files of the workspace', reads)];
 }
 
-/** Beyond this a cost grows, whatever the noise of one machine. */
+/** Above this an exponent means growth, whatever the machine's noise. */
 const NOISE = 0.2;
 
 function told(bench: Context, growths: readonly Growth[]): void {

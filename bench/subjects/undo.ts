@@ -7,7 +7,7 @@ import { Spool } from '../../workers/spool.ts';
 import { type Context, defineBench } from '../bench.ts';
 import type { Taken } from '../measure.ts';
 
-/** One round of turns, each of which is made ready before its time is taken. */
+/** Runs rounds of one turn; each turn is prepared before its time is measured. */
 async function timed(rounds: number, ready: (round: number) => Promise<() => Promise<unknown>>): Promise<Taken> {
   const all: number[][] = [];
   for (let round = -1; round < rounds; round++) {
@@ -31,7 +31,7 @@ const content = (round: number) => `round ${round}\n`.repeat(100);
 const path = 'd7/f7';
 const key = (n: number) => n.toString(16).padStart(64, '0');
 
-/** Without a daemon: what a worker does. */
+/** Measures a worker without a daemon. */
 async function inWorker(bench: Context, { files, rounds }: { files: number; rounds: number }): Promise<void> {
   using ws = makeWorkspace();
   fill(ws.path, files);

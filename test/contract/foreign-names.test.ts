@@ -1,4 +1,4 @@
-/** Names and parameters that agents learnt from other tools' documentation, called through a real daemon. */
+/** Calls names and parameters that agents know from other tools' documentation, through a real daemon. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ beforeEach(() => {
   writeFileSync(at('notes.txt'), 'first line\nsecond line\n');
 });
 
-/** The data of a call that must succeed, with the warnings that came with it. */
+/** The data and the warnings of a call that must succeed. */
 async function answerOf(tool: string, input: object): Promise<{ data: Record<string, unknown>; warnings: string[] }> {
   const result = await client.call(tool as string, input as never);
   if (!result.success) throw new Error(`${tool}: ${result.error.code}: ${result.error.message}`);
@@ -145,7 +145,7 @@ test('grep with recursive: false looks into the files of the directory and no de
   expect((await answerOf('grep', { pattern: 'line', path: 'notes.txt', recursive: false })).data.count).toBe(2);
 });
 
-/** A repository of one commit, with a change that is not committed. */
+/** Makes a repository with one commit and an uncommitted change. */
 function makeRepository(folder: string): void {
   mkdirSync(at(folder), { recursive: true });
   writeFileSync(at(`${folder}/a.txt`), 'one\n');
@@ -163,7 +163,7 @@ test.each(['path', 'projectPath'])('git_commit takes %s, and files: [] for all t
   expect(data).toMatchObject({ filesChanged: 1 });
   expect(git('project', 'log', '-1', '--format=%s').trim()).toBe('Change it');
   writeFileSync(at('project/a.txt'), 'three\n');
-  // Named from the project, where files are named from the workspace: it could be another repository's.
+  // Named relative to the project, while files are relative to the workspace: it could be another repository's.
   writeFileSync(at('a.txt'), 'not it\n');
   const astray = { message: 'Change it', [key]: 'project', files: ['a.txt'] };
   expect(await codeOf('git_commit', astray)).toBe('INPUT_INVALID');

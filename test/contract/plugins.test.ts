@@ -1,4 +1,4 @@
-/** The plugins of examples/ promise what every built-in tool promises, and do what their READMEs say. */
+/** The plugins in examples/ keep the promises of every built-in tool, and those of their READMEs. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';

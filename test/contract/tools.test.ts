@@ -1,4 +1,4 @@
-/** What every tool promises, checked on every tool, through a real daemon. */
+/** The promises of every tool, checked on each tool through a real daemon. */
 import { execFileSync } from 'node:child_process';
 import {
   lstatSync,
@@ -18,7 +18,7 @@ import type { Tool } from '../../src/tools/tool.ts';
 import { toolPromises } from '../support/contract.ts';
 import { ALLOW_ALL, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
-/** Nobody is asked; what is denied stays denied. */
+/** Asks nobody; denied calls stay denied. */
 const ALLOW = `${ALLOW_ALL}rules:
   - { id: requests, match: { tool: http_request }, decision: allow, reason: The policy lists no host. }
   - { id: commits, match: { tool: git_commit }, decision: allow, reason: The examples are ours. }
@@ -38,7 +38,7 @@ afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
 });
 
-/** A repository of one commit, with one file that git does not know; hidden, so that it is in nobody else's way. */
+/** Makes a repository with one commit and one untracked file; hidden, so that it does not disturb other tests. */
 function makeRepository(folder: string): void {
   mkdirSync(folder);
   writeFileSync(join(folder, 'a.txt'), 'one\n');
@@ -52,7 +52,7 @@ function makeRepository(folder: string): void {
   writeFileSync(join(folder, 'new.txt'), 'new\n');
 }
 
-/** The workspace that examples are written for. */
+/** Restores the workspace that the examples expect. */
 beforeEach(() => {
   for (const name of readdirSync(daemon.workspace)) rmSync(join(daemon.workspace, name), { recursive: true });
   mkdirSync(join(daemon.workspace, 'docs'), { recursive: true });
@@ -63,14 +63,14 @@ beforeEach(() => {
   makeRepository(join(daemon.workspace, '.repo'));
 });
 
-/** Sources, for tools that read such; the examples of the others count files. */
+/** Makes sources for tools that read them; examples of other tools count files. */
 function makeSources(folder: string): void {
   mkdirSync(folder);
   writeFileSync(join(folder, 'hello.ts'), "export function greet() { return 'hello'; }\n");
   writeFileSync(join(folder, 'main.ts'), "import { greet } from './hello.ts';\ngreet();\n");
 }
 
-/** Everything in a workspace: files by content and mode, links by what they say. */
+/** The whole content of a workspace: files by content and mode, links by target. */
 function contentOf(workspace: string): string[] {
   return readdirSync(workspace, { recursive: true, encoding: 'utf8' })
     .sort()

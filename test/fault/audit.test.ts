@@ -1,4 +1,4 @@
-/** A writer that is killed in the middle of its calls. */
+/** Kills a writer of the audit log in the middle of its calls. */
 import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { startDaemon, temporaryDir } from '../support/daemon.ts';
 
 const source = (path: string) => JSON.stringify(fileURLToPath(new URL(`../../src/${path}`, import.meta.url)));
 
-/** 1 000 calls, each an intent on disk, then its effect, then its outcome; it tells how far it is. */
+/** Makes 1 000 calls, each with an intent on disk, then its effect, then its outcome, and reports its progress. */
 const WRITER = `
 import { writeFileSync, writeSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
@@ -19,7 +19,7 @@ import { AuditLog } from ${source('store/audit-log.ts')};
 import { defaultLimits } from ${source('limits.ts')};
 import { systemPowers } from ${source('powers.ts')};
 const folder = process.argv[2];
-// Outcomes wait for the next intent, not for a timer that may come just before the end.
+// Outcomes are written with the next intent, not by a timer that may fire just before the kill.
 const powers = { ...systemPowers(), after: () => ({ cancel() {} }) };
 const log = new AuditLog(folder + '/audit.db', { ...defaultLimits, auditCheckpointEntries: 100 }, powers);
 for (let i = 0; i < 1000; i++) {
@@ -63,7 +63,7 @@ test.each([30, 400, 1000])(
     expect(effects.length).toBeGreaterThan(Math.min(killAt, 999));
     expect(effects.filter((it) => !intents.has(it))).toEqual([]);
     for (const [callId, { outcome }] of intents) expect(outcome).toBe(ended.has(callId) ? undefined : 'unknown');
-    expect(ended.size).toBeLessThan(intents.size); // The last outcome was still waiting.
+    expect(ended.size).toBeLessThan(intents.size); // The last outcome was not written yet.
     log.append({ kind: 'session', sessionId: 's', principal: 'p' });
     expect(await log.verify()).toMatchObject({ ok: true, entries: found.length + 1 });
   },

@@ -1,6 +1,7 @@
 /**
- * Commands in control groups of version 1, for real: what the kernel holds them to, what it counted, what is left of it. A
- * machine without groups that we may write has limits.test.ts alone, and says so. Version 2 is here where root's tree of it has the controllers.
+ * Runs commands in real control groups of version 1: what the kernel enforces, what it counts, what is left. On a
+ * machine without writable groups, only limits.test.ts runs, and this file says so. Version 2 is tested if root's
+ * tree of it has the controllers.
  */
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +15,7 @@ import { dataOf, processesWith, startDaemon, type TestDaemon, temporaryDir, unti
 
 const MiB = 1024 * 1024;
 const MEMORY = 96 * MiB;
-/** Processes and threads that a command may have, and bubblewrap's own two. */
+/** The most processes and threads of a command, without bubblewrap's own two. */
 const TASKS = 10 * defaultLimits.commandThreadsMax;
 const POLICY = 'tiers:\n  execute: { decision: allow, cpuMs: 700, memoryMb: 96, processes: 10 }\n';
 
@@ -44,7 +45,7 @@ afterAll(async () => {
   await daemon?.[Symbol.asyncDispose]();
 });
 const run = (command: string, input: object = {}) => client.call('terminal_execute', { command, ...input });
-/** A perl program under a name by which its processes are found. */
+/** A perl program with a name by which its processes are found. */
 const perl = (mark: string, script: string) => `exec -a ${mark} perl -e '${script}'`;
 
 const groupOf = (pid: number, controller: string): string =>
@@ -52,7 +53,7 @@ const groupOf = (pid: number, controller: string): string =>
 const limitOf = (pid: number, controller: string, file: string): string =>
   readFileSync(join('/sys/fs/cgroup', controller, groupOf(pid, controller), file), 'utf8').trim();
 
-/** The first may take the others with it. */
+/** The first kill may end the others, too. */
 function killAll(mark: string): void {
   for (const pid of processesWith(mark)) {
     try {
@@ -70,7 +71,7 @@ interface Details {
 }
 const detailsOf = (result: unknown): Details => (result as { error: { details: Details } }).error.details;
 
-/** A task that should be gone: its command line, its state, and where in the kernel it waits, for how long it has lived. */
+/** Describes a task that should have ended: command line, state, where it waits in the kernel, and age. */
 function whatItDoes(task: string): string {
   const of = (file: string) => {
     try {
@@ -93,11 +94,11 @@ describe.runIf(isUsable)('a command in a control group', () => {
     expect(cpuMs).toBeGreaterThanOrEqual(190);
     expect(cpuMs).toBeLessThan(400);
     expect(peakBytes).toBeGreaterThan(40 * MiB);
-    // bash and two of perl.
+    // bash and two perl processes.
     expect(processes).toBe(3);
   });
 
-  // A machine that another test fills with processes may be too busy to begin these within the time.
+  // On a machine that another test fills with processes, these may not start in time.
   test('is in it with its limits from its first instruction on, and all that it starts, wherever that goes', {
     retry: 2,
   }, async () => {
@@ -116,7 +117,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
     const [pid = 0] = processesWith(mark);
     expect(limitOf(pid, 'memory', 'memory.limit_in_bytes')).toBe(`${MEMORY}`);
     expect(limitOf(pid, 'pids', 'pids.max')).toBe(`${TASKS + 2}`);
-    // Its host is not in it.
+    // The host is not in the group.
     const { metadata } = await run('true');
     expect(groupOf(metadata.hostPid as number, 'memory')).toMatch(/host-\d+\/own$/);
     killAll(mark);
@@ -177,11 +178,11 @@ describe.runIf(isUsable)('a command in a control group', () => {
     },
   );
 
-  // A busy machine may need longer than a second to bury them; what stays would stay each time.
+  // A busy machine may need longer than a second to remove these; a real leak would stay in each attempt.
   test('that forks without end gets no further than its limit, which the kernel holds, and is gone', {
     retry: 2,
   }, async () => {
-    // First that there is a wall, with few processes.
+    // First checks with few processes that the limit exists.
     const max = run(perl('marker-group-few', 'sleep 60'));
     await until(() => processesWith('marker-group-few').length > 0);
     const [pid = 0] = processesWith('marker-group-few');
@@ -194,7 +195,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
       const result = await run(`(${perl(mark, script)}); sleep 60`, { timeout: 20_000 });
       expect(result).toMatchObject({ error: { code: 'PROCESS_LIMIT' } });
       expect(result.metadata.resources.processes).toBeLessThanOrEqual(TASKS);
-      // A look may come first.
+      // A look of the watchdog may come first.
       expect(detailsOf(result).enforcedBy).toMatch(/^cgroup v1$|^watchdog$/);
       await until(() => processesWith(mark).length === 0, 1000);
     }
@@ -215,7 +216,7 @@ describe.runIf(isUsable)('a command in a control group', () => {
     expect(stdout).toBe('/\nend\n');
   });
 
-  /** Of one that goes while it is looked at none. */
+  /** The tasks of a group; empty if it ends meanwhile. */
   const tasksOf = (group: string): string[] => {
     try {
       return readFileSync(join(group, 'tasks'), 'utf8').split('\n').filter(Boolean);
@@ -233,8 +234,8 @@ describe.runIf(isUsable)('a command in a control group', () => {
         const groups = existsSync(inner) ? readdirSync(inner).filter((it) => /^\d+$/.test(it)) : [];
         return groups.map((it) => [`${host}/${it}`, ...tasksOf(join(inner, it)).map(whatItDoes)].join('\n'));
       });
-    // Two are ready for the next.
-    await until(() => commands().length <= 2).catch(() => {}); // Told below, with what there is.
+    // Two groups are ready for the next commands.
+    await until(() => commands().length <= 2).catch(() => {}); // Reported below, with the groups that are left.
     const left = commands();
     expect(left).toEqual(left.slice(0, 2));
   });
@@ -317,7 +318,7 @@ describe.runIf(isUsable)('the groups of a daemon', () => {
   });
 });
 
-/** A group of the tree of version 2 for a daemon to live in, as systemd gives with Delegate=yes. */
+/** A group of the version 2 tree for a daemon, like those of systemd with Delegate=yes. */
 const delegated = (() => {
   const { v2 } = parseOwnGroups(
     readFileSync('/proc/self/cgroup', 'utf8'),

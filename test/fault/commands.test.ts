@@ -1,4 +1,4 @@
-/** Commands that misbehave: each ends at its bound, and nothing of it is left. */
+/** Commands that misbehave: each ends at its bound and leaves nothing behind. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -80,7 +80,7 @@ test('a cancelled command is CANCELLED and gone', async () => {
 
 test('a client that goes takes its commands with it', async () => {
   const other = await daemon.connect();
-  other.call('terminal_execute', { command: 'exec -a marker-disconnected sleep 60' }).catch(() => {}); // Its connection ends.
+  other.call('terminal_execute', { command: 'exec -a marker-disconnected sleep 60' }).catch(() => {}); // The connection ends.
   await until(() => processesWith('marker-disconnected').length > 0);
   await other[Symbol.asyncDispose]();
   await until(() => processesWith('marker-disconnected').length === 0, 1000);
@@ -156,7 +156,7 @@ describe('what a command is given', () => {
       run('/bin/echo ran', { env: { LD_PRELOAD: join(daemon.workspace, 'evil.so') } }),
     );
     expect(stdout).toBe('ran\n');
-    expect(stderr.match(/cannot be preloaded/g)?.length).toBe(1); // By echo, inside; bash is not told before its limits are set.
+    expect(stderr.match(/cannot be preloaded/g)?.length).toBe(1); // By echo, inside; bash starts before its limits are set.
   });
 
   test('is its standard input, or none', async () => {
@@ -178,7 +178,7 @@ describe('what a command is given', () => {
     mkdirSync(join(daemon.workspace, '.git/hooks'), { recursive: true });
     const { stderr } = await dataOf(
       run(
-        // Named so that no parser sees it: the mounts have to hold.
+        // Written so that no parser sees the name: only the mounts can protect it.
         'd=.git; echo evil > $d/hooks/pre-commit; mv $d/hooks $d/other; rm -rf $d',
       ),
     );

@@ -1,4 +1,4 @@
-/** Connections that somebody opens in masses: others still find a place, operators always do. */
+/** One client opens connections in masses: others can still connect, operators always. */
 import { createConnection, type Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
@@ -17,11 +17,11 @@ function peersOf(daemon: TestDaemon, count: number): RawPeer[] {
   return peers;
 }
 
-/** Bytes on a TCP connection that never become a request. */
+/** Sends bytes on a TCP connection that never become a request. */
 function half(url: string, text: string): Socket {
   const { hostname, port } = new URL(url);
   const socket = createConnection(Number(port), hostname);
-  socket.on('error', () => {}); // The daemon hangs up on it.
+  socket.on('error', () => {}); // The daemon closes it.
   socket.write(text);
   opened.push(socket);
   return socket;
@@ -74,7 +74,7 @@ test('one principal has its share, is refused in words beyond it, and operators 
   const operators = peersOf(daemon, 3);
   const role = { role: 'operator', token };
   const told = await Promise.all(operators.map((it) => it.hello(role)));
-  // An operator is a principal of its own: two places are left to all, and two are kept.
+  // An operator is a principal of its own: two slots are open to all, and two are reserved.
   expect(told.filter((it) => it.result)).toHaveLength(3);
   (peers[0] as RawPeer).socket.destroy();
   await until(async () => {
@@ -92,7 +92,7 @@ test('half requests and upgrades without a token take no place of the Unix socke
   await until(() => sockets.filter((it) => !it.destroyed).length <= 32);
   for (let i = 0; i < 100; i++) {
     const socket = new WebSocket(url, 'ringfence.v1.json');
-    socket.on('error', () => {}); // It is ended to make room.
+    socket.on('error', () => {}); // Closed to make room.
     opened.push({ destroy: () => socket.terminate() });
     await new Promise((resolve) => socket.once('open', resolve));
   }

@@ -1,4 +1,4 @@
-/** The end of calls, however it comes and whatever the command did to outlive it: nothing is left, and nobody waits for a pipe. */
+/** Ends calls in every way, whatever the command does to outlive it: nothing is left, and nobody waits for a pipe. */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
@@ -16,7 +16,7 @@ afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
 });
 
-/** MARK stands for what its processes are known by. */
+/** MARK stands for the name by which the processes are found. */
 const trees: [string, string, number][] = [
   ['has a session of its own', 'setsid bash -c "exec -a MARK sleep 60" & exec -a MARK sleep 60', 2],
   ['forked twice', '( (exec -a MARK sleep 60 &) & ); exec -a MARK sleep 60', 2],
@@ -30,7 +30,7 @@ describe.each(trees)('a command that %s', (name, script, processes) => {
   const begin = async (of: Client, by: string, callId: string) => {
     const command = script.replaceAll('MARK', mark(by));
     const running = of.call('terminal_execute', { command }, { callId });
-    running.catch(() => {}); // Its connection ends.
+    running.catch(() => {}); // The connection ends.
     await until(() => processesNamed(mark(by)).length === processes);
     return { running };
   };
@@ -77,7 +77,7 @@ test('the daemon’s end tells each client why, refuses what is new, lets what r
   await raw.closed;
 });
 
-/** Those whose first word it is, not those that will become one. */
+/** Processes whose first word is the mark, not those that will become one. */
 function processesNamed(mark: string): number[] {
   return processesWith(mark).filter((pid) => firstWordOf(pid) === mark);
 }
@@ -86,6 +86,6 @@ function firstWordOf(pid: number): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0];
   } catch {
-    return undefined; // ENOENT: it ended while we looked.
+    return undefined; // ENOENT: ended meanwhile.
   }
 }

@@ -1,14 +1,14 @@
-/** One client asks for as much as it can, in short requests; everybody else is served between them. */
+/** One client floods the daemon with short requests; everybody else is served in between. */
 import { describe, expect, test } from 'vitest';
 import { startDaemon } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 
-/** Short, and slow to judge: each word may name ten paths, each of which is held against every rule. */
+/** Short and slow to judge: each word may name ten paths, and each path is checked against every rule. */
 const SLOW_LINE = `cat ${Array.from({ length: 92 }, (_, at) => `a=b:c,d@${at}`).join(' ')}`;
 const input = { tool: 'terminal_execute', input: { command: SLOW_LINE } };
-/** Of these a flood has, in each of 8 sessions. */
+/** Requests of a flood in each of 8 sessions. */
 const EACH = 60;
-/** Requests of a flood that may be answered while somebody else waits for one answer, as the median of several. */
+/** The most requests of a flood that are answered while another client waits for one answer; the median of several. */
 const BETWEEN = 64;
 
 const many = (method: string, params: object) => (peers: readonly RawPeer[]) => {
@@ -29,7 +29,7 @@ describe.each([
   ],
 ])('under a flood of %s', (_, flood) => {
   test('others are answered between its requests', async () => {
-    // Denied calls cost nothing but their judging.
+    // Denied calls cost only their judging.
     await using daemon = await startDaemon({ policy: 'extends: default\ntiers: { execute: { decision: deny } }\n' });
     await using client = await daemon.connect();
     await client.request('calls.list', {});
@@ -44,7 +44,7 @@ describe.each([
       await run();
       between[name]?.push(heard() - from);
     };
-    // From its first answer on it is under way.
+    // The flood has begun once it gets its first answer.
     await Promise.race(
       peers.map((it) => it.answer(({ id, method }) => String(id).startsWith('f') || method === 'batch.update')),
     );

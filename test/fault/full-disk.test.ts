@@ -1,4 +1,4 @@
-/** A state directory on a small disk: what commands print leaves room for the daemon's own record, and a full disk stops no start. */
+/** A state directory on a small disk: the output of commands leaves room for the daemon's records, and a full disk prevents no start. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -43,7 +43,7 @@ test.runIf(process.getuid?.() === 0)(
     const stateDir = join(disk, 'state');
     const folder = join(stateDir, 'results');
     {
-      // Its workspace is gone when the next one starts.
+      // Its workspace is gone when the next daemon starts.
       await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
       await using client = await daemon.connect();
       await dataOf(client.call('file_write', { path: 'a', content: 'one' }));
@@ -51,7 +51,7 @@ test.runIf(process.getuid?.() === 0)(
     }
     const names = ['0', '1', '2'].map((it) => `0000000${it}-0000-7000-8000-000000000000.log`);
     for (const name of names.slice(0, 2)) writeFileSync(join(folder, name), Buffer.alloc(8 * MiB));
-    // The rest of the disk to the last byte.
+    // Fills the rest of the disk to the last byte.
     expect(() => writeFileSync(join(folder, names[2] as string), Buffer.alloc(48 * MiB))).toThrow('ENOSPC');
     await using daemon = await startDaemon({ stateDir, policy: ALLOW_ALL });
     await using client = await daemon.connect();

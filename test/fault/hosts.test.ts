@@ -1,4 +1,4 @@
-/** Tier hosts and the daemon are killed; whoever is not in it does not notice. */
+/** Kills tier hosts and the daemon; calls elsewhere do not notice. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -28,7 +28,7 @@ async function pidOf(tier: string): Promise<number> {
   return pid as number;
 }
 
-/** 0 where there is no such process any more. */
+/** The parent's pid; 0 if the process has ended. */
 const parentOf = (pid: number): number => statOf(pid)?.parent ?? 0;
 
 describe('a host that is killed', () => {
@@ -57,7 +57,7 @@ describe('a host that is killed', () => {
     const { metadata } = await client.call('terminal_execute', { command: 'true' });
     const host = metadata.hostPid as number;
     const bashes = () => processesWith('mapfile -d "" -t -u');
-    // Of each of two bubblewrap, its init, and bash in it.
+    // For each of the two: bubblewrap, its init, and bash in it.
     const waiting = () => {
       const all = bashes();
       const below = (pids: readonly number[]) => all.filter((pid) => pids.includes(parentOf(pid) as number));
@@ -105,7 +105,7 @@ test('a daemon that is killed takes its hosts and commands with it within a seco
   const running = client.call('terminal_execute', {
     command: 'setsid -f sleep 61; exec -a marker-of-a-killed-daemon sleep 60',
   });
-  running.catch(() => {}); // The connection ends under it.
+  running.catch(() => {}); // The connection ends.
   await until(() => processesWith('marker-of-a-killed-daemon').length > 0);
   process.kill(daemon.pid, 'SIGKILL');
   await daemon.ended;
@@ -158,7 +158,7 @@ test('more places at work than there may be hosts are told to come later, and no
     ),
   );
   expect([...new Set(ends)].sort()).toEqual(['QUEUE_FULL', 'ok']);
-  // And room is made for whoever comes when they are done.
+  // And later callers find room when these are done.
   for (const client of clients)
     expect(await client.call('file_write', { path: 'd', content: '' })).toMatchObject({ success: true });
   for (const it of clients) await it[Symbol.asyncDispose]();

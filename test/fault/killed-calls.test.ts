@@ -1,4 +1,4 @@
-/** A daemon that is killed between intent and outcome: no call id has two effects, in any session that is its own. */
+/** Kills a daemon between intent and outcome: no call id takes effect twice in any session that it belongs to. */
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -20,7 +20,7 @@ const lines = (name: string): string[] => {
   try {
     return readFileSync(join(workspace, name), 'utf8').split('\n').slice(0, -1);
   } catch {
-    return []; // ENOENT: nothing was written yet.
+    return []; // ENOENT: nothing written yet.
   }
 };
 
@@ -69,7 +69,7 @@ test('of two hundred writes under way at the kill none is made twice, whatever t
     if (result.success) expect(effects).toContain(`${at}`);
     else expect(result).toMatchObject(UNKNOWN);
   }
-  // What had not begun ran now, for the first time.
+  // Calls that had not begun ran now, for the first time.
   expect(results.filter((it) => !it.success).length).toBeLessThanOrEqual(12);
 }, 60_000);
 
@@ -82,7 +82,7 @@ test('a detached call that a kill cut off is unknown to every session of its pri
     { command: 'echo x >>log; sleep 60' },
     { callId: 'cut', detached: true },
   );
-  begun.catch(() => {}); // Its daemon is killed.
+  begun.catch(() => {}); // The daemon is killed.
   await until(() => lines('log').length === 1);
   first.process.kill('SIGKILL');
   await first.ended;
@@ -94,7 +94,7 @@ test('a detached call that a kill cut off is unknown to every session of its pri
   expect(
     await by.call('terminal_execute', { command: 'echo x >>log; sleep 60' }, { callId: 'cut', detached: true }),
   ).toMatchObject(UNKNOWN);
-  by.call('terminal_execute', { command: 'echo y >>log' }, { callId: 'asks', detached: true }).catch(() => {}); // The same.
+  by.call('terminal_execute', { command: 'echo y >>log' }, { callId: 'asks', detached: true }).catch(() => {}); // The daemon is killed.
   await until(async () => (await by.record('asks')).state.status === 'blocked-on-user');
   second.process.kill('SIGKILL');
   await second.ended;

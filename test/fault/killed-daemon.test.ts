@@ -1,4 +1,4 @@
-/** A daemon that is killed in the middle of its work: whatever it did, its record says that it was about to. */
+/** Kills a daemon in the middle of its work: for each effect, its record holds an earlier intent. */
 import { readdirSync, rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { AuditRecord } from '../../src/store/audit-log.ts';

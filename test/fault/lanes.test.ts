@@ -1,4 +1,4 @@
-/** Threads of readers that get stuck or run out of memory: each call by them is answered, and the next ones are as well. */
+/** Threads of reads that hang or run out of memory: each of their calls is answered, and so are the next ones. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
-// No limit of CPU time, for whose sake a job goes by the main thread.
+// Without a limit of CPU time, which would send a job through the main thread.
 const POLICY = `tiers:
   read_only: { memoryMb: 64 }
   write: { decision: allow, approve: [], memoryMb: 64 }
@@ -27,18 +27,18 @@ afterEach(async () => {
   await daemon[Symbol.asyncDispose]();
 });
 
-/** A preview runs where readers do. */
+/** A preview, which runs in the hosts of reads. */
 const preview = (input: object, more: object = {}) =>
   client.call('file_multi_edit' as string, input, { preview: true, ...more });
-/** Never ends on its line, and does not hear of an abort. */
+/** Never ends on its line, and does not react to an abort. */
 const spin = (more: object = {}) =>
   preview({ path: 'held', pattern: 'long.txt', find: '^(a+)+$', replace: 'b', regex: true }, more);
-/** Takes more than 64 MiB. */
+/** Needs more than 64 MiB. */
 const fill = () => {
   writeFileSync(join(daemon.workspace, 'many.txt'), Array.from({ length: 400_000 }, (_, i) => `${i}a`).join('\n'));
   return preview({ pattern: 'many.txt', find: 'a', replace: 'b' });
 };
-/** So many calls at once, none of which is answered from the cache. */
+/** Makes several calls at once, none of which the cache can answer. */
 const readings = (count: number) =>
   Array.from({ length: count }, () => {
     const path = `read-${++files}.txt`;
@@ -69,9 +69,9 @@ test('readers beside one that is stuck wait for another thread, not for its end'
   const stuck = spin({ signal: controller.signal }).finally(() => {
     isStuck = false;
   });
-  // Until it holds the thread up.
+  // Until it blocks the thread.
   await setTimeout(200);
-  // Some come before the other thread is there.
+  // Some calls arrive before the other thread is ready.
   const held: Promise<unknown>[] = [];
   let answered = 0;
   await until(async () => {

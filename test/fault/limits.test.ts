@@ -1,6 +1,6 @@
 /**
- * Commands that take more than they may: each ends at its limit with a verdict, and nobody beside it notices. Without
- * control groups: the watchdog and rlimits hold them. cgroup.test.ts has the others.
+ * Commands that exceed a limit: each ends there with a verdict, and no other call notices. Without control groups:
+ * the watchdog and rlimits enforce the limits. cgroup.test.ts tests the others.
  */
 import { chownSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { release } from 'node:os';
@@ -28,7 +28,7 @@ afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
 });
 const run = (command: string, input: object = {}) => client.call('terminal_execute', { command, ...input });
-/** A perl program under a name by which its processes are found. */
+/** A perl program with a name by which its processes are found. */
 const perl = (mark: string, script: string) => `exec -a ${mark} perl -e '${script}'`;
 
 const MEMORY = { code: 'MEMORY_LIMIT', verdict: 'memory', limit: 96 * MiB, enforcedBy: 'watchdog' };
@@ -56,7 +56,7 @@ const BOMBS: [string, string][] = [
   ['forks', '1 while fork || 1'],
   ['forks into sessions of their own', `${ESCAPED} while (1) { fork; setsid }`],
 ];
-// Nothing but the watchdog bounds root's processes on an older kernel, and it may be too late for the machine.
+// On older kernels only the watchdog bounds root's processes, and it may be too late for the machine.
 const isBounded = process.getuid?.() !== 0 || boundsPidsByNamespace(release());
 if (!isBounded) console.warn('skipped: fork bombs as root, which need Linux 6.14');
 
@@ -96,7 +96,7 @@ describe('out of its limits', () => {
     async (fault, { code, verdict, ...details }, script) => {
       const mark = `marker-${fault.replaceAll(' ', '-')}`;
       const from = performance.now();
-      // What escaped its parent must not end with it.
+      // Processes that escaped their parent would outlive it.
       const running = run(`(${perl(mark, script)}); sleep 60`, { timeout: 20_000 });
       const beside = await dataOf(run('echo beside'));
       const result = await running;
@@ -173,7 +173,7 @@ describe('a command that is asked to end', () => {
       .call('terminal_execute', {
         command: `trap "echo asked > asked" TERM; ${perl('marker-gone', '$SIG{TERM} = "IGNORE"; sleep 60')}`,
       })
-      .catch(() => {}); // Its connection ends.
+      .catch(() => {}); // The connection ends.
     await until(() => processesWith('marker-gone').length > 0);
     const from = performance.now();
     await other[Symbol.asyncDispose]();
@@ -184,7 +184,7 @@ describe('a command that is asked to end', () => {
 
 describe('what a result says', () => {
   test('of a command: CPU time, most memory, most processes, and what held its limits', async () => {
-    // Without groups it is what a look every 50 ms sees, which is late where others keep the processors.
+    // Without groups the numbers come from a look every 50 ms, which is late if others use the processors.
     const { metadata } = await run(`perl -e 'fork; $x = "x" x 2e7; do { ($u, $s) = times } while $u + $s < 0.2; wait'`);
     const { cpuMs, peakBytes = 0, processes = 0, ...rest } = metadata.resources;
     expect(rest).toEqual({ outputBytes: 0, verdict: 'ok', enforcedBy: 'pid namespace, timer, rlimits, watchdog' });

@@ -1,4 +1,4 @@
-/** Command lines that are made to be slow to read: whoever sends them waits, and nobody else. */
+/** Command lines that are slow to parse on purpose: only their sender waits. */
 import { expect, test } from 'vitest';
 import { startDaemon } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
@@ -15,7 +15,7 @@ test('two hundred of them from twenty connections hold up nobody else', async ()
   await Promise.all(peers.map((it) => it.hello()));
   for (const peer of peers) for (let id = 100; id < 110; id++) peer.send({ id, ...(id % 2 === 0 ? explain : call) });
   const took: number[] = [];
-  // From when the first of them is answered, the others are there.
+  // Once the first is answered, the others have arrived.
   await Promise.race(peers.map((it) => it.answer((answer) => Number(answer.id) >= 100)));
   for (let i = 0; i < 3; i++) {
     const startedAt = performance.now();
@@ -48,7 +48,7 @@ test('large requests of one connection leave no room for those of another of the
   const stdin = 'x'.repeat(120_000);
   const large = { tool: 'terminal_execute', input: { command: 'cat; true $x', stdin }, options: { progress: true } };
   first.send({ id: 'large', method: 'tools.call', params: large });
-  // Once a person is asked, it is there.
+  // Once a person is asked, the call has arrived.
   await first.answer((it) => it.method === 'call.update' && JSON.stringify(it.params).includes('blocked'));
   expect((await second.request('tools.call', large)).error?.data.code).toBe('OVERLOADED');
   expect((await second.request('status', {})).result).toBeDefined();

@@ -1,4 +1,4 @@
-/** MCP clients that do everything wrong: the daemon goes on, and others are served. */
+/** MCP clients that do everything wrong: the daemon goes on and serves others. */
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -30,7 +30,7 @@ afterAll(async () => {
 
 const read = (raw: RawMcp) => raw.request('tools/call', { name: 'file_read', arguments: { path: 'a.txt' } });
 
-/** After each of them. */
+/** Checks after each fault that others are served. */
 afterEach(async () => {
   expect(daemon.process.exitCode).toBeNull();
   expect((await read(beside)).result).toMatchObject({ content: [{}, {}] });
@@ -148,7 +148,7 @@ test('requests whose bytes are beyond the bound of one connection are refused, a
 
 test('a request that is cancelled counts for as long as something works on it', async () => {
   using raw = await RawMcp.open(daemon);
-  // It is waited for, what it has open: no call begins before that.
+  // The daemon first waits for the client's roots, and begins no call before.
   await raw.initialize({ roots: {} });
   const input = { path: 'x'.repeat(9 * MiB) };
   for (const id of [1, 2, 3]) {
@@ -161,7 +161,7 @@ test('a request that is cancelled counts for as long as something works on it', 
   const { id } = raw.answers.find((it) => it.method === 'roots/list') as { id: number };
   raw.send({ id, result: { roots: [] } });
   expect((await read(raw)).result).toBeDefined();
-  // What was over is over.
+  // Cancelled calls have released their room.
   expect((await raw.request('tools/call', { name: 'file_read', arguments: input })).result).toBeDefined();
 });
 
@@ -184,7 +184,7 @@ test('one that never reads stops being served, and holds little', async () => {
   for (let id = 0; id < 20_000; id++) raw.send({ id: `n${id}`, method: 'tools/list', params: {} });
   await new Promise((resolve) => setImmediate(resolve));
   for (let round = 0; round < 50; round++) await read(beside);
-  // 20 000 lists would be 480 MB.
+  // 20 000 lists would take 480 MB.
   expect((await rss()) - before).toBeLessThan(200 * MiB);
   raw[Symbol.dispose]();
 });

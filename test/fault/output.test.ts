@@ -1,4 +1,7 @@
-/** Output that nobody takes: the command waits in its write, the processes between hold little, and others go on. In process. */
+/**
+ * Output that nobody reads: the command blocks in its write, the processes in between hold little, and others go on.
+ * Runs in this process.
+ */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -48,7 +51,7 @@ test('a command whose output is not taken stops writing, and gives all of it onc
     return room.promise;
   });
   await until(() => came >= limits.outputWindowBytes);
-  // Time for what would come too much, and a proof that a command beside it is not held up.
+  // Time for excess output to arrive, and proof that a command beside it is not held up.
   for (let at = 0; at < 5; at += 1) expect((await run('seq 1 1000', never)).result.ok).toBe(true);
   expect(came).toBeLessThan(2 * limits.outputWindowBytes);
   expect(existsSync(join(workspace, 'written'))).toBe(false);

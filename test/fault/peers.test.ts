@@ -1,4 +1,4 @@
-/** Peers that send what they should not, or don't read: dropped with the protocol's error, and nobody else notices. */
+/** Peers that send invalid data, or don't read: dropped with the protocol's error, and nobody else notices. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => daemon[Symbol.asyncDispose]());
 
-/** After each fault somebody else is served as if nothing had been. */
+/** Checks after each fault that another client is served normally. */
 afterEach(async () => {
   peer.socket.destroy();
   await using other = await daemon.connect();
@@ -130,7 +130,7 @@ test('many requests that come in one piece are answered no faster than they are 
   const ask = (id: number) => framed(encode({ id: `f${id}`, method: 'calls.get', params: { callId: 'large' } }));
   peer.bytes(Buffer.concat(Array.from({ length: 300 }, (_, id) => ask(id))));
   for (let count = 0; count < 20; count++) await other.request('calls.list', {});
-  // All of the answers have 300 MiB.
+  // All answers together have 300 MiB.
   expect(rssMiB() - before).toBeLessThan(100);
   peer.socket.resume();
   expect(await peer.answer((it) => it.id === 'f299')).toMatchObject({ result: { callId: 'large' } });

@@ -1,4 +1,4 @@
-/** A call that was ended in the middle of its changes: its answer doesn't wait for what is taken back, and whoever comes next does. */
+/** Ends a call in the middle of its changes: its answer does not wait for the roll-back, and the next call does. */
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -8,14 +8,14 @@ import { dataOf, processesWith, startDaemon, type TestDaemon, until } from '../s
 
 const LARGE_BYTES = 127 * 1024 * 1024;
 const TIME_MS = 500;
-/** The held hosts would be waited for more than twice as long; test/fault/limits.test.ts holds a copy to one second. */
+/** Milliseconds; waiting for the held hosts would take more than twice as long. test/fault/limits.test.ts holds a copy to one second. */
 const SOON_MS = 5000;
 const POLICY = 'tiers:\n  write: { decision: allow, approve: [] }\n';
 const PARTIAL = '.ringfence-';
 
 const partialIn = (folder: string) => readdirSync(folder).filter((it) => it.startsWith(PARTIAL));
 
-/** A host that does not get on, as on a disk that is busy; what is started in its place does not either, until this is disposed of. */
+/** Stops a host, as if its disk were busy, and any that replaces it, until this is disposed. */
 function holdHosts({ pid: daemon }: TestDaemon, pid: number): Disposable {
   const isBelow = (it: number): boolean => it === daemon || (it > 1 && isBelow(statOf(it)?.parent ?? 0));
   const hosts = () => processesWith('workers/host.').filter(isBelow);
@@ -41,11 +41,11 @@ function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch {
-    // ESRCH: it is gone.
+    // ESRCH: already gone.
   }
 }
 
-/** Has a copy run out of time while half of it is written and its host is held. */
+/** Lets a copy run out of time while half of it is written and its host is stopped. */
 async function cutOff(daemon: TestDaemon, client: Awaited<ReturnType<TestDaemon['connect']>>) {
   const { workspace } = daemon;
   writeFileSync(join(workspace, 'large'), Buffer.alloc(LARGE_BYTES, 'x'));
@@ -72,7 +72,7 @@ test('a call that runs out of time answers before its changes are taken back, an
     expect(tookMs).toBeLessThan(SOON_MS);
     expect(partialIn(daemon.workspace)).not.toEqual([]);
     void client.call('file_read', { path: 'copy' }).then((it) => (read = it));
-    // Of its own session: what others read waits for no write.
+    // In its own session: reads of other sessions wait for no write.
     expect(await dataOf(other.call('file_list', {}))).toBeDefined();
     await setTimeout(500);
     expect(read).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Tools that take more of their thread than they may: each ends at its limit, and those beside it are answered. */
+/** Tools that exceed their share of the thread: each ends at its limit, and calls beside it are answered. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -16,7 +16,7 @@ const SPIN = { path: 'held', pattern: 'long.txt', find: '^(a+)+$', replace: 'b',
 let daemon: TestDaemon;
 let client: Client;
 beforeAll(async () => {
-  // So that the clock of the thread comes first, however busy the machine is.
+  // Long enough that the thread's clock ends it first, even on a busy machine.
   daemon = await startDaemon({ policy: POLICY, limits: { boundedWorkMs: 20_000 } });
   client = await daemon.connect();
   mkdirSync(join(daemon.workspace, 'held'));
@@ -39,7 +39,7 @@ const OVER = (limit: number) => ({
 });
 
 let files = 0;
-/** So many calls at once, none of which is answered from the cache. */
+/** Makes several calls at once, none of which the cache can answer. */
 function readings(count: number) {
   return Array.from({ length: count }, () => {
     const path = `read-${++files}.txt`;
@@ -76,7 +76,7 @@ test('previews that spin in threads of readers are CPU_LIMIT, and all readers ar
   const ended = Promise.all(spinning).then(() => performance.now());
   const reading = readings(24);
   for (const read of await Promise.all(reading)) expect(read).toMatchObject({ success: true });
-  // What waits for the thread waits for its end, and no host is started for it.
+  // Calls that wait for the thread wait for its end; no host is started for them.
   const readAt = performance.now();
   expect(readAt - (await ended)).toBeLessThan(1000);
   for (const spun of await Promise.all(spinning)) expect(spun).toMatchObject(OVER(400));

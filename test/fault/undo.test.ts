@@ -1,4 +1,4 @@
-/** kill -9 of a write host, of its daemon, in the middle of a call and in the middle of an undo: old or new, never half. */
+/** Kills a write host and its daemon in the middle of a call and of an undo: files are old or new, never a mix. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -12,7 +12,7 @@ function fill(workspace: string, text: string): void {
   for (let n = 0; n < FILES; n++) writeFileSync(join(workspace, `many/${n}`), `${text} ${n}\n`.repeat(20));
 }
 
-/** What all files say; each of them, where they don't agree. */
+/** The common word of all files, or all words if they differ. */
 function wordOf(workspace: string): string {
   const names = readdirSync(join(workspace, 'many'));
   const words = new Set(names.map((it) => readFileSync(join(workspace, 'many', it), 'utf8').slice(0, 3)));
@@ -33,7 +33,7 @@ async function writeHost(client: Client): Promise<number> {
   return pid;
 }
 
-/** Kills when something of a change is there to be seen on the disk, and so many looks later. */
+/** Kills when a change is visible on disk, some looks later. */
 async function killWhen(looks: number, seen: () => boolean, kill: () => void): Promise<void> {
   const from = performance.now();
   for (let left = looks; left > 0 && performance.now() - from < 3000; ) {
@@ -131,13 +131,13 @@ test('what a daemon that was killed left half is taken back before the next chan
   }
 }, 120_000);
 
-/** A call whose end nobody heard of may have been whole. */
+/** A call without a known end may have been complete. */
 const expectedOf = (word: string): string => (word === 'new' ? 'new' : 'old');
 
 function tryKill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // ESRCH: another round's.
+    // ESRCH: the process of another round.
   }
 }

@@ -1,4 +1,4 @@
-/** What goes over the wire, byte by byte: a change here breaks clients that are already out there. */
+/** Pins the bytes on the wire: a change here breaks released clients. */
 import { describe, expect, test } from 'vitest';
 import { RPC_CODES, RpcError, ToolError } from '../../src/errors.ts';
 import { defaultLimits } from '../../src/limits.ts';

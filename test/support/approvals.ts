@@ -1,4 +1,4 @@
-/** A clock that tests move, and approvals on a store that outlives the daemons which open it. */
+/** Approvals with a clock that tests move, on a store that outlives the daemons that open it. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,12 +8,12 @@ import { type Powers, systemPowers } from '../../src/powers.ts';
 import type { ApprovalEvent, Draft } from '../../src/store/approval.ts';
 import { Approvals } from '../../src/store/approvals.ts';
 
-/** One machine, on which daemons come and go. */
+/** A machine on which daemons start and end. */
 export class Machine implements Disposable {
   readonly #dir = mkdtempSync(join(tmpdir(), 'ringfence-approvals-'));
   readonly path = join(this.#dir, 'approvals.db');
   readonly events: ApprovalEvent[] = [];
-  /** Whether the record can be written. */
+  /** Whether the audit log can be written. */
   onRecord = true;
   readonly #limits: Limits;
   #now = Date.parse('2030-01-01T00:00:00Z');
@@ -44,7 +44,7 @@ export class Machine implements Disposable {
     };
   }
 
-  /** Fires what falls due, in order. */
+  /** Moves the clock, and fires due timers in order. */
   advance(ms: number): void {
     const until = this.#now + ms;
     for (;;) {
@@ -57,13 +57,13 @@ export class Machine implements Disposable {
     this.#now = until;
   }
 
-  /** The daemon is gone without a word, and another one starts. */
+  /** Simulates a killed daemon and the start of another one. */
   killAndRestart(): void {
     this.#timers.clear();
     this.approvals = this.#start();
   }
 
-  /** Names of events so far, and forgets them. */
+  /** Takes the names of the events so far. */
   told(): string[] {
     return this.events.splice(0).map((it) => (it.kind === 'resolved' ? it.settled.decision : it.kind));
   }

@@ -1,6 +1,6 @@
 /**
- * Where hostile programs (test/fixtures/programs) are let loose: a real daemon for each identity that this machine can have,
- * somebody beside it who must not notice, and the same program without a sandbox, so that a test could fail.
+ * Runs hostile programs (test/fixtures/programs): in a real daemon for each identity that this machine can have, with
+ * a bystander who must not notice, and without a sandbox as a control, so that a test can fail.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -25,19 +25,19 @@ export interface Owner {
   readonly gid: number;
 }
 
-/** Whom the daemon runs as, and whom its workspace belongs to; nothing said: whoever runs the tests. */
+/** The owners of the daemon and of its workspace; the user who runs the tests if absent. */
 export interface Identity {
   readonly name: string;
   readonly daemon?: Owner;
   readonly workspace?: Owner;
-  /** Whether commands run with the real root's id, so that only namespaces and filters hold them. */
+  /** Whether commands run as the real root, confined only by namespaces and filters. */
   readonly isRoot: boolean;
 }
 
-/** Nobody's in particular: no account has to be made for the kernel to tell it apart. */
+/** An unassigned id: the kernel needs no account for it. */
 const OTHER: Owner = { uid: 64_123, gid: 64_123 };
 
-/** Those that this machine can have; why it can't have the others is printed. */
+/** The identities that this machine can have; prints why others are missing. */
 export const IDENTITIES: readonly Identity[] = identities();
 
 function identities(): Identity[] {
@@ -57,7 +57,7 @@ function identities(): Identity[] {
   return asRoot;
 }
 
-/** What is asked of a fixture: its file, its arguments, what its command gets beside. */
+/** A fixture to run: its file, its arguments, further input of the command. */
 export interface Attack {
   readonly program: string;
   readonly args?: readonly (string | number)[];
@@ -68,19 +68,19 @@ export interface Arena {
   readonly identity: Identity;
   readonly daemon: TestDaemon;
   readonly client: Client;
-  /** A folder beside the workspace, of whoever owns that, with files `victim` and `doomed`. */
+  /** A folder beside the workspace with the same owner, with files `victim` and `doomed`. */
   readonly outside: string;
   /** Runs a fixture as a command. */
   run(attack: Attack): ReturnType<Client['call']>;
-  /** A plain command, which must succeed, for what it printed. */
+  /** The output of a plain command, which must succeed. */
   command(command: string): Promise<string>;
-  /** As `run`, and what it printed; throws where the call failed. */
+  /** The output of a fixture; throws if the call fails. */
   told(attack: Attack): Promise<string>;
-  /** Runs it without a sandbox, as whom its command would run, in a folder that is gone afterwards. */
+  /** Runs a fixture without a sandbox, as the command's user, in a temporary folder. */
   control(attack: Attack): Promise<string>;
 }
 
-/** The attempts of a fixture's output, by name. */
+/** The results of a fixture's attempts, by name. */
 export function attempts(output: string): Record<string, 'through' | 'refused'> {
   const lines = output.matchAll(/^(\S+): (through|refused)$/gm);
   return Object.fromEntries([...lines].map((it) => [it[1], it[2]])) as Record<string, 'through' | 'refused'>;
@@ -91,7 +91,7 @@ export const namesOf = (output: string, how: 'through' | 'refused'): string[] =>
     .filter(([, it]) => it === how)
     .map(([name]) => name);
 
-/** Declares the tests of `body` once for each identity, with a daemon of their own. */
+/** Declares the tests of `body` once per identity, each with its own daemon. */
 export function eachIdentity(options: DaemonOptions, body: (arena: Arena) => void): void {
   describe.each(IDENTITIES)('as $name', (identity) => {
     const arena = new LiveArena(identity);
@@ -164,7 +164,7 @@ class LiveArena implements Arena {
       let output = '';
       const child = spawn(interpreterOf(program), argv, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
       for (const it of [child.stdout, child.stderr]) it.on('data', (chunk) => (output += chunk));
-      // What it says counts, not how it ends; and what it left may hold its output.
+      // Its output counts, not its exit code; and surviving processes may keep its output open.
       child.once('close', () => resolve(output));
       child.once('exit', () => setTimeout(() => resolve(output), HELD_MS));
     });
@@ -182,7 +182,7 @@ class LiveArena implements Arena {
     this.#give(path);
   }
 
-  /** To whom the commands run as. */
+  /** Gives a path to the commands' user. */
   #give(path: string): void {
     const owner = this.identity.daemon ?? this.identity.workspace;
     if (owner) chownSync(path, owner.uid, owner.gid);
@@ -190,22 +190,22 @@ class LiveArena implements Arena {
   }
 }
 
-/** How long the output of a control is waited for when it has ended. */
+/** Milliseconds to wait for the output of a control after its end. */
 const HELD_MS = 500;
 
 const interpreterOf = (program: string): string => (program.endsWith('.pl') ? 'perl' : 'bash');
 const quoted = (it: string | number): string => `'${String(it).replaceAll("'", "'\\''")}'`;
 
-/** What somebody beside an attack saw. */
+/** What a bystander of an attack observed. */
 export interface Beside {
-  /** Longest that the gateway took to answer `status`, less the time in which it, or this process, waited for a processor. */
+  /** The longest time in ms that the gateway took to answer `status`, less the time that it or this process waited for a processor. */
   readonly stallMs: number;
-  /** Longest that another session waited for a call. */
+  /** The longest time in ms that another session waited for a call. */
   readonly callMs: number;
   readonly calls: number;
 }
 
-/** Runs `attack` while another session asks and calls all the time. */
+/** Runs `attack` while another session makes requests and calls all the time. */
 export async function beside<T>({ daemon }: Arena, attack: () => PromiseLike<T>): Promise<{ result: T } & Beside> {
   await using asking = await daemon.connect();
   await using calling = await daemon.connect();
@@ -244,14 +244,14 @@ export async function beside<T>({ daemon }: Arena, attack: () => PromiseLike<T>)
   }
 }
 
-/** How long the main thread of a process was ready to run and did not, since its start. */
+/** Milliseconds since its start that the main thread of a process was runnable but did not run. */
 function processorWaitMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
 }
 
 /**
- * What a full machine adds to anything of some processes: ten times what one that does nothing takes now, 30 ms where nothing
- * else runs. Promises in seconds are of a machine that has the processors for them.
+ * Milliseconds that a busy machine adds to anything that starts processes: ten times the present duration of an idle
+ * one, 30 ms on an idle machine. Promises in seconds assume that the machine has free processors.
  */
 export function machineLateMs(): number {
   const took = Array.from({ length: 5 }, () => {
@@ -264,7 +264,7 @@ export function machineLateMs(): number {
 
 const TICK_MS = 2;
 
-/** How long this process did not get to run: the machine's doing, or its own, and not the gateway's. */
+/** Measures how long this process did not run, which is not the gateway's fault. */
 class OwnStalls implements Disposable {
   readonly #timer: NodeJS.Timeout;
   #stalls: { at: number; ms: number }[] = [];
@@ -281,7 +281,7 @@ class OwnStalls implements Disposable {
     if (ms > TICK_MS) this.#stalls = [...this.#stalls.slice(-1000), { at: now, ms }];
   }
 
-  /** Since `from`, in milliseconds. */
+  /** Milliseconds of stalls since `from`. */
   since(from: number): number {
     this.#tick();
     return this.#stalls.filter(({ at }) => at >= from).reduce((sum, { ms }) => sum + ms, 0);
@@ -296,7 +296,7 @@ class OwnStalls implements Disposable {
 export const gone = (mark: string, withinMs = 1000): Promise<void> =>
   until(() => processesWith(mark).length === 0, withinMs);
 
-/** Everything in a folder with its content, for a look before and after. */
+/** The files of a folder with their content, to compare before and after. */
 export function contentOf(folder: string): Record<string, string> {
   const names = readdirSync(folder);
   return Object.fromEntries(names.map((name) => [name, readFileSync(join(folder, name), 'utf8')]));

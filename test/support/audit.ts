@@ -1,4 +1,4 @@
-/** An audit log in a folder of its own, with timers that fire when told and a clock that moves when told. */
+/** An audit log in a folder of its own, with timers and a clock that the test controls. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -31,7 +31,7 @@ export class ManualPowers implements Powers {
       },
     };
   };
-  /** Fires all timers of at most `delayMs` that wait now. */
+  /** Fires all pending timers of at most `delayMs`. */
   fire(delayMs: number): void {
     const due = this.#timers.filter((it) => it.delayMs <= delayMs);
     this.#timers = this.#timers.filter((it) => !due.includes(it));
@@ -50,7 +50,7 @@ export class LogFolder implements Disposable {
   readonly key = join(this.folder, 'audit.key');
   #open: AuditLog | undefined;
 
-  /** The log, closed and opened again when it was open. */
+  /** Opens the log, again if it was open. */
   open(limits: Partial<Limits> = {}, options: AuditOptions = { redact: (it) => it }): AuditLog {
     this.close();
     this.#open = new AuditLog(this.path, { ...defaultLimits, ...limits }, this.powers, options);
@@ -62,7 +62,7 @@ export class LogFolder implements Disposable {
     this.#open = undefined;
   }
 
-  /** What somebody with a copy of sqlite3, but not the key, does. */
+  /** Edits the database like somebody with sqlite3 but without the key. */
   edit(edit: (database: DatabaseSync) => void): void {
     const database = new DatabaseSync(this.path);
     try {
@@ -78,7 +78,7 @@ export class LogFolder implements Disposable {
   }
 }
 
-/** Entries of `n` calls that write: intent and outcome each. */
+/** Entries of `n` writing calls: an intent and an outcome each. */
 export function callsOf(n: number, sessionId = 's'): AuditEntry[] {
   return Array.from({ length: n }, (_, at) => {
     const call = { sessionId, principal: 'agent', callId: `call-${at}`, tool: 'file_write' } as const;

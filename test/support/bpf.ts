@@ -1,8 +1,8 @@
-/** Classic BPF as seccomp runs it, so that a filter can be asked about any call, also ones that no program makes. */
+/** Interprets classic BPF like seccomp, so that a filter can be tested with any call, even ones that no program makes. */
 
 export interface Call {
   readonly nr: number;
-  /** AUDIT_ARCH_*; x86_64 when absent. */
+  /** AUDIT_ARCH_*; the default is x86_64. */
   readonly arch?: number;
   readonly args?: readonly (number | bigint)[];
 }
@@ -27,7 +27,7 @@ export const decode = (filter: Buffer): Step[] =>
     k: filter.readUInt32LE(8 * i + 4),
   }));
 
-/** `struct seccomp_data`. */
+/** Encodes `struct seccomp_data`. */
 function dataOf({ nr, arch = ARCH.x86_64, args = [] }: Call): Buffer {
   const data = Buffer.alloc(64);
   data.writeUInt32LE(nr >>> 0, 0);
@@ -36,7 +36,7 @@ function dataOf({ nr, arch = ARCH.x86_64, args = [] }: Call): Buffer {
   return data;
 }
 
-/** Whether a jump is taken; throws on an instruction that the kernel's search for always allowed calls gives up on. */
+/** Whether a jump is taken; throws on an instruction that the kernel's precomputation of allowed calls can't handle. */
 function holds(code: number, a: number, k: number): boolean {
   if (code === 0x15) return a === k;
   if (code === 0x35) return a >= k;
@@ -51,7 +51,7 @@ function verdictOf(k: number): string {
   return ERRNOS[k - 0x00050000] ?? `unknown verdict 0x${k.toString(16)}`;
 }
 
-/** What becomes of the call: `allow`, `kill`, `tell` (who listens) or the name of its errno. */
+/** The verdict on a call: `allow`, `kill`, `tell` (a listener) or the name of its errno. */
 export function judge(filter: Buffer, call: Call): string {
   const program = decode(filter);
   const data = dataOf(call);

@@ -1,10 +1,10 @@
-/** The control groups of this machine, as tests look at them from outside. */
+/** Inspects control groups of this machine from outside. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseOwnGroups } from '../../src/sandbox/cgroup.ts';
 import { foldersOf } from '../../src/sandbox/cgroup-files.ts';
 
-/** Folders of groups of a daemon. */
+/** Folders of a daemon's groups. */
 export function groupsOf(pid: number): string[] {
   const own = parseOwnGroups(readFileSync(`/proc/${pid}/cgroup`, 'utf8'), readFileSync('/proc/self/mountinfo', 'utf8'));
   const parents = [own.v1, own.v2].flatMap((it) => (it ? foldersOf(it) : [])).filter((it) => existsSync(it));

@@ -1,4 +1,4 @@
-/** The command line, as a person in the workspace of a test's daemon runs it. */
+/** Runs the command line like a person in the workspace of a test's daemon. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { buffer } from 'node:stream/consumers';
 import { ringfence, type TestDaemon } from './daemon.ts';
@@ -11,14 +11,14 @@ export interface Run {
 
 export interface RunOptions {
   readonly cwd?: string;
-  /** On standard input, which is empty otherwise. */
+  /** Standard input; empty by default. */
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
 }
 
 type Place = Pick<TestDaemon, 'stateDir' | 'socket' | 'workspace'>;
 
-/** A command line that is under way, its streams still to be read. */
+/** Starts a command line; the caller reads its streams. */
 export function beginCli({ stateDir, socket, workspace }: Place, args: readonly string[], options: RunOptions = {}) {
   const child = spawn(process.execPath, [ringfence, ...args], {
     cwd: options.cwd ?? workspace,
@@ -28,12 +28,12 @@ export function beginCli({ stateDir, socket, workspace }: Place, args: readonly 
     },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
-  child.stdin.on('error', () => {}); // It ended without having read it.
+  child.stdin.on('error', () => {}); // It ended without reading.
   child.stdin.end(options.stdin ?? '');
   return child;
 }
 
-/** Its exit code; null where a signal ended it. It may have ended already. */
+/** Resolves with the exit code, even after the end; null if a signal ended it. */
 export const endOf = (child: ChildProcess): Promise<number | null> =>
   child.exitCode === null && child.signalCode === null
     ? new Promise((resolve) => child.once('exit', resolve))

@@ -1,4 +1,4 @@
-/** What every tool promises, built in or a plugin's, checked through a real daemon that allows it. */
+/** Tests the promises of every tool, built-in or a plugin's, through a real daemon that allows it. */
 import { describe, expect, test } from 'vitest';
 import type * as z from 'zod';
 import type { Client } from '../../src/client.ts';
@@ -7,7 +7,7 @@ import type { Tool } from '../../src/tools/tool.ts';
 
 interface Place {
   client(): Client;
-  /** Makes what the examples need beside what is there for all. */
+  /** Creates what the examples need in addition. */
   prepare?(): void;
 }
 
@@ -82,7 +82,7 @@ export function toolPromises(tool: Tool, { client, prepare }: Place): void {
 
     test('declares effects of its input', () => {
       const valid = (tool.examples.find((it) => 'output' in it) ?? tool.examples[0])?.input;
-      // What is kept by the gateway is no file, and what a program calls has its own.
+      // State in the gateway is no file, and a program's calls have effects of their own.
       if (!tool.state && !tool.isolated)
         expect(tool.effects(tool.input.parse(valid) as never).length).toBeGreaterThan(0);
     });

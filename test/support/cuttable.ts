@@ -1,12 +1,12 @@
-/** A socket before a daemon's whose connections a test can cut. */
+/** A proxy socket for a daemon whose connections a test can cut. */
 import { createConnection, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 
 export interface Cuttable extends AsyncDisposable {
   readonly socket: string;
-  /** Connections taken so far. */
+  /** Number of connections accepted so far. */
   readonly taken: () => number;
-  /** Ends all connections, both ways, as a network does. */
+  /** Ends all connections in both directions, as a network failure does. */
   cut(): void;
 }
 
@@ -20,7 +20,7 @@ export async function cuttable(of: { readonly stateDir: string; readonly socket:
     const far = createConnection(of.socket);
     for (const it of [near, far]) {
       open.add(it);
-      it.on('error', () => it.destroy()).on('close', () => open.delete(it)); // Cut, which is what it is for.
+      it.on('error', () => it.destroy()).on('close', () => open.delete(it)); // Cut by the test.
     }
     near.pipe(far).pipe(near);
     near.on('close', () => far.destroy());

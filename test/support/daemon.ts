@@ -1,4 +1,4 @@
-/** A real daemon of its own for a test or a bench, on a temporary socket; disposing it leaves nothing. */
+/** Starts a real daemon for a test or a bench, on a temporary socket; disposing it removes everything. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import {
   chownSync,
@@ -18,14 +18,14 @@ import { type Client, createClient } from '../../src/client.ts';
 export const repository = fileURLToPath(new URL('../..', import.meta.url));
 const node = process.execPath;
 
-/** The daemon's entry: built where that is the newer one, as people run it. */
+/** The daemon's entry; runs the built code if that is newer, as for users. */
 const ringfenced = join(repository, 'bin/ringfenced.js');
 export const ringfence = join(repository, 'bin/ringfence.js');
 
-/** Commands allowed, everything else as by default. */
+/** Allows commands; everything else by default. */
 export const ALLOW_COMMANDS = 'tiers:\n  execute: { decision: allow }\n';
 
-/** The same, and nobody is asked about calls that delete. */
+/** Allows commands and all writes, without asking about deletions. */
 export const ALLOW_ALL = 'tiers:\n  execute: { decision: allow }\n  write: { decision: allow, approve: [] }\n';
 
 export interface TestDaemon extends AsyncDisposable {
@@ -54,9 +54,9 @@ export interface DaemonOptions {
   readonly env?: Record<string, string>;
   readonly stateDir?: string;
   readonly workspace?: string;
-  /** Whom the daemon, its state directory and its workspace belong to; whoever runs the tests by default. Takes root. */
+  /** Owner of the daemon, its state directory and its workspace; by default the user who runs the tests. Needs root. */
   readonly owner?: { readonly uid: number; readonly gid: number };
-  /** Program and arguments that become the daemon. */
+  /** Program and arguments that exec the daemon. */
   readonly launcher?: readonly string[];
 }
 
@@ -64,7 +64,7 @@ export function temporaryDir(prefix: string): string {
   return mkdtempSync(join(tmpdir(), `ringfence-${prefix}-`));
 }
 
-/** Starts a daemon and waits for its ready notice. Throws what it says when it doesn't start. */
+/** Starts a daemon and waits for its ready notice. Throws its error if it does not start. */
 export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaemon> {
   const stateDir = options.stateDir ?? temporaryDir('state');
   const workspace = options.workspace ?? temporaryDir('ws');
@@ -127,13 +127,13 @@ export function processesWith(text: string): number[] {
       try {
         return existsSync(`/proc/${pid}/exe`) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text);
       } catch {
-        return false; // It ended while we looked.
+        return false; // Ended meanwhile.
       }
     })
     .map(Number);
 }
 
-/** Waits until `condition` holds, looking often. Throws after `withinMs`. */
+/** Polls until `condition` holds. Throws after `withinMs`. */
 export async function until(condition: () => boolean | Promise<boolean>, withinMs = 10_000): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (!(await condition())) {

@@ -1,14 +1,14 @@
-/** Numbers of system calls as the kernel's own headers have them, where they are installed. */
+/** Reads system call numbers from the kernel headers, if installed. */
 import { existsSync, readFileSync } from 'node:fs';
 import type { Arch } from '../../src/sandbox/syscalls.ts';
 
-/** The list in asm-generic is arm64's, whatever the machine is that it is installed on. */
+/** The list in asm-generic is arm64's, on any machine. */
 const HEADERS: Record<Arch, readonly string[]> = {
   x64: ['/usr/include/x86_64-linux-gnu/asm/unistd_64.h', '/usr/x86_64-linux-gnu/include/asm/unistd_64.h'],
   arm64: ['/usr/include/asm-generic/unistd.h', '/usr/aarch64-linux-gnu/include/asm-generic/unistd.h'],
 };
 
-/** Number of each call by its name; undefined where the headers are not installed. */
+/** Call numbers by name; undefined if the headers are not installed. */
 export function headerNumbers(arch: Arch): ReadonlyMap<string, number> | undefined {
   const header = HEADERS[arch].find((it) => existsSync(it));
   if (header === undefined) return undefined;

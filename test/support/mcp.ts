@@ -1,4 +1,4 @@
-/** MCP clients of a test daemon: the SDK's own, and one that writes what it likes. */
+/** MCP clients of a test daemon: the SDK's, and one that sends raw text. */
 import { createConnection, type Socket } from 'node:net';
 import { Client, type ClientOptions } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
@@ -11,16 +11,16 @@ export const mcpSocketOf = ({ socket }: Pick<TestDaemon, 'socket'>): string => s
 
 export interface McpOptions {
   readonly era?: Era;
-  /** Of `ringfence mcp`. */
+  /** Arguments of `ringfence mcp`. */
   readonly args?: readonly string[];
   readonly env?: Record<string, string>;
   readonly cwd?: string;
   readonly client?: ClientOptions;
-  /** Sets its handlers, before it connects. */
+  /** Sets the client's handlers before it connects. */
   prepare?(client: Client): void;
 }
 
-/** A client whose server is `ringfence mcp`; closing it ends that. */
+/** A client whose server is `ringfence mcp`; closing it ends that process. */
 export async function connectMcp(
   daemon: Pick<TestDaemon, 'socket' | 'workspace'>,
   { era = 'legacy', args, env, cwd, client: options, prepare }: McpOptions = {},
@@ -58,7 +58,7 @@ export class RawMcp implements Disposable {
   constructor(path: string) {
     this.socket = createConnection(path);
     this.socket.on('data', (chunk) => this.#hear(chunk.toString()));
-    this.socket.on('close', () => (this.closed = true)).on('error', () => {}); // It is cut off, which tests are about.
+    this.socket.on('close', () => (this.closed = true)).on('error', () => {}); // Tests cut it off.
   }
 
   static async open(daemon: Pick<TestDaemon, 'socket'>): Promise<RawMcp> {
@@ -67,7 +67,7 @@ export class RawMcp implements Disposable {
     return raw;
   }
 
-  /** Sends `initialize` and what follows it. */
+  /** Sends `initialize` and `notifications/initialized`. */
   async initialize(capabilities: object = {}, protocolVersion = '2025-11-25'): Promise<Answer> {
     const answer = await this.request('initialize', {
       ...{ protocolVersion, capabilities, clientInfo: { name: 'raw', version: '1' } },

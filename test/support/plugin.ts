@@ -1,4 +1,4 @@
-/** Plugins written for a test, and added as `ringfence plugin add` does it. */
+/** Writes plugins for tests, and adds them like `ringfence plugin add`. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { defaultLimits as limits } from '../../src/limits.ts';
@@ -11,13 +11,13 @@ const ANYTHING = { type: 'object', properties: {} };
 export interface PluginText {
   readonly name?: string;
   readonly isolation?: 'isolate' | 'compartment';
-  /** Of its tools what is not as by default. */
+  /** Overrides of the default tool, one for each tool. */
   readonly tools?: readonly object[];
-  /** Texts by path. */
+  /** File contents by path. */
   readonly files?: Readonly<Record<string, string>>;
 }
 
-/** A manifest, as JSON, which YAML is too. One tool `run` that takes and gives anything, unless said otherwise. */
+/** A manifest as JSON, which is also YAML. By default one tool `run` that accepts and returns anything. */
 export function manifestOf({ name = 'probe', isolation = 'isolate', tools = [{}] }: PluginText): object {
   return {
     ...{ name, version: '1.0.0', title: 'A plugin of a test', isolation },
@@ -29,7 +29,7 @@ export function manifestOf({ name = 'probe', isolation = 'isolate', tools = [{}]
   };
 }
 
-/** A new folder with it. */
+/** Writes the plugin to a new folder. */
 export function writePlugin(plugin: PluginText): string {
   const folder = temporaryDir('plugin');
   const files = { 'ringfence.plugin.yaml': JSON.stringify(manifestOf(plugin)), ...plugin.files };
@@ -40,7 +40,7 @@ export function writePlugin(plugin: PluginText): string {
   return folder;
 }
 
-/** Adds a folder's plugin to a daemon, and waits until its tools are there. */
+/** Adds a plugin to a daemon, and waits for its tools. */
 export async function addPlugin(daemon: TestDaemon, folder: string): Promise<void> {
   const plugin = readPlugin(folder, limits);
   pin(daemon.stateDir, plugin, { limits, nowMs: Date.now() });

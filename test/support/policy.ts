@@ -1,11 +1,11 @@
-/** Policies and questions by hand, for tests and benches of decisions. */
+/** Makes policies and questions by hand, for tests and benches of decisions. */
 import { type Decision, TIERS, type Tier } from '../../src/call.ts';
 import type { ParsedCommand, Question, SimpleCommand } from '../../src/policy/question.ts';
 import type { MatchSpec, Policy, Rule } from '../../src/policy/schema.ts';
 
 type Tiers = Partial<Record<Tier, Decision>>;
 
-/** Tiers that are not named are allowed. */
+/** Makes a policy; tiers not named are allowed. */
 export function policyOf(
   rules: readonly Rule[],
   { tiers = {}, and = [] }: { tiers?: Tiers; and?: Policy[] } = {},
@@ -43,7 +43,10 @@ export function questionOf(rest: Partial<Question> = {}): Question {
   };
 }
 
-/** Words by spaces; `$x` is one that only the shell knows, and so is the program that it begins with. */
+/**
+ * Makes a simple command from words separated by spaces; `$x` is a word that only the shell knows, and so is a
+ * program that it starts.
+ */
 export function simpleOf(text: string, rest: Partial<SimpleCommand> = {}): SimpleCommand {
   const words = text.split(' ').map((it) => (it.startsWith('$') ? undefined : it));
   const program = words[0]?.slice(words[0].lastIndexOf('/') + 1);
@@ -51,7 +54,7 @@ export function simpleOf(text: string, rest: Partial<SimpleCommand> = {}): Simpl
   return { text, words, program, programPath: program && `/usr/bin/${program}`, unknown, ...rest };
 }
 
-/** The question of a command line: simple commands as text or by hand. */
+/** Makes the question of a command line from simple commands, given as text or objects. */
 export function lineOf(commands: readonly (string | SimpleCommand)[], rest: Partial<ParsedCommand> = {}): Question {
   const simple = commands.map((it) => (typeof it === 'string' ? simpleOf(it) : it));
   return questionOf({
@@ -61,6 +64,6 @@ export function lineOf(commands: readonly (string | SimpleCommand)[], rest: Part
   });
 }
 
-/** A question with one effect. */
+/** Makes a question with one effect. */
 export const effectOf = (kind: 'read' | 'write' | 'delete' | 'connect' | 'exec', target: string): Question =>
   questionOf({ effects: [{ kind, target }] });

@@ -1,4 +1,4 @@
-/** Daemons with the fixture provider, and what is asked of them again and again. */
+/** Starts daemons with the fixture provider, and makes common requests to them. */
 import { rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Client } from '../../src/client.ts';
@@ -8,11 +8,11 @@ import { type DaemonOptions, dataOf, startDaemon, type TestDaemon, temporaryDir,
 
 const folder = fileURLToPath(new URL('../fixtures/providers', import.meta.url));
 
-/** The fixture's server by stdio. */
+/** The fixture's server over stdio. */
 export const FIXTURE = { command: [process.execPath, `${folder}/stdio.ts`], reads: [folder] };
 export const ALLOW_PROVIDERS = 'tiers:\n  external_api: { decision: allow }\n  execute: { decision: allow }\n';
 
-/** A folder for a daemon and its provider, which is gone afterwards. */
+/** A temporary folder for a daemon and its provider. */
 export function temporaryWorkspace(): Disposable & { readonly path: string } {
   const path = temporaryDir('ws');
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
@@ -20,9 +20,9 @@ export function temporaryWorkspace(): Disposable & { readonly path: string } {
 
 export interface ProviderArena extends AsyncDisposable {
   readonly daemon: TestDaemon;
-  /** An operator's. */
+  /** A client of an operator. */
   readonly client: Client;
-  /** What is told of one provider; `fix` unless another one is named. */
+  /** Information about a provider, `fix` by default. */
   info(name?: string): Promise<ProviderInfo>;
   tool(tool: string): Promise<ProvidedTool | undefined>;
   /** Waits until a provider is ready. */

@@ -1,4 +1,4 @@
-/** A peer that writes bytes as it likes. */
+/** A client that sends raw bytes. */
 import { createConnection, type Socket } from 'node:net';
 import { defaultLimits } from '../../src/limits.ts';
 import { decode, encode } from '../../src/protocol/codec.ts';
@@ -25,7 +25,7 @@ export class RawPeer {
       for (const payload of reader.push(chunk)) this.answers.push(decode(payload, defaultLimits) as Answer);
       this.#wake();
     });
-    this.socket.on('error', () => {}); // The daemon hangs up on us; `closed` tells.
+    this.socket.on('error', () => {}); // The daemon closes the connection, which `closed` reports.
     this.closed = new Promise((resolve) =>
       this.socket.once('close', () => {
         this.#wake();
@@ -53,7 +53,7 @@ export class RawPeer {
     return this.answer((it) => it.id === id);
   }
 
-  /** The first answer that fits; rejects when the connection ends before. */
+  /** The first matching answer; rejects if the connection ends before. */
   async answer(fits: (answer: Answer) => boolean): Promise<Answer> {
     for (;;) {
       const found = this.answers.find(fits);

@@ -1,14 +1,14 @@
-/** A real repository for a test. */
+/** Makes a real git repository for a test. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 export interface TestRepository {
   readonly folder: string;
-  /** What git says; throws what it complains of. */
+  /** Runs git; gives its output, throws its error. */
   git(...args: string[]): string;
   write(path: string, content: string): void;
-  /** Everything, as it is. */
+  /** Commits everything. */
   commit(message: string): string;
 }
 

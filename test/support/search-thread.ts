@@ -1,4 +1,4 @@
-// A thread that searches for what takes long; for who wants to end it.
+// A thread with a slow search, for tests that end it.
 import { workerData } from 'node:worker_threads';
 import { toolRunner } from './search.ts';
 

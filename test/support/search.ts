@@ -1,4 +1,4 @@
-/** Tools of the read_only host, run in this process on a workspace of its own. */
+/** Runs tools of the read_only host in this process, on a workspace of their own. */
 import { defaultLimits, type Limits } from '../../src/limits.ts';
 import type { Rule } from '../../src/policy/schema.ts';
 import { systemPowers } from '../../src/powers.ts';
@@ -11,14 +11,14 @@ import { LanguageServers } from '../../workers/language-servers.ts';
 import { Ripgrep } from '../../workers/ripgrep.ts';
 
 export interface ToolRunOptions {
-  /** Absolute, without links. */
+  /** Absolute path without links. */
   readonly workspace: string;
   readonly rules?: readonly Rule[];
   readonly limits?: Partial<Limits>;
   readonly signal?: AbortSignal;
 }
 
-/** Runs tools as a host does, without its mounts: what is refused is refused by the tools alone. */
+/** Runs tools like a host but without its mounts: any refusal comes from the tools alone. */
 export function toolRunner({
   workspace,
   rules = [],
@@ -35,7 +35,7 @@ export function toolRunner({
     new WorkerContext({ workspace, anchor, view, masks: NO_MASKS, limits, powers, signal: own, ripgrep, servers });
   return {
     servers,
-    /** The tool's data, as its own schema lets it out. */
+    /** Runs a tool; gives its data, parsed by its output schema. */
     async run<D = Record<string, never>>(
       name: keyof typeof builtinTools,
       input: Record<string, unknown>,
@@ -48,7 +48,10 @@ export function toolRunner({
   };
 }
 
-/** A pattern, with a mark to know it by, over a text that together take ripgrep minutes: too many states to remember, and no text to look for first. */
+/**
+ * A pattern, identified by a mark, with which ripgrep takes minutes on SLOW_TEXT: too many states to cache, and no
+ * literal to search for first.
+ */
 export const slow = (mark: string) => `(?P<${mark}>a)[ab]{100}[^ab\\s]`;
 export const SLOW_TEXT = Array.from(
   { length: 1000 },

@@ -1,4 +1,4 @@
-/** A workspace of its own with a worker's context on it, without a daemon: what tools do to files, at full speed. */
+/** Makes a workspace with a worker's context, without a daemon: tests what tools do to files, at full speed. */
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,22 +13,22 @@ import { type ContextOptions, WorkerContext } from '../../workers/context.ts';
 
 export interface TestWorkspace extends Disposable {
   readonly path: string;
-  /** A context of its own for one call. */
+  /** A new context for one call. */
   context(options?: Partial<ContextOptions>): WorkerContext;
-  /** Runs a tool on an input as a caller writes it. */
+  /** Runs a tool on an input in the caller's form. */
   run<I extends z.ZodObject, O extends z.ZodObject>(
     tool: ToolSpec<I, O>,
     input: z.input<I>,
     options?: Partial<ContextOptions>,
   ): Promise<z.output<O>>;
-  /** Every entry with what it holds: a file its text, a link `-> target`, a directory `/`. */
+  /** All entries with their content: text of a file, `-> target` of a link, `/` for a directory. */
   tree(): Record<string, string>;
 }
 
 export interface WorkspaceOptions {
   readonly limits?: Partial<Limits>;
   readonly rules?: readonly Rule[];
-  /** Where it lies, when not in a directory of its own. */
+  /** Its path; by default a new temporary directory. */
   readonly at?: string;
 }
 
@@ -50,7 +50,7 @@ export function makeWorkspace({ limits = {}, rules = [], at }: WorkspaceOptions 
   };
 }
 
-/** By hand: node's own recursive listing goes through links. */
+/** Walks by hand: Node's recursive listing follows links. */
 export function treeOf(path: string): Record<string, string> {
   const entries = readdirSync(path)
     .sort()
@@ -62,11 +62,11 @@ export function treeOf(path: string): Record<string, string> {
       const inside = Object.entries(treeOf(at)).map(([it, content]): [string, string] => [`${name}/${it}`, content]);
       return [[name, '/'], ...inside];
     });
-  // An assignment would take a file called `__proto__` for something else.
+  // An assignment to `__proto__` would set the prototype.
   return Object.fromEntries(entries);
 }
 
-/** The same with the permissions of files and directories. */
+/** The tree with the permissions of files and directories. */
 export function treeWithModes(path: string): Record<string, string> {
   const entries = Object.entries(treeOf(path)).map(([name, content]) => {
     const stat = lstatSync(join(path, name));

@@ -1,4 +1,4 @@
-/** The small tasks of table.ts run inside as they run outside. `npm run workloads` has them all, with their times. */
+/** The small tasks of table.ts give the same results inside a daemon as outside. `npm run workloads` runs all tasks, with their times. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WORKLOADS } from './table.ts';
 import { lacks, Workloads } from './workload.ts';

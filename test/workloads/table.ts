@@ -1,9 +1,9 @@
-/** What developers do all day, on projects that nobody here wrote. */
+/** Everyday tasks of developers, on projects from elsewhere. */
 import type { Workload } from './workload.ts';
 
 const TIMES = [/\b\d+(\.\d+)? ?m?s\b/g, /duration_ms \d+(\.\d+)?/g, /# duration.*/g];
 
-/** Serves the folder on localhost, and reads a page of it by that name. */
+/** Serves the folder on localhost, and fetches one page of it. */
 const SERVE_PYTHON = `python3 -c "
 import http.server, threading, urllib.request
 server = http.server.ThreadingHTTPServer(('localhost', 0), http.server.SimpleHTTPRequestHandler)
@@ -11,7 +11,7 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 print(len(urllib.request.urlopen('http://localhost:%d/package.json' % server.server_address[1]).read()))
 " 2>/dev/null`;
 
-/** Reads every module of the project in eight threads, each with a WebAssembly memory of its own. */
+/** Parses every module of the project in eight threads, each with a WebAssembly memory of its own. */
 const LEXERS = `cat > /tmp/lexers.cjs <<'END'
 const { Worker, isMainThread, parentPort } = require('node:worker_threads');
 const { readFileSync, globSync, readdirSync } = require('node:fs');
@@ -92,7 +92,7 @@ export const WORKLOADS: readonly Workload[] = [
     size: 'small',
     project: 'zod',
     needs: ['gpg'],
-    // In a home of its own: the path of its agent's socket may be no longer than 107 bytes.
+    // In a home of its own: the path of the agent's socket may have at most 107 bytes.
     command: `export GNUPGHOME=$(mktemp -d); gpg --batch --quiet --passphrase '' --quick-gen-key a@example.org ed25519 sign never 2>/dev/null &&
       gpg --batch --quiet --detach-sign package.json && gpg --verify package.json.sig 2>/dev/null; echo $?; rm -f package.json.sig; gpgconf --kill all; rm -rf "$GNUPGHOME"`,
   },
@@ -101,7 +101,7 @@ export const WORKLOADS: readonly Workload[] = [
     size: 'small',
     project: 'zod',
     needs: ['tmux'],
-    // A session that ends at once ends its server, too, under whoever talks to it.
+    // A session that ends at once also ends its server, while clients talk to it.
     command: `tmux -L workload -f /dev/null new-session -d -s w &&
       tmux -L workload send-keys -t w 'wc -c package.json > part && mv part counted' Enter;
       for i in $(seq 100); do [ -e counted ] && break; sleep 0.1; done; tmux -L workload kill-server; cat counted`,

@@ -1,6 +1,6 @@
 /**
- * One task of somebody's working day, run bare and as a command of a real daemon, on two copies of the same project: exit code, output and
- * the tree that it leaves must be the same. What it takes is printed beside, and judged by nobody: machines differ.
+ * Runs one everyday task bare and as a command of a real daemon, on two copies of a project: exit code, output and
+ * the resulting tree must be equal. Prints durations without judging them: machines differ.
  */
 import { spawnSync } from 'node:child_process';
 import { lookup } from 'node:dns/promises';
@@ -11,20 +11,20 @@ import { repository, startDaemon, type TestDaemon, temporaryDir } from '../suppo
 
 export interface Workload {
   readonly name: string;
-  /** Small ones take seconds, no network and nothing but what script/bootstrap installs: script/test runs them. */
+  /** Small tasks take seconds, and need no network and only what script/bootstrap installs: script/test runs them. */
   readonly size: 'small' | 'large';
-  /** Package of node_modules, or of the registry for a large one, whose files are the project: nobody here wrote it. */
+  /** The npm package whose files are the project: from node_modules, or from the registry for a large task. */
   readonly project?: string;
-  /** Programs beside bash and coreutils; where one is missing, the task is left out, which is said. */
+  /** Programs needed beside bash and coreutils; if one is missing, the task is skipped with a message. */
   readonly needs?: readonly string[];
-  /** Whether its programs refuse to run as root, so that nothing can be compared there. */
+  /** Whether its programs refuse to run as root, so that nothing can be compared. */
   readonly refusesRoot?: boolean;
-  /** Run bare on both copies before. */
+  /** Command that runs bare on both copies first. */
   readonly prepare?: string;
   readonly command: string;
-  /** Parts of the output that are another each time. */
+  /** Parts of the output that differ in each run. */
   readonly varies?: readonly RegExp[];
-  /** Folders of the tree that are not compared file by file: their names are. */
+  /** Folders whose files are compared by name only. */
   readonly namesOnly?: readonly string[];
 }
 
@@ -32,7 +32,7 @@ export interface Ending {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
-  /** Lines of names and hashes. */
+  /** Lines of names and hashes of the tree. */
   readonly tree: string;
 }
 
@@ -41,17 +41,17 @@ export interface Compared {
   readonly inside: Ending;
   readonly bareMs: number;
   readonly insideMs: number;
-  /** What the daemon had to say beside the result. */
+  /** Warnings of the daemon. */
   readonly warnings: readonly string[];
 }
 
-/** Names what the task needs and this machine lacks; undefined where it can run. */
+/** What the task needs and this machine lacks; undefined if it can run. */
 export const lacks = ({ needs = [], refusesRoot = false }: Workload): string | undefined =>
   (refusesRoot && process.getuid?.() === 0 ? 'user but root' : undefined) ??
   needs.find((it) => !SYSTEM_PATH.some((folder) => existsSync(join(folder, it))));
 
 const TIMEOUT_MS = 600_000;
-/** More lines than a caller gets of a command would be cut in other places than here. */
+/** Longer output would be cut for a caller, elsewhere than here. */
 const OUTPUT_BYTES = 30 * 1024;
 
 export class Workloads implements AsyncDisposable {
@@ -73,7 +73,7 @@ export class Workloads implements AsyncDisposable {
     return new Workloads(await startDaemon({ policy, limits: { ...limits, commandMax }, workspace: folder }), folder);
   }
 
-  /** Runs it in both ways; bare first, so that what the disk holds is warm for the sandbox and not the other way round. */
+  /** Runs the task in both ways; bare first, so that the disk cache helps the sandbox and not the other way round. */
   async compare(workload: Workload): Promise<Compared> {
     const [bareAt, insideAt] = ['bare', 'inside'].map((it) => join(this.#folder, `${slug(workload.name)}-${it}`, 'w'));
     for (const it of [bareAt, insideAt] as string[]) makeProject(workload, it);
@@ -104,7 +104,7 @@ export class Workloads implements AsyncDisposable {
   }
 }
 
-/** Entries of a policy for the registry, by its address too: a mirror may stand in a reserved block. None without a network. */
+/** Policy entries for the registry, also by address: a mirror may be in a reserved block. Empty without a network. */
 async function registry(): Promise<string> {
   const found = await lookup('registry.npmjs.org', { family: 4 }).catch(() => undefined);
   return ['registry.npmjs.org', ...(found ? [`"${found.address}:443"`] : [])].join(', ');
@@ -139,7 +139,7 @@ function shell(command: string, cwd: string, home: string) {
   });
 }
 
-/** With a home of its own, beside the project. */
+/** Runs a command bare, with a HOME of its own beside the project. */
 function runBare(command: string, at: string): Omit<Ending, 'tree'> {
   const home = join(at, '../home');
   mkdirSync(home, { recursive: true });
