@@ -19,7 +19,7 @@ export interface Poured {
 
 /** Why a log ends before its call. */
 const CUTS: Record<string, string> = {
-  size: 'the log is as long as logs may be (limit resultLogBytesMax)',
+  size: 'the log has reached the limit resultLogBytesMax',
   disk: 'the disk could not take more',
   crash: 'the daemon ended before the call did',
 };

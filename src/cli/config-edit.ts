@@ -86,7 +86,7 @@ function checked(text: string, [list, name]: Place['path'], entry: object | unde
     );
     if (isWanted) return text;
   } catch {} // The result is not valid TOML.
-  throw new CliError(EXIT.FAILED, `[${list}.${name}] stands there in a form that is not known here; change it by hand`);
+  throw new CliError(EXIT.FAILED, `[${list}.${name}] has a form that is not supported; change it by hand`);
 }
 
 const isTable = (it: unknown): it is Record<string, unknown> =>

@@ -110,7 +110,7 @@ function judgeConfinement({ level, missing, advice }: Confinement): Finding {
   if (missing.includes('root-workspace'))
     return { id: 'confinement', status: 'warning', found, fix: 'Run Ringfence as yourself, on folders of your own.' };
   if (missing.includes('execute-host'))
-    return { id: 'confinement', status: 'warning', found, fix: 'Run it where a sandbox may be made within another.' };
+    return { id: 'confinement', status: 'warning', found, fix: 'Run Ringfence where sandboxes can be nested.' };
   return { id: 'confinement', status: 'ok', found };
 }
 
@@ -215,7 +215,7 @@ interface DaemonStatus {
 function judgeMasks({ coarseMasks = [] }: DaemonStatus): Finding {
   const id = 'masks';
   const [first] = coarseMasks;
-  if (!first) return { id, status: 'ok', found: 'nothing is hidden from commands but what the policy names' };
+  if (!first) return { id, status: 'ok', found: 'only what the policy names is hidden from commands' };
   const more = coarseMasks.length > 1 ? `; and ${coarseMasks.length - 1} more` : '';
   const found = showLine(`in ${first.workspace}, ${describeCoarse(first)}${more}`);
   return { id, status: 'warning', found, fix: 'ringfence status lists all of them' };

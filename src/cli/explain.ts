@@ -50,6 +50,6 @@ export async function policyReload(
   const { ok, problems } = (await client.request('policy.reload', {})) as { ok: boolean; problems: string[] };
   if (json) printJson({ ok, problems });
   else for (const problem of problems) print(harmless(problem));
-  say(ok ? 'the policy was read anew' : 'the policy is not taken; the one before stays in force');
+  say(ok ? 'the policy was reloaded' : 'the new policy is not valid; the previous one stays in force');
   return ok ? EXIT.OK : EXIT.USAGE;
 }

@@ -129,7 +129,7 @@ export function judgeMachine(facts: MachineFacts): Finding[] {
   const programs = Object.entries(PROGRAMS).map(([name, it]): Finding => {
     const path = facts.programs[name];
     if (path !== undefined) return { id: name, status: 'ok', found: path };
-    return { id: name, status: 'warning', found: `there is none; it ${it.use}`, fix: `apt-get install ${it.package}` };
+    return { id: name, status: 'warning', found: `not found; it ${it.use}`, fix: `apt-get install ${it.package}` };
   });
   return [
     isOlder(node.version, NODE_MIN)
@@ -175,7 +175,7 @@ function judgeUserNamespaces({ userns, isRoot }: MachineFacts): Finding {
   const problem = (found: string, fix: string): Finding => ({ id, status: 'problem', found, fix });
   if (userns.max === undefined) return problem('the kernel has none', 'Run a kernel with CONFIG_USER_NS.');
   if (userns.max === '0') return problem('none may be made', 'sysctl user.max_user_namespaces=10000');
-  if (isRoot) return { id, status: 'ok', found: 'there are, and root may make them' };
+  if (isRoot) return { id, status: 'ok', found: 'available, and root may create them' };
   if (userns.clone === '0') return problem('only root may make them', 'sysctl kernel.unprivileged_userns_clone=1');
   if (userns.apparmor !== undefined && userns.apparmor !== '0')
     return { id, status: 'warning', found: 'AppArmor restricts them to programs with a profile', fix: USERNS_FIX };

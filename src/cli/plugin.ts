@@ -31,7 +31,7 @@ export async function pluginAdd(
   return orRefused(async () => {
     const plugin = await examined(folder);
     if (sha256 !== undefined && sha256.replace(/^sha256:/, '') !== plugin.sha256)
-      throw new PluginError([`${folder} is sha256:${plugin.sha256}, and not what --sha256 says`]);
+      throw new PluginError([`${folder} has sha256:${plugin.sha256}, which differs from --sha256`]);
     const taken = plugin.manifest.tools
       .map((it) => toolNameOf(plugin.manifest, it))
       .find((it) => builtinToolset().has(it));

@@ -36,7 +36,7 @@ export async function providersAccept(
   if (seen.length === 0) {
     if (json) printJson(waiting.map((it) => ({ ...it, mark: markOf(it) })));
     else for (const it of waiting) showTool(it);
-    say(waiting.length === 0 ? `nothing of ${name} waits` : `accept with: ${commandOf(name, waiting)}`);
+    say(waiting.length === 0 ? `no tool of ${name} waits` : `accept with: ${commandOf(name, waiting)}`);
     return waiting.length === 0 ? EXIT.OK : EXIT.FAILED;
   }
   const wanted = seen.map((it) => {
@@ -44,7 +44,7 @@ export async function providersAccept(
     if (found) return found;
     throw new CliError(
       EXIT.USAGE,
-      `nothing of ${name} waits as ${showLine(it)}; there are: ${waiting.map(markOf).join(' ') || 'none'}`,
+      `no tool of ${name} waits as ${showLine(it)}; waiting: ${waiting.map(markOf).join(' ') || 'none'}`,
     );
   });
   const tools = Object.fromEntries(wanted.map(({ tool, digest }) => [tool, digest]));

@@ -34,7 +34,7 @@ export function workspaceRemove(folder: string, { json }: { json?: boolean }, { 
     );
   writeAdded(places, left);
   if (json) printJson({ removed: added.filter((it) => names.includes(it)) });
-  say('sessions that are open there go on; `ringfence stop` ends them');
+  say('open sessions there continue; `ringfence stop` ends them');
   return EXIT.OK;
 }
 
@@ -48,7 +48,7 @@ export function workspaceList({ json }: { json?: boolean }, { flags, env }: Call
   ];
   if (json) printJson(all);
   else for (const { path, from } of all) print(harmless(`${path}   (${from})`));
-  if (all.length === 0) say('none; a daemon that is started without --workspace takes the folder it is started in');
+  if (all.length === 0) say('none; a daemon started without --workspace uses the folder it is started in');
   return EXIT.OK;
 }
 

@@ -93,7 +93,7 @@ async function forward(
   });
   outgoing.on('response', (answer) => {
     const status = answer.statusCode ?? 0;
-    if (status < 200 || status > 599) return void outgoing.destroy(new Error('an answer without a meaning'));
+    if (status < 200 || status > 599) return void outgoing.destroy(new Error('a status outside 200 to 599'));
     response.writeHead(status, { ...endToEnd(answer.headersDistinct), connection: 'close' });
     return answer.on('error', () => response.destroy()).pipe(response);
   });

@@ -146,7 +146,7 @@ async function receive(
   if (!isOwnHost(headers.host, port) || !isOwnOrigin(headers.origin, port))
     throw new Refusal(
       403,
-      'this host or origin is not served: requests come from this machine, and from no page of another',
+      'this host or origin is not served: requests must come from this machine, and not from a page of another host',
     );
   if (pathOf(request) !== PATH) throw new Refusal(404, `there is nothing here; MCP is at ${PATH}`);
   const token = bearerOf(request);

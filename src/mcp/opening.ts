@@ -27,7 +27,7 @@ export const PLAIN_OPENING: Opening = openingSchema.parse({}, { jitless: true })
 export function parseOpening(raw: unknown): Opening {
   const parsed = openingSchema.safeParse(raw ?? {});
   if (parsed.success) return parsed.data;
-  throw new RpcError('INVALID_PARAMS', `what the client asked for is not right: ${z.prettifyError(parsed.error)}`);
+  throw new RpcError('INVALID_PARAMS', `the parameters of the client are not valid: ${z.prettifyError(parsed.error)}`);
 }
 
 export const choiceOf = ({ tools, readOnly }: Opening): ToolChoice => ({ tools, readOnly });

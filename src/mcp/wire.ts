@@ -224,7 +224,7 @@ export class Wire implements Transport {
       const isAnswer = message.method === undefined;
       // The SDK does not answer invalid requests.
       if (!isAnswer && id !== null && !isPlainRequest(message) && !isJSONRPCRequest(message))
-        throw new RpcError('INVALID_REQUEST', 'not a request: its _meta is not right, or it has members of its own');
+        throw new RpcError('INVALID_REQUEST', 'not a request: its _meta is not valid, or it has unknown members');
       if (!isAnswer && id !== null) this.#assertMayBegin(id, line.length);
       if (this.#options.intercept?.(message, isFirst)) return;
       if (!isAnswer && id !== null) this.#requestBegins(id, line.length);

@@ -80,7 +80,7 @@ function settle(draft: Draft, { lookup, functions, goesTo }: Reading): void {
   if (!isMoved && !functions.has(name)) return;
   draft.program = undefined;
   draft.programPath = undefined;
-  draft.unknown ??= isMoved ? 'its path counts from where cd went' : 'it is a function of this text';
+  draft.unknown ??= isMoved ? 'its path is relative to the folder of an earlier cd' : 'it is a function of this text';
 }
 
 /** Targets that are not files: descriptors, and devices that store nothing. */

@@ -171,7 +171,7 @@ export class Reading implements Listener {
     this.#simple({
       fields: rest,
       external: false,
-      why: 'what stands before it is known to the shell only',
+      why: 'only the shell knows what precedes it',
       text,
       nesting,
     });

@@ -266,7 +266,7 @@ export class Provider {
     }
     const data = providedData.safeParse(result.data);
     if (data.success) return { ok: true, data: data.data, usage: result.usage };
-    throw new ToolError('UPSTREAM_FAILED', `provider ${this.settings.name} gave what is no result`);
+    throw new ToolError('UPSTREAM_FAILED', `provider ${this.settings.name} returned no valid result`);
   }
 }
 

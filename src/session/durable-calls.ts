@@ -113,7 +113,7 @@ export class DurableCalls {
       const { detachedCallsMax } = this.#limits;
       const open = [...this.#live].filter((it) => it.call.principal === call.principal).length;
       if (open >= detachedCallsMax)
-        throw new ToolError('QUEUE_FULL', `${open} detached calls of ${call.principal} go on; at most that many may`, {
+        throw new ToolError('QUEUE_FULL', `${call.principal} has ${open} detached calls, which is the maximum`, {
           suggestion: 'Wait for some of them, or cancel them (calls.list, calls.cancel).',
           details: { retryAfterMs: 1000 },
         });
@@ -167,7 +167,7 @@ function toRecord(stored: StoredCall): CallRecord {
 function cutOff({ callId, tool, createdMs, intended }: StoredCall): ToolResult {
   const error = intended
     ? new ToolError('HOST_CRASHED', 'the daemon ended while this call ran: what it has done is not known', {
-        suggestion: 'Look at what it was to change before you call again, with another call id.',
+        suggestion: 'Check what it was meant to change, then call again with another call id.',
         details: { outcome: 'unknown' },
       })
     : new ToolError('HOST_CRASHED', 'the daemon ended before this call did; it has changed nothing', {

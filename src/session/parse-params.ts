@@ -13,5 +13,5 @@ export function parseParams(method: Method, raw: unknown): unknown {
     .slice(0, ISSUES_TOLD_MAX)
     .map(({ path, message }) => ({ path: path.join('.'), message }));
   const told = issues.map(({ path, message }) => `${path || 'params'}: ${message}`).join('; ');
-  throw new RpcError('INVALID_PARAMS', `params of ${method} are not right: ${told}`, { issues });
+  throw new RpcError('INVALID_PARAMS', `params of ${method} are not valid: ${told}`, { issues });
 }

@@ -121,7 +121,7 @@ export class Policies {
     try {
       return load();
     } catch (error) {
-      throw new RpcError('INVALID_REQUEST', `a policy of this session is not right: ${(error as Error).message}`);
+      throw new RpcError('INVALID_REQUEST', `a policy of this session is not valid: ${(error as Error).message}`);
     }
   }
 }

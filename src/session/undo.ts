@@ -29,8 +29,7 @@ export async function undoCall(
   const undoer = { id, principal, role, workspace };
   const last = 'last' in params ? undoJournal.last(undoer) : undefined;
   const callId = 'last' in params ? last?.callId : params.callId;
-  if (callId === undefined)
-    throw new RpcError('INVALID_PARAMS', 'nothing that was done in this workspace can be undone, or all of it is');
+  if (callId === undefined) throw new RpcError('INVALID_PARAMS', 'no call in this workspace can be undone now');
   const found = last ?? undoJournal.find(callId, undoer);
   const known = found ? undefined : recordOf(callId);
   if (!found && !known)
@@ -52,7 +51,7 @@ function notKept(callId: string, known: CallRecord | undefined): ToolError {
     if (!result) return `it is ${state?.status ?? 'not over'}`;
     if (result.metadata.undo !== 'none') return 'its journal is dropped by now: it was too old, or much came after it';
     if (result.metadata.tier === 'execute') return 'what commands change is not kept';
-    return result.metadata.filesChanged?.length ? 'it changed more than is kept' : 'it changed no file';
+    return result.metadata.filesChanged?.length ? 'it changed too much to be undone' : 'it changed no file';
   })();
   return new ToolError('UNSUPPORTED', `call ${callId} can not be undone: ${why}`);
 }

@@ -188,7 +188,7 @@ export async function* linesOf(path: string, bytes: number): AsyncGenerator<{ li
   for await (const chunk of createReadStream(path, { encoding: 'latin1', end: bytes - 1 })) {
     const lines = (rest + chunk).split('\n');
     rest = lines.pop() as string;
-    if (rest.length > LINE_CHARS_MAX) throw new Error(`${path} has a line that no checkpoint makes`);
+    if (rest.length > LINE_CHARS_MAX) throw new Error(`${path} has a line that is not a checkpoint`);
     for (const line of lines) {
       yield { line, start };
       start += line.length + 1;

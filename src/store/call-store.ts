@@ -217,7 +217,7 @@ export class CallStore implements Disposable {
     try {
       work();
     } catch (error) {
-      throw new ToolError('STORE_FAILED', 'what is kept of calls can not be written at the moment', { cause: error });
+      throw new ToolError('STORE_FAILED', 'the store of calls can not be written at the moment', { cause: error });
     }
   }
 

@@ -32,7 +32,7 @@ export function assertMayAsk(table: ApprovalTable, { sessionId, principal }: Dra
 function tooMany(message: string, retryAfterMs: number): ToolError {
   return new ToolError('RATE_LIMITED', message, {
     layer: 'approval',
-    suggestion: 'Wait for the answers to what was asked, or do with fewer questions.',
+    suggestion: 'Wait for the answers, or make fewer calls that need approval.',
     details: { retryAfterMs },
   });
 }

@@ -28,7 +28,7 @@ function assertUsable(path: string): void {
   // Others may need this folder as it is, especially /tmp, so this advises a folder inside it and never a change of mode.
   const own = join(folder, `ringfence-${uid}`, basename(path));
   throw new SocketError(
-    `${folder} is open to others (mode ${(mode & 0o7777).toString(8)}); put the socket into a folder of its own, which is made: --socket ${own}`,
+    `${folder} is open to others (mode ${(mode & 0o7777).toString(8)}); put the socket into a folder of its own, which is created: --socket ${own}`,
   );
 }
 

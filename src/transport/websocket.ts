@@ -131,7 +131,7 @@ function webSocketChannel(socket: WebSocket, token: string | undefined): Channel
       events = it;
       socket.on('message', (data, isBinary) => {
         if (isBinary !== (encoding === 'msgpack'))
-          return socket.close(WRONG_KIND, `${socket.protocol} has other messages`);
+          return socket.close(WRONG_KIND, `${socket.protocol} does not have messages of this kind`);
         it.data(data as Buffer);
       });
       socket.on('close', () => it.close());

@@ -50,9 +50,7 @@ export async function init(flags: InitFlags, { flags: places_, env, cwd }: Calle
     makeStateDir(places.stateDir);
     for (const { path, after } of changes) writeWhole(path, after);
     if (isNew) writeAdded(places, [...added, folder]);
-    say(
-      'written; a daemon that runs already takes the policy at once, toolchains and a new policy file when it is started again',
-    );
+    say('written; a running daemon applies the policy at once, and toolchains or a new policy file after a restart');
   }
   if (flags.json)
     printJson({
@@ -94,7 +92,7 @@ function changesFor(proposal: Proposal, places: Places): Change[] {
   if (named !== undefined && /^[a-z-]+$/.test(named))
     throw new CliError(
       EXIT.FAILED,
-      `${configFile} names the built-in policy ${named}; write a file that extends it, name that there, and run this again`,
+      `${configFile} names the built-in policy ${named}; write a file that extends it, name that file instead, and run this again`,
     );
   const policyFile = named === undefined ? own : policyPath(named, places);
   const before = existsSync(policyFile) ? readFileSync(policyFile, 'utf8') : undefined;
@@ -119,9 +117,9 @@ function checkTaken(it: { policyFile: string; after: string; configFile: string;
     parsePolicy(it.after, it.policyFile, { effectsOf: effectsOfBuiltin });
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
-    throw new CliError(EXIT.FAILED, `what would be added to ${it.policyFile} is not taken:\n${error.message}`);
+    throw new CliError(EXIT.FAILED, `the additions to ${it.policyFile} are not valid:\n${error.message}`);
   }
   const config = configSchema.safeParse(parse(it.configAfter), { jitless: true });
   if (!config.success)
-    throw new CliError(EXIT.FAILED, `${it.configFile} would not be taken: ${z.prettifyError(config.error)}`);
+    throw new CliError(EXIT.FAILED, `${it.configFile} would not be valid: ${z.prettifyError(config.error)}`);
 }
