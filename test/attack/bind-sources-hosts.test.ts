@@ -1,6 +1,6 @@
 /**
- * Names that a command swaps while a host of its workspace, a provider's sandbox or a terminal is built. What bubblewrap binds
- * by a name that is a link in that moment would show the whole machine below the workspace, for writing too.
+ * A command swaps names while a host of its workspace, a provider's sandbox or a terminal is built. If bubblewrap
+ * bound a name that is a link at that moment, the sandbox would show the whole machine below the workspace, writable.
  */
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ const ATTACK_MS = 6_000;
 const workspace = temporaryDir('ws');
 const outside = temporaryDir('outside');
 const secret = join(outside, 'plain.txt');
-/** A folder that the attacker's command swaps; a session may work in it as its workspace. */
+/** A folder that the attacker's command swaps; sessions may use it as their workspace. */
 const decoy = join(workspace, 'decoy');
 
 let provider: ProviderArena;
@@ -48,7 +48,7 @@ afterAll(async () => {
   for (const it of [workspace, outside]) rmSync(it, { recursive: true, force: true });
 });
 
-/** Has a command swap the folder `decoy` for a link, and asks again and again meanwhile; gives how often each answer came. */
+/** Lets a command swap the folder `decoy` for a link, and calls `ask` meanwhile; gives how often each answer came. */
 async function underAttack(ask: () => Promise<string>, targets = outside): Promise<Map<string, number>> {
   for (const name of ['plain.txt', '.env.decoy']) writeFileSync(join(outside, name), SECRET);
   rmSync(join(workspace, 'stop'), { force: true });
@@ -69,7 +69,7 @@ async function underAttack(ask: () => Promise<string>, targets = outside): Promi
   expect(await swapping).toMatchObject({ success: true, data: { stdout: expect.stringMatching(/swapped \d{3}/) } });
   for (const it of readdirSync(decoy)) rmSync(join(decoy, it), { recursive: true });
   rmSync(join(workspace, 'other'), { force: true });
-  // Masks of what was removed would keep the next attacker from moving the folder.
+  // Masks of removed files would keep the next attacker from moving the folder.
   await setTimeout(1_000);
   return seen;
 }
@@ -77,7 +77,7 @@ async function underAttack(ask: () => Promise<string>, targets = outside): Promi
 const answersWith = (text: string, seen: Map<string, number>) => [...seen.keys()].filter((it) => it.includes(text));
 const MET = 'while the sandbox was built';
 
-/** The answer of a call; ends the host that it ran in, so that the next one has another built. */
+/** The answer of a call; kills its host, so that the next call gets a new one. */
 async function callOnce(by: Client, tool: 'file_read' | 'file_write' | 'terminal_execute', input: object) {
   const { metadata, ...result } = await by.call(tool, input as never);
   if (metadata.hostPid !== undefined) killQuietly(metadata.hostPid);

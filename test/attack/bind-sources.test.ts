@@ -1,6 +1,6 @@
 /**
- * Names that one command swaps while the sandbox of another is built. bubblewrap follows links in what it binds, so that a
- * folder that is bound on itself, to keep it from being moved, could bring what is hidden elsewhere under its own name.
+ * One command swaps names while the sandbox of another is built. bubblewrap follows links in bind sources, so a
+ * folder bound on itself, to pin it, could show under its own name what is hidden elsewhere.
  */
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -39,7 +39,7 @@ test('a command that swaps folders for links shows no command beside it what is 
   writeFileSync(join(workspace, 'stop'), '');
   expect(await swapping).toMatchObject({ success: true, data: { stdout: expect.stringMatching(/swapped \d{3}/) } });
   expect([...seen.keys()].filter((it) => it.includes(SECRET))).toEqual([]);
-  // The attack was met, and did not keep everybody else from working.
+  // The attack was noticed, and others could still work.
   const all = [...seen.keys()];
   expect(all.some((it) => it.includes('while the sandbox was built'))).toBe(true);
   expect(all.some((it) => !it.startsWith('SANDBOX_UNAVAILABLE'))).toBe(true);

@@ -1,4 +1,4 @@
-/** Commands and the network, with a real daemon: what is listed is reached by every client, nothing else is by any way. */
+/** Commands and the network, with a real daemon: listed hosts can be reached by every client, other hosts not at all. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -58,7 +58,7 @@ test('a session whose HTTP requests are never answered holds up no other', async
 
 const policyOf = (...hosts: string[]) =>
   `tiers:\n  execute: { decision: allow, network: { allow: ${JSON.stringify(hosts)} } }\n`;
-/** Its own loopback is nobody's proxy; here the machine's is meant. */
+/** NO_PROXY excludes the sandbox's own loopback; these tests mean the machine's. */
 const env = { NO_PROXY: '', no_proxy: '' };
 const run = (command: string, options: object = {}, by = client) =>
   by.call('terminal_execute', { command, env, ...options });
@@ -70,7 +70,7 @@ function proxiesOf({ pid: daemonPid }: TestDaemon): number[] {
     try {
       return Number(/\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? 0);
     } catch {
-      return 0; // It ended while we looked.
+      return 0; // Ended meanwhile.
     }
   };
   const isOwn = (pid: number): boolean => pid > 1 && (pid === daemonPid || isOwn(parentOf(pid)));

@@ -1,4 +1,4 @@
-/** Out of the sandbox: to the kernel, to other processes, to the system's files, and by what is left behind for others to run. */
+/** Escapes from the sandbox: to the kernel, to other processes, to the system's files, and through files left for others to run. */
 import { spawn } from 'node:child_process';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { type Attack, attempts, contentOf, eachIdentity, namesOf } from '../support/arena.ts';
 
 interface Control {
-  /** What gets through where there is no sandbox, by anybody and by the real root; the machine itself refuses the rest. */
+  /** The attempts that succeed without a sandbox, for any user and for the real root; the machine itself refuses the rest. */
   readonly anybody?: readonly string[];
   readonly root: readonly string[];
 }
@@ -28,7 +28,7 @@ eachIdentity({}, (arena) => {
     const told = await arena.told({ program });
     const tried = attempts(told);
     expect(Object.values(tried).length).toBeGreaterThan(3);
-    // Files in memory are open where a control group counts them.
+    // Memory files are allowed if a control group counts them.
     const isCounted = arena.daemon.confinement.cgroup !== 'none';
     const open = isCounted ? ['memfd_create'] : [];
     const passed = namesOf(told, 'through');
@@ -65,7 +65,7 @@ eachIdentity({}, (arena) => {
   test('signal-daemon.pl does not reach the daemon, and without the sandbox it does', async () => {
     const attack: Attack = { program: 'signal-daemon.pl', args: [arena.daemon.pid] };
     expect(namesOf(await arena.told(attack), 'through')).toEqual([]);
-    // A daemon of root is out of another user's reach by itself.
+    // Another user can't reach a daemon of root anyway.
     const isOwn = arena.identity.isRoot || arena.identity.daemon !== undefined || process.getuid?.() !== 0;
     if (isOwn) expect(namesOf(await arena.control(attack), 'through')).toEqual(expect.arrayContaining(['kill']));
   });

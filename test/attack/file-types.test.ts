@@ -1,4 +1,4 @@
-/** The allow-list of file types that docs/policy.md shows lets no other type through, however its name or place is spelled. */
+/** The allow-list of file types in docs/policy.md lets no other type through, however its name or path is written. */
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -1,6 +1,6 @@
 /**
- * A command's own copy of a repository's config: what it writes there that could make the person's git run something, read something
- * else or connect elsewhere does not reach the repository, at no moment; what it may set does.
+ * A command's own copy of a repository's config: written settings that could make the person's git run, read or
+ * connect to something else never reach the repository, at no moment; permitted settings do.
  */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, linkSync, readFileSync, writeFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ function repositoryOf(): TestRepository & { readonly name: string; config(): str
   return { ...repository, name, config: () => readFileSync(join(repository.folder, '.git/config'), 'utf8') };
 }
 
-/** What a command says, and what its caller is told. The line comes from a file: rules judge words that are seen. */
+/** The output of a command and its warnings. The line comes from a file, since rules judge visible words. */
 async function run(line: string, cwd: string, options: { timeout?: number } = {}) {
   const script = `line-${++count}.sh`;
   writeFileSync(join(daemon.workspace, script), line);

@@ -1,6 +1,6 @@
 /**
- * Repositories whose configuration names a program, under the policies that nobody has widened. git reads that configuration
- * whenever it runs, also for commands that only look; so no git command runs unasked, and the git tools run no such program.
+ * Repositories whose config names a program, under the policies as shipped. git reads the config whenever it runs,
+ * even in commands that only read; so no git command runs unasked, and the git tools run no such program.
  */
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, chmodSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,18 +11,18 @@ import type { Client } from '../../src/client.ts';
 import { startDaemon, type TestDaemon } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';
 
-/** One way to have git run a program. */
+/** One way to make git run a program. */
 interface Trap {
   readonly name: string;
-  /** Where git is called, relative to the repository. */
+  /** Working directory of git, relative to the repository. */
   readonly cwd?: string;
-  /** A command line that runs the program outside of Ringfence, which shows that the trap works; absent where none of them does. */
+  /** A command line that runs the program outside of Ringfence, to show that the trap works; absent if none does. */
   readonly springs?: string;
-  /** Makes the repository name the program; `program` is a word of a shell. */
+  /** Makes the repository name the program, which is given as a shell word. */
   arm(repository: TestRepository, program: string): void;
 }
 
-/** A key with a program as its value, in the repository's own config. */
+/** A config key with a program as its value, in the repository's own config. */
 const key = (name: string, springs?: string, more: Record<string, string> = {}): Trap => ({
   name,
   ...(springs !== undefined && { springs }),
@@ -32,7 +32,7 @@ const key = (name: string, springs?: string, more: Record<string, string> = {}):
   },
 });
 
-/** A signature that only a program can judge. */
+/** Adds a signature that only a program can verify. */
 const signed = ({ git, folder }: TestRepository): void => {
   const commit = git('cat-file', 'commit', 'HEAD').replace(
     '\n\n',
@@ -187,7 +187,10 @@ const TRAPS: readonly Trap[] = [
   },
 ];
 
-/** Has the repository name a program, which leaves that mark. What a filter, a text conversion or a signature check reads must not break it. */
+/**
+ * Makes the repository name a program that leaves the mark, without breaking filters, text conversions or signature
+ * checks that read its output.
+ */
 function armIn(repository: TestRepository, { arm }: Trap, mark: string): { readonly mark: string } {
   const program = `${mark}.sh`;
   writeFileSync(program, `#!/bin/sh\ntouch '${mark}'\ncat 2>/dev/null </dev/null\n`, { mode: 0o755 });
@@ -195,7 +198,7 @@ function armIn(repository: TestRepository, { arm }: Trap, mark: string): { reado
   return { mark };
 }
 
-/** A submodule whose own config names the program. */
+/** Adds a submodule whose own config names the program. */
 function withSubmodule(repository: TestRepository, name: string, program: string): void {
   const { git, folder } = repository;
   const inner = createRepository(join(folder, '../inner-of-submodule'));
@@ -207,7 +210,7 @@ function withSubmodule(repository: TestRepository, name: string, program: string
   git('commit', '-qm', 'with a submodule');
 }
 
-/** Traps that would keep one of the others from working, and the repository that they are in instead. */
+/** Traps that would disable others, and the separate repository for each. */
 const APART: Readonly<Record<string, string>> = {
   'diff.x.command': 'a second repository',
   'log.showSignature': 'a second repository',

@@ -1,6 +1,6 @@
 /**
- * Files that git tracks and the policy hides: git in a command works beside them, and nothing of them is committed, deleted
- * or shown. docs/decisions/0016-masks-and-git.md
+ * Files that git tracks and the policy hides: git commands work beside them, and never commit, delete or show them.
+ * docs/decisions/0016-masks-and-git.md
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => daemon[Symbol.asyncDispose]());
 
-/** As the person: outside of any sandbox. */
+/** Runs git as the person, outside of any sandbox. */
 const git = (...args: string[]) =>
   execFileSync('git', ['-c', 'user.name=p', '-c', 'user.email=p@example.org', ...args], {
     cwd: workspace,
@@ -53,7 +53,7 @@ beforeEach(() => {
   put('.env', NEWER);
 });
 
-/** Nothing of what is hidden came into the repository but what the person committed. */
+/** Expects the repository's hidden files to be exactly as the person committed them. */
 function expectKept(): void {
   expect(git('ls-tree', '-r', '--name-only', 'HEAD').split('\n')).toEqual(expect.arrayContaining(TRACKED));
   for (const path of TRACKED) expect(git('show', `HEAD:${path}`)).toBe(SECRET);

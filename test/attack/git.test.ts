@@ -1,4 +1,4 @@
-/** Repositories that mean harm: their config, hooks and attributes run nothing, and git tells nothing that files would not. */
+/** Hostile repositories: their config, hooks and attributes run nothing, and git reveals nothing that file tools would not. */
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -28,7 +28,7 @@ const call = (tool: string, input: object) =>
   agent.call(tool, input) as PromiseLike<ToolResult<Record<string, unknown>>>;
 const repositoryAt = (name: string): TestRepository => createRepository(join(daemon.workspace, name));
 
-/** Every program that a config can name, and every hook: each leaves a mark and kills all that it can. */
+/** Sets every program that a config can name, and every hook: each leaves a mark and kills all processes that it can. */
 function arm({ folder, git, write }: TestRepository): string {
   const mark = join(folder, 'RAN');
   const program = join(folder, 'trip.sh');
@@ -81,7 +81,7 @@ test('nothing that a repository names is run, by no tool', async () => {
   repository.write('a.txt', 'changed\n');
   repository.write('c.md', 'changed\n');
   const mark = arm(repository);
-  // It is armed: git as it comes runs one of them.
+  // Proof that it is armed: plain git runs one of them.
   const bare = await call('terminal_execute', { command: 'git -C armed --work-tree=. status; true' });
   expect(existsSync(mark), JSON.stringify(bare)).toBe(true);
   rmSync(mark);
@@ -107,7 +107,7 @@ test('nothing that a repository names is run, by no tool', async () => {
   expect(await call('git_commit', { message: 'x', files: ['armed/a.txt'] })).toMatchObject({
     error: { code: 'UNSUPPORTED', details: { reason: 'filter' } },
   });
-  // The only way to come back to what was committed.
+  // The only way back to the committed state.
   repository.git(
     '-c',
     'core.worktree=.',

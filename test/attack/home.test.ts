@@ -1,4 +1,4 @@
-/** The home that is kept between commands: what may not get out of it, and what may not pile up in it. */
+/** The HOME kept between commands: nothing may leave it, and nothing may pile up in it. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -49,7 +49,7 @@ test('settings that a command leaves in its home name no program to a later one'
   );
   await run(client, `echo '{"scripts":{"hello":"echo hello"}}' > package.json; git status; npm run hello`);
   expect(existsSync(join(daemon.workspace, 'ran'))).toBe(false);
-  // What is left there would do it.
+  // Without the variables, the files left there take effect.
   await run(client, 'unset GIT_CONFIG_GLOBAL XDG_CONFIG_HOME npm_config_userconfig; git status; npm run hello');
   expect(existsSync(join(daemon.workspace, 'ran'))).toBe(true);
 });

@@ -1,4 +1,4 @@
-/** Programs that want out: none reaches anything but its tools, and one that breaks what stands around it breaks itself. */
+/** Programs that try to escape: none reaches anything but its tools, and one that breaks its wrapper breaks only itself. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -23,7 +23,7 @@ const run = (code: string, more: object = {}) =>
   client.call('code_run', { code, memoryMb: 32, ...more }) as PromiseLike<ToolResult>;
 const given = async (code: string) => ((await dataOf(run(code) as never)) as { value: unknown }).value;
 
-/** Each gives what it found; nothing of the host may be among it. */
+/** Each program returns what it found, which must not include anything of the host. */
 const ESCAPES = [
   ['the constructor of a function', 'return typeof (() => {}).constructor("return typeof process")()', 'string'],
   [
@@ -148,7 +148,7 @@ test('a program finds what the language has, and nothing else', async () => {
   expect(ours).toEqual([]);
 });
 
-/** Globals of ECMAScript and its internationalization, as the engine has them; a new one is looked at before it stands here. */
+/** Known globals of ECMAScript and Intl in the engine; a new one must be reviewed before it is added. */
 const ECMASCRIPT =
   /^(?:Object|Function|Array|Number|parseFloat|parseInt|Infinity|NaN|undefined|Boolean|String|Symbol|Date|Promise|RegExp|\w*Error|JSON|Math|Intl|ArrayBuffer|\w+(?:8|16|32|64)(?:Clamped)?Array|DataView|Map|BigInt|Set|Iterator|WeakMap|WeakSet|Proxy|Reflect|DisposableStack|AsyncDisposableStack|Temporal|decodeURI|decodeURIComponent|encodeURI|encodeURIComponent|escape|unescape|eval|isFinite|isNaN|console|globalThis|Symbol\(Symbol\.toStringTag\))$/;
 

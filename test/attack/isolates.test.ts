@@ -1,4 +1,4 @@
-/** Programs that want to hold up what is beside them, or to grow: each ends in time, and nothing else notices. */
+/** Programs that try to block others or to grow: each ends in time, and nothing else notices. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -13,7 +13,7 @@ beforeAll(async () => {
   daemon = await startDaemon();
   client = await daemon.connect();
   writeFileSync(join(daemon.workspace, 'notes.txt'), 'one\n');
-  // What is measured is not the start of a host.
+  // Keeps the start of a host out of the measurement.
   await dataOf(client.call('file_read', { path: 'notes.txt' }));
 });
 afterAll(async () => {
@@ -27,10 +27,10 @@ const run = (code: string, more: object = {}) =>
 const given = async (code: string) => ((await dataOf(run(code) as never)) as { value: unknown }).value;
 
 const TIMEOUT_MS = 400;
-/** As test/support/daemon.ts leaves a busy machine some room. */
+/** The bound in ms, with room for a busy machine like in test/support/daemon.ts. */
 const WITHIN_MS = 2 * TIMEOUT_MS + 500;
 
-/** What isolated-vm alone does not stop, or not in time (sandbox.md, fact 2). None takes more memory than the host may. */
+/** Programs that isolated-vm alone does not stop, or not in time (sandbox.md, fact 2). None uses more memory than the host may. */
 const BOMBS = [
   ['an error whose message never comes', 'throw { get message() { for (;;); } }'],
   ['an error whose stack never comes', 'throw { get stack() { for (;;); } }'],
@@ -81,7 +81,7 @@ const BOMBS = [
 
 describe.each(BOMBS)('%s', (_, code) => {
   test('ends within twice its time and 500 ms, and others are answered within a second meanwhile', async () => {
-    await dataOf(run('return 1') as never); // A host is there.
+    await dataOf(run('return 1') as never); // Starts a host.
     const startedAt = performance.now();
     const bomb = run(code, { timeoutMs: TIMEOUT_MS });
     let isOver = false;
@@ -107,7 +107,7 @@ describe.each(BOMBS)('%s', (_, code) => {
   });
 });
 
-/** What isolated-vm does not count: it grows until somebody looks at the process. */
+/** Memory that isolated-vm does not count: it grows until somebody looks at the process. */
 const UNCOUNTED = [
   [
     'resizable buffers',
@@ -117,7 +117,7 @@ const UNCOUNTED = [
 ] as const;
 
 describe('without control groups', () => {
-  // Again where a look came late: other tests keep both processors busy, and what half as much again leaves is written in 25 ms.
+  // Retried if a look came late: other tests keep both processors busy, and the margin is filled in 25 ms.
   test.each(UNCOUNTED)(
     '%s end at the memory limit, before half as much again is taken',
     { retry: 2 },

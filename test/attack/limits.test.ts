@@ -1,4 +1,4 @@
-/** More than may be had: processes, memory, CPU time, output, files. Whoever works beside it does not notice. */
+/** Commands that exceed limits of processes, memory, CPU time, output and files. Nobody beside them notices. */
 import { readdirSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -10,7 +10,7 @@ const MEMORY_MB = 256;
 const POLICY = `tiers:
   execute: { decision: allow, cpuMs: 600, memoryMb: ${MEMORY_MB}, processes: 24, fileMb: 8 }
 `;
-/** Of sandbox.md: what nobody beside an attack waits longer for. */
+/** From sandbox.md: the most milliseconds that anybody beside an attack waits. */
 const STALL_MS = 100;
 const CALL_MS = 1000;
 
@@ -24,7 +24,7 @@ interface Fault {
 
 const mark = (name: string) => `marker-attack-${name}`;
 const watched = (code: string, verdict: string, limit: number) => ({ code, verdict, limit, enforcedBy: 'watchdog' });
-/** Whichever of them this machine and this identity have, and comes first. */
+/** Either mechanism, depending on the machine and the identity, whichever comes first. */
 const BY_EITHER = /^(watchdog|cgroup v[12])$/;
 const FAULTS: [string, Fault][] = [
   [
@@ -59,7 +59,7 @@ const FAULTS: [string, Fault][] = [
   ],
 ];
 
-/** Runs with room to spare: the same program, less of it. */
+/** Controls within the limits: the same programs with less to do. */
 const CONTROLS: [string, Attack, string][] = [
   ['fork-bomb.pl', { program: 'fork-bomb.pl', args: [12] }, 'made 12\n'],
   ['eat-memory.pl', { program: 'eat-memory.pl', args: [64] }, 'ate 64 MiB\n'],
@@ -73,7 +73,7 @@ async function unharmed(arena: Arena, pid: number): Promise<void> {
 }
 
 eachIdentity({ policy: POLICY, limits: { commandOutputBytesMax: 16 * MiB } }, (arena) => {
-  // Once more where a busy machine held the daemon up: a stall of its own making comes each time.
+  // Retried in case a busy machine held up the daemon; a stall of the daemon's own would come each time.
   test.each(FAULTS)(
     '%s ends at its limit, nobody beside it waits, and nothing of it is left',
     { retry: 2 },
@@ -86,7 +86,7 @@ eachIdentity({ policy: POLICY, limits: { commandOutputBytesMax: 16 * MiB } }, (a
         metadata: { resources: { verdict } },
       });
       const { used } = (result as unknown as { error: { details: { used: number } } }).error.details;
-      // Half as much again, or what a watchdog that looks every 50 ms can't have seen.
+      // 1.5 times the limit, or what a watchdog that looks every 50 ms can miss.
       expect(used).toBeLessThanOrEqual(code === 'PROCESS_LIMIT' ? 200 : limit * 1.5 + (code === 'CPU_LIMIT' ? 300 : 0));
       expect(calls).toBeGreaterThan(0);
       expect(stallMs).toBeLessThan(STALL_MS);
@@ -144,7 +144,7 @@ eachIdentity({ policy: POLICY, limits: { commandOutputBytesMax: 16 * MiB } }, (a
     await arena.command('rm -rf names');
   });
 
-  // Its times are the machine's, too.
+  // Its times depend on the machine, too.
   test('all at once leave the daemon as it was', { retry: 2 }, async () => {
     const { callMs, stallMs } = await beside(arena, () =>
       Promise.all(FAULTS.map(([, { attack }]) => arena.run(attack))),

@@ -1,6 +1,6 @@
 /**
- * Secrets where a mount can't name them, or where there are too many: they stay hidden, and nobody's commands stop for it.
- * What an agent or an unpacked archive makes in a workspace must keep no other session from working in it.
+ * Secrets that no mount can name, or of which there are too many: they stay hidden, and nobody's commands stop for
+ * it. Files from an agent or an unpacked archive must not keep other sessions from working in the workspace.
  */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -43,11 +43,11 @@ async function run(command: string, of = client): Promise<Ran> {
   return { stdout, stderr, warnings: (result.metadata.warnings ?? []).join('\n') };
 }
 
-/** Outside of any sandbox, in Python: Node takes no path that is longer than the kernel's. */
+/** Runs Python outside of any sandbox: Node accepts no path longer than the kernel's limit. */
 const python = (script: string, ...args: string[]) =>
   execFileSync('python3', ['-c', script, ...args], { cwd: workspace, encoding: 'utf8' });
 
-/** Nobody's commands have stopped: another session runs one, changes a file with it, and reads one with a tool. */
+/** Expects other sessions to work: runs a command, changes a file with it, and reads a file with a tool. */
 async function expectWork(): Promise<void> {
   await using other = await daemon.connect();
   expect((await run('cat src/main.ts; echo changed > src/made.ts; cat src/made.ts', other)).stdout).toBe(
@@ -58,7 +58,7 @@ async function expectWork(): Promise<void> {
   expect(written).toMatchObject({ success: true });
 }
 
-/** For each of some lengths, folders down to a file whose absolute path has so many bytes. */
+/** Makes nested folders down to a file whose absolute path has a given number of bytes, for several lengths. */
 const NEST = `
 import os, sys
 root = os.getcwd()

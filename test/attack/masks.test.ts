@@ -1,6 +1,6 @@
 /**
- * A file that the policy denies, asked for in many ways by commands: the mounts give one answer to all of them. In process,
- * so that nothing but the mounts stands in the way: no policy looks at these command lines.
+ * Commands that try to read a denied file in many ways: the mounts refuse all of them. Runs in this process, so that
+ * only the mounts are in the way: no policy judges these command lines.
  */
 import { execFileSync } from 'node:child_process';
 import {
@@ -27,7 +27,7 @@ import { createSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { temporaryDir, until } from '../support/daemon.ts';
 
 const SECRET = 'hunter2-of-this-test';
-/** What it looks like where a program shows other forms of it. */
+/** The secret in the forms in which programs may print it. */
 const FORMS = [SECRET, Buffer.from(SECRET).toString('base64').slice(0, 12), Buffer.from(SECRET).toString('hex')];
 
 const rule = (id: string, match: Rule['match'], decision: Rule['decision'] = 'deny'): Rule => ({
@@ -175,7 +175,7 @@ const READS: [name: string, command: string][] = [
   ],
 ];
 
-/** Attempts on the mounts themselves; with nothing masked they show nothing either. */
+/** Attempts on the mounts themselves; without masks they show nothing either. */
 const TRICKS: typeof READS = [
   ['umount', 'umount .env; umount -l vault; cat .env vault/a/b.txt'],
   ['mount over it', 'mount --bind dir /tmp; mount -t tmpfs none dir; cat .env /tmp/.env'],
@@ -184,8 +184,7 @@ const TRICKS: typeof READS = [
   ['replacing it', 'echo x > new; mv -f new .env; cat .env; ln -sf plain.txt .env; cat .env'],
 ];
 
-/** As at the start of each test. */
-/** A hidden folder that a command copied is a closed one, which only root can look into. */
+/** Opens copies of hidden folders, which only root can read. */
 const openAll = (): unknown => execFileSync('chmod', ['-R', 'u+rwX', workspace]);
 
 function reset(): void {
@@ -198,7 +197,7 @@ function reset(): void {
 
 describe('a denied file is not shown to a command', () => {
   test.each([...READS, ...TRICKS])('by %s', async (_, command) => {
-    // What went before may have left copies; the secret must be in none.
+    // Earlier attempts may have left copies; none may hold the secret.
     const { stdout, stderr } = await run(command);
     for (const form of FORMS) expect(stdout + stderr).not.toContain(form);
     openAll();
@@ -223,7 +222,7 @@ describe('a denied file is not shown to a command', () => {
   });
 
   test('by a variable whose value goes on as arguments of bubblewrap', async () => {
-    await run('true'); // So that a sandbox waits for what it is told.
+    await run('true'); // Lets a sandbox be prepared for the next command.
     for (const name of ['MINE', 'RANDOM']) {
       const env = { [name]: ['a', '--bind', workspace, workspace].join('\0') };
       const result = await call('execute', 'terminal_execute', { command: 'cat .env', cwd: '.', env, timeout: 20_000 });
@@ -296,7 +295,7 @@ const WRITES: [name: string, command: string][] = [
   ],
 ];
 
-/** With nothing held they change nothing either. */
+/** Attempts that change nothing even without protection. */
 const TRICKY_WRITES = new Set<string>();
 
 describe('a file that may not be written is not changed by a command', () => {
@@ -390,7 +389,7 @@ describe('a person outside', () => {
         const { stdout } = await run(`cat ${paths.join(' ')}`);
         return !stdout.includes(SECRET);
       }, 3000);
-      // And in the same tree later on, where the kernel's watcher may not look.
+      // Also later in the same tree, where the kernel's watcher may miss it.
       const later = join(dirname(paths[0] as string), '.env.later');
       put(later);
       await until(async () => !(await run(`cat ${later}`)).stdout.includes(SECRET), 3000);
@@ -469,7 +468,7 @@ describe('file tools', () => {
 });
 
 describe('with the tool layer taken away', () => {
-  /** What a shell prints in the place of a tier host with the masks that this one would have. */
+  /** The output of a shell in place of a tier host, with the masks that the host would have. */
   async function inHost(tier: 'read_only' | 'write', script: string): Promise<string> {
     await using index = new WorkspaceIndex(workspace, defaultLimits, systemPowers());
     const masks = await index.masks(view);

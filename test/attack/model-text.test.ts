@@ -1,4 +1,4 @@
-/** What the workspace can make a model believe of a result: nothing in it passes for a line of ours. */
+/** What a workspace can make a model believe about a result: no content passes for a line of ours. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Out by the network, by what no network namespace holds back, and to the sockets of other programs. */
+/** Escapes through the network, through sockets that no network namespace confines, and to the sockets of other programs. */
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -39,7 +39,7 @@ eachIdentity({}, (arena) => {
     const program = 'vsock.pl';
     const tried = attempts(await arena.told({ program }));
     expect(Object.keys(tried)).toContain('vsock');
-    // Unix sockets of its own are allowed; unix-sockets.test.ts has what they do not reach.
+    // A command's own Unix sockets are allowed; unix-sockets.test.ts tests what they can't reach.
     const others = Object.entries(tried).filter(([name]) => !['unix', 'unix-pair'].includes(name));
     expect(others.filter(([, it]) => it === 'through')).toEqual([]);
     const through = namesOf(await arena.control({ program }), 'through');

@@ -1,4 +1,4 @@
-/** A workspace that holds Ringfence itself: an agent in it can not change what the daemon and its hosts run. */
+/** A workspace that contains Ringfence itself: an agent in it can't change the code that the daemon and its hosts run. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-/** Out of the workspace by a path: refused by the tool layer, and with that layer taken away by the mounts of the host. */
+/** Escapes from the workspace by path: refused by the tools and, with the tools removed, by the host's mounts. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -115,7 +115,7 @@ describe('file_read', () => {
   });
 });
 
-/** By the policy's rule on protected files, by that on secrets (`.env*`), or where those don't see it by the tool itself. */
+/** Denied by the policy's rule on protected files, by the rule on secrets (`.env*`), or else by the tool itself. */
 const DENIED = expect.stringMatching(/^(POLICY_DENIED|SENSITIVE_FILE|ACCESS_DENIED)$/);
 
 describe('file_write', () => {
@@ -182,7 +182,7 @@ test('a directory that is swapped for a link out of the workspace while it is us
 });
 
 describe('with the tool layer taken away', () => {
-  /** What a shell prints in the place of a tier host. */
+  /** The output of a shell in place of a tier host. */
   async function inHost(tier: 'read_only' | 'write' | 'execute', script: string): Promise<string> {
     const stateDir = temporaryDir('state');
     try {
@@ -214,7 +214,7 @@ describe('with the tool layer taken away', () => {
     }
   }
 
-  /** Names in a folder that a host needs on the way to our own code, wherever that was cloned to, and to the workspace. */
+  /** Names in a folder on the path to our own code, wherever it was cloned, and to the workspace. */
   const wayDown = (folder: string): string[] => {
     const below = [...runtime.needed, workspace].filter((it) => it.startsWith(`${folder}/`));
     return [...new Set(below.map((it) => it.slice(folder.length + 1).split('/')[0] as string))].sort();
@@ -259,7 +259,7 @@ describe('with the tool layer taken away', () => {
     expect(await inHost('write', `echo x > ${parent}/y; echo x > /usr/y; echo x > /y`)).toMatch(
       /(.*Read-only file system[\s\S]*){2}/,
     );
-    // What lies beside the workspace in /tmp is the host's own scratch, gone with it.
+    // Files beside the workspace in /tmp are in the host's own scratch space, and gone with it.
     expect(existsSync(join(parent, 'y'))).toBe(false);
   });
 

@@ -1,4 +1,4 @@
-/** Plugins that want out, that want more than they were given, or that want at each other; and what an operator is handed. */
+/** Plugins that try to escape, to get more than they were given, or to attack each other; and what operators are shown of them. */
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -19,16 +19,16 @@ afterAll(() => {
   for (const it of folders) rmSync(it, { recursive: true });
 });
 
-/** A tool that evaluates what it is told to, with all that a plugin has. */
+/** A tool that evaluates code with all that a plugin has. */
 const EVALUATE = {
   ...{ name: 'run', tier: 'write', capabilities: ['fs.read'] },
   input: { type: 'object', properties: { code: { type: 'string', description: 'Code.' } }, required: ['code'] },
   limits: { memoryMb: 32 },
 };
-/** Of time bounds, on a machine that may be busy with others. */
+/** Retries for time bounds, since the machine may be busy. */
 const BUSY = { retry: 3 };
 const TIMEOUT_MS = 500;
-/** The same, in less time. */
+/** The same tool with a shorter time limit. */
 const SHORT = { ...EVALUATE, name: 'short', export: 'run', limits: { memoryMb: 32, timeoutMs: TIMEOUT_MS } };
 const MAIN = `// Of the realm, not of this function: compartments take no other.
 export async function run({ code }, context) {
@@ -38,7 +38,7 @@ export async function run({ code }, context) {
 }
 `;
 
-/** Each gives what it found of the machine, or of what it was not given. */
+/** Each returns what it found of the machine, or of what it was not given. */
 const ESCAPES = [
   [
     'globals of Node',
@@ -129,7 +129,7 @@ describe.each(['isolate', 'compartment'] as const)('a plugin in a %s', (isolatio
     ).toEqual({
       value: ['undefined', 'undefined', 'undefined', 'undefined'],
     });
-    // By a function that it has, under a name that it does not have.
+    // Calls a tool that it has under a name that it does not have.
     const forged = `tools.file_read.toString = () => 'file_write';
       try { await Reflect.apply(tools.file_read, { name: 'file_write' }, [{ path: 'made.txt', content: 'x' }]) } catch (error) { return error.code }`;
     const result = await call(forged);
@@ -198,7 +198,7 @@ test('a plugin that hangs by the pattern of its own schema costs its call only',
   const word = { type: 'string', pattern: '^(a+)+$', description: 'A word.' };
   const tool = { input: { type: 'object', properties: { word } }, limits: { timeoutMs: 400 } };
   await addPlugin(daemon, written({ tools: [tool], files: { 'main.js': 'export const run = () => ({})' } }));
-  await dataOf(client.call('todo_read', {}) as never); // Its host is there.
+  await dataOf(client.call('todo_read', {}) as never); // Its host is running.
   const startedAt = performance.now();
   const hanging = Promise.resolve(client.call('probe__run', { word: `${'a'.repeat(40)}b` }));
   expect(await client.call('todo_read', {})).toMatchObject({ success: true });

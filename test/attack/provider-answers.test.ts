@@ -1,4 +1,4 @@
-/** Providers' servers that answer with what is no answer, or with more than a person sees. */
+/** Providers' servers whose answers are malformed, or hold invisible text. */
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { serveRaw } from '../fixtures/providers/raw.ts';
@@ -21,7 +21,7 @@ const MALFORMED = [
   '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"te',
 ];
 
-/** All that a terminal or a model takes for something else than it shows. */
+/** Characters that a terminal or a model interprets differently from how they look. */
 const UNSEEN = 'a\u001b[8mb\u202ec\u200bd\u{e0041}e\u0007f\u2028g';
 const SEEN = 'a[8mbcdefg';
 

@@ -1,4 +1,4 @@
-/** Servers of external providers that do what they should not, through a real daemon. */
+/** Misbehaving servers of external providers, through a real daemon. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -20,7 +20,7 @@ describe('a server of a provider', () => {
         .toSorted(),
     ).toEqual(['GREETING', 'HOME', 'PATH']);
     const descriptors = JSON.parse(await it.text('fix__descriptors')) as string[];
-    // Its three; what Node itself opened.
+    // Only its own three and those that Node opened.
     expect(descriptors.filter((one) => one.startsWith('socket:'))).toHaveLength(3);
   });
 
@@ -74,7 +74,7 @@ describe('a server of a provider', () => {
     expect(await it.text('fix__read', { path: 'a.txt' })).toBe('mine');
     expect(await it.text('fix__read', { path: '.env' })).not.toContain('KEY');
     expect(await it.text('fix__write', { path: 'b.txt' })).toBe('EROFS');
-    // Before the next call the sandbox is one that holds what is there now.
+    // Before the next call, the sandbox is replaced by one that masks the new file.
     const pid = (await it.info()).pid;
     writeFileSync(join(workspace, '.env.local'), 'KEY=2');
     expect(await it.text('fix__read', { path: '.env.local' })).not.toContain('KEY');
@@ -110,7 +110,7 @@ describe('a server of a provider', () => {
         expect(await it.client.call('file_read', { path: 'a.txt' }, { cache: false })).toMatchObject({ success: true });
         times.push(performance.now() - from);
       }
-      // The middle one: a busy machine holds up some, whoever else does what.
+      // The median: a busy machine may delay some.
       expect(times.toSorted((a, b) => a - b)[10]).toBeLessThan(1000);
       expect(await nuisance).toMatchObject({ code: 'PROVIDER_UNAVAILABLE' });
       await it.ready();
@@ -125,7 +125,7 @@ describe('a server of a provider', () => {
     ['lines', 'a message of more than'],
   ])('elsewhere that sends more than it may (%s) is ended', async (tool, reason) => {
     await using server = await serveEndless();
-    // A busy machine reads fewer messages in a second than are allowed by default.
+    // A busy machine reads fewer messages per second than the default limit.
     await using it = await startProvider(
       { url: server.url },
       { limits: { ...QUICK, providerMessagesPerSecond: 1000 } },

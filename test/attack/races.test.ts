@@ -1,4 +1,4 @@
-/** Names that change between a look and a use: by a command within the sandbox, and by somebody outside who is faster. */
+/** Names that change between check and use: by a command in the sandbox, and by a faster process outside. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ interface Race extends AsyncDisposable {
   readonly racing: ChildProcess;
 }
 
-/** A workspace in which `race` is a folder at one moment and a link to `outside` at the next. */
+/** A workspace in which `race` alternates between a folder and a link to `outside`. */
 async function startRace(): Promise<Race> {
   const parent = temporaryDir('race');
   const [workspace, outside] = [join(parent, 'ws'), join(parent, 'outside')];
@@ -40,7 +40,7 @@ async function startRace(): Promise<Race> {
   };
 }
 
-/** How often each content was read; refusals count as undefined. */
+/** How often each content was read; undefined counts refusals. */
 function tally(tries: number, read: (turn: number) => string): Map<string | undefined, number> {
   const seen = new Map<string | undefined, number>();
   for (let turn = 0; turn < tries; turn++) {
@@ -48,7 +48,7 @@ function tally(tries: number, read: (turn: number) => string): Map<string | unde
     try {
       content = read(turn);
     } catch {
-      // Refused, or the name is not there at this moment.
+      // Refused, or the name is missing at this moment.
     }
     seen.set(content, (seen.get(content) ?? 0) + 1);
   }

@@ -1,4 +1,4 @@
-/** Searching out of the workspace, through a real daemon, and a search that is to outlive whoever started it. */
+/** Searches that try to leave the workspace, through a real daemon, and a search that tries to outlive its starter. */
 import {
   existsSync,
   mkdirSync,
@@ -119,7 +119,7 @@ test('a ripgrep ends with the thread that started it', async () => {
     workerData: { workspace, pattern: slow('ORPHANED') },
   });
   thread.on('error', () => {});
-  // Before it is ripgrep, it is what sees to that.
+  // Until it becomes ripgrep, the process is setpriv or prlimit.
   await until(
     () => processesWith('<ORPHANED>').some((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8') === 'rg\n'),
     20_000,

@@ -1,4 +1,4 @@
-/** Names that code has are not secrets' names; no secret gets such a name, and by none of them is it read. */
+/** Ordinary names in code do not count as secrets; no secret can be renamed to such a name, or read through one. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -77,7 +77,7 @@ test.each(SECRETS)('%s is read by no tool and no command, under no other name', 
     expect(await client.call(tool, input as never)).toMatchObject({ success: false });
   }
   const folder = dirname(path) === '.' ? path : dirname(path);
-  // Spelled so that the words don't tell: only the sandbox is in the way.
+  // Written so that the words don't show the name: only the sandbox is in the way.
   const spelled = `${path.slice(0, 3)}''${path.slice(3)}`;
   const script = [
     `p="$(echo ${spelled.replaceAll(/[aeiou]/g, '?')})"`,

@@ -1,4 +1,4 @@
-/** What the daemon knows: its environment, tokens, policy, record; by /proc, by links, by looking everywhere. */
+/** Attempts to read the daemon's environment, tokens, policy and record: through /proc, through links, by searching everywhere. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -20,7 +20,7 @@ eachIdentity({ env: { CANARY_OF_A_TEST: CANARY } }, (arena) => {
     expect(output).not.toContain(arena.daemon.stateDir);
     const control = await arena.control({ program });
     expect(control).toContain(arena.daemon.stateDir);
-    // The environment of root's process is not another user's to read.
+    // Another user can't read the environment of root's process.
     if (arena.identity.isRoot || arena.identity.daemon) expect(control).toContain(CANARY);
   });
 

@@ -1,4 +1,7 @@
-/** Names that are a secret's or not by what lies there: settings of package managers, folders, and what a command only writes. */
+/**
+ * Names that count as secrets depending on their content: settings of package managers, folders, and files that a
+ * command only writes.
+ */
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +13,7 @@ const PLAIN = 'engine-strict=true\n';
 const TOKEN = 'hunter2';
 const WITH_TOKEN = `${PLAIN}//registry.npmjs.org/:_authToken=${TOKEN}\n`;
 const DOTENV = 'PASSPHRASE=of-the-person';
-/** Reads it under a name that the words don't tell. */
+/** Reads the file without naming it in the words. */
 const READ = 'n=npmrc; cat ".$n"';
 
 let daemon: TestDaemon;
@@ -49,7 +52,7 @@ async function expectHidden(path: string, command: string): Promise<void> {
 
 async function expectShown(path: string, command: string): Promise<void> {
   expect((await run(command)).stdout).toBe(PLAIN);
-  // The host that file tools run in is started anew without the mask; that takes a moment.
+  // The host of the file tools is restarted without the mask, which takes a moment.
   await until(async () => (await readByTool(path)).success);
   expect(await readByTool(path)).toMatchObject({ success: true, data: { content: PLAIN } });
 }
@@ -218,7 +221,7 @@ test('the bounds of the configuration hold for what is read of settings files, a
   expect(await shown('first')).toBe('');
   write('first', PLAIN);
   expect(await shown('first')).toBe(PLAIN);
-  // There is room for one folder.
+  // The bound allows one folder.
   write('second', PLAIN);
   expect(await shown('second')).toBe('');
   expect(await shown('first')).toBe(PLAIN);

@@ -1,4 +1,7 @@
-/** Staying when the call is over: deaf, out of the session, by a grandchild that holds the output; and the time that takes. */
+/**
+ * Processes that try to outlive the call: ignoring signals, in another session, through a grandchild that holds the
+ * output; and how long that takes.
+ */
 import { expect, test } from 'vitest';
 import { beside, eachIdentity, gone, machineLateMs } from '../support/arena.ts';
 import { processesWith, until } from '../support/daemon.ts';
@@ -14,14 +17,14 @@ eachIdentity({}, (arena) => {
     ['setsid-survivor.sh', ['waits']],
   ])(
     '%s that runs out of time is TIMEOUT within a second, nobody waits, and it is gone a second later',
-    { retry: 2 }, // As in limits.test.ts.
+    { retry: 2 }, // The same as in limits.test.ts.
     async (program, more) => {
       const name = mark(program);
       const attack = { program, args: [name, ...more], input: { timeout: TIMEOUT_MS } };
       const { result, stallMs, callMs } = await beside(arena, async () => {
         const running = arena.run(attack);
         await until(() => processesWith(name).length > 0);
-        // The limit counts from the start.
+        // The time limit counts from the start.
         const from = performance.now();
         return { ended: await running, tookMs: performance.now() - from };
       });

@@ -1,4 +1,4 @@
-/** Sources that are made to stop, fill or fool whoever reads them, through a real daemon and in a thread of its own. */
+/** Sources built to hang, overload or deceive their readers, through a real daemon and in a thread of its own. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -63,7 +63,7 @@ describe('in a thread', () => {
     expect(found.warning).toMatch(/needed more than \d+ bytes of memory/);
     expect(found).toMatchObject({ precision: 'syntactic', skipped: ['huge.ts'] });
     expect(filesOf(found)).toEqual(['good.py', 'good.ts']);
-    // It is not tried again as long as nothing changes.
+    // The server is not retried as long as nothing changes.
     const from = performance.now();
     expect(await find()).toHaveProperty('warning');
     expect(performance.now() - from).toBeLessThan(1000);
@@ -72,7 +72,7 @@ describe('in a thread', () => {
   }, 30_000);
 
   test('a server that is killed in the middle is told, and the next call has another one', async () => {
-    // What nobody writes to is never read to its end.
+    // A pipe without a writer is never read to its end.
     execFileSync('mkfifo', [join(workspace, 'pipe.ts')]);
     put('tsconfig.json', '{}');
     const running = find();
@@ -186,11 +186,11 @@ function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
   } catch {
-    return false; // ENOENT: it is gone.
+    return false; // ENOENT: gone.
   }
 }
 
-/** Whether one process started another, or one that did. */
+/** Whether one process is a descendant of another. */
 function isBelow(pid: number, root: number): boolean {
   const parent = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
   return parent === root || (parent > 1 && isBelow(parent, root));

@@ -1,4 +1,4 @@
-/** At a terminal that somebody looks at: typing into it, and output that it would obey. */
+/** Attacks at a person's terminal: typing into it, and output that it would obey. */
 import { spawn } from '@lydell/node-pty';
 import { expect, test } from 'vitest';
 import { attempts, eachIdentity, namesOf } from '../support/arena.ts';

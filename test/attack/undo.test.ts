@@ -21,7 +21,7 @@ eachIdentity({ policy: ALLOW_ALL }, (arena) => {
     const holding = hosts
       .filter(({ pid }) => readFileSync(`/proc/${pid}/mountinfo`, 'utf8').includes('/journal/'))
       .map(({ tier }) => tier);
-    // A daemon of root keeps nothing in workspaces of others: their hosts don't reach its state directory.
+    // A daemon of root keeps no journal for workspaces of others: their hosts can't reach its state directory.
     expect(holding).toEqual(identity.workspace ? [] : ['write']);
     expect(written.metadata.undo).toBe(identity.workspace ? 'none' : 'full');
     for (const spool of spools()) {

@@ -1,4 +1,4 @@
-/** Unix sockets of commands: their own work, those of others stay out of reach. */
+/** Unix sockets of commands: their own work, those of others are out of reach. */
 import { mkdirSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ eachIdentity({ policy: POLICY }, (arena) => {
     server.on('connection', () => (connections += 1));
     await arena.command('ln -s deep/er/others.sock link; ln deep/er/others.sock hard 2>/dev/null; true');
     const tried = ['deep/er/others.sock', 'link', 'hard', path];
-    // The index hears of what was just made.
+    // The index notices the new names.
     await until(
       async () => (await arena.told({ program: 'unix-sockets.pl', args: tried })) === 'path: refused\n'.repeat(4),
     );

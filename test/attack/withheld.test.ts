@@ -1,4 +1,4 @@
-/** A command that fails is told what its sandbox kept from it: hidden paths with their rule, read-only ones, the network. */
+/** A failed command's result names what its sandbox kept from it: hidden paths with their rule, read-only paths, the network. */
 import { chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -35,7 +35,7 @@ eachIdentity({ policy: POLICY }, (arena) => {
 
   test('one that succeeds is told nothing', async () => {
     expect(await withheldOf('cat plain')).toBeUndefined();
-    // The shell succeeded, whatever a program in it met.
+    // The shell succeeded, whatever its programs met.
     expect(await withheldOf('cat vault/a; true')).toBeUndefined();
   });
 

@@ -1,4 +1,4 @@
-/** Who can write beside a call, and tries to slip something under a yes: between the question, the answer and the start. */
+/** Races against an approval: somebody who can write tries to change what was approved between question, answer and start. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -55,7 +55,7 @@ test('a script that is swapped after the yes, while the host is made ready, does
   writeFileSync(at('run.sh'), 'echo good > ran');
   const call = run('sh run.sh');
   const { approvalId } = await asked(call);
-  // The first command of this daemon: its host takes tens of milliseconds to come up, all of them after the yes.
+  // The first command of this daemon: its host starts only after the approval, which takes tens of milliseconds.
   await approve(approvalId);
   writeFileSync(at('run.sh'), 'echo evil > ran');
   expect(await call).toMatchObject({ error: { code: 'APPROVAL_STALE' } });

@@ -1,4 +1,4 @@
-/** A person's yes and no, through a real daemon: what is asked, what an answer covers, what makes it stale. */
+/** Approvals through a real daemon: what is asked, what an answer covers, what makes it stale. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ afterAll(async () => {
 const pending = async (): Promise<Approval[]> =>
   ((await operator.request('approvals.list', {})) as { approvals: Approval[] }).approvals;
 
-/** The question of a call that was just made. */
+/** The approval request of a new call. */
 async function asked({ callId }: RunningCall<unknown>): Promise<Approval> {
   let found: Approval | undefined;
   await until(async () => {
@@ -47,7 +47,7 @@ async function asked({ callId }: RunningCall<unknown>): Promise<Approval> {
 const answer = (approvalId: string, decision: 'approve' | 'deny', more: object = {}) =>
   operator.request('approvals.resolve', { approvalId, decision, ...more });
 const run = (command: string, more: object = {}) => agent.call('terminal_execute', { command, ...more });
-/** What `ringfence …` says, on both streams. */
+/** The output of `ringfence …` on both streams. */
 function cli(...args: string[]): string {
   const where = ['--state', daemon.stateDir, '--socket', daemon.socket];
   const { stdout, stderr } = spawnSync(process.execPath, [ringfence, ...args, ...where], { encoding: 'utf8' });
@@ -64,7 +64,7 @@ describe('a call that the policy asks about', () => {
       { kind: 'exec', target: 'touch z' },
       { kind: 'exec', target: expect.stringMatching(/^make/) },
     ]);
-    // Without a verb the command line lists them.
+    // Without a verb, the command line lists them.
     expect(cli('approvals')).toContain(approval.approvalId);
     expect(cli('audit')).toContain('terminal_execute');
     await answer(approval.approvalId, 'deny');

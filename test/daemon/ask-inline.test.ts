@@ -1,4 +1,4 @@
-/** `ringfence call` on a terminal that asks its own person: a real PTY, made by script(1). */
+/** `ringfence call` at a terminal asks its own person: uses a real PTY from script(1). */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
 });
 
-/** A call on a terminal that has asked its question. */
+/** A call at a terminal, waiting for the answer to its question. */
 async function asked(...flags: string[]) {
   return await askedBy('call', 'terminal_execute', 'command=true', ...flags);
 }
@@ -113,7 +113,7 @@ describe('a call without a terminal, with nobody there to ask,', () => {
     expect(stderr.match(/APPROVAL_REQUIRED/g)).toHaveLength(1);
     expect(stderr).toMatch(/ringfence approvals approve a_\w+/);
     expect(stderr).not.toMatch(/CANCELLED|cancelled/);
-    // A line of the list says what is asked, where, by whom and for how long.
+    // Each line of the list says what is asked, where, by whom and for how long.
     const line = cli('approvals').stdout.trim();
     expect(line).toMatch(/^a_\w+ .*\d+s .*terminal_execute: touch told/);
     expect(line).toContain(`in ${daemon.workspace}`);

@@ -174,7 +174,7 @@ test('the example makes its report in one request', async () => {
     await using own = await startDaemon({ workspace: here });
     const example = join(import.meta.dirname, '../../examples/todo-report.ts');
     const { stdout } = await promisify(execFile)(process.execPath, [example, own.socket, here]);
-    // How many of the first level run at once depends on how busy the machine is.
+    // The parallelism of the first level depends on how busy the machine is.
     expect(stdout).toMatch(
       /^3 levels, longest way title → report → check\n# Some project\n\n\n1 files, in which is still to do:\n\nsrc\/a.ts:1:\/\/ TODO: all of it\n\n5 calls, at most [1-3] at once\n$/,
     );
@@ -209,7 +209,7 @@ describe('ringfence batch', () => {
     expect(stderr).toContain('nobody is there');
     expect(stdout).toMatch(/^w\tAPPROVAL_REQUIRED\t.*\na\tok\t/);
     expect(code).toBe(4);
-    // With --socket alone the token would be found beside it.
+    // With --socket alone, the token is found beside the socket.
     const lost = await cli(['-', '--state', '/nonexistent/state'], batch);
     expect(lost).toMatchObject({ code: 3, stderr: expect.stringMatching(/no daemon has run with state directory/) });
     expect(lost.stderr).not.toContain('    at ');

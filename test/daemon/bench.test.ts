@@ -1,4 +1,4 @@
-/** The whole suite runs, small, so that each bench is there when it is wanted; and docs/benchmarks.md tells what it found. */
+/** The whole suite runs in its small form, so that no bench is broken when needed; docs/benchmarks.md reports its findings. */
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +40,7 @@ test('nothing takes more than twice as many floors as in bench/baseline.json, ev
 test('the soak tells what grew, and of calls that went on', async () => {
   const file = join(folder, 'soak.json');
   const args = [here('soak.ts'), '--minutes', '0.1', '--json', file];
-  // So short a one sees the warm-up, which is no leak; it may say that it is.
+  // Such a short run sees the warm-up, which is no leak, but may be reported as one.
   await promisify(execFile)(process.execPath, args).catch(({ code }: { code: number }) => expect(code).toBe(1));
   const { soak } = readJson<Results>(file).benches;
   expect(soak?.figures.map((it) => it.name)).toContain('rss, surely grown after the warm-up');

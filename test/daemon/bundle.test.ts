@@ -1,4 +1,4 @@
-/** What registries and desktop programs take: server.json, and the bundle that only connects. */
+/** The package for registries and desktop programs: server.json, and the bundle, which only connects. */
 import { execFileSync, spawn } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

@@ -21,7 +21,7 @@ beforeEach(() => {
   for (const name of fs.readdirSync(root)) fs.rmSync(join(root, name), { recursive: true });
 });
 
-/** A file that has been as it is for a while: later changes of it show in its times. */
+/** Makes a file whose times are old enough that later changes show in them. */
 async function settled(path: string, content: string): Promise<void> {
   fs.mkdirSync(join(root, path, '..'), { recursive: true });
   fs.writeFileSync(join(root, path), content);
@@ -178,6 +178,6 @@ test('no random edits, by files, renames or commands, ever make a cached answer 
     }),
     { numRuns: 25 },
   );
-  // Else it would have shown nothing.
+  // Otherwise the test would prove nothing.
   expect(hits).toBeGreaterThan(50);
 }, 60_000);

@@ -1,4 +1,4 @@
-/** Ids on the command line: calls of earlier command lines are found, short ids will do, what runs is seen and ended, what was done is taken back. */
+/** Call ids on the command line: finding calls of earlier commands, short ids, listing and ending running calls, undo. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -14,7 +14,7 @@ afterAll(() => daemon[Symbol.asyncDispose]());
 
 const cli = (...args: string[]) => runCli(daemon, args);
 const inWorkspace = (name: string) => join(daemon.workspace, name);
-/** The id that a command line printed. */
+/** The id that a command printed. */
 const idIn = ({ stderr }: { stderr: string }) => /call ([0-9a-f-]{36})/.exec(stderr)?.[1] as string;
 const shortOf = (id: string) => id.slice(-8);
 

@@ -1,4 +1,4 @@
-/** `ringfence call` as scripts rely on it: its exit code is the command's, and its output is whole, and there as it comes. */
+/** `ringfence call` in scripts: its exit code is the command's, and its output is complete and streamed. */
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
 beforeAll(async () => {
-  // A log of 1 MiB, so that a test can have more output than is kept.
+  // A log of 1 MiB, so that a test can exceed it.
   daemon = await startDaemon({ limits: { resultLogBytesMax: 1024 * 1024 } });
 });
 afterAll(() => daemon[Symbol.asyncDispose]());

@@ -1,4 +1,4 @@
-/** The command line as a person or a script uses it. */
+/** The command line for people and scripts. */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -101,7 +101,7 @@ describe('without a daemon', () => {
   ])('while one stops, %s', async (_, args, output) => {
     const began = join(workspace, 'began');
     expect((await cli(['serve', '--detach', '--workspace', workspace, '--policy', policy])).code).toBe(0);
-    // What runs when it is asked to stop may end, within its grace.
+    // A call that runs at the stop request may end within its grace.
     const running = cli(['call', 'terminal_execute', 'command=touch began; sleep 1.5']);
     await until(() => existsSync(began));
     const first = cli(['stop']);
@@ -222,7 +222,7 @@ describe('with a daemon', () => {
   test('exit code 130 for an interruption, and the command is gone', async () => {
     const running = cli(['call', 'terminal_execute', 'command=exec -a marker-of-ctrl-c sleep 60'], {
       async signalAfter(pid) {
-        // Ours, and the command.
+        // Our process and the command.
         await until(() => processesWith('marker-of-ctrl-c').length === 2);
         process.kill(pid, 'SIGINT');
       },

@@ -1,4 +1,4 @@
-/** What `ringfence/client` has beside calls: approvals answered by a program, undo, cancel, tools for the APIs of models. */
+/** Features of `ringfence/client` beside calls: approvals by a program, undo, cancel, tools in the formats of model APIs. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

@@ -101,7 +101,7 @@ describe('a program', () => {
     ['await tools.file_read({ path: "asked.txt" })', 'TIMEOUT'],
   ])('that ends by %j tells what it logged', async (end, code) => {
     const logs = [{ level: 'log', text: 'so far' }];
-    // Time for a busy machine to begin.
+    // Enough time for a busy machine to start.
     const timeoutMs = 1500;
     const asked = end.includes('asked') ? [{}, { timeoutMs }] : [{ timeoutMs }];
     const ended = run(`console.log("so far"); ${end}`, ...asked);
@@ -110,7 +110,7 @@ describe('a program', () => {
 
   test('whose host is killed tells what it logged', async () => {
     const running = run('console.warn("so far"); await tools.file_read({ path: "asked.txt" })');
-    // What it logged came before what it asked for.
+    // Its log lines came before its call.
     await until(async () => (await pendingNow()).length === 1);
     const { hosts } = (await operator.request('status', {})) as {
       hosts: { tier: string; pid: number; busy: number }[];

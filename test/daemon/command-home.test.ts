@@ -1,4 +1,4 @@
-/** What a developer's programs find in the sandbox of a command: a home that is kept, names that resolve, room for their runtimes. */
+/** What programs find in a command's sandbox: a persistent HOME, resolvable names, room for their runtimes. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';

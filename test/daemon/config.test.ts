@@ -1,4 +1,4 @@
-/** `ringfence config`: a file is judged as the daemon would, before it is started, and nothing is made. */
+/** `ringfence config` checks a file like the daemon, without starting it or creating anything. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

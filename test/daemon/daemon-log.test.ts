@@ -1,4 +1,4 @@
-/** The log of a daemon in the background: sessions that are opened for ever do not fill the disk. */
+/** The log of a background daemon: endless new sessions do not fill the disk. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,6 +36,6 @@ test('the log stays below its bound, and what was last in it stands in the one b
   const texts = readFileSync(`${log}.1`, 'utf8') + readFileSync(log, 'utf8');
   const told = [...texts.matchAll(/"client":"session-(\d+) 1"/g)].map((it) => Number(it[1]));
   expect(told.at(-1)).toBe(59);
-  expect(told).toEqual(told.map((_, at) => 60 - told.length + at)); // Without a gap.
+  expect(told).toEqual(told.map((_, at) => 60 - told.length + at)); // No gaps.
   for (const line of texts.trim().split('\n')) expect(() => JSON.parse(line), line).not.toThrow();
 }, 60_000);

@@ -1,4 +1,4 @@
-/** Detached calls: they go on without their connection, and their principal finds them, also after a restart. */
+/** Detached calls: they go on without their connection, and their principal finds them, even after a restart. */
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,11 +29,11 @@ afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
 });
 
-/** Begins a detached command in a session of its own, and ends that once it runs. */
+/** Begins a detached command in a new session, and ends the session once the command runs. */
 async function leave(of: TestDaemon, command: string, callId: string): Promise<void> {
   const other = await of.connect();
   const running = other.call('terminal_execute', { command }, { callId, detached: true, progress: true });
-  running.catch(() => {}); // Its connection ends.
+  running.catch(() => {}); // The connection ends.
   for await (const it of running) if (it.kind === 'state' && it.state.status !== 'queued') break;
   await other[Symbol.asyncDispose]();
 }
@@ -70,7 +70,7 @@ test('a call that is not detached ends with its connection, beside one that is',
   ] as const)
     other
       .call('terminal_execute', { command: `exec -a marker-${callId} sleep 60` }, { callId, detached })
-      .catch(() => {}); // Its connection ends.
+      .catch(() => {}); // The connection ends.
   await until(() => processesWith('marker-b').length >= 2 && processesWith('marker-b2').length > 0);
   await other[Symbol.asyncDispose]();
   await until(() => processesWith('marker-b2').length === 0);
@@ -89,7 +89,7 @@ test('it runs to its own time limit', async () => {
       { command: 'echo x; exec -a marker-limit sleep 60', timeout: 300 },
       { callId: 'c', detached: true },
     )
-    .catch(() => {}); // Its connection ends.
+    .catch(() => {}); // The connection ends.
   await until(() => processesWith('marker-limit').length > 0);
   await other[Symbol.asyncDispose]();
   expect(await ended(client, 'c')).toMatchObject({ result: { error: { code: 'TIMEOUT' } } });

@@ -1,4 +1,4 @@
-/** `ringfence doctor` on this machine for real, and what it says of machines that are not this one. */
+/** `ringfence doctor` on this real machine, and its findings on simulated ones. */
 import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -78,7 +78,7 @@ describe('what would keep a daemon from starting is a problem, with exit code 1:
     const { code, report } = await doctor(['--json', ...args.map((it) => (it === 'BAD' ? bad : it))]);
     expect(code).toBe(1);
     expect(finding(report(), id)).toMatchObject({ status: 'problem', found: expect.stringMatching(found) });
-    // The rest is looked at all the same.
+    // The other checks run all the same.
     expect(report().probes.filter((it) => it.result !== 'ok' && it.id !== 'memory')).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-/** The everyday tools as an agent has them: by every name that they answer to, as they are listed, and in a large workspace. */
+/** The everyday tools as agents use them: under every alias, as listed, and in a large workspace. */
 import { linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { type Client, createClient } from '../../src/client.ts';
 import { builtinToolset, toolsOf } from '../../src/tools/registry.ts';
 import { ALLOW_ALL, dataOf, startDaemon } from '../support/daemon.ts';
 
-/** By each alias, in its own parameters, and what it is to answer. */
+/** For each alias, an input with its own parameters, and the expected answer. */
 const BY_ALIAS: Record<string, [input: object, data: object]> = {
   read_file: [{ path: 'a.txt', startLine: 2 }, { content: 'two\n' }],
   read: [{ filePath: 'a.txt', endLine: 1 }, { content: 'one\n' }],

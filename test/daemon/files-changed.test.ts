@@ -1,11 +1,11 @@
-/** What a command changed is told with its result. */
+/** The result of a command lists the files that it changed. */
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
-/** A busy machine may be slow to answer; the test is of what is told. */
+/** A generous time limit for a busy machine; this tests the content of the answer. */
 const limits = { watchAnswerMs: 20_000, filesChangedMax: 5 };
 
 let daemon: TestDaemon;

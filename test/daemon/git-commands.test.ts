@@ -1,4 +1,4 @@
-/** git in commands: whom commits are by, and what a command is told that may not write the config of a repository. */
+/** git in commands: the author of commits, and the warning for commands that can't write a repository's config. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

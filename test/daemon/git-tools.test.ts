@@ -1,4 +1,4 @@
-/** The git tools against the real git, in all the states that a repository can be in. */
+/** The git tools compared with real git, in every state of a repository. */
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
@@ -55,7 +55,7 @@ test('what is written of files in the index is what a git outside sees of them, 
   repository.write('a.txt', 'one\n');
   repository.write('b.txt', 'one\n');
   await dataOf(call('git_commit', { message: 'first', files: ['stat/a.txt', 'stat/b.txt'] }));
-  // It compares what is written of them, and does not look into them.
+  // It compares stat data only, not contents.
   expect(repository.git('diff-files', '--name-only')).toBe('');
 });
 
@@ -91,7 +91,7 @@ test('a diff of the work tree leaves out a file that is hidden, changed or not, 
   repository.commit('first');
   repository.write('a.txt', 'two\n');
   const expected = { files: 1, additions: 1, deletions: 1, withheld: ['beside/src/password.txt'], truncated: false };
-  // The daemon learns of a file that somebody else made by its watcher, some milliseconds later.
+  // The daemon's watcher reports a file from elsewhere some milliseconds later.
   const diff = () => dataOf(agent.call('git_diff', { path: 'beside' }));
   await until(async () => (await diff()).withheld.length > 0);
   expect(await dataOf(call('git_diff', { path: 'beside' }))).toMatchObject(expected);
@@ -334,7 +334,7 @@ function apply(
     else if (kind === 'add') git('add', '-A');
     else git('commit', '-q', '-am', text.includes('\0') || text.trim() === '' ? 'x' : text);
   } catch {
-    // Nothing there to remove or commit, or a directory stands where a file was wanted.
+    // Nothing to remove or commit, or a directory is in the way of a file.
   }
 }
 

@@ -1,4 +1,4 @@
-/** What git tells of files that are refused, by commands that nobody is asked about. */
+/** What git reveals about denied files in commands that need no approval. */
 import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

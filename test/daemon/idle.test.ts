@@ -1,4 +1,4 @@
-/** That who polls ends it, and nobody looks for what he did himself: a daemon without calls uses no processor, whatever it did before. */
+/** Polling ends, and the daemon does not react to its own changes: without calls it uses no processor, whatever it did before. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,9 +6,9 @@ import { test } from 'vitest';
 import { dataOf, startDaemon, until } from '../support/daemon.ts';
 
 const LOOK_MS = 500;
-/** Of all its processes, in a look. */
+/** The most CPU time in ms of all its processes per look. */
 const QUIET_MS = 20;
-/** Of the gateway's loop, in a look: its timers are further apart. */
+/** The most wake-ups of the gateway's loop per look; its timers are further apart. */
 const QUIET_WAKES = 4;
 
 test('a daemon that made many short calls one after the other is idle when they end', async () => {
@@ -32,13 +32,13 @@ function cpuMs(pid: number): number {
   return [...own, ...children.filter((it) => it !== '').map((it) => cpuMs(Number(it)))].reduce((a, b) => a + b, 0);
 }
 
-/** How often the first thread of a process has waited. */
+/** How often the main thread of a process has slept. */
 const wakesOf = (pid: number) => Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(textOf(`/proc/${pid}/status`))?.[1]);
 
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return ''; // It ended while we looked.
+    return ''; // Ended meanwhile.
   }
 }

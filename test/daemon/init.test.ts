@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { ringfence } from '../support/daemon.ts';
 
-/** Not below /tmp, which each sandbox has of its own. */
+/** Not below /tmp: each sandbox has its own /tmp. */
 const home = realpathSync(
   mkdtempSync(join(existsSync('/opt') && process.getuid?.() === 0 ? '/opt' : homedir(), 'ringfence-home-')),
 );

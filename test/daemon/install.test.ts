@@ -1,4 +1,4 @@
-/** `ringfence install` on real files of a home of its own; the programs that would read them are not needed. */
+/** `ringfence install` on real files in a temporary home; the client programs are not needed. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
-/** Without a terminal, and without a yes to anything. */
+/** Runs without a terminal, and without --yes. */
 function run(...args: string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [ringfence, 'install', ...args], {
     cwd: project,
@@ -52,7 +52,7 @@ test('undo brings back every byte, mode and link of a file, and takes out only t
   const real = join(home, 'codex.toml');
   const before = '# mine\n[mcp_servers.other]\ncommand = "o"   # keep\n\n\n';
   writeFileSync(real, before);
-  chmodSync(real, 0o662); // Which no umask would give.
+  chmodSync(real, 0o662); // A mode that no umask gives.
   mkdirSync(join(home, '.codex'));
   symlinkSync(real, join(home, '.codex/config.toml'));
   expect(install('--client', 'codex').status).toBe(0);
@@ -116,7 +116,7 @@ test('without a terminal nothing is written unless --yes says so', () => {
 });
 
 test('claude changes its own file itself, where it is there', () => {
-  // Stands for a program that is not on this machine; with the real one this was tried by hand (docs/mcp-clients.md).
+  // Stands in for a program that is not installed; the real one was tried by hand (docs/mcp-clients.md).
   writeFileSync(join(bin, 'claude'), '#!/bin/sh\nprintf "%s|" "$@"\n', { mode: 0o755 });
   const { stdout, status } = install('--client', 'claude', '--scope', 'user');
   expect(status).toBe(0);

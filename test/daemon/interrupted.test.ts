@@ -1,4 +1,4 @@
-/** script/test, ended before its time, ends what its tests started. */
+/** An interrupted script/test ends everything that its tests started. */
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';

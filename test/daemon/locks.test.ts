@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { startDaemon, until } from '../support/daemon.ts';
 
-/** Fails while another of its kind is at work. */
+/** Fails while another instance runs. */
 const ALONE = 'mkdir busy || exit 9; sleep 0.2; rmdir busy';
 
 async function exitCodes(locks: string): Promise<unknown[]> {
@@ -52,7 +52,7 @@ test('a session whose calls wait for many paths is told so, and leaves room for 
   await using greedy = await daemon.connect();
   await using other = await daemon.connect();
   const command = greedy.call('terminal_execute', { command: 'sleep 1 > log.txt' });
-  // It holds the path; before, a write of the flood might.
+  // Now it holds the lock of the path; before, a write of the flood might.
   await until(() => existsSync(join(daemon.workspace, 'log.txt')));
   const flood = Array.from({ length: 30 }, (_, i) => greedy.call('file_write', { path: 'log.txt', content: `${i}` }));
   const late = other.call('file_write', { path: 'log.txt', content: 'other' });

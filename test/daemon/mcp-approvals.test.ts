@@ -1,4 +1,4 @@
-/** Questions about calls of MCP clients: at the client, where it can ask its person, and everywhere else. */
+/** Approvals for calls of MCP clients: at the client, if it can ask its person, and everywhere else. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '@modelcontextprotocol/client';
@@ -7,7 +7,7 @@ import type { Client as Operator } from '../../src/client.ts';
 import { startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { connectMcp, ERAS, type Era, RawMcp, textOf } from '../support/mcp.ts';
 
-/** Commands are asked about. */
+/** Asks about commands. */
 const ASKS = 'tiers:\n  execute: { decision: ask, reason: A person should see it. }\n';
 
 let daemon: TestDaemon;
@@ -26,7 +26,7 @@ interface Asked {
 }
 type Reply = { action: 'accept' | 'decline' | 'cancel'; content?: Record<string, string> };
 
-/** A client whose person answers so. */
+/** A client whose person gives this reply. */
 const asking = (era: Era, reply: (asked: Asked, signal: AbortSignal) => Reply | Promise<Reply>) =>
   connectMcp(daemon, {
     era,
@@ -36,7 +36,7 @@ const asking = (era: Era, reply: (asked: Asked, signal: AbortSignal) => Reply | 
   });
 
 let nextCommand = 0;
-/** One that no test has asked about before. */
+/** A command that no test has used before. */
 const freshCommand = () => `touch made && echo ran-${nextCommand++}`;
 const outputOf = (command: string) => command.split(' ').at(-1) as string;
 const run = (client: Client, command: string) => client.callTool({ name: 'terminal_execute', arguments: { command } });

@@ -1,6 +1,6 @@
 /**
- * The specification's own conformance suite against our HTTP endpoint, in both revisions: all scenarios that it requires of a server
- * with tools. Its tools are a plugin's, as any others would be.
+ * Runs the specification's conformance suite against our HTTP endpoint, in both revisions: all scenarios required of
+ * a server with tools. The tools are a plugin's, like any others.
  */
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -17,7 +17,7 @@ const suite = fileURLToPath(
   new URL('../../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url),
 );
 
-/** What the suite calls without the name of a plugin. */
+/** The prefix that the suite's tool names lack. */
 const PREFIX = 'conformance__';
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 const SILENCE = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=';
@@ -47,7 +47,7 @@ const plugin: PluginText = {
   files: { 'main.js': MAIN },
 };
 
-/** What a revision requires of servers that offer what we do not; each with what it calls. */
+/** Required scenarios for features that we do not offer, and what each needs. */
 const NOT_OFFERED: Record<string, Record<string, string>> = {
   '2025-11-25': {
     'logging-set-level': 'logging, deprecated since 2026-07-28: the daemon has a log and a record of its own',
@@ -92,9 +92,7 @@ const NOT_OFFERED: Record<string, Record<string, string>> = {
 };
 const REVISIONS = Object.keys(NOT_OFFERED);
 
-/**
- * Of server-stateless: these ask for tools of a fixture that want a capability, ask on their stream, and log.
- */
+/** Checks of server-stateless that need fixture tools which want a capability, ask on their stream, or log. */
 const NOT_TESTABLE = [
   'sep-2575-server-rejects-undeclared-capability',
   'sep-2575-missing-capability-http-400',
@@ -123,7 +121,7 @@ afterAll(async () => {
   for (const it of [folder, source]) rmSync(it, { recursive: true });
 });
 
-/** The suite can neither show a token nor call a tool by a longer name. */
+/** A proxy that adds what the suite lacks: a token, and the prefix of tool names. */
 async function listenBefore(to: URL, token: string): Promise<Server> {
   const server = createServer((incoming, response) => {
     const { port: own } = server.address() as AddressInfo;
@@ -165,7 +163,7 @@ interface Check {
   readonly errorMessage?: string;
 }
 
-/** The checks of all scenarios that a revision requires, by scenario. */
+/** The checks of all required scenarios, by scenario. */
 async function run(revision: string): Promise<Map<string, Check[]>> {
   const output = join(folder, revision);
   const args = [suite, 'server', '--url', url, '--requirements', revision, '--timeout', '20000', '-o', output];
@@ -179,7 +177,7 @@ async function run(revision: string): Promise<Map<string, Check[]>> {
   return new Map(results);
 }
 
-/** As the suite lists them. */
+/** The scenarios that the suite requires. */
 function requiredBy(revision: string): string[] {
   const text = readFileSync(join(dirname(suite), '../requirements', `${revision}.yaml`), 'utf8');
   return (parse(text) as { server: string[] }).server;

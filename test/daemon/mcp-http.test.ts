@@ -1,4 +1,4 @@
-/** MCP over HTTP: who gets in, and that both eras work for who does. */
+/** MCP over HTTP: who may connect, and both protocol eras. */
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { createConnection } from 'node:net';
@@ -39,7 +39,7 @@ const initialize = JSON.stringify({
   params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
 });
 
-/** A request with headers as they are, which `fetch` would not send. */
+/** A request with raw headers, which `fetch` would not send. */
 function post(headers: Record<string, string>, body: string | Buffer = initialize) {
   const all = { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers };
   return new Promise<{ status: number; headers: NodeJS.Dict<string | string[]>; text: string }>((resolve, reject) => {
@@ -141,7 +141,7 @@ describe('who is not let in', () => {
 test('a connection that asks and asks without an answer is ended', async () => {
   const socket = createConnection(Number(new URL(url).port), '127.0.0.1');
   let isOver = false;
-  socket.on('close', () => (isOver = true)).on('error', () => {}); // It is cut off.
+  socket.on('close', () => (isOver = true)).on('error', () => {}); // Cut off by the test.
   const params = { name: 'terminal_execute', arguments: { command: 'touch piped' } };
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
   const head = [

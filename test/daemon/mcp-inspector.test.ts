@@ -1,4 +1,4 @@
-/** The official Inspector, strict, through `ringfence mcp`, in both eras: what a person tries first. */
+/** The official Inspector in strict mode, through `ringfence mcp`, in both eras: people try it first. */
 import { spawnSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ afterAll(async () => {
   rmSync(home, { recursive: true });
 });
 
-/** What it prints; its exit code is 6 where it finds a schema that some client does not take. */
+/** Runs the Inspector; it exits with 6 if some client would not accept a schema. */
 function inspect(era: string, ...words: string[]) {
   const server = [process.execPath, ringfence, 'mcp', '--socket', daemon.socket, '--workspace', daemon.workspace];
   const env = { PATH: process.env.PATH ?? '', HOME: home };

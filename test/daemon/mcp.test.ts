@@ -1,4 +1,4 @@
-/** The MCP face through the SDK's own client, in both eras. */
+/** The MCP server through the SDK's own client, in both eras. */
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** A daemon that was started with a low priority: what it starts may not raise its own, and need not. */
+/** A daemon started with a low priority: its children can't raise theirs, and need not. */
 import { expect, test } from 'vitest';
 import { dataOf } from '../support/daemon.ts';
 import { startProvider } from '../support/providers.ts';

@@ -1,4 +1,4 @@
-/** On a machine whose own Node is too old, a checkout's takes over: two processes, of which people know the first. */
+/** On a machine with an old Node, a checkout's own Node takes over: there are two processes, and people know the first. */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { processesWith, repository, startDaemon, temporaryDir, until } from '../support/daemon.ts';
 
-/** Makes a Node say that it is an old one. */
+/** Makes Node report an old version. */
 const OLD =
   'data:text/javascript,Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.0.0" } })';
 
@@ -51,7 +51,7 @@ describe('kill -9 of the first process', () => {
     const file = join(workspace, 'precious');
     writeFileSync(file, 'still here');
     await using operator = await daemon.connect({ role: 'operator' });
-    // Somebody who answers, so that the call waits.
+    // A subscribed operator, so that the call waits.
     const watching = operator.notifications(['approvals']);
     const asked = watching.next();
     const child = spawn(

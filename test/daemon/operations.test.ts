@@ -1,4 +1,4 @@
-/** docs/operations.md: its commands for backup and restore, done; and the limits that it names. */
+/** Runs the backup and restore commands of docs/operations.md, and checks the limits that it names. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ test('a state that was saved comes back: the record verifies, and what was done 
   const called = bash('ringfence call file_write path=a.txt content=before --json');
   const { callId } = JSON.parse(called.stdout);
   expect(bash(blockOf('Back up'))).toMatchObject({ status: 0 });
-  // The state is lost, and another daemon has made one of its own.
+  // The state is lost, and a new daemon has created its own.
   expect(bash('rm -r ~/.local/state/ringfence && ringfence call file_list')).toMatchObject({ status: 0 });
   const restored = bash(blockOf('Restore'));
   expect(restored).toMatchObject({ status: 0, stdout: expect.stringMatching(/\d+ entries/) });

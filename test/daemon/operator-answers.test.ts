@@ -1,4 +1,4 @@
-/** What operators ask of tools and of the cache, and what a policy says of types of files. */
+/** Operators' requests about tools and the cache, and a policy on file types. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Verbs of the person who runs the daemon: from any folder, without a daemon where they can, as JSON always. */
+/** Verbs for the person who runs the daemon: from any folder, without a daemon if possible, always with JSON. */
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -62,7 +62,7 @@ describe('audit', () => {
     await using first = await startDaemon();
     await runCli(first, ['call', 'file_list']);
     const copy = join(elsewhere, 'copy');
-    // The daemon ends first: what it has not written yet is no part of the record.
+    // The daemon ends first: unwritten entries are not in the record.
     first.process.kill('SIGTERM');
     await first.ended;
     cpSync(first.stateDir, copy, { recursive: true });

@@ -1,4 +1,4 @@
-/** The package: what is in it, what it says of itself, and where its own packages may lie. */
+/** The package: its content, its metadata, and where its dependencies may be installed. */
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
@@ -28,7 +28,7 @@ test('hosts start where node_modules is a link', async () => {
     const { stdout } = await ringfence('call', 'file_read', 'path=a.txt', '--workspace', workspace);
     expect(stdout).toBe('read\n');
   } finally {
-    await ringfence('stop').catch(() => {}); // None came up.
+    await ringfence('stop').catch(() => {}); // No daemon started.
     for (const it of [folder, workspace, state]) rmSync(it, { recursive: true, force: true });
   }
 });
@@ -48,7 +48,7 @@ test('without the native programs of this architecture nothing runs, and it says
 });
 
 const manifest = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'));
-/** Makes a Node say that it is an old one. */
+/** Makes Node report an old version. */
 const OLD =
   'data:text/javascript,Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.0.0" } })';
 
@@ -71,7 +71,7 @@ test('the package says what it is, where it comes from and where it runs', () =>
 test('an old Node is told in one sentence what is needed, before npm compiles anything, and where it imports the client', async () => {
   const folder = temporaryDir('old');
   try {
-    // As installed: without sources, which only a checkout has.
+    // As installed, without sources, which only a checkout has.
     for (const it of ['bin', 'package.json']) cpSync(join(repository, it), join(folder, it), { recursive: true });
     const [program, ...words] = manifest.scripts.preinstall.split(' ');
     expect([program, words.length]).toEqual(['node', 1]);
@@ -101,7 +101,7 @@ test('`ringfence/client` has the same names by import, by require and in the sou
   try {
     for (const it of ['bin', 'package.json']) cpSync(join(repository, it), join(folder, it), { recursive: true });
     const names = Object.keys(await import('../../src/client.ts')).sort();
-    // Stands for the built form, which other tests import.
+    // Stands in for the built form, which other tests import.
     mkdirSync(join(folder, 'dist/src'), { recursive: true });
     writeFileSync(join(folder, 'dist/src/client.js'), names.map((it) => `export const ${it} = 1;`).join('\n'));
     const tell = `.then((it) => console.log(JSON.stringify(Object.keys(it).filter((name) => !/default|module/.test(name)).sort())))`;

@@ -1,4 +1,4 @@
-/** Files and directories whose permissions do not let their owner do what a call asks for; root would be let do all of it. */
+/** Files and directories whose permissions deny their owner what a call needs; root is exempt. */
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -61,7 +61,7 @@ test.skipIf(!identity)(
         file_grep: { pattern: 'x' },
       };
       const result = await call(tool, { path: 'locked', ...more[tool as keyof typeof more] });
-      // ripgrep says nothing of a file that it can not read.
+      // ripgrep does not report unreadable files.
       if (tool !== 'file_grep') expect(result, tool).toMatchObject(DENIED);
     }
     expect(await dataOf(call('file_read_many', { paths: ['locked', 'open.txt'] }))).toMatchObject({
@@ -117,7 +117,7 @@ test.skipIf(!identity).each([
     ['git_status', {}],
   ] as const)
     expect(await call(tool, { path: name, ...input }), tool).toMatchObject(DENIED);
-  // Names alone, until its host holds it as one that may not be seen at all.
+  // Lists names only, until its host masks the directory as a whole.
   const names = await call('file_list', { path: name });
   expect(['ACCESS_DENIED', ...(mode === 0o444 ? ['names'] : [])]).toContain(names.success ? 'names' : names.error.code);
   const listed = await dataOf(call('file_list', { recursive: true }));

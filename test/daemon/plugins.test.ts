@@ -1,4 +1,4 @@
-/** Plugins: added, listed, called, replaced and taken away while a daemon runs. */
+/** Plugins: added, listed, called, replaced and removed while a daemon runs. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -189,7 +189,7 @@ describe('ringfence plugin', () => {
     expect(stdout).toMatch(/probe 1\.0\.0.*\nsha256:[0-9a-f]{64}[\s\S]*probe__run {2}read_only\n {2}may call nothing/);
     await until(async () => (await names()).includes('probe__run'));
 
-    // What its folder becomes changes nothing until it is added again.
+    // Changes of its folder have no effect until it is added again.
     writeFileSync(join(folder, 'main.js'), 'export const run = () => ({ value: 2 });');
     expect(await dataOf(client.call('probe__run', {}) as never)).toEqual({ value: 1 });
     const { stdout: shown } = await cli('add', folder, ...state, '--json');
@@ -202,7 +202,7 @@ describe('ringfence plugin', () => {
     await until(async () => (await names()).length === 0);
     expect(await client.call('probe__run', {})).toMatchObject({ error: { code: 'TOOL_NOT_FOUND' } });
     expect(await failed('remove', 'probe', ...state)).toMatchObject({ code: 1 });
-    // Six starts of the command line, on a machine that may be busy.
+    // Starts the command line six times, on a machine that may be busy.
   }, 90_000);
 
   test.each([

@@ -1,4 +1,4 @@
-/** One policy over effects, through a real daemon: what it refuses by every way, how it changes, who is under which. */
+/** One policy on effects, through a real daemon: what it denies by every way, how it changes, who is subject to which. */
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -114,7 +114,7 @@ describe('who is under which policy', () => {
     writeFileSync(file, 'rules: [{ id: mine, match: { tool: "*" }, decision: allow, reason: r }]\n');
     const refused = await daemon.connect({ workspace: at('project') }).catch((error: RemoteError) => error);
     expect(refused).toMatchObject({ message: expect.stringMatching(/policy\.yaml:1:\d+/) });
-    // Who is there keeps what it was given, until it is right again.
+    // Existing sessions keep their policy until the file is valid again.
     for (const [text, success] of [
       [undefined, false],
       ['rules: []\n', true],
@@ -157,7 +157,7 @@ describe('a session in a part of the workspace', () => {
     expect(await project.call('file_read', { path: 'part/closed/a.txt' })).toMatchObject(denied);
     expect(await part.call('file_read', { path: 'closed/a.txt' })).toMatchObject(denied);
     expect(JSON.stringify(await run('c=closed; cat $c/a.tx*', {}, part))).not.toContain('GOLD');
-    // Of the whole workspace it says nothing.
+    // It does not apply to the whole workspace.
     expect(await agent.call('file_read', { path: 'project/part/closed/a.txt' })).toMatchObject({ success: true });
     rmSync(at('project'), { recursive: true });
   });

@@ -1,4 +1,4 @@
-/** docs/protocol.schema.json holds for all that a real daemon says and takes. */
+/** docs/protocol.schema.json is valid for all messages that a real daemon sends and accepts. */
 import { readFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const schema = JSON.parse(readFileSync(join(repository, 'docs/protocol.schema.js
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
 ajv.addSchema(schema, 'protocol');
 
-/** What is wrong with a value, by the schema of that name. */
+/** The problems of a value by the named schema. */
 function problems(name: string, value: unknown): string[] {
   const validate = ajv.getSchema(`protocol#/$defs/${name}`);
   if (!validate) return [`there is no schema ${name}`];
@@ -41,7 +41,7 @@ afterAll(async () => {
 
 const asked = new Set<string>();
 const wrong: string[] = [];
-/** Makes a request; what is not as the schema says is put down. */
+/** Makes a request, and collects violations of the schema. */
 async function ask(peer: RawPeer, method: string, params: object = {}): Promise<Answer> {
   asked.add(method);
   wrong.push(...problems('Request', { id: 1, method, params }));
@@ -85,7 +85,7 @@ test('every method is asked and answers as the schema says, and so do errors and
   await ask(agent, 'results.read', { callId: 'c1', afterSeq: 0 });
   const { grants } = (await ask(operator, 'approvals.grants')).result as { grants: { grantId: string }[] };
   await ask(operator, 'approvals.revoke', { grantId: grants[0]?.grantId });
-  await ask(agent, 'approvals.list'); // Is refused: the shape of an error.
+  await ask(agent, 'approvals.list'); // Refused, to check the shape of an error.
 
   const calls = [
     { id: 'a', tool: 'file_list', input: {} },
@@ -126,7 +126,7 @@ test('what the daemon would not take the schema does not take either', () => {
   expect(problems('Request', { id: 1, method: 'status', params: {} })).toEqual([]);
 });
 
-/** The bytes of a block of docs/protocol.md, whose comments begin at a column of their own. */
+/** The bytes of a hex block in docs/protocol.md; comments begin at a fixed column. */
 function bytesOf(name: string): Buffer {
   const page = readFileSync(join(repository, 'docs/protocol.md'), 'utf8');
   const block = new RegExp(`^\`\`\`hex ${name}\\n([\\s\\S]*?)^\`\`\``, 'm').exec(page)?.[1] ?? '';

@@ -1,4 +1,4 @@
-/** What the README tells people to do, done. */
+/** Runs what the README tells people to do. */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

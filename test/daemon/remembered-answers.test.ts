@@ -1,4 +1,4 @@
-/** What a remembered yes covers, what the question says of that, and what no yes is remembered for. */
+/** What a remembered approval covers, what the question says of it, and calls for which none is remembered. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ let daemon: TestDaemon;
 let agent: Client;
 let operator: Client;
 beforeAll(async () => {
-  // One person who is asked faster than any could answer.
+  // Allows more questions than a person could answer.
   daemon = await startDaemon({
     policy: POLICY,
     limits: { approvalsPerMinute: 1000, approvalsPerMinutePrincipal: 1000 },
@@ -34,7 +34,7 @@ afterAll(async () => {
   await daemon[Symbol.asyncDispose]();
 });
 
-/** The question of a call that was just made. */
+/** The approval request of a new call. */
 async function asked({ callId }: RunningCall<unknown>): Promise<Approval> {
   let found: Approval | undefined;
   await until(async () => {
@@ -49,7 +49,7 @@ const answer = (approvalId: string, decision: 'approve' | 'deny', more: object =
 const run = (command: string) => agent.call('terminal_execute', { command });
 const write = (path: string, content: string) => agent.call('file_write', { path, content });
 const at = (path: string) => join(daemon.workspace, path);
-/** What `ringfence …` says, on both streams. */
+/** The output of `ringfence …` on both streams. */
 function cli(...args: string[]): string {
   const where = ['--state', daemon.stateDir, '--socket', daemon.socket];
   const { stdout, stderr } = spawnSync(process.execPath, [ringfence, ...args, ...where], { encoding: 'utf8' });

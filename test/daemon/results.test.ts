@@ -1,4 +1,4 @@
-/** The output of commands through a real daemon: whole, in pages, while it comes, without secrets, and nobody else's. */
+/** The output of commands through a real daemon: complete, paged, streamed, without secrets, and only for its session. */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
@@ -8,7 +8,7 @@ import { dataOf, processesWith, ringfence, startDaemon, type TestDaemon, until }
 import { RawPeer } from '../support/raw-peer.ts';
 
 const MiB = 1024 * 1024;
-// In parts, since scanners would find it here.
+// Split, so that secret scanners do not find it here.
 const token = ['ghp', '0123456789abcdefghijABCDEFGHIJ987654'].join('_');
 
 let daemon: TestDaemon;

@@ -1,4 +1,4 @@
-/** Connections that end while their sessions wait: nothing runs twice, nothing that came meanwhile is lost, nobody else gets it. */
+/** Connections that end while their sessions wait: nothing runs twice, no message is lost, and nobody else gets it. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -39,11 +39,11 @@ const sessions = async (of: Client) => ((await of.request('status', {})) as { se
 
 const approvers = async () => ((await operator.request('status', {})) as { approvers: number }).approvers;
 
-/** Opens a session that waits, begins a command in it, and drops the connection once that runs; settles when the daemon knows. */
+/** Opens a resumable session, begins a command in it, and drops the connection once it runs; resolves when the daemon has noticed. */
 async function dropped(command: string, options: object, more: object = {}): Promise<Session> {
   const raw = new RawPeer(daemon.socket);
   const session = sessionOf(await raw.hello(hello({ resumeMs: 20_000, ...more })));
-  // Whether one is there who listens shows whether the daemon has seen him go.
+  // The number of listening approvers shows whether the daemon has noticed.
   if ('role' in more) await raw.request('events.subscribe', { topics: ['approvals'] });
   raw.send({ id: 'call', method: 'tools.call', params: commandOf(command, { progress: true, ...options }) });
   await raw.answer((it) => it.method === 'call.output');
@@ -77,7 +77,7 @@ test('a call goes on without its connection, and what it tells meanwhile comes t
     .filter((it) => it.method === 'call.output')
     .map((it) => it.params as { seq: number; data: Uint8Array });
   expect(output.map(({ seq, data }) => [seq, Buffer.from(data).toString()])).toEqual([[2, 'two\n']]);
-  // Asked again, it does not run again.
+  // A repeated request does not run it again.
   const { result } = await raw.request(
     'tools.call',
     commandOf('echo one; until [ -e go1 ]; do sleep 0.01; done; echo two; echo x >>once', { callId: 'a' }),
@@ -164,7 +164,7 @@ describe('a session is nobody else’s', () => {
       code: -32004,
       message: expect.stringMatching(/^there is no such session for you to resume/),
     });
-    // What failed left it where it was.
+    // The failed attempt changed nothing.
     const right = new RawPeer(daemon.socket);
     expect(sessionOf(await right.hello(hello(resumeOf(session)))).id).toBe(session.id);
     await right.request('calls.cancel', { callId: 'd' });
@@ -187,7 +187,7 @@ describe('a session is nobody else’s', () => {
 });
 
 test('whoever does not come back in time loses session and calls', async () => {
-  // By its name from the start: what runs after the word that it is there is not there yet.
+  // Named from the start: anything after the `echo` may not have run yet.
   const command = `exec -a marker-unresumed bash -c 'echo one; sleep 60; :'`;
   const session = await dropped(command, { callId: 'f' }, { resumeMs: 2000 });
   expect(processesWith('marker-unresumed').length).toBeGreaterThan(0);
@@ -258,7 +258,7 @@ describe('the client', () => {
       seen.push(it.kind === 'state' ? it.state.status : Buffer.from(it.data).toString());
       if (seen.at(-1) !== 'one\n') continue;
       way.cut();
-      await client.request('status', {}); // Answered by the next connection.
+      await client.request('status', {}); // The next connection answers it.
       writeFileSync(join(daemon.workspace, 'go4'), '');
     }
     expect(await dataOf(running)).toMatchObject({ stdout: 'one\ntwo\n' });

@@ -1,4 +1,4 @@
-/** examples/roles: three principals of the config, and what each may do. */
+/** examples/roles: three principals in the config, and what each may do. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ test('the roles of the example are decided about as its policies say', async () 
   expect(of('admin')).toEqual(['allow', 'allow', 'allow', 'ask', 'ask', 'ask', 'ask']);
   const auto = of('auto');
   expect([auto.slice(0, 3), auto[5], auto[6]]).toEqual([['allow', 'allow', 'allow'], 'deny', 'deny']);
-  // What it would be asked about is denied at once.
+  // What would need approval is denied at once.
   const token = readFileSync(join(daemon.stateDir, 'tokens/auto.token'), 'utf8').trim();
   await using client = await createClient({ socket: daemon.socket, workspace: daemon.workspace, token });
   writeFileSync(join(daemon.workspace, 'kept'), '');

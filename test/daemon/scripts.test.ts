@@ -1,4 +1,4 @@
-/** terminal_script, and what terminal_execute promises of input, environment, signals and progress. */
+/** terminal_script, and the promises of terminal_execute about input, environment, signals and progress. */
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 let daemon: TestDaemon;
 let client: Client;
-/** Not below /tmp, which each sandbox has of its own. */
+/** Not below /tmp: each sandbox has its own /tmp. */
 const toolchain = mkdtempSync(join(existsSync('/opt') ? '/opt' : homedir(), 'ringfence-toolchain-'));
 beforeAll(async () => {
   mkdirSync(join(toolchain, 'bin'));
@@ -75,7 +75,7 @@ rules:
       { script: '((touch b))', shell: 'sh' },
     ]) {
       const result = await call(input);
-      // `((…))` runs nothing in bash, which is what runs it.
+      // `((…))` runs no command in bash, the shell used here.
       if (input.script.startsWith('((')) expect(existsSync(join(strict.workspace, 'b'))).toBe(false);
       else expect(result, input.script).toMatchObject({ error: { code: 'POLICY_DENIED' } });
     }

@@ -1,11 +1,11 @@
-/** A call that reads several files is judged file by file: what the policy denies is told, and the rest is read. */
+/** A call that reads several files is judged file by file: denied files are reported, the rest is read. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 
-// The second rule names a tool, so that only the gateway can decide by it: hosts know rules on paths alone.
+// The second rule names a tool, so only the gateway can apply it: hosts know path rules only.
 const POLICY = `rules:
   - id: no-vault
     match: { path: "vault/**" }

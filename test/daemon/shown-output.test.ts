@@ -1,4 +1,4 @@
-/** Output on its way to people and programs: bytes stay bytes, characters stay whole, terminals are not driven, memory is bounded. */
+/** Output for people and programs: bytes are unchanged, characters whole, terminals not controlled, memory bounded. */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
@@ -21,7 +21,7 @@ afterAll(async () => {
 const run = (command: string, settings: object = {}) => client.call('terminal_execute', { command }, settings);
 const flags = () => ['--state', daemon.stateDir, '--socket', daemon.socket];
 
-/** What a terminal of 80 columns is sent by a verb; `script` makes one. */
+/** What a verb prints to a terminal of 80 columns, made by `script`. */
 async function onTerminal(...args: string[]): Promise<string> {
   const line = [process.execPath, ringfence, ...args, ...flags()]
     .map((it) => `'${it.replaceAll("'", "'\\''")}'`)
@@ -58,7 +58,7 @@ describe('what would drive a terminal', () => {
   ])('is shown by `ringfence %s`, not sent', async (_, shown) => {
     const sent = await shown();
     expect(sent).toContain('owned');
-    expect(sent.replaceAll('\r\n', '\n')).not.toMatch(/(?![\n\t])[\p{Cc}\u202e]/u); // The terminal itself adds \r.
+    expect(sent.replaceAll('\r\n', '\n')).not.toMatch(/(?![\n\t])[\p{Cc}\u202e]/u); // The terminal adds \r.
   });
 
   test('is kept as it was in the log, and escaped in the daemon’s own', async () => {
@@ -101,7 +101,7 @@ test('characters that pieces and pages cut come out whole', async () => {
     if (page.eof) break;
   }
   expect(Buffer.concat(pages).toString()).toBe(letters);
-  // What is text is never cut inside one.
+  // Text is never cut inside a character.
   const { stdout } = result.success ? (result.data as { stdout: string }) : { stdout: '\ufffd' };
   expect(stdout).toContain('bytes left out');
   expect(stdout).not.toContain('\ufffd');

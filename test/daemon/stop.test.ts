@@ -1,4 +1,4 @@
-/** `ringfence stop` ends a daemon that takes no requests: the process that holds its state is sent a signal. */
+/** `ringfence stop` ends a daemon that accepts no requests, by signalling the process that holds its state. */
 import { execFile } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,12 +34,12 @@ test('that answers nobody, as soon as it runs again', async () => {
   await using daemon = await startDaemon();
   daemon.process.kill('SIGSTOP');
   const stopped = stop(daemon);
-  // The signal waits for it: what is waiting shows in its status.
+  // The signal is pending, which shows in its status.
   const pending = () => /ShdPnd:\s*(\S+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8'))?.[1] ?? '0';
   try {
     await until(() => BigInt(`0x${pending()}`) !== 0n, 60_000);
   } finally {
-    daemon.process.kill('SIGCONT'); // One that stays stopped would never end.
+    daemon.process.kill('SIGCONT'); // A process that stays stopped would never end.
   }
   expect((await stopped).code).toBe(0);
   expect(await daemon.ended).toBe(0);

@@ -1,4 +1,4 @@
-/** What a person is asked about terminals, and what is theirs without asking. */
+/** What needs approval at terminals, and what does not. */
 import { expect, test } from 'vitest';
 import { startDaemon } from '../support/daemon.ts';
 

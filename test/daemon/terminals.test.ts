@@ -1,4 +1,4 @@
-/** Terminals through a real daemon: what a program in one can tell of it, what a caller sees, and when it is over. */
+/** Terminals through a real daemon: what their programs can observe, what callers see, and when they end. */
 import { readdirSync, readlinkSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -20,7 +20,7 @@ interface Answer {
   terminals: { sessionId: string; exited: boolean }[];
 }
 
-/** A wait that ends as soon as there is a reason; for a slow machine. */
+/** A wait in ms that ends early for a reason; long enough for a slow machine. */
 const WAIT_MS = 20_000;
 
 type Result =
@@ -94,7 +94,7 @@ describe('one terminal', () => {
 
   test('tells by the kernel that its program waits: for a line, a password, a key; and says nothing while it works', async () => {
     const id = await open(client, { command: 'echo "Password: "; cat' });
-    // A prompt that lies about what it wants changes nothing.
+    // A misleading prompt changes nothing.
     expect(await ask(client, { action: 'read', sessionId: id })).toMatchObject({ needsInput: { kind: 'line' } });
     await close(client, id);
     const shell = await open(client);
@@ -367,7 +367,7 @@ test('one that is opened by a call that is late, or cancelled, goes with it: nob
   await using daemon = await startDaemon();
   await using client = await daemon.connect();
   const input = { action: 'open', command: 'sleep 4321', waitMs: 10_000 } as const;
-  // More often than a session may have terminals.
+  // More often than the number of terminals that a session may have.
   for (let i = 0; i < 6; i++) {
     const late = await client.call('terminal_interactive', input, { timeoutMs: 1_000 });
     expect(late).toMatchObject({ success: false, error: { code: 'TIMEOUT' } });

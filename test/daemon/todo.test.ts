@@ -1,4 +1,4 @@
-/** The todo list of a workspace: kept by the daemon, seen by nobody else. */
+/** The todo list of a workspace: kept by the daemon, visible to nobody else. */
 import { readdirSync, rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { dataOf, startDaemon, temporaryDir } from '../support/daemon.ts';

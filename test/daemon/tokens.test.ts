@@ -1,4 +1,4 @@
-/** `tokens.rotate` and `ringfence token rotate`: an old token is nobody's at once, and a new one works without a restart. */
+/** `tokens.rotate` and `ringfence token rotate`: old tokens are invalid at once, and new ones work without a restart. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ test('a rotated token is refused, its sessions are ended and told why, others go
   const closing = (async () => {
     for await (const it of theirs.notifications(['calls'])) told.push(it);
   })();
-  await theirs.request('status', {}); // The subscription is there.
+  await theirs.request('status', {}); // The subscription is active.
   expect(await operator.request('tokens.rotate', { names: ['ci'] })).toEqual({ rotated: ['ci'], sessionsEnded: 2 });
   await closing;
   expect(told).toContainEqual({ method: 'session.closing', params: { reason: 'its token was rotated' } });
@@ -81,7 +81,7 @@ test('`ringfence token rotate` changes all of them in a running daemon, and its 
     sessionsEnded: expect.any(Number),
   });
   for (const [at, it] of names.entries()) expect(tokenOf(it)).not.toBe(before[at]);
-  // What the operator before had is over, and no client of ours goes on by itself.
+  // The earlier operator's connection is over, and our client does not reconnect by itself.
   await until(() => operator.ended.then(() => true));
   operator = await daemon.connect({ role: 'operator' });
   await expect(open(before[0] as string, { role: 'operator' })).rejects.toMatchObject({ code: -32003 });

@@ -1,4 +1,4 @@
-/** Tools whose program is broken say so in words: at the call, in tools.list, in `status` and `doctor`; and work again when it is mended. */
+/** Tools with a broken program say so: in the call, in tools.list, in `status` and `doctor`; and they work again after a repair. */
 import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import { createRepository } from '../support/repository.ts';
 const BROKEN = '#!/bin/sh\necho "git: error while loading shared libraries: libz.so.1" >&2\nexit 127\n';
 const OLD = '#!/bin/sh\necho git version 2.20.1\n';
 const WORKING = '#!/bin/sh\nexec /usr/lib/git-core/git "$@"\n';
-/** A mount namespace takes root. */
+/** A mount namespace needs root. */
 const isRoot = process.getuid?.() === 0;
 
 let folder: string;
@@ -85,7 +85,7 @@ test.runIf(isRoot)('git tools say that git does not run, wherever somebody looks
     },
   });
   const bad = { ok: false, message: expect.stringContaining('libz') };
-  // By the call alone, and by a check of all that share it.
+  // Known from the call for this tool alone, and from a check for all tools that share it.
   expect((await listed('git_status')).health).toEqual(bad);
   expect((await listed('git_log')).health).toBeUndefined();
   const health = await checked();

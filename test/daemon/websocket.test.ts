@@ -24,7 +24,7 @@ afterAll(() => daemon[Symbol.asyncDispose]());
 type Protocol = 'ringfence.v1.msgpack' | 'ringfence.v1.json';
 const hello = { id: 1, method: 'hello', params: { protocol: 1, client: { name: 'ws', version: '1' } } };
 
-/** Connects; resolves with the socket, or the status that refused it. */
+/** Connects; resolves with the socket, or with the refusing status. */
 function open(
   protocol: Protocol | 'other',
   headers: Record<string, string> = {},

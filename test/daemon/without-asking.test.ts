@@ -1,4 +1,4 @@
-/** The policies of docs/without-asking.md, each with the work that it is for, on real servers of this machine. */
+/** The policies of docs/without-asking.md, each doing its intended work on real servers of this machine. */
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -17,11 +17,11 @@ const policies = new Map(
 const policyOf = (name: string, hosts: Record<string, string> = {}): string =>
   Object.entries(hosts).reduce(
     (text, [host, instead]) => text.replaceAll(host, instead),
-    // A question that nobody answers is an error at once.
+    // A question without an answer is an error at once.
     `${policies.get(name)}${name === 'commit-unattended' ? '' : 'approvals: { headless: deny }\n'}`,
   );
 
-/** Not one of the addresses that programs in a sandbox take for their own. */
+/** An address that programs in a sandbox do not treat as their own. */
 const ADDRESS = '127.0.0.2';
 async function serve(answer: (request: IncomingMessage, response: ServerResponse) => void) {
   const server: Server = createServer(answer);
@@ -76,7 +76,7 @@ test('`commit` and `commit-unattended`: a commit by a command does not run unask
   }
 });
 
-/** git's own server of repositories below a folder, as web servers run it. */
+/** git's own HTTP server of the repositories below a folder. */
 function gitServer(folder: string) {
   const backend = join(execFileSync('git', ['--exec-path'], { encoding: 'utf8' }).trim(), 'git-http-backend');
   return serve((request, response) => {

@@ -28,7 +28,7 @@ export interface TestWorkspace extends Disposable {
 export interface WorkspaceOptions {
   readonly limits?: Partial<Limits>;
   readonly rules?: readonly Rule[];
-  /** Its path; by default a new temporary directory. */
+  /** Path of the workspace; by default a new temporary directory. */
   readonly at?: string;
 }
 

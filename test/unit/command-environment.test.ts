@@ -40,7 +40,7 @@ describe('what commands get of the environment of the person', () => {
 test('no toolchain shows commands a home, keys, a workspace, the state of the daemon or a part of the system', () => {
   const home = join(folder, 'home');
   const places = { home, closed: [join(folder, 'plain')] };
-  // Below /tmp, as all of this test is.
+  // Below /tmp, like all of this test.
   expect(toolchainProblem(join(folder, 'node'), places)).toMatch(/lies in \/tmp/);
   for (const [path, problem] of [
     ['/', /home directory/],

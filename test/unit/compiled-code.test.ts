@@ -1,4 +1,4 @@
-/** Compiled code is taken only from where nobody else could have put it. */
+/** Cached code is used only if nobody else could have written it. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(stateDir, { recursive: true, force: true }));
 
-/** Where a process that was told to use what is kept takes it from. */
+/** The cache folder of a process that uses cached code. */
 function takenFrom(workspaces: string[]): string {
   const script = `import { useKeptCode } from '${repository}/src/compiled-code.ts';
     import { getCompileCacheDir } from 'node:module';

@@ -196,7 +196,7 @@ describe('plain texts', () => {
   });
 });
 
-/** A glob of letters, `?` and `*` as the regular expression that it means; small ones only, since these go back. */
+/** The regular expression for a glob of letters, `?` and `*`; for short globs only, since it backtracks. */
 const oracle = (glob: string): RegExp => new RegExp(`^${glob.replaceAll('?', '.').replaceAll(/\*+/g, '.*')}$`);
 
 test('a segment of letters, ? and * matches what the same regular expression does', () => {
@@ -204,7 +204,7 @@ test('a segment of letters, ? and * matches what the same regular expression doe
   const name = fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 1, maxLength: 8 });
   fc.assert(
     fc.property(segment, name, (glob, it) => {
-      fc.pre(glob !== '**'); // Any number of segments.
+      fc.pre(glob !== '**'); // `**` means any number of segments.
       expect(matches(glob, it)).toBe(oracle(glob).test(it));
     }),
     { numRuns: 2000 },

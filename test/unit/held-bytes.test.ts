@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { heldBytes } from '../../src/held-bytes.ts';
 
-/** Bytes of heap for each of many values that were decoded from JSON, in a process that nothing else uses. */
+/** Heap bytes per value, for many values decoded from JSON, in a separate process. */
 function measured(text: string): number {
   const json = fileURLToPath(new URL('../../src/protocol/json.ts', import.meta.url));
   const limits = fileURLToPath(new URL('../../src/limits.ts', import.meta.url));

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseJson } from '../../src/parse-json.ts';
 
-/** Keys and texts that a parser may trip over. */
+/** Keys and texts that may confuse a parser. */
 const nasty = fc.string({
   unit: fc.constantFrom('a', '\\', '"', '\n', '\u202e', '\ud800', '€', 'u', '0', ':', '{', ' '),
 });
@@ -16,7 +16,7 @@ const value = fc.letrec((tie) => ({
   ),
 })).any;
 
-/** Written by JSON.stringify, of which nothing wrong is known, so that order and escapes count as well. */
+/** Written by JSON.stringify, which has no known bugs, so that order and escapes are compared, too. */
 test('what was written comes back the same, whatever was parsed before it', () => {
   fc.assert(
     fc.property(value, fc.constantFrom(undefined, ' ', '\t\n'), (it, space) => {

@@ -1,4 +1,4 @@
-/** When the event loop is kept from sleeping, and for how long at most. */
+/** When the event loop is kept from sleeping, and for how long. */
 import { availableParallelism } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { beforeEach, expect, test } from 'vitest';
@@ -14,14 +14,14 @@ beforeEach(() => {
   polling = new Polling(0.5, { monotonicMs });
 });
 
-/** Each look at the clock takes its time, so that looks are what was polled. */
+/** Each reading of the clock takes time, so that readings count polls. */
 function monotonicMs(): number {
   looks += 1;
   nowMs += STEP_MS;
   return nowMs;
 }
 
-/** What is polled in a hundred turns of the loop. */
+/** How often it polls in a hundred turns of the loop. */
 async function polled(): Promise<number> {
   const before = looks;
   for (let turn = 0; turn < 100; turn++) await setImmediate();

@@ -9,7 +9,7 @@ import { RedactingStream, redactText, redactValue } from '../../src/redact.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-// Secrets are made here, since scanners would find literal ones in this repository.
+// Secrets are generated, since scanners would find literal ones in this repository.
 
 const UPPER = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 const LETTERS = UPPER + UPPER.toLowerCase();
@@ -19,23 +19,23 @@ const BASE64 = `${ALNUM}+/`;
 
 type Pick = (length: number, chars?: string) => string;
 
-/** Characters that look random and are the same for the same seed. */
+/** A generator of random-looking characters, deterministic by seed. */
 function picker(seed: number): Pick {
   let state = (seed % 2 ** 31) + 1;
   const next = (below: number) => {
     state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
     return Math.floor((state / 2 ** 32) * below);
   };
-  // The first numbers of neighbouring seeds are alike.
+  // Adjacent seeds give similar first numbers.
   for (let i = 0; i < 8; i++) next(1);
   return (length, chars = ALNUM) => Array.from({ length }, () => chars[next(chars.length)]).join('');
 }
 
-/** `text` holds what is to be hidden between two ¦. */
+/** `text` marks the part to hide with ¦ on both sides. */
 interface Sample {
   readonly kind: string;
   readonly text: (pick: Pick) => string;
-  /** The file in which secretlint finds it; absent where it does not know such secrets. */
+  /** Name of a file in which secretlint finds it; absent if secretlint does not know such secrets. */
   readonly lint?: string;
 }
 
@@ -48,7 +48,7 @@ const lines = (text: string, end: string) => text.replaceAll(/.{64}/g, (it) => i
 const block = (label: string, body: string, end = '\n') =>
   `-----BEGIN ${label}-----${end}${body}${end}-----END ${label}-----`;
 const rsa = (pick: Pick, end?: string) => block('RSA PRIVATE KEY', lines(`MII${pick(797, BASE64)}`, end ?? '\n'), end);
-/** With digits apart from each other, which no name has. */
+/** Text with scattered digits, which no name has. */
 const mixed = (pick: Pick, length: number) => `1a2${pick(length - 3)}`;
 
 const SAMPLES: Record<string, Sample> = {
@@ -310,7 +310,7 @@ describe('redactText', () => {
   ])('takes time in proportion to a text of %j', (part) => {
     const from = performance.now();
     redactText(part.repeat(2 ** 20 / part.length));
-    // Some 50 ms where nothing else runs; a quadratic pattern takes minutes.
+    // Some 50 ms on an idle machine; a quadratic pattern would take minutes.
     expect(performance.now() - from).toBeLessThan(2000);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { escapeUnseen, showBlock, showLine, visible } from '../../src/shown-text.ts';
 
-/** Each class of what nobody sees, by name. */
+/** Each class of invisible characters, by name. */
 const UNSEEN: [string, string][] = [
   ['a control', '\x1b'],
   ['C1', '\u009b'],

@@ -1,4 +1,4 @@
-/** docs/threat-model.md cites files and tests that there are, and every hostile program is let loose by some test. */
+/** docs/threat-model.md cites existing files and tests, and some test runs each hostile program. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +15,7 @@ test.each([...new Set(paths(page))])('%s is there', (path) => {
   expect(existsSync(join(root, path))).toBe(true);
 });
 
-/** Tests that a row cites, each with the titles behind it up to the next one. */
+/** The tests that a row cites, each with the following titles up to the next file. */
 const cited = rows.flatMap((row) =>
   [...row.matchAll(/`(test\/[\w./-]+\.test\.ts)`((?:(?!`test\/).)*)/g)].flatMap(([, file, behind]) =>
     [...(behind as string).matchAll(/"([^"]+)"/g)].map((it) => [file as string, it[1] as string] as const),

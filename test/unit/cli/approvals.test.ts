@@ -16,7 +16,7 @@ function approval(part: Partial<Approval> = {}): Approval {
   };
 }
 
-/** A person at a terminal: what they see so far, and lines that they type. */
+/** A person at a terminal: the output so far, and typed lines. */
 class Person {
   readonly input = new PassThrough();
   readonly output = new PassThrough();
@@ -36,7 +36,7 @@ class Person {
     return this;
   }
 
-  /** Resolves once the text stands there `times` times. */
+  /** Resolves once the text was printed `times` times. */
   async sees(text: string, times = 1): Promise<void> {
     while (this.seen.split(text).length <= times)
       await new Promise<void>((resolve) => {
@@ -44,7 +44,7 @@ class Person {
       });
   }
 
-  /** Resolves once the last that stands there is this. */
+  /** Resolves once the output ends with the text. */
   async echoes(text: string): Promise<void> {
     while (!this.seen.endsWith(text))
       await new Promise<void>((resolve) => {
@@ -57,7 +57,7 @@ class Person {
   }
 }
 
-/** The daemon's side, as far as approvals go. */
+/** A daemon that only knows approvals. */
 class Daemon implements ApprovalsClient {
   waiting: Approval[] = [];
   readonly resolved: unknown[] = [];
@@ -94,7 +94,7 @@ class Daemon implements ApprovalsClient {
     this.#wake();
   }
 
-  /** Resolves when so many were answered. */
+  /** Resolves after `count` answers. */
   async answered(count: number): Promise<unknown[]> {
     while (this.resolved.length < count)
       await new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-/** What `ringfence install` has clients start. */
+/** The command that `ringfence install` configures in clients. */
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';

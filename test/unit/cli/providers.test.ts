@@ -1,4 +1,4 @@
-/** What a person is shown of a tool that changed, before it is accepted. */
+/** What a person sees of a changed tool before accepting it. */
 import { expect, test } from 'vitest';
 import { changesOf } from '../../../src/cli/providers.ts';
 

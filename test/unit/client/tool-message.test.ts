@@ -1,4 +1,4 @@
-/** A result as the answer to a model's tool call. */
+/** A result in the form of a model's tool answer. */
 import { describe, expect, test } from 'vitest';
 import type { ToolResult } from '../../../src/call.ts';
 import { toToolMessage } from '../../../src/client.ts';

@@ -1,4 +1,4 @@
-/** What a TypeScript program against `ringfence/client` may write: the compiler is asked. */
+/** What the compiler accepts in a TypeScript program that uses `ringfence/client`. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -38,7 +38,7 @@ export async function use(client: Client, chosen: string, result: ToolResult) {
 }
 `;
 
-/** The snippets of docs/client.md, each a module; those that do not make their own client have one. */
+/** The snippets of docs/client.md, each as a module; adds a client to those without one. */
 const SNIPPETS = [...readFileSync(join(repository, 'docs/client.md'), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```/gm)]
   .map((it) => it[1] as string)
   .map((it) =>
@@ -72,7 +72,7 @@ test('the snippets of docs/client.md compile', () => {
   expect(errors.filter((it) => it.startsWith('doc-'))).toEqual([]);
 });
 
-/** The lines of the program that are refused, each once. */
+/** The distinct lines of the program with errors. */
 const refused = (): string[] => {
   const lines = PROGRAM.split('\n');
   const numbers = errors

@@ -1,4 +1,4 @@
-/** Requests of the egress process, in this process, with real servers on loopback. */
+/** Requests of the egress code, in this process, to real servers on loopback. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -142,7 +142,7 @@ describe('over TLS', () => {
     setDefaultCACertificates([...before, readFileSync(cert, 'utf8')]);
     expect(await fetched({ url }, [`127.0.0.1:${own}`])).toMatchObject({ status: 200 });
     setDefaultCACertificates(before);
-    // One that speaks no TLS.
+    // A server without TLS.
     const deaf = await listening(createTcp((socket) => socket.end('no')) as never);
     expect(await fetched({ url: `https://127.0.0.1:${deaf}/` }, [`127.0.0.1:${deaf}`])).toHaveProperty('failed');
   });

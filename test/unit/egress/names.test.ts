@@ -1,4 +1,4 @@
-/** Names looked up for all commands, with a clock and a resolver of the test's. */
+/** The shared name lookup, with a test clock and resolver. */
 import { expect, test } from 'vitest';
 import { Names } from '../../../src/egress/names.ts';
 
@@ -17,7 +17,7 @@ function namesWith(ttlMs: number | undefined, limits = { egressNamesKeptMax: 2, 
       return [`192.0.2.${asked.length}`];
     },
   });
-  /** Looks up, and lets the name's TTL come. */
+  /** Looks up a name, and waits for its TTL. */
   const lookup = async (name: string) => {
     const found = await names.lookup(name);
     await new Promise((done) => setImmediate(done));

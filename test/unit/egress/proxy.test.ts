@@ -1,4 +1,4 @@
-/** The proxy itself, in this process, with real sockets on loopback and a resolver of the test's. */
+/** The proxy in this process, with real sockets on loopback and a test resolver. */
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect, createServer as createTcp, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -9,7 +9,7 @@ import { type NetworkEntry, parseNetworkEntry } from '../../../src/policy/networ
 import { systemPowers } from '../../../src/powers.ts';
 
 const TOKEN = 'the-command';
-/** No authentication; not allowed. */
+/** SOCKS replies: no authentication; not allowed. */
 const SOCKS_REFUSED = '\x05\0\x05\x02';
 const asked: string[] = [];
 const answers = new Map<string, string[][]>();
@@ -20,7 +20,7 @@ const resolve = async (name: string): Promise<string[]> => {
   return (all.length > 1 ? all.shift() : all[0]) as string[];
 };
 
-/** No name of these tests is in DNS, so that no answer is kept. */
+/** These names are not in DNS, so no answer is cached. */
 const ttlOf = async () => undefined;
 
 let server: Server;
@@ -47,7 +47,7 @@ async function listening(it: { listen(port: number, host: string, then: () => vo
   return (it.address() as AddressInfo).port;
 }
 
-/** A proxy that serves one command at a port of its own. */
+/** A proxy for one command, on a port of its own. */
 async function proxyFor(allow: NetworkEntry[], limits: Partial<Limits> = {}) {
   const proxy = new EgressProxy({ limits: { ...defaultLimits, ...limits }, powers: systemPowers(), resolve, ttlOf });
   proxy.open(TOKEN, [allow.map(parseNetworkEntry)]);
@@ -300,7 +300,7 @@ describe('what is bounded', () => {
     proxy.listen(TOKEN, carrier);
     const all = Array.from({ length: 12 }, (_, i) => say(at, get(`http://a${i}.many.test:${port}/`)));
     await both.promise;
-    // The answer to a later request shows that the twelve were read.
+    // The answer to a later request proves that the twelve were read.
     expect(await say(at, get('http://unlisted.test/'))).toContain('403 Forbidden');
     end.resolve();
     expect((await Promise.all(all)).filter((it) => it.includes('200 OK'))).toHaveLength(12);

@@ -1,4 +1,4 @@
-/** Which lane a job goes by, and what becomes of it when its thread does not. */
+/** Which lane a job takes, and what happens to it when the lane's thread ends. */
 import { Socket } from 'node:net';
 import { beforeEach, expect, test } from 'vitest';
 import { Lanes } from '../../../src/hosts/lanes.ts';
@@ -31,7 +31,7 @@ test('one that a slow job holds up is passed by, as soon as another thread is th
   lanes.opened(1);
   expect([numberOf(4), numberOf(5)]).toEqual([1, 1]);
   nowMs = 100;
-  // Both are held up.
+  // Both lanes are held up.
   expect(numberOf(6)).toBe(1);
 });
 

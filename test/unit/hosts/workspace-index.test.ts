@@ -21,7 +21,7 @@ beforeEach(() => {
 });
 afterEach(() => stack.disposeAsync());
 
-/** Every question looks over all directories, so that nothing waits for the kernel's word. */
+/** Every question sweeps all directories, so that no test waits for the kernel's events. */
 const EAGER = { indexSweepMs: 1, indexUnwatchedMs: 1 };
 
 const open = (limits: Partial<Limits> = EAGER): WorkspaceIndex =>
@@ -192,7 +192,7 @@ describe('after changes', () => {
       else if ('remove' in it) rmSync(join(workspace, it.remove), { recursive: true, force: true });
       else renameSync(join(workspace, it.move[0]), join(workspace, it.move[1]));
     } catch {
-      // No such source, or a target that is in the way: nothing was changed.
+      // No such source, or the target is in the way: nothing changed.
     }
   };
 
@@ -212,13 +212,13 @@ describe('after changes', () => {
   });
 
   test('a folder that was replaced by another one of its name is known at once, the kernel not having told yet', async () => {
-    // No sweep: what is found is found by looking where names came or went.
+    // No sweep: finds changes only by checking directories whose names changed.
     const index = open({ indexSweepMs: 60_000, indexUnwatchedMs: 60_000 });
     const view = viewOf();
     put('.git/HEAD');
     put('.git/hooks/one');
     await index.masks(view);
-    // Longer than a directory is looked at again for having been changed just before it was read.
+    // Longer than RACY_MS, within which a directory is checked again.
     await new Promise((resolve) => setTimeout(resolve, 150));
     await index.masks(view);
     rmSync(join(workspace, '.git'), { recursive: true });

@@ -1,4 +1,4 @@
-/** Whose word counts as a person's at the MCP socket. */
+/** Whose answers count as a person's at the MCP socket. */
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type NetConnectOpts, type Server } from 'node:net';
@@ -8,7 +8,7 @@ import { callerOf } from '../../../src/mcp/listen.ts';
 import { peerCredentials } from '../../../src/transport/peer-credentials.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
-/** The caller at our end of a connection to ourselves. */
+/** The caller that we see on a connection to ourselves. */
 async function callerAt(server: Server, to: (address: AddressInfo) => NetConnectOpts) {
   await once(server, 'listening');
   const client = connect(to(server.address() as AddressInfo));

@@ -1,4 +1,4 @@
-/** Results of calls as MCP's. */
+/** Results of calls in MCP's form. */
 import { expect, test } from 'vitest';
 import type { ToolResult } from '../../../src/call.ts';
 import { ToolError } from '../../../src/errors.ts';

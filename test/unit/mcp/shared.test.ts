@@ -1,4 +1,7 @@
-/** Sessions of clients that keep no connection. The gateway is the real one's interface; what is looked at is who shares, who makes room, who ends. */
+/**
+ * Sessions of clients without a lasting connection, against the real gateway's interface: which clients share one,
+ * which make room, which end.
+ */
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';

@@ -26,7 +26,7 @@ const git: ParsedCommand = {
   ...{ redirects: [], mentions: [], unknown: [] },
 };
 
-/** The world that a yes is bound to, and that changes behind its back. */
+/** The state that an approval is bound to, which tests change secretly. */
 let world: {
   policyVersion: string;
   ino: string | undefined;
@@ -104,7 +104,7 @@ function callOf({
   return { call, states };
 }
 
-/** A call under way: the rest of the pipeline confirms and runs, as execute does. */
+/** Starts a call; the rest of the pipeline confirms and runs it like execute. */
 function start(shape: Shape = {}, between?: () => void) {
   const { call, states } = callOf(shape);
   const result = approve(
@@ -120,7 +120,7 @@ function start(shape: Shape = {}, between?: () => void) {
   return { call, states, result, error: () => result.then(() => undefined).catch((it: ToolError) => it.toWire()) };
 }
 
-/** The id that the next question gets, once it waits. */
+/** The id of the next question, once it waits. */
 async function asked(): Promise<string> {
   for (let turns = 0; turns < 100; turns++) {
     const id = machine.approvals.list().at(-1)?.approvalId;

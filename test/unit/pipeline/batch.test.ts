@@ -73,7 +73,7 @@ describe('a plan', () => {
   });
 });
 
-/** Runs calls that are done when the test says so. */
+/** Runs calls that end when the test says so. */
 function harness(fails: ReadonlySet<string> = new Set()) {
   const order: string[] = [];
   const running = new Map<string, (result: ToolResult) => void>();

@@ -42,7 +42,7 @@ const policyOf = (rule: Partial<TierRule>, ...and: Policy[]) =>
   ({ tiers: { external_api: rule }, and }) as unknown as Policy;
 
 let sessions = 0;
-/** A call of a session of its own, so that what it costs is what its session costs. */
+/** A call in a session of its own, so that the session's cost is the call's. */
 const callOf = (rawInput: unknown, { policy = policyOf({}), name = 'paid', sessionId = `s${sessions++}` } = {}): Call =>
   ({ name, rawInput, toolset, policy, principal: 'p', sessionId, id: 'c', outcome: newOutcome() }) as unknown as Call;
 const spent = ({ sessionId }: Call) => ledger.spentUsd({ tier: 'external_api', principal: 'p', sessionId }).session;

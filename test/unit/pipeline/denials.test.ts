@@ -1,4 +1,4 @@
-/** What a command is advised to ask for: the very entry that lets its connection through. */
+/** The suggestion for a denied connection names the policy entry that allows it. */
 
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';

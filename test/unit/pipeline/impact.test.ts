@@ -16,7 +16,7 @@ function simple(line: string, unknown?: string): SimpleCommand {
   return { text: line, words, program: unknown === undefined ? words[0] : undefined, programPath: undefined, unknown };
 }
 
-/** Commands between `;`, as the parser gives them. */
+/** A line of commands separated by `;`, in the parser's form. */
 const command = (line: string, part: Partial<ParsedCommand> = {}): ParsedCommand => ({
   ...{ commands: line.split('; ').map((it) => simple(it)), redirects: [], mentions: [], unknown: [] },
   ...part,

@@ -6,7 +6,7 @@ const endless = new AbortController().signal;
 const wanted = (owner: string, reads: string[], writes: string[]): Wanted => ({ owner, reads, writes });
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** Whether the second has to wait while the first is at work. */
+/** Whether the second must wait while the first holds its locks. */
 async function waits(first: Wanted, second: Wanted): Promise<boolean> {
   const table = new LockTable();
   const release = await table.acquire(first, endless);
@@ -90,7 +90,7 @@ test('any calls, whenever they end, all get their turn, and leave the files as o
       fc.infiniteStream(fc.nat(3)),
       async (jobs, turns) => {
         const table = new LockTable();
-        // What each write left at a path, in order: equal to the order of arrival wherever two writes meet.
+        // The order of writes at each path: the order of arrival wherever two writes meet.
         const tree = new Map<string, number[]>();
         const under = (one: string, other: string) => other === '' || one === other || one.startsWith(`${other}/`);
         const working = new Set<Wanted>();
@@ -132,7 +132,7 @@ test('a thousand who give up at once cost one look at those who wait', async () 
   const startedAt = performance.now();
   stop.abort(new Error('enough'));
   expect(await Promise.all(all)).toEqual(all.map(() => 'left'));
-  // One look for each of them takes seconds.
+  // A separate check for each would take seconds.
   expect(performance.now() - startedAt).toBeLessThan(500);
   release();
   expect(table.waiting).toBe(0);

@@ -26,7 +26,7 @@ interface Asked {
   policy: Policy;
 }
 
-/** The stage on a clock of its own: `ask` is true, or the refusal. */
+/** The stage with a test clock: `ask` gives true, or the refusal. */
 function limiter(rateKeysMax = defaultLimits.rateKeysMax) {
   const clock = { nowMs: 0 };
   const powers = { ...systemPowers(), monotonicMs: () => clock.nowMs };

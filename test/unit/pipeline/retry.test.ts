@@ -16,13 +16,13 @@ interface Situation {
   timeoutMs?: number;
   code?: Code;
   failures?: number;
-  /** What the tool itself says. */
+  /** The tool's own retry plan. */
   retry?: Retry;
-  /** What each attempt that fails leaves in its outcome. */
+  /** What each failed attempt leaves in its outcome. */
   brought?: Partial<Outcome>;
 }
 
-/** Attempts made, the waits between them, and how it ended. */
+/** The attempts made, the waits between them, and the end. */
 async function attempt(it: Situation) {
   const { tier = 'write', retries = it.retry ? undefined : 3, started = false, code = 'QUEUE_FULL', failures = 2 } = it;
   const waits: number[] = [];

@@ -6,11 +6,11 @@ import { redactOutput, sanitize } from '../../../src/pipeline/sanitize.ts';
 import type { Call, Handler } from '../../../src/pipeline/stage.ts';
 import { systemPowers } from '../../../src/powers.ts';
 
-// In parts, since scanners would find it here.
+// Split, so that secret scanners do not find it here.
 const token = ['ghp', '0123456789abcdefghijABCDEFGHIJ987654'].join('_');
 const HIDDEN = '[redacted:github-token]';
 
-/** Runs a call through the stage; gives what came of it, the facts of the call, and its output. */
+/** Runs a call through the stage; gives its result, the call, and its output. */
 async function run(inner: Handler, limits = defaultLimits) {
   let output = '';
   const write: Call['output'] = (stream, data) => {

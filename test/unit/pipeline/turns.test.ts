@@ -4,7 +4,7 @@ import { defaultLimits } from '../../../src/limits.ts';
 import { Turns } from '../../../src/pipeline/turns.ts';
 import { type Powers, systemPowers } from '../../../src/powers.ts';
 
-/** A clock that moves only while something is judged, and by hand; what is due is called then. */
+/** A clock that moves only while something is judged, or by hand; due timers fire then. */
 function clock() {
   let nowMs = 0;
   let timers: { atMs: number; fn: () => void }[] = [];
@@ -23,7 +23,7 @@ function clock() {
   const work = (ms: number) => {
     nowMs += ms;
   };
-  /** Moves on, calls what is due, and lets go on what that began. */
+  /** Moves the clock, fires due timers, and lets their work run. */
   const pass = async (ms: number) => {
     for (let left = ms; left >= 0; left--) {
       const due = timers.filter((it) => it.atMs <= nowMs);
@@ -56,7 +56,7 @@ test('calls are judged at once until ten milliseconds were used, then each waits
   for (let i = 0; i < 4; i++) void judge('a', 7);
   await pass(0);
   expect(judged).toEqual(['a', 'a']);
-  // 14 ms were used, of which more than 10 are forgiven first.
+  // 14 ms were used, of which more than 10 must be forgiven first.
   await pass(5);
   expect(judged).toHaveLength(3);
   await pass(7);

@@ -1,11 +1,11 @@
-/** Modules as scripts: what they import, what they export, and every line where it was. */
+/** Modules as scripts: their imports and exports, with every line in its place. */
 import { runInThisContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import { toScript } from '../../../src/plugins/module-script.ts';
 
 type Exports = Record<string, unknown>;
 
-/** What a module exports, given what it imports. */
+/** The exports of a module with the given imports. */
 async function exportsOf(text: string, ...given: Exports[]): Promise<Exports> {
   const run = runInThisContext(toScript(text, 'm.js').script, 'm.js') as (...given: Exports[]) => Promise<Exports>;
   return { ...(await run(...given)) };

@@ -1,4 +1,4 @@
-/** What the build keeps of the built-in policies is what their texts say. */
+/** The built form of the built-in policies equals their texts. */
 import { expect, test } from 'vitest';
 import { loadBuilt, toBuilt } from '../../../src/policy/built-in.ts';
 import { BUILT_IN } from '../../../src/policy/load.ts';

@@ -50,7 +50,7 @@ test('the policies that the documentation and examples/ show are taken', () => {
     expect(() => parsePolicy(readFileSync(join(root, 'examples', name), 'utf8'), name)).not.toThrow();
 });
 
-/** What each built-in policy says of the same calls. */
+/** The decisions of each built-in policy on the same calls. */
 const ROWS: [
   example: string,
   byDefault: string,
@@ -172,7 +172,7 @@ test.each([
   'cp .env x',
 ])('secrets are denied to commands as to tools: %s', (command) => expect(decision('default', command)).toBe('deny'));
 
-/** What no-secrets means, said in another way. */
+/** An independent definition of what no-secrets means. */
 function isSecret(path: string): boolean {
   const parts = path.toLowerCase().split('/');
   const last = parts.at(-1) as string;

@@ -363,7 +363,7 @@ const question: fc.Arbitrary<Question> = fc.oneof(
     .map(({ commands, ...rest }) => lineOf(commands, rest)),
 );
 
-/** The same without an index: all rules are asked of all parts. */
+/** Decides without an index: asks all rules about all parts. */
 function naively(policy: Policy, asked: Question): Decision {
   const strictest = (said: readonly Decision[]) => said.reduce((a, b) => (STRICTNESS[b] > STRICTNESS[a] ? b : a));
   const ofPart = (layer: Policy) => (part: ReturnType<typeof partsOf>[number]) => {

@@ -9,7 +9,7 @@ import { type Policy, policyFile, type Rule } from '../../../src/policy/schema.t
 import { effectOf, lineOf, policyOf, questionOf, ruleOf, simpleOf } from '../../support/policy.ts';
 
 const explained = (policy: Policy, question: Question) => toDecision(decide(policy, question), policy, question);
-/** The rules of a proposal, checked as those of a policy file are. */
+/** The rules of a proposal, parsed like those of a policy file. */
 const rulesIn = (yaml: string): Rule[] =>
   (policyFile.parse({ rules: parse(yaml) }).rules ?? []).map((it) => ({ ...it, source: 'x' }) as Rule);
 const nothing = { read_only: 'deny', write: 'deny', execute: 'deny', external_api: 'deny' } as const;

@@ -1,4 +1,4 @@
-/** Texts that are made to hang, crash or fool whoever reads them. */
+/** Texts built to hang, crash or deceive their parser. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseCommand } from '../../../src/policy/command.ts';

@@ -314,7 +314,7 @@ describe('a file', () => {
     const path = file('shared/p.yaml', 'version: 1\n');
     expect(said(path)).toBe('');
     chmodSync(join(folder, 'shared'), mode);
-    // Root's own sticky directory is the exception; a test can't make one unless it is root.
+    // Root's sticky directory is the exception; only root can make one for a test.
     if (mode === 0o1777 && process.getuid?.() === 0) expect(said(path)).toBe('');
     else expect(said(path)).toMatch(new RegExp(`others may write the directory ${join(folder, 'shared')}`));
     expect(said(path)).not.toMatch(/chmod/);
@@ -336,7 +336,7 @@ describe('a file', () => {
       expect(said(path)).toContain(why);
       expect(said(join(open, 'link/p.yaml'))).toContain(why);
       expect(said(join(open, 'elsewhere/p.yaml'))).toBe('');
-      // Nobody else gets as far as the open directory.
+      // Nobody else can reach the open directory.
       chmodSync(open, 0o700);
       expect(said(path)).toBe('');
     } finally {

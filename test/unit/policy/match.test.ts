@@ -7,7 +7,7 @@ import { effectOf, lineOf, questionOf, ruleOf, simpleOf } from '../../support/po
 
 const denies = (match: MatchSpec, question: Question) => ruleMatches(ruleOf('deny', match), question);
 const allows = (match: MatchSpec, question: Question) => ruleMatches(ruleOf('allow', match), question);
-/** Known parts: what strict rules take, rules that allow take too. */
+/** For known parts, strict and allowing rules match the same. */
 const both = (match: MatchSpec, question: Question) => {
   expect(allows(match, question)).toBe(denies(match, question));
   return denies(match, question);

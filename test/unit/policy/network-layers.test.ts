@@ -1,4 +1,4 @@
-/** `tiers.execute.network` in files: what a child may say, what layers make of each other. */
+/** `tiers.execute.network` in policy files: what a child may say, and how layers combine. */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';

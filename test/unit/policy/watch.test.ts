@@ -19,7 +19,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 const write = (text: string, path = file) => writeFileSync(path, text, { mode: 0o600 });
 
-/** A source whose timer is fired by hand: `armed` tells when a change was noticed. */
+/** A source whose timer the test fires: `armed` tells when a change was noticed. */
 function start() {
   const events = new EventEmitter();
   const timers = new Map<object, () => void>();
@@ -101,7 +101,7 @@ describe('a change on disk', () => {
     write(DENY, join(folder, 'other.yaml'));
     expect(timers.size).toBe(0);
     write(DENY);
-    await noticed; // Had the other one counted, it would have come first.
+    await noticed; // If the other change counted, it would have come first.
     expect(timers.size).toBe(1);
   });
 });

@@ -11,7 +11,7 @@ const unpackr = new Unpackr({ useRecords: false });
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
 const read = (bytes: Uint8Array): unknown => decode(bytes, defaultLimits);
 
-/** The message with which `bytes` are refused; fails when they are not, or not as PARSE. */
+/** The message of the PARSE error for `bytes`; fails if there is none. */
 function refusalOf(bytes: Uint8Array, limits: Parameters<typeof decode>[1] = defaultLimits): string {
   try {
     decode(bytes, limits);
@@ -24,7 +24,7 @@ function refusalOf(bytes: Uint8Array, limits: Parameters<typeof decode>[1] = def
 }
 
 const text = fc.string({ unit: 'grapheme', maxLength: 80 });
-/** Keys that are ordinary here and are not in JavaScript objects. */
+/** Keys that are ordinary on the wire but special in JavaScript objects. */
 const key = fc.oneof(
   text,
   fc.constantFrom('__proto__', 'constructor', 'toString', 'hasOwnProperty', 'toJSON', '0', '-1'),
@@ -40,7 +40,7 @@ function bytes(): fc.Arbitrary<Buffer> {
   return fc.uint8Array({ maxLength: 300 }).map((it) => Buffer.from(it));
 }
 
-/** Equal but for prototypes, -0 (an integer on the wire) and the class of bytes. */
+/** Normalizes prototypes, -0 (an integer on the wire) and classes of bytes. */
 function normal(value: unknown): unknown {
   if (typeof value === 'number') return value === 0 ? 0 : value;
   if (value instanceof Uint8Array) return { bin: Buffer.from(value).toString('hex') };
@@ -49,7 +49,7 @@ function normal(value: unknown): unknown {
   return { map: Object.entries(value).map(([name, member]) => [name, normal(member)]) };
 }
 
-/** What msgpackr reads, with its bigints as the numbers that we wrote. */
+/** Values read by msgpackr, with its bigints converted to numbers. */
 function unpacked(value: unknown): unknown {
   if (typeof value === 'bigint') return Number(value);
   if (Array.isArray(value)) return value.map(unpacked);
@@ -73,13 +73,13 @@ describe('round trips', () => {
   });
 
   test('any plain value that msgpackr encodes is read as it was', () => {
-    // It would call toJSON.
+    // msgpackr would call toJSON.
     const packable = plain.filter((value) => !mentions(value, /"toJSON"/));
     holds(packable, (value) => expect(normal(read(packr.pack(value)))).toEqual(normal(value)));
   });
 
   test('any plain value that we encode is read by msgpackr as it was', () => {
-    // It renames this key.
+    // msgpackr renames this key.
     const unpackable = plain.filter((value) => !mentions(value, /"__proto__"/));
     holds(unpackable, (value) => expect(normal(unpacked(unpackr.unpack(encode(value))))).toEqual(normal(value)));
   });
@@ -309,7 +309,7 @@ describe('encode', () => {
     ['a URL', new URL('http://localhost/')],
     ['a Stranger', new Stranger()],
     ['a Promise', Promise.resolve()],
-    // msgpackr writes it with twice its bytes, the second half from memory that others used.
+    // msgpackr writes it with twice its bytes, the second half from uninitialized memory.
     ['a Uint16Array', new Uint16Array([1, 2])],
     ['a ArrayBuffer', new ArrayBuffer(2)],
     ['a DataView', new DataView(new ArrayBuffer(2))],

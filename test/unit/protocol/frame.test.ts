@@ -25,7 +25,7 @@ function readAll(reader: FrameReader, chunks: Iterable<Uint8Array>): Buffer[] {
   return payloads;
 }
 
-/** The stream in pieces of `size` bytes, each in memory of its own, as from a socket. */
+/** Splits the stream into pieces of `size` bytes, each in its own memory, as from a socket. */
 function* pieces(stream: Buffer, size: number): Generator<Buffer> {
   for (let at = 0; at < stream.length; at += size) yield Buffer.from(stream.subarray(at, at + size));
 }
@@ -193,7 +193,7 @@ describe('what a hostile peer costs', () => {
     const before = bufferBytes();
     for (let i = 0; i < 100_000; i++) reader.push(Buffer.from('x'));
     expect(reader.partialBytes).toBe(100_004);
-    // What the garbage collector has not taken back yet is counted too: all the rooms that were outgrown.
+    // Memory that the garbage collector has not freed counts, too: all outgrown buffers.
     expect(bufferBytes() - before).toBeLessThan(2 * MiB);
   });
 

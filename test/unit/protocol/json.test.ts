@@ -7,7 +7,7 @@ import { decodeJson, encodeJson } from '../../../src/protocol/json.ts';
 
 const read = (text: string): unknown => decodeJson(Buffer.from(text), defaultLimits);
 
-/** The message with which a text is refused; fails when it is not, or not as PARSE. */
+/** The message of the PARSE error for a text; fails if there is none. */
 function refusalOf(text: string | Uint8Array, limits: Parameters<typeof decodeJson>[1] = defaultLimits): string {
   try {
     decodeJson(Buffer.from(text as string), limits);
@@ -19,7 +19,7 @@ function refusalOf(text: string | Uint8Array, limits: Parameters<typeof decodeJs
   return expect.unreachable(`${String(text).slice(0, 60)} was accepted`);
 }
 
-/** With prototypes, and 0 for -0. */
+/** Restores prototypes, and turns -0 into 0. */
 const normal = (value: unknown): unknown => parseJson(JSON.stringify(value));
 
 describe('decodeJson', () => {
@@ -27,7 +27,7 @@ describe('decodeJson', () => {
     const spaced = fc.tuple(fc.json({ stringUnit: 'grapheme' }), fc.constantFrom('', ' ', '\n\t'));
     fc.assert(
       fc.property(spaced, ([json, space]) => {
-        // The document itself, and one that says the same with space in it.
+        // The document itself, and an equal one with white space.
         for (const text of [json, JSON.stringify(parseJson(json), undefined, space)]) {
           expect(normal(read(`${space}${text}${space}`))).toEqual(parseJson(text));
         }
@@ -49,7 +49,7 @@ describe('decodeJson', () => {
         try {
           JSON.parse(text);
         } catch {
-          refusalOf(text); // JSON.parse refused, so that we have to.
+          refusalOf(text); // JSON.parse refused it, so we must, too.
         }
       }),
       { numRuns: 2000 },

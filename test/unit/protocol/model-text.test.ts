@@ -1,4 +1,4 @@
-/** What a model reads of results, as texts. */
+/** The text that a model reads of results. */
 import { expect, test } from 'vitest';
 import { modelTexts } from '../../../src/protocol/model-text.ts';
 

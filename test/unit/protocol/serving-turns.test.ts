@@ -6,7 +6,7 @@ function serving(servingTurnMs: number) {
   let nowMs = 0;
   const turns = new ServingTurns({ servingTurnMs }, { monotonicMs: () => nowMs });
   const begun: string[] = [];
-  /** A connection with so many requests, each of which takes a millisecond, most of it behind a promise. */
+  /** A connection with several requests, each of which takes a millisecond, most of it after a promise. */
   const connection = (name: string, requests: number) => {
     let left = requests;
     turns.enter(() => {
@@ -30,7 +30,7 @@ test('requests of one round are begun for so long, and the rest in later rounds'
     await setImmediate();
     rounds.push(begun.length - before);
   }
-  // The end of one and the beginning of the next come between two looks.
+  // The end of one round and the start of the next fall between two looks.
   expect(Math.max(...rounds)).toBeLessThanOrEqual(14);
 });
 

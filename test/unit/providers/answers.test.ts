@@ -1,4 +1,4 @@
-/** What counts as an answer to a request, however badly it is written. */
+/** What counts as an answer to a request, however malformed. */
 import { describe, expect, test } from 'vitest';
 import { Answers } from '../../../workers/provider-answers.ts';
 

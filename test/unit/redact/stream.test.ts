@@ -1,4 +1,4 @@
-/** A text that comes in chunks is redacted as the whole text is; literals are found wherever they stand. */
+/** A text in chunks is redacted like the whole text; literals are found at any position. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { CREDENTIALS } from '../../../src/redact/credentials.ts';
@@ -30,7 +30,7 @@ test('a stream cut anywhere gives what the whole text gives', () => {
   const sizes = fc.array(fc.integer({ min: 1, max: 5000 }), { minLength: 1, maxLength: 8 });
   fc.assert(
     fc.property(bytesOf, sizes, fc.nat(3), (bytes, all, shift) => {
-      // At an address of any parity.
+      // At an address of either parity.
       const room = Buffer.alloc(bytes.length + shift);
       bytes.copy(room, shift);
       const stream = new RedactingStream();
@@ -61,7 +61,7 @@ test('each literal is found wherever it stands, also beside characters whose low
   );
 });
 
-/** The same by the simplest search there is. */
+/** The expected positions, found by the simplest search. */
 function placesByIndexOf(text: string): number[] {
   const places = new Set<number>();
   for (const { literals: all, anyCase } of rules)

@@ -39,7 +39,7 @@ test('a workspace is bound from where its path leads outside: by the mounts on t
     mount('/', '/', '0:1', ['1', '0']),
     mount('/home', '/', '0:2', ['2', '1']),
     mount('/home/person/ws', '/old', '0:3', ['3', '2']),
-    // Over all that was mounted below it before.
+    // Covers everything mounted below it before.
     mount('/home/person', '/users/person', '0:4', ['4', '2']),
     mount('/home/person', '/newest', '0:5', ['5', '4']),
     mount('/var', '/', '0:6', ['6', '1']),

@@ -1,4 +1,4 @@
-/** Control groups on a folder that is none: what is written to it, and what is read from it. test/fault/cgroup.test.ts has real ones. */
+/** Control groups simulated by a plain folder: what is written and read. test/fault/cgroup.test.ts uses real ones. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -29,7 +29,7 @@ const v1 = (): Group => {
   for (const it of [memory, pids, cpu]) mkdirSync(it);
   return { version: 'v1', memory, pids, cpu };
 };
-/** All files below a folder with what was written to them. */
+/** All files below a folder with their content. */
 function filesIn(folder: string): Record<string, string> {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((it) => it.isFile());
   return Object.fromEntries(

@@ -24,7 +24,7 @@ describe('an index of git', () => {
     chmodSync(join(folder, 'a'), 0o755);
     symlinkSync('a', join(folder, 'link'));
     git('add', '-A');
-    // An extended entry, which version 3 is for.
+    // An extended entry, which needs version 3.
     if (version === 3) git('update-index', '--skip-worktree', 'a.txt');
     git('update-index', '--index-version', `${version}`);
     const entries = parseIndex(readFileSync(join(folder, '.git/index')));

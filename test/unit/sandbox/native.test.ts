@@ -1,4 +1,4 @@
-/** The programs of native/, run by themselves: for this machine's architecture, and for arm64 under qemu where it is installed. */
+/** Runs the programs of native/ alone: for this machine's architecture, and for arm64 under qemu if it is installed. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -19,14 +19,14 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What a child says on a descriptor until it closes that. */
+/** Reads a child's descriptor until it is closed. */
 async function said(child: ChildProcess, fd = 1): Promise<string> {
   let text = '';
   for await (const chunk of child.stdio[fd] as Socket) text += chunk;
   return text;
 }
 
-/** Receives descriptors as workers/egress.ts does: tells the token of each, and where it listens there. */
+/** Receives descriptors like workers/egress.ts: prints each token and the listening port. */
 const RECEIVER = `
   process.on('message', ({ token }, handle) => {
     const server = require('node:net').createServer((it) => it.end('from the receiver'));
@@ -51,7 +51,7 @@ function startReceiver(): ChildProcess & AsyncDisposable {
 
 const fdOf = (line: Socket): number => (line as unknown as { _handle: { fd: number } })._handle.fd;
 
-/** What the command prints: its words, its environment, and what the program was to close and to remove if that is still there. */
+/** The command prints its arguments, its environment, and anything that the program should have closed or removed. */
 const COMMAND =
   'echo "$*"; env | grep KEPT; for it in /proc/$$/fd/3 /proc/$$/fd/4 "$PROGRAM"; do [ -e "$it" ] && echo "$it"; done';
 
@@ -63,7 +63,7 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
     ? launcher.filter((it) => !existsSync(it)).map((it) => `${it} is not installed`)[0]
     : `${built} was not built: its compiler is not installed`;
 
-  /** Its arguments, the first of which is a program, as this machine can run it. */
+  /** Starts a program with arguments in the way this machine can run it. */
   const start = (
     words: readonly string[],
     stdio: (number | 'pipe' | 'ignore' | 'inherit')[],
@@ -72,7 +72,7 @@ describe.each(ARCHES)('built for %s', (arch, launcher) => {
     const [command = '', ...rest] = [...launcher, ...words];
     return spawn(command, rest, { stdio, env: { PATH: '/usr/bin:/bin', ...env } });
   };
-  /** A copy, since it unlinks itself. */
+  /** A copy, since the program deletes its own file. */
   const listenProgram = () => {
     mkdirSync(join(folder, arch), { recursive: true });
     const program = join(folder, arch, 'listen');

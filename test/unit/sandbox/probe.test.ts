@@ -1,4 +1,7 @@
-/** The probes see each wall that is taken away, and what they see is refused. Real bubblewrap, in the very profile of commands. */
+/**
+ * The probes detect each protection that is removed, and such a sandbox is refused. Uses real bubblewrap with the
+ * profile of commands.
+ */
 import { spawn } from 'node:child_process';
 import {
   chmodSync,
@@ -32,7 +35,7 @@ const isRoot = process.getuid?.() === 0;
 let stateDir: string;
 let workspace: string;
 let server: Server;
-/** Prefix as of each sandbox. */
+/** Prefix of the arguments, as in each sandbox. */
 let devices: string[];
 beforeAll(async () => {
   stateDir = temporaryDir('state');
@@ -54,17 +57,17 @@ const filterOf = (options: object = {}): Buffer => seccompFilter({ arch: process
 
 interface Weakened {
   profile?: (profile: Profile) => Profile;
-  /** Rewrites bwrap's arguments themselves. */
+  /** Rewrites bwrap's arguments. */
   args?: (args: string[]) => string[];
   env?: Record<string, string>;
-  /** Before bwrap. */
+  /** Words before bwrap. */
   prefix?: string[];
   filter?: Buffer;
-  /** The program by itself. */
+  /** Runs the program without bwrap. */
   bare?: boolean;
 }
 
-/** The probe in a profile that is weakened. */
+/** Runs the probe in a weakened profile. */
 async function probe(weak: Weakened = {}): Promise<ProbeResult> {
   const { profile = (it) => it, args = (it) => it, env = {}, prefix = devices, filter = filterOf() } = weak;
   const { port } = server.address() as { port: number };
@@ -85,14 +88,14 @@ async function probe(weak: Weakened = {}): Promise<ProbeResult> {
   return runProbe(child, { aims, limits: defaultLimits, powers });
 }
 
-/** Every probe that has shown a leak to a test of this file. */
+/** The probes that have detected a leak in this file. */
 const seen = new Set<ProbeId>();
 
 const leaks = async (weak: Weakened): Promise<ProbeId[]> => {
   const { probes } = await probe(weak);
   expect(Object.entries(probes).filter(([, it]) => it === 'unknown')).toEqual([]);
   for (const id of PROBE_IDS) if (probes[id] === 'leaks') seen.add(id);
-  // This machine's commands are in no cgroup of their own, unless a test puts them there.
+  // Commands here have no cgroup of their own unless a test makes one.
   return PROBE_IDS.filter((id) => probes[id] === 'leaks' && id !== 'memory');
 };
 
@@ -114,7 +117,7 @@ test('nothing gets through the whole profile, and that memory is not limited is 
   expect(probes).toEqual(Object.fromEntries(PROBE_IDS.map((id) => [id, id === 'memory' ? 'leaks' : 'ok'])));
 });
 
-/** Each wall that can be taken away, with all that then gets through. */
+/** Each protection that can be removed, and the leaks that this causes. */
 const WALLS: [string, Weakened, ProbeId[]][] = [
   ['a mount of what is outside', mounted('ro'), ['read-outside']],
   ['the same, writable', mounted('rw'), ['read-outside', 'write-outside']],
@@ -188,7 +191,7 @@ test.skipIf(!canLimit)(
       writeFileSync(join(group, 'memory.limit_in_bytes'), `${2 ** 28}`);
       expect((await probe({ prefix: join_ })).probes.memory).toBe('ok');
     } finally {
-      await until(() => removed(group)); // The kernel may still count a process that is gone.
+      await until(() => removed(group)); // The kernel may still count an ended process.
     }
   },
 );
@@ -261,7 +264,7 @@ describe('what was proven', () => {
     const again = await start('one');
     expect(again).toEqual({ ...first, cached: PROBE_IDS });
     expect((await start('two')).cached).toEqual([]);
-    chmodSync(workspace, 0o755); // Nothing that it rests on.
+    chmodSync(workspace, 0o755); // The result does not depend on this.
     expect((await start('two')).cached).toEqual(PROBE_IDS);
   });
 
@@ -282,6 +285,6 @@ describe('what was proven', () => {
       expect((await start(version)).cached).toEqual([]);
       took.push(performance.now() - from);
     }
-    expect(Math.min(...took)).toBeLessThan(500); // The others may have met the tests beside this one.
+    expect(Math.min(...took)).toBeLessThan(500); // Other attempts may have been slowed by parallel tests.
   });
 });

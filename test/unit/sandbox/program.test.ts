@@ -1,4 +1,4 @@
-/** Programs by their words, in the sandbox of commands: no shell looks at them, and where they only read they can only read. */
+/** Programs with arguments in the sandbox of commands: no shell parses these, and a read-only sandbox allows only reading. */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -120,6 +120,6 @@ test('output is taken from its start, and the program ended when there is more',
 
 test('its limits are set before it starts', async () => {
   const { captured } = await run(['/bin/sh', '-c', 'ulimit -f']);
-  // Blocks of 512 bytes.
+  // In blocks of 512 bytes.
   expect(captured?.toString().trim()).toBe(`${limits.commandMax.fileMb * 2048}`);
 });

@@ -1,4 +1,4 @@
-/** The seccomp filter of arm64, asked of the BPF interpreter: the kernel here may be another architecture's. */
+/** The seccomp filter for arm64, evaluated by the BPF interpreter: the kernel here may have another architecture. */
 import { describe, expect, test } from 'vitest';
 import { seccompFilter } from '../../../src/sandbox/seccomp.ts';
 import { ARCH, type Call, judge as judgeAny } from '../../support/bpf.ts';
@@ -22,7 +22,7 @@ const judge = (filter: Buffer, call: Call) => judgeAny(filter, { arch: ARCH.aarc
 const ask = (nr: number, ...args: (number | bigint)[]) => judge(plain, { nr, args });
 const HIGH = 0xdeadbeefn << 32n;
 
-/** Refused whatever the arguments, numbers as in <asm-generic/unistd.h>; in the order of those in seccomp.test.ts. */
+/** Refused with any arguments; numbers from <asm-generic/unistd.h>, in the order of seccomp.test.ts. */
 const REFUSED: Record<string, readonly number[]> = {
   'ptrace process_vm_readv process_vm_writev kcmp pidfd_getfd': [117, 270, 271, 272, 438],
   'open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr open_tree_attr': [
@@ -71,7 +71,7 @@ describe('by their arguments', () => {
     ['fchmodat', (mode) => ({ nr: 53, args: [3, 0, mode] })],
     ['fchmodat2', (mode) => ({ nr: 452, args: [3, 0, mode, 0] })],
     ['openat with O_CREAT', (mode) => ({ nr: 56, args: [3, 0, 0x40, mode] })],
-    // On arm64 O_DIRECTORY is another bit than on x86_64; the one of O_TMPFILE that counts is the same.
+    // On arm64 O_DIRECTORY is a different bit than on x86_64; the relevant bit of O_TMPFILE is the same.
     ['openat with O_TMPFILE', (mode) => ({ nr: 56, args: [3, 0, 0x404002, mode] })],
     ['openat with O_CREAT under high bits', (mode) => ({ nr: 56, args: [3, 0, HIGH | 0x40n, HIGH | BigInt(mode)] })],
     ['mknodat', (mode) => ({ nr: 33, args: [3, 0, 0o100000 | mode, 0] })],

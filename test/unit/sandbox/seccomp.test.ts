@@ -1,4 +1,4 @@
-/** The seccomp filter: each rule asked of a small BPF interpreter, then the kernel itself, with and without the filter. */
+/** The seccomp filter: each rule evaluated by a small BPF interpreter, then by the kernel itself, with and without the filter. */
 import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const everyFilter = { plain, inet, unix, nesting };
 const ask = (nr: number, ...args: (number | bigint)[]) => judge(plain, { nr, args });
 const HIGH = 0xdeadbeefn << 32n;
 
-/** Refused whatever the arguments, numbers as in <asm/unistd_64.h>. */
+/** Refused with any arguments; numbers from <asm/unistd_64.h>. */
 const REFUSED: Record<string, readonly number[]> = {
   'ptrace process_vm_readv process_vm_writev kcmp pidfd_getfd': [101, 310, 311, 312, 438],
   'open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr open_tree_attr': [
@@ -224,10 +224,10 @@ const BWRAP = '/usr/bin/bwrap';
 const able = process.platform === 'linux' && process.arch === 'x64' && existsSync(BWRAP);
 if (!able) console.warn(`seccomp.test.ts: real runs skipped: they need x86_64 Linux and ${BWRAP}`);
 
-/** One instruction: allow. What fails under it does not fail because of the filter. */
+/** One instruction: allow. Failures under it are not caused by the filter. */
 const allowAll = Buffer.from('06000000' + '0000ff7f', 'hex');
 
-/** A static x86_64 program that makes getpid as i386 does, then exits with 0. */
+/** A static x86_64 program that calls getpid through the i386 entry, then exits with 0. */
 const INT80 = Buffer.concat([
   // ELF header: executable, entry at 0x400078, one program header at 64
   Buffer.from(`7f454c46020101${'00'.repeat(9)}02003e00010000007800400000000000`, 'hex'),
@@ -254,7 +254,7 @@ describe.skipIf(!able)('under the kernel', () => {
     ...'--proc /proc --dev /dev --tmpfs /tmp --chdir /tmp'.split(' '),
   ];
 
-  /** Runs `command` in a bare sandbox that has the test's directory as /test and its own Node in /node. */
+  /** Runs `command` in a minimal sandbox with the test's directory as /test and our Node in /node. */
   function run(filter: Buffer, ...command: string[]): { out: string; err: string; status: number | null } {
     const file = join(dir, 'filter');
     writeFileSync(file, filter);
@@ -273,7 +273,7 @@ describe.skipIf(!able)('under the kernel', () => {
   }
   const ok = (out: string) => ({ out, err: '', status: 0 });
 
-  /** Errno of each attempt by its name, 0 for none; a line of the Perl script is `try 'name', whether it failed`. */
+  /** The errno of each named attempt, 0 for none; each line of the Perl script is `try 'name', whether it failed`. */
   function attempt(filter: Buffer, script: string): Record<string, number> {
     const head = 'sub try { my ($name, $failed) = @_; printf "%s %d\\n", $name, $failed ? $! : 0 } $| = 1;';
     const { out, err } = run(filter, '/usr/bin/perl', '-e', head + script);
@@ -309,7 +309,7 @@ thread.start(); thread.join()`;
     expect(run(plain, '/node/node', '-e', script)).toEqual(ok('sync\nchild\nworker\n'));
   });
 
-  // The arguments would be accepted, or refused otherwise, by a kernel without the filter.
+  // Without the filter, the kernel would accept these arguments or refuse them in another way.
   const CALLS = `
     my $buf = "\\0" x 256;
     try 'keyctl', syscall(250, 0, -3, 0) < 0;

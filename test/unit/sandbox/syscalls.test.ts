@@ -1,4 +1,4 @@
-/** The table of system calls, held against the kernel's own headers. */
+/** Compares the table of system calls with the kernel's own headers. */
 import { describe, expect, test } from 'vitest';
 import { CALLS, type CallName, callNumber } from '../../../src/sandbox/syscalls.ts';
 import { headerNumbers } from '../../support/kernel-headers.ts';
@@ -10,7 +10,7 @@ describe.each(['x64', 'arm64'] as const)('on %s', (arch) => {
 
   test('each number of the table is that of the kernel headers', ({ skip }) => {
     if (!header) return skip(`the kernel headers of ${arch} are not installed (linux-libc-dev)`);
-    // Headers may be older than the table: every architecture numbers the calls from 424 on alike.
+    // Headers may be older than the table: from 424 on, all architectures share numbers.
     const known = NAMES.filter((it) => header.has(it) || (callNumber(it, arch) ?? 0) < 424);
     expect(known.length).toBeGreaterThan(80);
     const table = known.map((it) => [it, callNumber(it, arch)]);

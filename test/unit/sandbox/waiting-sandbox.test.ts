@@ -1,4 +1,4 @@
-/** A sandbox that was begun before its command: it is that command's as any other would be, or nobody's. */
+/** A sandbox prepared before its command behaves like any other, or is not used. */
 import {
   existsSync,
   linkSync,
@@ -26,7 +26,7 @@ import { WaitingSandbox } from '../../../src/sandbox/waiting-sandbox.ts';
 import { Watchdog } from '../../../src/sandbox/watchdog.ts';
 import { until } from '../../support/daemon.ts';
 
-/** Pids of all that was started since. */
+/** Pids of all processes started since. */
 let started: number[];
 const system = systemPowers();
 const powers: Powers = {
@@ -70,7 +70,7 @@ const requestOf = (command: string, rest: Partial<CommandRequest> = {}): Command
   ...rest,
 });
 
-/** Runs it in a sandbox that waited, or not; afterwards another one waits. */
+/** Runs a command in a prepared sandbox or a new one; afterwards another one is prepared. */
 async function run(command: string, { isLate, ...rest }: Partial<CommandRequest> & { isLate: boolean }) {
   const before = started.length;
   const running = runCommand(requestOf(command, rest), { ...base, waiting }, powers);
@@ -80,9 +80,9 @@ async function run(command: string, { isLate, ...rest }: Partial<CommandRequest>
   return outcome;
 }
 
-/** In a sandbox that waited, whatever was before. */
+/** Runs a command in a prepared sandbox, whatever came before. */
 async function runLate(command: string, rest: Partial<CommandRequest> = {}) {
-  // Twice, so that it takes the place of one for others.
+  // Twice, so that it replaces one prepared for other commands.
   for (let i = 0; i < 2; i++) await runCommand(requestOf(':', rest), { ...base, waiting }, powers);
   waiting.prepare();
   return run(command, { ...rest, isLate: true });
@@ -145,9 +145,9 @@ test('what came to be hidden while it waited is hidden', async () => {
 
 const hiding = (path: string) => ({ ...NO_MASKS, hidden: [{ path, type: 'file' as const }] });
 const holding = (path: string) => ({ ...NO_MASKS, readOnly: [path] });
-/** What a command says that writes to what is held. */
+/** The result of a command that writes to a protected file. */
 const REFUSED = { stderr: expect.stringMatching(/Read-only file system/), exitCode: 1 };
-/** Long enough for one to be built. */
+/** Long enough to build one. */
 const built = () => new Promise((resolve) => setTimeout(resolve, 150));
 
 describe('where a mask of it is over nothing any more', () => {
@@ -160,7 +160,7 @@ describe('where a mask of it is over nothing any more', () => {
   const cases: [string, () => void][] = [
     ['the file is another one by rename', remade(() => renameSync(at('other'), at('kept')))],
     ['the file is another one, made anew', remade(() => write('kept'))],
-    // Its inode is the one that was masked.
+    // Its inode is the masked one.
     ['the file came back by another name', remade(() => linkSync(at('link'), at('kept')))],
   ];
   test.each(cases)('%s: it is held all the same', async (_, change) => {
@@ -306,7 +306,7 @@ test('one that is ended while it waits is not missed, and no third one waits', a
   await run('true', { isLate: false });
   waiting.prepare();
   expect(started.length).toBe(3);
-  // Its init: one whose bubblewrap dies before it has told it who it is would wait for ever.
+  // Kills its init: if bubblewrap died before it told the init its pid, the init would wait for ever.
   await until(() => firstChildOf(started[1] as number) !== undefined);
   process.kill(firstChildOf(started[1] as number) as number, 'SIGKILL');
   await until(() => {
@@ -316,7 +316,7 @@ test('one that is ended while it waits is not missed, and no third one waits', a
   expect(await run('echo here', { isLate: true })).toMatchObject({ stdout: 'here\n' });
 });
 
-/** The one of those being built that is taken first; nothing of it is there yet. */
+/** Starts building a sandbox that the next command takes first. */
 async function begin() {
   await run('true', { isLate: false });
   waiting[Symbol.dispose]();
@@ -326,10 +326,10 @@ async function begin() {
 
 test('a command whose sandbox is ended while it is built gets one of its own', async () => {
   const bubblewrap = await begin();
-  // Its init: killed before that is told to, it would leave the init behind.
+  // Kills its init: if bubblewrap were killed first, it would leave the init behind.
   const deadline = performance.now() + 5000;
   let init: number | undefined;
-  // In one turn of the loop, or it is built meanwhile.
+  // In one turn of the loop; otherwise it is complete by then.
   while (init === undefined && performance.now() < deadline) init = firstChildOf(bubblewrap);
   process.kill(init as number, 'SIGKILL');
   const outcome = await runCommand(requestOf('echo here'), { ...base, waiting }, powers);
@@ -348,7 +348,7 @@ test('a command that is cancelled while its sandbox is built never runs, and not
   expect(existsSync(join(workspace, 'ran'))).toBe(false);
 });
 
-/** Ends the line of one that waits after `words`; gives its exit code and output. */
+/** Ends the input of a waiting sandbox after `words`; gives its exit code and output. */
 async function endAfter(words: string) {
   using begun = beginWaiting(shapeOf(requestOf(''), base), base, powers);
   const { child } = begun;
@@ -366,7 +366,7 @@ test('it runs nothing where whoever began it dies before, or in the middle of, t
   const nothing = { code: 1, said: '' };
   const words = '4\0:\0echo ran\0.\0';
   expect(await endAfter(words)).toEqual(ran);
-  // Of the last word a NUL may be missing, not a letter.
+  // Only the NUL of the last word may be missing.
   const cut = Array.from({ length: words.length - 2 }, (_, length) => words.slice(0, length));
   for (const words of [...cut, '3\0:\0echo ran\0', '4\0:\0echo ran\0,\0', '0\0', '1\0.\0'])
     expect(await endAfter(words), words).toEqual(nothing);

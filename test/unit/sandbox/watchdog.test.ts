@@ -1,4 +1,4 @@
-/** What the watchdog adds up, without processes; test/fault/limits.test.ts has those. */
+/** The watchdog's sums, without processes; test/fault/limits.test.ts uses real ones. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { boundsPidsByNamespace, countsTasksByNamespace } from '../../../src/sandbox/kernel.ts';

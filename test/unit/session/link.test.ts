@@ -1,4 +1,4 @@
-/** Who subscribes late is told what was missed, and what happens meanwhile, in the order in which it happened. */
+/** A late subscriber gets missed and new messages in their original order. */
 import { expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
 import { systemPowers } from '../../../src/powers.ts';

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Peer } from '../../../src/protocol/peer.ts';
 import { Outbox } from '../../../src/session/outbox.ts';
 
-/** What a peer was sent; it takes so many before it is congested. */
+/** A peer that records messages, and becomes congested after a number of them. */
 function listener(takes = Number.POSITIVE_INFINITY): { peer: Peer; heard: string[]; takeMore(more: number): void } {
   const heard: string[] = [];
   let left = takes;

@@ -5,7 +5,7 @@ import { Session } from '../../../src/session/session.ts';
 import { builtinToolset } from '../../../src/tools/registry.ts';
 import { policyOf } from '../../support/policy.ts';
 
-/** A session whose calls do nothing but tell that they ran. */
+/** A session whose calls only report that they ran. */
 function sessionOf(limits: Partial<Limits> = {}, forgets = false): { session: Session; ran: string[] } {
   const ran: string[] = [];
   const policy = policyOf([]);

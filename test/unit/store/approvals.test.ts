@@ -12,13 +12,13 @@ beforeEach(() => {
 });
 afterEach(() => machine[Symbol.dispose]());
 
-/** Another machine, with nothing in its store. */
+/** A new machine with an empty store. */
 function startAnew(limits: Partial<Limits> = {}): void {
   machine[Symbol.dispose]();
   machine = new Machine(limits);
 }
 
-/** A call that asks; `id` is there at once, since the question is stored before anything is awaited. */
+/** A call that asks; `id` is set at once, since the question is stored synchronously. */
 function ask(part: Partial<Draft> = {}) {
   const controller = new AbortController();
   let id = '';

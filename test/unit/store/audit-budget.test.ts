@@ -1,4 +1,4 @@
-/** The audit log has a bound in bytes whatever comes: reading is recorded in sums, then what would change something is refused. */
+/** The audit log stays within its bound in bytes: first reads are recorded as sums, then changes are refused. */
 import { statSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { LogFolder } from '../../support/audit.ts';
@@ -28,7 +28,7 @@ function reads({ log }: Opened, count: number, principal = 'p'): void {
   log.flush();
 }
 
-/** Calls that change something, until they are refused; gives how many were not. */
+/** Makes changing calls until they are refused; gives how many succeeded. */
 function deeds({ log }: Opened, count: number, principal = 'p'): number {
   for (let i = 0; i < count; i++) {
     try {

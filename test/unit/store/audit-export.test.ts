@@ -17,12 +17,12 @@ const record: AuditRecord = {
   ...{ durationMs: 1.6, input: { command: 'rm -rf /' }, effects: [{ kind: 'exec', target: 'rm -rf /' }] },
 } as const;
 
-/** The daemon's side of the two methods, as far as the verbs need it. */
+/** A daemon that serves the two methods that the verbs need. */
 const serving = (log: AuditLog): AuditClient => ({
   request: (method, params) => (method === 'audit.verify' ? log.verify() : log.query(params as object)),
 });
 
-/** What `run` prints, and its exit code. */
+/** The output of `run`, and its exit code. */
 async function printed(run: () => Promise<number>): Promise<{ code: number; out: string; err: string }> {
   const shown = { out: '', err: '' };
   const into = (name: 'out' | 'err') => (it: string | Uint8Array) => {

@@ -25,7 +25,7 @@ test('other sessions of the same principal do not get around it, other principal
   const log = folder.open(limits);
   for (let i = 0; i < 1000; i++) log.append(refusal({ sessionId: `s${i}` }));
   log.append(refusal({ principal: 'q' }));
-  folder.close(); // What was counted is not lost.
+  folder.close(); // Counted entries are not lost.
   const { entries } = await folder.open(limits).query({ order: 'oldest', limit: 1000 });
   const whole = entries.filter((it) => it.detail === undefined);
   expect(whole.map((it) => it.principal)).toEqual([...Array(8).fill('p'), 'q']);

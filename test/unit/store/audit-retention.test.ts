@@ -86,7 +86,7 @@ describe('retention', () => {
     folder.powers.nowMs += 91 * DAY;
     const log = folder.open(limits);
     folder.powers.fire(0);
-    await log.verify(); // Waits its turn.
+    await log.verify(); // Waits for its turn.
     expect(await firstSeq(log)).toBe(41);
     expect(folder.powers.delays).toContain(3_600_000);
   });
@@ -117,7 +117,7 @@ describe('retention', () => {
     await log.dropOldest();
     expect(await firstSeq(log)).toBe(1001);
     folder.close();
-    // As if it had ended before it came to the file, and was started again.
+    // As if the daemon had ended before it wrote the file, and was restarted.
     const known = before.toString('utf8').split('\n').slice(0, -1);
     const since = readFileSync(folder.checkpoints, 'utf8').split('\n').slice(0, -1);
     const all = [...known, ...since.filter((it) => !known.includes(it))];

@@ -6,12 +6,12 @@ import { toBoundedJson, toVisible } from '../../../src/store/audit-text.ts';
 
 const bounds = { charsMax: 200, depthMax: 4 };
 const UNSAFE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u;
-/** Strings that try. */
+/** Hostile strings. */
 const nasty = fc.string({
   unit: fc.constantFrom('a', '\\', '"', '\u001b', '\n', '\u009b', '\u202e', '\u2066', '\u2028', '\ud800', '€', 'u001b'),
 });
 
-/** As whoever reads it over a connection has it. */
+/** The values as a reader gets them over a connection. */
 const wellFormed = (value: Record<string, string>) =>
   Object.fromEntries(Object.entries(value).map(([key, it]) => [key.toWellFormed(), it.toWellFormed()]));
 

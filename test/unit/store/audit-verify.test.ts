@@ -29,9 +29,9 @@ const entry: fc.Arbitrary<AuditEntry> = fc.record(
 interface Tampered {
   readonly database: DatabaseSync;
   readonly folder: LogFolder;
-  /** Rows there are. */
+  /** Number of rows. */
   readonly n: number;
-  /** A number below `below`. */
+  /** A random number below `below`. */
   readonly pick: (below: number) => number;
 }
 const rowOf = (database: DatabaseSync, seq: number) =>
@@ -62,7 +62,7 @@ function editField({ database, n, pick }: Tampered): void {
   database.prepare(`UPDATE audit SET ${column} = ? WHERE seq = ?`).run(value === old ? 'y' : (value ?? null), seq);
 }
 
-/** Rows from `seq` on, each with a hash that fits; all that can be done without the key. */
+/** Rewrites rows from `seq` on with matching hashes, which is all that is possible without the key. */
 function forge(database: DatabaseSync, seq: number, change: (row: Row) => void): void {
   let previousHash = seq === 1 ? '0'.repeat(64) : (rowOf(database, seq - 1).hash as string);
   const rows = database.prepare('SELECT * FROM audit WHERE seq >= ? ORDER BY seq').all(seq) as Row[];
@@ -166,7 +166,7 @@ describe.each(Object.entries(ATTACKS))('%s', (_, attack) => {
         if (when === 'while it does not') open = folder.open(limits);
         const found = await open.verify();
         expect(found).toMatchObject({ ok: false, reason: expect.stringMatching(/./) });
-        // It stays found, whatever the daemon writes afterwards.
+        // It is still detected after further writes of the daemon.
         open.append({ kind: 'session', sessionId: 's', principal: 'p' });
         expect(await open.verify()).toMatchObject({ ok: false });
         open = folder.open(limits);
@@ -303,7 +303,7 @@ describe('verify', () => {
     }
     expect(await walk).toMatchObject({ ok: true });
     expect(turns).toBeGreaterThan(2);
-    expect(longest).toBeLessThan(200); // 15 ms alone on this machine; the bound leaves room for others.
+    expect(longest).toBeLessThan(200); // 15 ms on this machine when idle; the bound leaves room for other tests.
     expect(await log.verify()).toMatchObject({ ok: true });
   });
 

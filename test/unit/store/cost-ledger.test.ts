@@ -208,7 +208,7 @@ test('however calls reserve, settle, release and the daemon restarts, no limit i
       const { open } = ledgerAt();
       let ledger = open();
       let running: { reservation: CostReservation; session: string; principal: string }[] = [];
-      // The model: micro-dollars that count, by what they count for.
+      // The model: counted micro-dollars by scope.
       const model = new Map<string, number>();
       const count = ({ session, principal }: { session: string; principal: string }, change: number) => {
         for (const key of ['day', session, principal]) model.set(key, (model.get(key) ?? 0) + change);

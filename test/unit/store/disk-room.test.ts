@@ -1,4 +1,4 @@
-/** Room for the record: who makes it, in which order, and when there is none. */
+/** Disk space for the record: who frees it, in which order, and when there is none. */
 import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(stateDir, { recursive: true }));
 
-/** A disk of 48 MiB that holds what `used` says; 12 MiB of it are for the record. */
+/** A disk of 48 MiB with `used` bytes in use; 12 MiB are reserved for the record. */
 function roomOn(used: () => number): DiskRoom {
   const look = () => ({ totalBytes: 48 * MiB, freeBytes: 48 * MiB - used() });
   return new DiskRoom({ stateDir, limits: defaultLimits, powers: systemPowers(), look });

@@ -19,7 +19,7 @@ test('what was accepted is there after a restart, all of an answer or nothing', 
       using pins = new ProviderPins(path, systemPowers());
       expect(pins.isKnown('fix')).toBe(false);
       pins.accept('fix', [pin('a')], 'first sight');
-      // An answer with a name that another tool of it has.
+      // An answer with the name of another tool of the provider.
       expect(() => pins.accept('other', [{ ...pin('b'), digest: null as never }], 'me')).toThrow('can not be');
     }
     using pins = new ProviderPins(path, systemPowers());

@@ -1,4 +1,4 @@
-/** The result log on a real disk: nothing lost, nothing invented, nothing kept beyond its bounds. */
+/** The result log on a real disk: nothing is lost, invented, or kept beyond its bounds. */
 import {
   appendFileSync,
   mkdirSync,
@@ -166,7 +166,7 @@ describe('a disk that takes no more', () => {
     log.append(owner('c'), 'stdout', Buffer.from('kept'));
     const one = await found(log, 'c');
     await one.flush();
-    // No file of that name can be made from now on.
+    // From now on no file can be created there.
     rmSync(folder, { recursive: true });
     writeFileSync(folder, '');
     expect(log.append(owner('d'), 'stdout', Buffer.from('lost')).seq).toBe(1);

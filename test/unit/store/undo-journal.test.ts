@@ -1,4 +1,4 @@
-/** Which calls can be undone, and by whom, across restarts; what a host left in its spool harms nobody. */
+/** Which calls can be undone, and by whom, across restarts; foreign content of a spool does no harm. */
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';

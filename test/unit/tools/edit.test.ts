@@ -1,4 +1,4 @@
-/** file_edit against a model that knows nothing of offsets, and what it says where it can't. */
+/** file_edit compared with a model that works on lines, and its error messages. */
 import { readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { applyPatch } from 'diff';
@@ -24,7 +24,7 @@ const edit = (operations: object[], rest: object = {}) => ws.run(fileEdit, { pat
 
 const REFUSED = /not there exactly once|past the end|comes after/;
 
-/** Lines and whether the last one is ended: the whole model. */
+/** The whole model: lines, and whether the last one has an ending. */
 function model(content: string, operation: EditOperation): string | undefined {
   const ended = content === '' || content.endsWith('\n');
   const lines = content === '' ? [] : content.replace(/\n$/, '').split('\n');
@@ -92,11 +92,11 @@ describe('a document', () => {
           try {
             plain.apply(it);
           } catch {
-            failed = true; // Not there, or too often.
+            failed = true; // Not found, or too often.
           }
           if (failed) expect(() => windows.apply(it)).toThrow(REFUSED);
           else windows.apply(it);
-          // What is left without any line ending has no kind of it to keep.
+          // Text without any line ending has no kind of ending to keep.
           if (!plain.text.includes('\n')) return;
           expect(windows.text).toBe(`\ufeff${plain.text.replaceAll('\n', '\r\n')}`);
         }

@@ -1,4 +1,4 @@
-/** What a search promises of odd files, long lines, bounds, rules and its end. */
+/** Searches with odd files, long lines, bounds, rules and aborts. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

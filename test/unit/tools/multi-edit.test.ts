@@ -1,4 +1,4 @@
-/** file_multi_edit: which files it takes, what it puts in them, and that it is all or nothing. */
+/** file_multi_edit: the files it selects, the content it writes, and that it is all or nothing. */
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -127,7 +127,7 @@ describe('all files or none', () => {
       rmSync(join(ws.path, 'n'), { force: true });
       put({ a: 'x', m: 'x', z: 'x' });
       let told = 0;
-      // The last moment before anything is seen.
+      // The last moment before a change becomes visible.
       const recorder = { before: () => void (++told === 3 && disturb()) };
       const call = ws.run(fileMultiEdit, { pattern: '*', find: 'x', replace: 'y' }, { recorder });
       await expect(call).rejects.toMatchObject({ name: 'ToolError' });

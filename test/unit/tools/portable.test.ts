@@ -8,7 +8,7 @@ import { builtinToolset, toFormat, toolsOf, toToolInfo } from '../../../src/tool
 const tools = toolsOf(builtinToolset());
 const formatted = (format: 'mcp' | 'openai' | 'anthropic') =>
   tools.map((it) => toFormat(toToolInfo(it, 'allow'), format));
-/** Every keyword of a schema, wherever it stands. */
+/** Every keyword of a schema, at any depth. */
 function keywords(schema: unknown, isProperties = false): string[] {
   if (Array.isArray(schema)) return schema.flatMap((it) => keywords(it));
   if (typeof schema !== 'object' || schema === null) return [];

@@ -1,4 +1,4 @@
-/** file_read and file_write: ranges against a model, encodings there and back, guards, bounds, names, and files that change. */
+/** file_read and file_write: ranges compared with a model, encodings round-tripped, guards, bounds, names, and changing files. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -232,7 +232,7 @@ describe('a name', () => {
   }, 60_000);
 });
 
-/** Appends to, cuts short, replaces and writes over a file, as fast as a thread can. */
+/** Appends to, truncates, replaces and overwrites a file as fast as a thread can. */
 const WRITER = `
   const fs = require('node:fs');
   const { path, stop } = require('node:worker_threads').workerData;

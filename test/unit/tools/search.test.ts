@@ -1,4 +1,4 @@
-/** Searching and listing, beside the real thing on trees that chance made: ripgrep, find, a walk. */
+/** Searching and listing compared with ripgrep, find and a plain walk, on random trees. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ function plant({ files, ignored }: Tree): string {
       mkdirSync(join(root, dirname(path.join('/'))), { recursive: true });
       writeFileSync(join(root, path.join('/')), lines.join('\n'));
     } catch {
-      // EEXIST, ENOTDIR, EISDIR: chance took the same name for a file and a directory.
+      // EEXIST, ENOTDIR, EISDIR: the same random name for a file and a directory.
     }
   }
   if (ignored.length > 0) writeFileSync(join(root, '.gitignore'), ignored.join('\n'));

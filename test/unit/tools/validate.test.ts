@@ -1,4 +1,4 @@
-/** Data that is checked, and schemas that would rather not end. */
+/** Validation of data, also by schemas that never end. */
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

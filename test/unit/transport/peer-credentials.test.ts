@@ -15,7 +15,7 @@ let unix: Server;
 let tcp: Server;
 
 beforeAll(async () => {
-  // Not read from, so that our end stays open when the other one is gone.
+  // Not read, so that our end stays open when the other one closes.
   unix = createServer({ pauseOnConnect: true }).listen(path);
   tcp = createServer().listen(0, '127.0.0.1');
   await Promise.all([once(unix, 'listening'), once(tcp, 'listening')]);
@@ -26,7 +26,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Another process that connects to `to`, and the socket that it gets us; it is gone when this is disposed. */
+/** A child process that connects to `to`, and our socket of that connection; disposing ends the process. */
 async function connectFrom(server: Server, to: string | number) {
   const script = `require('net').connect(${JSON.stringify(to)}).on('close', () => {})`;
   const accepted = once(server, 'connection') as Promise<[Socket]>;
@@ -76,10 +76,10 @@ test.each([
       await new Promise((resolve) => socket.once('connect', resolve));
       console.log(typeof peerCredentials(socket));
       socket.destroy();`;
-  // The listening server is this process, which waits for the child: the kernel connects without it.
+  // This process listens, and blocks for the child: the kernel accepts the connection without it.
   const args = [...flags, '--input-type=module', '-e', script];
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   expect(stdout).toBe(flags.length === 0 && hasFfi ? 'object\n' : 'undefined\n');
-  // Of `--allow-net` Node warns by itself.
+  // Node itself warns about `--allow-net`.
   expect(stderr).not.toContain('FFI');
 });

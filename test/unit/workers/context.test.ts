@@ -1,4 +1,4 @@
-/** What a job may replace once a person has approved it. */
+/** What a job may replace after an approval. */
 import { hash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

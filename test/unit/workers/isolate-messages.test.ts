@@ -3,7 +3,7 @@ import type { LogLine } from '../../../src/hosts/job.ts';
 import { defaultLimits } from '../../../src/limits.ts';
 import { IsolateMessages } from '../../../workers/isolate-messages.ts';
 
-/** What a guest sends and what comes of it: what was asked and logged, and the answers that it got. */
+/** Sends a guest's messages; collects the requests, the log lines and the answers. */
 function guest(limits: object = {}) {
   const asked: { call: number; tool: string; input: unknown }[] = [];
   const logs: LogLine[] = [];

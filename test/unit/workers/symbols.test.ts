@@ -1,4 +1,4 @@
-/** Symbols of real sources, by the real language server and parsers, run as a host runs them. */
+/** Symbols of real sources, by the real language server and parsers, as in a host. */
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -95,7 +95,7 @@ describe('of TypeScript', () => {
     expect(area).toContain('src/shape.ts:10:46');
     expect(area.filter((it) => it.startsWith('src/use.ts'))).toEqual([]);
     expect(placesOf(await refer({ symbol: 'area', file: './src/use.ts', line: 3 }))).toEqual(['src/use.ts:3:7']);
-    // A parameter, which no search for symbols knows.
+    // A parameter, which no symbol search finds.
     expect(placesOf(await refer({ symbol: 'one', file: 'src/shape.ts' }))).toEqual([
       'src/shape.ts:10:29',
       'src/shape.ts:10:42',

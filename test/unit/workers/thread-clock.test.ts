@@ -5,7 +5,7 @@ import { type OverTime, ThreadWatch } from '../../../workers/thread-clock.ts';
 
 const PLACES = new URL('../../../workers/job-places.ts', import.meta.url).href;
 
-/** A thread that begins jobs in these places and then spins for ever. */
+/** A thread that begins jobs in these places and then loops for ever. */
 function spinIn(places: JobPlaces, begun: number[]): Worker {
   const text = `
     import { workerData } from 'node:worker_threads';
@@ -20,7 +20,7 @@ function spinIn(places: JobPlaces, begun: number[]): Worker {
 
 type Told = { job: number; over: OverTime } | { thread: number };
 
-/** What a watch says first of a thread with so many jobs, each of which may take 150 ms. */
+/** The first report of a watch on a thread with several jobs, each limited to 150 ms. */
 async function firstOf(jobs: number): Promise<{ told: Told; thread: number }> {
   const places = new JobPlaces(4);
   const { promise, resolve } = Promise.withResolvers<Told>();

@@ -1,4 +1,4 @@
-/** Delete, rename and copy of trees: as node:fs does them where that is harmless, never beyond, never by halves. */
+/** Deleting, renaming and copying trees: like node:fs if that is harmless, never outside, never partially. */
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ describe('as node:fs', () => {
   };
   const present = (root: string, path: string) => fs.lstatSync(join(root, path), { throwIfNoEntry: false });
 
-  /** The same with whole paths and looks beforehand, which only a tree that nobody else touches allows. */
+  /** The same step with full paths and checks beforehand, which is safe only in an otherwise untouched tree. */
   function theirs(root: string, it: Step): void {
     if (it.do === 'write' || it.do === 'mkdir' || it.do === 'link') return;
     const from = join(root, it.path);
@@ -88,7 +88,10 @@ describe('as node:fs', () => {
       return { a, b, is: fs.lstatSync(a), there: fs.lstatSync(b, { throwIfNoEntry: false }) };
     });
 
-  /** As `cp -r --no-dereference`, which replaces no directory by a file, and no file by a directory; ours writes over no link either. */
+  /**
+   * Like `cp -r --no-dereference`, which replaces no directory by a file and no file by a directory; ours does not
+   * overwrite links either.
+   */
   function assertMergeable(from: string, to: string): void {
     for (const { a, b, is, there } of insideOf(from, to)) {
       if (!there) continue;
@@ -120,14 +123,14 @@ describe('as node:fs', () => {
               if (it.do === 'mkdir') fs.mkdirSync(join(root, it.path), { recursive: true });
               if (it.do === 'link') fs.symlinkSync('/nowhere', join(root, it.path));
             } catch {
-              // EEXIST, ENOENT, ENOTDIR: the same in both.
+              // EEXIST, ENOENT, ENOTDIR in both trees.
             }
           }
           let failed = false;
           try {
             theirs(other.path, it);
           } catch {
-            failed = true; // As it should, here.
+            failed = true; // Expected here.
           }
           const before = own.tree();
           const code = await codeOf(ours(it, own.context().changes));
@@ -324,7 +327,7 @@ test('links that are swapped into a tree never lead out of it, in 30 000 swaps',
   const codes = new Map<string, number>();
   try {
     const { changes } = ws.context();
-    // A busy machine gives the attacker fewer turns, so that it takes more tries.
+    // On a busy machine the attacker gets fewer turns, so more tries are needed.
     const deadline = performance.now() + 90_000;
     const isEnough = (tries: number) => tries >= 1500 && Atomics.load(flag, 1) > 10_000;
     for (let tries = 0; !isEnough(tries) && performance.now() < deadline; tries++) {
@@ -332,7 +335,7 @@ test('links that are swapped into a tree never lead out of it, in 30 000 swaps',
         fs.mkdirSync(at('t/a/b'), { recursive: true });
         for (const path of ['t/a/b/c', 't/a/x', 't/y']) fs.writeFileSync(at(path), '', { flag: 'wx' });
       } catch {
-        // The attacker moved a directory, or put a link in its place.
+        // The attacker moved a directory, or replaced it by a link.
       }
       const calls = [() => changes.remove('t', { recursive: true })];
       if (tries % 10 === 0) calls.unshift(() => changes.copy('t', 'copy', { overwrite: false }));
@@ -340,11 +343,11 @@ test('links that are swapped into a tree never lead out of it, in 30 000 swaps',
         const code = await codeOf(call());
         codes.set(code, (codes.get(code) ?? 0) + 1);
       }
-      // A link that stood where the tree was is copied as one.
+      // A link in place of the tree is copied as a link.
       if (fs.lstatSync(at('copy'), { throwIfNoEntry: false })?.isDirectory())
         expect(JSON.stringify(treeOf(at('copy')))).not.toContain('precious');
       fs.rmSync(at('copy'), { recursive: true, force: true });
-      // Once for all: what the attacker puts there meanwhile goes the next time.
+      // Once: anything that the attacker adds meanwhile is removed in the next round.
       await changes.remove('t-aside', { recursive: true }).catch(() => undefined);
     }
     expect(Atomics.load(flag, 1)).toBeGreaterThan(10_000);

@@ -1,4 +1,4 @@
-/** A directory copied over one that is there: what comes, what stays, what is refused, and that nothing is left by halves. */
+/** Copying a directory over an existing one: what is added, what stays, what is refused, and that nothing is left half done. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';

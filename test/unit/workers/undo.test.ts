@@ -1,4 +1,4 @@
-/** What was done by tools is taken back, whatever was done, and wherever it was cut off. */
+/** Undo restores what tools changed, whatever it was and wherever it was interrupted. */
 import * as fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
@@ -39,7 +39,7 @@ class Bench implements Disposable {
     return treeWithModes(this.ws.path);
   }
 
-  /** As a worker runs it; gives what its journal says of it. */
+  /** Runs a tool like a worker; gives its journal's report. */
   async run([tool, input]: Operation, key = this.newKey()) {
     const context = this.ws.context({ journal: { folder: this.folder, key } });
     try {
@@ -146,7 +146,7 @@ test('any calls, taken back from the last to the first, leave every tree that wa
         const undone = await bench.undo(key);
         expect(undone.conflicts).toEqual([]);
         expect(bench.tree()).toEqual(before);
-        // The same was written again.
+        // The call wrote the same content again.
         if (undone.restored.length === 0) {
           expect(after).toEqual(before);
           continue;
@@ -166,7 +166,7 @@ const STEPS = [
   ...['symlinkSync', 'copyFileSync', 'fchmodSync', 'ftruncateSync', 'readSync', 'closeSync'],
 ] as const;
 
-/** Nothing reaches the disk from the n-th call on, as after a kill -9: what is cleaned up is not cleaned up either. */
+/** Drops all file system calls from the n-th on, as after a kill -9: clean-up does not happen either. */
 async function cutOffAt(n: number, work: () => Promise<unknown>): Promise<'cut' | 'whole'> {
   const real = process.getBuiltinModule('node:fs') as unknown as Record<string, (...args: unknown[]) => unknown>;
   const kept = Object.fromEntries(STEPS.map((it) => [it, real[it]]));
@@ -185,7 +185,7 @@ async function cutOffAt(n: number, work: () => Promise<unknown>): Promise<'cut' 
     await work();
     return calls >= n ? 'cut' : 'whole';
   } catch {
-    return 'cut'; // As it should be.
+    return 'cut'; // Expected.
   } finally {
     Object.assign(real, kept);
     syncBuiltinESMExports();

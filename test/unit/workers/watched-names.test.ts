@@ -1,4 +1,4 @@
-/** What is told of changes is what two walks of the tree say, before and after. */
+/** The reported changes equal the difference of two walks of the tree, before and after. */
 import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
@@ -26,7 +26,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(workspace, { recursive: true }));
 
-/** Files that are no directories, by path. */
+/** Files except directories, by path. */
 function walk(folder = '', found = new Map<string, string>()): Map<string, string> {
   for (const entry of readdirSync(join(workspace, folder), { withFileTypes: true })) {
     const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
@@ -47,7 +47,7 @@ function difference(before: Map<string, string>, after: Map<string, string>): st
     .toSorted();
 }
 
-/** What is told of a run, as `difference` gives it. */
+/** The changes reported for a run, in the form of `difference`. */
 async function changesOf(names: WatchedNames, work: () => unknown): Promise<string[]> {
   await names.begin(1);
   await work();
@@ -56,7 +56,7 @@ async function changesOf(names: WatchedNames, work: () => unknown): Promise<stri
   return changed.files.map(({ kind, path }) => `${kind} ${path}`).toSorted();
 }
 
-// Names of directories and files meet, and a directory holds a file of its own name.
+// Directories and files share names, and a directory may hold a file of its own name.
 const name = fc.constantFrom('a', 'b', 'c');
 const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((it) => it.join('/'));
 const kind = fc.constantFrom('write', 'append', 'mkdir', 'rm', 'chmod', 'link', 'replace', 'mv', 'mv-in-shell');
@@ -80,11 +80,14 @@ function take(kind: string, from: string, to: string): void {
         stdio: 'ignore',
       });
   } catch {
-    // A path that leads through a file, or to itself: nothing happens, as in a shell.
+    // A path through a file, or to itself: nothing happens, as in a shell.
   }
 }
 
-/** A directory that comes back is not told apart from one whose files were all written; that one way it may say more. */
+/**
+ * Whether the report covers the real changes. A directory that was moved away and back counts as fully rewritten, so
+ * it may report more.
+ */
 function isToldOf(told: readonly string[], real: readonly string[]): boolean {
   const more = told.filter((it) => !real.includes(it));
   return real.every((it) => told.includes(it)) && more.every((it) => it.startsWith('modify '));

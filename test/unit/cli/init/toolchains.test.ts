@@ -1,4 +1,4 @@
-/** Homes as version managers lay them out, on the disk. */
+/** Home directories laid out on disk like version managers do. */
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -6,7 +6,7 @@ import { afterEach, expect, test } from 'vitest';
 import { findToolchains } from '../../../../src/cli/init/toolchains.ts';
 import { toCommandEnvironment } from '../../../../src/command-environment.ts';
 
-/** Not below /tmp, which each sandbox has of its own. */
+/** Not below /tmp: each sandbox has its own /tmp. */
 const base = () =>
   realpathSync(
     mkdtempSync(join(existsSync('/opt') && process.getuid?.() === 0 ? '/opt' : homedir(), 'ringfence-home-')),

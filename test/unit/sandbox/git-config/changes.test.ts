@@ -1,4 +1,4 @@
-/** What of a command's changes a repository's config gets. */
+/** Which of a command's config changes reach the repository. */
 import { describe, expect, test } from 'vitest';
 import { merge } from '../../../../src/sandbox/git-config/changes.ts';
 import { whyRefused } from '../../../../src/sandbox/git-config/keys.ts';

@@ -1,4 +1,4 @@
-/** A config that is written in place never shows a line that is in neither the old nor the new text. */
+/** Rewriting a config in place never exposes a line that is in neither the old nor the new text. */
 import { closeSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -29,13 +29,13 @@ test.each([
   const fd = openSync(path, 'r+');
   const look = (text: string) => {
     const entries = parseGitConfig(text);
-    // What is cut off in a comment is a comment; what stands without its section is no config.
+    // A cut comment is still a comment; lines without their section are no config.
     for (const it of entries ?? []) expect([text, known.has(said(it))]).toEqual([text, true]);
   };
   const slowly = ((...[to, bytes, from, count, at]: [number, Buffer, number, number, number]) => {
     const old = readFileSync(path);
     const end = Math.max(old.length, at + count);
-    // A reader may meet the write at any byte, on either side of it.
+    // A reader may see the write at any byte, on either side of it.
     for (let i = 0; i <= count; i++) {
       const half = Buffer.alloc(at + i >= old.length ? at + i : old.length);
       old.copy(half);

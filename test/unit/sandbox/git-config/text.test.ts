@@ -1,4 +1,4 @@
-/** git's config as text is read as git reads it, and changed as far as is asked for. */
+/** git's config text is parsed like git does, and edited only as requested. */
 import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { temporaryDir } from '../../../support/daemon.ts';
 const folder = temporaryDir('git-config');
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What git reads of a text; undefined where it refuses it. */
+/** The entries that git reads in a text; undefined if git rejects it. */
 function gitReads(text: string): { key: string; value: string | undefined }[] | undefined {
   const path = join(folder, 'config');
   writeFileSync(path, text);

@@ -53,7 +53,7 @@ test('of commits the one that is cut is left out', () => {
   ]);
 });
 
-/** A name as git writes it behind `a/`. */
+/** A name as git prints it after `a/`. */
 function quoted(prefix: string, path: string): string {
   const bytes = [...Buffer.from(prefix + path)];
   if (bytes.every((it) => it >= 32 && it !== 34 && it !== 92 && it !== 127)) return prefix + path;
