@@ -1,4 +1,4 @@
-/** Draws docs/images/session.svg, the picture of the README, from a real session: `node script/session-picture.ts`. */
+/** Draws docs/images/session.svg, the README's picture, from a real session: `node script/session-picture.ts`. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -35,9 +35,9 @@ export class Answers {
     return message ? [message] : this.#errorsFor(text);
   }
 
-  /** The errors in the place of an answer that is malformed; nothing for a text that holds a message, which is somebody else's. */
+  /** The errors that replace a malformed answer; empty for a text that holds a message, which another reader handles. */
   errorsIn(text: string): JSONRPCMessage[] {
-    // Notifications, of which a server may send thousands in a second, have none.
+    // A fast path for notifications, which have no id; a server may send thousands a second.
     if (!text.includes('"id"')) return [];
     return this.#messageIn(text) ? [] : this.#errorsFor(text);
   }

@@ -1,9 +1,9 @@
-/** What became of a command's changes of repositories' configs, as its result and the record tell it. */
+/** Reports the outcome of a command's changes to configs of repositories, for its result and the record. */
 import * as z from 'zod';
 import type { JobUsage } from '../hosts/job.ts';
 import { showLine } from '../shown-text.ts';
 
-/** From the host, which is believed as far as its shape goes: names are of the command's choosing. */
+/** The host's report, checked against this schema only; the command chooses the names in it. */
 const shape = z
   .array(
     z.object({
@@ -19,10 +19,10 @@ export type GitConfigs = z.infer<typeof shape>;
 export const gitConfigsOf = ({ gitConfigs }: Pick<JobUsage, 'gitConfigs'>): GitConfigs =>
   gitConfigs === undefined ? [] : (shape.safeParse(gitConfigs).data ?? []);
 
-/** Keys that one result names for each repository. */
+/** The most keys that one result names for each repository. */
 const TOLD_MAX = 16;
 
-/** What the repositories were not given, and what commands can do without it. */
+/** Warnings about settings that were not copied to the repositories, and what commands can do without them. */
 export function gitConfigWarnings(usage: Pick<JobUsage, 'gitConfigs'>): string[] {
   return gitConfigsOf(usage).flatMap(({ path, refused }) => {
     if (refused.length === 0) return [];

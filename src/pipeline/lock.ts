@@ -6,9 +6,9 @@ import { LockTable, type Wanted } from './lock-table.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 
 /**
- * Holds the call's locks while it runs, and until its changes are rolled back where it was cut off. A write waits for all
- * writes and for its own session's reads of the same paths; a read waits for its own session's writes. Commands lock what
- * the policy says (`tiers.execute.locks`). Throws QUEUE_FULL when too many paths are waited for.
+ * Holds the call's locks while it runs and, if it was cut off, until its changes are rolled back. A write waits for
+ * all writes and for its own session's reads of the same paths; a read waits for its own session's writes. Commands
+ * lock what the policy says (`tiers.execute.locks`). Throws QUEUE_FULL when too many paths are waited for.
  */
 export const lock = (limits: Limits): Stage => {
   const tables = new Map<string, LockTable>();

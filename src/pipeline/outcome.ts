@@ -15,7 +15,7 @@ export interface Outcome {
   /** Whether the result came from the cache, so that nothing ran. */
   cached: boolean;
   hostPid?: number;
-  /** Work that goes on after the answer, a roll-back; the call's locks are held until then. Never rejects. */
+  /** The roll-back that goes on after the answer; the call's locks are held until it settles. Never rejects. */
   settling?: Promise<unknown>;
   usage?: JobUsage;
   /** Accesses that the policy or the egress proxy refused during the run. */

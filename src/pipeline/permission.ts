@@ -17,7 +17,7 @@ import type { Turns } from './turns.ts';
 export interface PermissionParts {
   /** The person's home directory, absolute: what `~/` in a rule stands for. */
   readonly home: string;
-  /** How much of a settings file is read to decide whether it holds a credential. */
+  /** Bounds of reading a settings file, to decide whether it holds a credential. */
   readonly limits: SettingsBounds;
   /** The absolute real path of the program that a command in this workspace would find; `path` is the caller's PATH. */
   resolve(name: string, where: { workspace: string; cwd: string; path?: string | undefined }): string | undefined;

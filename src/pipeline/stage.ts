@@ -15,7 +15,7 @@ export interface NamedTool {
   warnings?(input: unknown): string[];
   /** The parameters of that name, for suggestions. */
   readonly parameters: readonly string[];
-  /** What one of them holds, in the words of TypeScript; undefined for what is no more than a word or a list of words. */
+  /** The TypeScript form of a parameter; undefined if it is just a text or a list of texts. */
   shapeOf?(parameter: string): string | undefined;
 }
 

@@ -57,7 +57,7 @@ function invalid(named: NamedTool, problems: readonly z.core.$ZodIssue[]): ToolE
   });
 }
 
-/** How the parameters look that something is wrong within; a caller that guessed one name of them wrong would guess the next. */
+/** Shows the form of the parameters that have problems inside; a caller that guessed one inner name wrong would guess the next, too. */
 function shapesOf({ shapeOf }: NamedTool, problems: readonly z.core.$ZodIssue[]): string {
   const names = new Set(problems.flatMap(({ path: [name] }) => (typeof name === 'string' ? [name] : [])));
   const shapes = [...names].slice(0, PROBLEMS_TOLD_MAX).flatMap((name) => {

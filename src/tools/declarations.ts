@@ -30,7 +30,7 @@ const inputOf = ({ inputSchema }: ToolInfo): string => typeOf(inputSchema);
 
 const namesOf = (schema: Schema): string => `{${Object.keys(schema.properties ?? {}).join(', ')}}`;
 
-/** The values that a schema lets through, in the words of TypeScript. */
+/** The TypeScript type of a schema's values. */
 export function typeOf(schema: Schema): string {
   const { enum: values, const: value, anyOf, oneOf, type } = schema;
   if (values) return values.map((it) => JSON.stringify(it)).join('|');

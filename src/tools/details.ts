@@ -1,4 +1,7 @@
-/** Whether a model reads all of a result, or what it mostly acts on (protocol/model-text.ts); programs get the same data either way. */
+/**
+ * Whether a model reads the whole result or only the part that it mostly acts on (protocol/model-text.ts); programs
+ * get the same data either way.
+ */
 import * as z from 'zod';
 
 export const details = z.boolean().default(false).describe('Also time, mode, hash …');

@@ -34,8 +34,8 @@ export function toPortable(schema: unknown): unknown {
 }
 
 /**
- * The schema of a tool of our own without what a model need not read: the daemon checks every bound and tells of it, a switch
- * that is off by default is off, and parameters that few calls need stand in the reference.
+ * Shortens the schema of one of our own tools for models: the daemon checks and reports every bound, switches are off
+ * by default, and parameters that few calls need are in the reference.
  */
 export function toShort(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(toShort);

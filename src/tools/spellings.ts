@@ -9,7 +9,7 @@ export interface Spellings {
   readonly names?: Readonly<Record<string, string>>;
   /** Maps, by parameter, other words for its values to the tool's own. */
   readonly values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The tool's own form of each record in a list, by parameter. */
+  /** Maps a list parameter to a function that converts its records to the tool's own form. */
   readonly items?: Readonly<Record<string, (item: Readonly<Record<string, unknown>>) => unknown>>;
   /** Parameters without effect, with the warning for each. */
   readonly ignored?: Readonly<Record<string, string>>;

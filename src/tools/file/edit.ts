@@ -35,7 +35,7 @@ const operation = z.discriminatedUnion('type', [
   }),
 ]);
 
-/** A replacement under the names that other editors have, which say no type. */
+/** Converts a replacement in other editors' form, which has no `type`. */
 function asOperation(item: Readonly<Record<string, unknown>>): unknown {
   const names = { oldText: 'search', oldString: 'search', newText: 'replace', newString: 'replace', replaceAll: 'all' };
   const { type, ...rest } = item;
