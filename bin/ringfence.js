@@ -4,5 +4,6 @@ import { start } from './start.js';
 // The MCP bridge is started by clients, often, and loads next to nothing.
 const [, , verb, ...words] = process.argv;
 const isBridge = verb === 'mcp' && !words.some((it) => it === '--help' || it === '-h');
-if (isBridge) await start('mcp-bridge', import.meta.url, ['src/mcp-bridge.ts', 'src/places.ts', 'src/transport']);
+if (isBridge)
+  await start('mcp-bridge', import.meta.url, ['src/mcp-bridge.ts', 'src/daemon/user-dirs.ts', 'src/transport']);
 else await start('cli', import.meta.url);

@@ -3,7 +3,7 @@
  * descriptor 1. The sandbox is asked by the kernel's own answers, with no interpreter, library or tool that a machine
  * may lack, and with calls that no shell can make (AF_VSOCK, ptrace, TIOCSTI).
  *
- * It reads a header, the steps and the contents of its memory; src/sandbox/probe-program.ts writes them. It writes the
+ * It reads a header, the steps and the contents of its memory; src/sandbox/proof/probe-program.ts writes them. It writes the
  * result of each step (below zero it is an errno) and the first part of its memory, into which the calls have written.
  * Then it waits for the end of descriptor 0, so that it can be looked at from outside.
  */

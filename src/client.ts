@@ -33,7 +33,7 @@ export type { ApprovalAnswer, ApprovalHandler, ApprovalWatch } from './client/ap
 export type { ClientOptions, Hello } from './client/line.ts';
 export { type ToolMessages, toToolMessage } from './client/tool-message.ts';
 export { RemoteError } from './protocol/peer.ts';
-export type { Approval } from './store/approval.ts';
+export type { Approval } from './store/approvals/approval.ts';
 export type { AnthropicTool, McpTool, OpenAiTool, ToolFormat, ToolFormats, ToolInfo } from './tools/registry.ts';
 
 type Builtin = typeof builtinTools;

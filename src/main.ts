@@ -3,8 +3,8 @@ import { closeSync, writeSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { establishPerimeter } from '../workers/perimeter.ts';
-import { knownWorkspaces, useKeptCode } from './compiled-code.ts';
-import { findPlaces } from './places.ts';
+import { knownWorkspaces, useKeptCode } from './daemon/compiled-code.ts';
+import { findPlaces } from './daemon/user-dirs.ts';
 
 /** Descriptor on which the starting process reads that the daemon is ready, or why not. */
 const READY_FD = 3;
@@ -39,5 +39,5 @@ function tellReady(notice: object): void {
 const { stateDir, configFile } = findPlaces(flags, environment);
 const workspaces = knownWorkspaces(flags, configFile);
 if (workspaces) useKeptCode(stateDir, workspaces);
-const { serve } = await import('./serve.ts');
+const { serve } = await import('./daemon/serve.ts');
 await serve(flags, environment, tellReady);

@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type Environment, mcpSockets, withRuntimeDir } from './places.ts';
+import { type Environment, mcpSockets, withRuntimeDir } from './daemon/user-dirs.ts';
 import { connectUnix } from './transport/unix-socket.ts';
 
 /** Exit codes, the same as of the other verbs: usage, no daemon, a signal. */
@@ -65,7 +65,7 @@ async function findDaemon(flags: Flags, env: Environment): Promise<Socket | unde
 async function startDaemon(flags: Flags, env: Environment, folder: string): Promise<Socket> {
   const [{ startDaemon: start, isStartedByAnother }, { findPlaces }] = await Promise.all([
     import('./cli/connect.ts'),
-    import('./places.ts'),
+    import('./daemon/user-dirs.ts'),
   ]);
   const whole = withRuntimeDir(env, uid);
   const failed = await start(findPlaces(flags, whole), ['--workspace', folder], {

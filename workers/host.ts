@@ -19,12 +19,12 @@ import {
 } from '../src/hosts/job.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame, toFrameBefore } from '../src/protocol/frame.ts';
-import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host-channel.ts';
-import { JobPlaces, type PlacedJob, type ThreadSetup } from './job-places.ts';
-import type { LaneTask } from './lane.ts';
+import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host/channel.ts';
+import type { LaneTask } from './host/lane.ts';
+import { toResultFrame } from './host/result-frame.ts';
+import { type OverTime, ThreadWatch } from './host/thread-clock.ts';
+import { JobPlaces, type PlacedJob, type ThreadSetup } from './host/thread-slots.ts';
 import { establishPerimeter } from './perimeter.ts';
-import { toResultFrame } from './result-frame.ts';
-import { type OverTime, ThreadWatch } from './thread-clock.ts';
 
 const GATEWAY_FD = 3;
 

@@ -1,12 +1,12 @@
 /** Entry of an isolate host: runs programs of callers and tools of plugins, each in an isolate of its own. */
 import type { IsolateBounds, Job, JobResult } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
-import { type Fresh, FreshIsolates } from './isolate-fresh.ts';
-import type { Grant } from './isolate-guest.ts';
-import type { IsolateMessages } from './isolate-messages.ts';
-import { isUnparsed, outcomeOf, withoutTypes } from './isolate-outcome.ts';
-import { linkTool } from './plugin-modules.ts';
-import { type Engine, type Guest, serveProgramHost } from './program-host.ts';
+import { type Fresh, FreshIsolates } from './isolate/fresh.ts';
+import type { Grant } from './isolate/guest.ts';
+import type { IsolateMessages } from './isolate/messages.ts';
+import { isUnparsed, outcomeOf, withoutTypes } from './isolate/outcome.ts';
+import { linkTool } from './isolate/plugin-modules.ts';
+import { type Engine, type Guest, serveProgramHost } from './isolate/program-host.ts';
 
 /** For programs that do not say. */
 const DEFAULT_MEMORY_MB = 64;
@@ -60,7 +60,7 @@ async function run({ input, plugin }: Job, fresh: Fresh, { bounds, messages, cpu
   messages.connect((id, answer) => void tell('answer', id, answer));
   const grant: Grant = { tools: bounds.tools, resultChars: bounds.resultBytes };
   if (plugin) {
-    const { endOfPlugin } = await import('./plugin-outcome.ts');
+    const { endOfPlugin } = await import('./isolate/plugin-outcome.ts');
     return endOfPlugin(plugin, input, { limit: bounds.resultBytes, cpuMs }, async (json) => {
       const tool = await linkTool(plugin, fresh);
       const done = messages.done();

@@ -32,10 +32,10 @@ import type { Definition, ProvidedData, ProviderSetup, ToldByProvider } from '..
 import { toDefinition, toHarmless, toPlainText } from '../src/providers/text.ts';
 import { yieldToOthers } from './nice.ts';
 import { establishPerimeter } from './perimeter.ts';
-import { connectHttp } from './provider-http.ts';
-import { listedTools } from './provider-list.ts';
-import { toData } from './provider-result.ts';
-import { ServerProcess } from './provider-stdio.ts';
+import { connectHttp } from './provider/http.ts';
+import { listedTools } from './provider/list.ts';
+import { toData } from './provider/result.ts';
+import { ServerProcess } from './provider/stdio.ts';
 
 const GATEWAY_FD = 3;
 establishPerimeter(GATEWAY_FD);

@@ -3,8 +3,8 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Limits } from '../src/limits.ts';
 import type { Powers } from '../src/powers.ts';
-import type { Size } from '../src/sandbox/pty.ts';
-import type { Screen } from '../src/sandbox/terminal.ts';
+import type { Size } from '../src/sandbox/terminal/pty.ts';
+import type { Screen } from '../src/sandbox/terminal/terminal.ts';
 
 /** The screen as a person would see it. */
 export interface Picture extends Size {

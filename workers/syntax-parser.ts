@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { ToolError } from '../src/errors.ts';
 import type { Limits } from '../src/limits.ts';
 import type { Powers, Timer } from '../src/powers.ts';
-import { LanguageProcess, Unanswered } from './language-process.ts';
+import { LanguageProcess, Unanswered } from './symbols/language-process.ts';
 import type { Parsed, ParseRequest } from './syntax-process.ts';
 import { Turns } from './turns.ts';
 

@@ -7,7 +7,7 @@ import { Lang, type NapiConfig, parse, registerDynamicLanguage, type SgNode } fr
 import { createMessageConnection, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';
 import type { SymbolType } from '../src/tools/symbols.ts';
 import { establishPerimeter } from './perimeter.ts';
-import type { ParsedLanguage } from './source-languages.ts';
+import type { ParsedLanguage } from './symbols/source-languages.ts';
 
 /** Positions count from 0; characters in UTF-16 units. */
 interface Name {

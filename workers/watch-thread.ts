@@ -1,7 +1,7 @@
 /** Watches the names of one workspace in a thread of its own, which endless changes may keep busy. */
 import { readFileSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
-import { WatchedNames } from './watched-names.ts';
+import { WatchedNames } from './watch/watched-names.ts';
 import type { FromWatch, ToWatch, WatchSetup } from './workspace-watch.ts';
 
 const QUEUE_MAX = '/proc/sys/fs/inotify/max_queued_events';

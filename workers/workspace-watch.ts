@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import type { FilesChanged } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import type { Powers } from '../src/powers.ts';
-import type { WatchBounds } from './watched-names.ts';
+import type { WatchBounds } from './watch/watched-names.ts';
 
 export interface WatchSetup extends Omit<WatchBounds, 'queueMax'> {
   readonly workspace: string;

@@ -1,4 +1,4 @@
-import type { AuditEntry } from '../../src/store/audit-log.ts';
+import type { AuditEntry } from '../../src/store/audit/log.ts';
 
 let made = 0;
 

@@ -1,7 +1,8 @@
 // The cost of a command without Ringfence: a bare spawn, and bubblewrap with the same mounts as our commands, but
 // without seccomp, shell, limits or daemon.
 import { spawn } from 'node:child_process';
-import { commandProfile, findProgram, toBwrapArgs } from '../../src/sandbox/bubblewrap.ts';
+import { commandProfile, toBwrapArgs } from '../../src/sandbox/bubblewrap.ts';
+import { findProgram } from '../../src/sandbox/find-program.ts';
 
 function run(command: string, args: readonly string[]): Promise<void> {
   return new Promise((resolve, reject) => {

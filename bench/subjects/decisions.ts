@@ -4,9 +4,9 @@ import { toQuestion } from '../../src/pipeline/permission.ts';
 import { decide } from '../../src/policy/decide.ts';
 import { BUILT_IN, defaultPolicy } from '../../src/policy/load.ts';
 import { pathDecision, pathRulesOf } from '../../src/policy/paths.ts';
-import { createProgramResolver } from '../../src/policy/programs.ts';
 import type { Policy } from '../../src/policy/schema.ts';
-import type { AuditRecord } from '../../src/store/audit-log.ts';
+import { createProgramResolver } from '../../src/policy/shell/programs.ts';
+import type { AuditRecord } from '../../src/store/audit/log.ts';
 import { builtinTools } from '../../src/tools/builtin.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { effectOf, lineOf, policyOf, ruleOf } from '../../test/support/policy.ts';
@@ -90,7 +90,7 @@ async function run(bench: Context): Promise<void> {
   bench.times(
     await inTurns(
       {
-        'permission of a file_read, default policy': permission('file_read', { path: 'src/daemon.ts' }),
+        'permission of a file_read, default policy': permission('file_read', { path: 'src/daemon/daemon.ts' }),
         'permission of a command line, programs looked up': permission('terminal_execute', {
           command: 'git log -3 | head -n 5 > out.txt',
         }),

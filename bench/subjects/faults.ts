@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Client } from '../../src/client.ts';
 import { defaultLimits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
-import { AuditLog } from '../../src/store/audit-log.ts';
+import { AuditLog } from '../../src/store/audit/log.ts';
 import { dataOf, startDaemon, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { auditEntry } from '../floors/audit-entry.ts';

@@ -1,7 +1,7 @@
 /** The steps of a coding agent that fixes a failing test, through MCP servers: how much its model must read, and how long it waits. */
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { findPlaces } from '../../src/places.ts';
+import { findPlaces } from '../../src/daemon/user-dirs.ts';
 import { temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { breakAgain, FAULT, makeProject } from '../floors/project.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { findPlaces } from '../../src/places.ts';
+import { findPlaces } from '../../src/daemon/user-dirs.ts';
 import { dataOf, ringfence, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { connectMcp, type McpLine, startMcp } from '../mcp-line.ts';

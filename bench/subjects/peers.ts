@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { rgPath } from '@vscode/ripgrep';
 import { Piscina } from 'piscina';
 import type { Client } from '../../src/client.ts';
-import { findProgram } from '../../src/sandbox/bubblewrap.ts';
+import { findProgram } from '../../src/sandbox/find-program.ts';
 import { dataOf, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { commandFloor } from '../floors/command.ts';

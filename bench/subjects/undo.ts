@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import fileWrite from '../../src/tools/file/write.ts';
 import { dataOf, temporaryDir } from '../../test/support/daemon.ts';
 import { makeWorkspace } from '../../test/support/workspace.ts';
-import { Spool } from '../../workers/spool.ts';
+import { Spool } from '../../workers/undo/spool.ts';
 import { type Context, defineBench } from '../bench.ts';
 import type { Taken } from '../measure.ts';
 

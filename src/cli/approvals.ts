@@ -3,11 +3,11 @@ import { createInterface, type Interface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { systemPowers } from '../powers.ts';
-import { showLine } from '../shown-text.ts';
-import { type Approval, type Grant, type Remember, rememberFor, rememberToolFor } from '../store/approval.ts';
+import { type Approval, type Grant, type Remember, rememberFor, rememberToolFor } from '../store/approvals/approval.ts';
+import { showLine } from '../text/shown-text.ts';
+import { showApproval, toLine } from './call/question.ts';
 import { idOf } from './ids.ts';
 import { CliError, EXIT, print, printJson, say, toJson } from './output.ts';
-import { showApproval, toLine } from './question.ts';
 
 /** The part of a client that approvals need. */
 export interface ApprovalsClient {

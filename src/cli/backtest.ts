@@ -2,9 +2,9 @@ import type { Client } from '../client.ts';
 import { defaultLimits } from '../limits.ts';
 import { decideWhole, toQuestion } from '../pipeline/permission.ts';
 import { loadPolicy } from '../policy/load.ts';
-import { createProgramResolver } from '../policy/programs.ts';
 import type { Policy } from '../policy/schema.ts';
-import type { AuditRecord } from '../store/audit-log.ts';
+import { createProgramResolver } from '../policy/shell/programs.ts';
+import type { AuditRecord } from '../store/audit/log.ts';
 import { builtinToolset, effectsOfBuiltin } from '../tools/registry.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
 

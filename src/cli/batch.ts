@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { BatchCall, BatchEstimate, BatchResult, BatchSettings, Client, ToolResult } from '../client.ts';
-import { parseJson } from '../parse-json.ts';
-import { askPerson, hearOfPrograms, park, parseDuration } from './call.ts';
+import { parseJson } from '../text/json.ts';
+import { askPerson, hearOfPrograms, park, parseDuration } from './call/call.ts';
 import { type Caller, connect } from './connect.ts';
 import { CliError, EXIT, exitCodeOf, harmless, print, printJson, say } from './output.ts';
 

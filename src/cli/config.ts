@@ -2,12 +2,12 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { type Config, readConfigFile, settingsOf, toConfig } from '../config.ts';
+import { type Config, readConfigFile, settingsOf, toConfig } from '../daemon/config.ts';
+import { findPlaces } from '../daemon/user-dirs.ts';
+import { readAdded } from '../daemon/workspaces.ts';
 import { defaultLimits } from '../limits.ts';
-import { findPlaces } from '../places.ts';
 import { readPolicy } from '../policy/load.ts';
 import { effectsOfBuiltin } from '../tools/registry.ts';
-import { readAdded } from '../workspaces.ts';
 import type { Caller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 

@@ -4,8 +4,8 @@ import { existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Client, type ClientOptions, createClient, RemoteError } from '../client.ts';
+import { type Environment, findPlaces, makeStateDir, type Places, readEndpoint, stateOf } from '../daemon/user-dirs.ts';
 import { RPC_CODES } from '../errors.ts';
-import { type Environment, findPlaces, makeStateDir, type Places, readEndpoint, stateOf } from '../places.ts';
 import { entry } from '../runtime.ts';
 import { CliError, EXIT, say } from './output.ts';
 

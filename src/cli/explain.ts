@@ -1,7 +1,7 @@
 import type { Client } from '../client.ts';
 import { isInside } from '../paths.ts';
+import { readInput } from './call/input.ts';
 import { type Caller, connect } from './connect.ts';
-import { readInput } from './input.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
 
 interface Decision {

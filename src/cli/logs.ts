@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Client } from '../client.ts';
-import { pour, type Streams } from './command-output.ts';
+import { pour, type Streams } from './call/command-output.ts';
 import { EXIT, print, say, toJson } from './output.ts';
 
 /** `ringfence logs CALL_ID`: writes each stream to its own output; as JSON, one line for each chunk. Returns the exit code. */

@@ -2,7 +2,7 @@
 
 import type { ToolResult } from '../call.ts';
 import { describeWithheld } from '../call.ts';
-import { escapeUnseen, visible } from '../shown-text.ts';
+import { escapeUnseen, visible } from '../text/shown-text.ts';
 
 export const EXIT = { OK: 0, FAILED: 1, USAGE: 2, UNREACHABLE: 3, DENIED: 4, LIMITED: 5, INTERRUPTED: 130 } as const;
 

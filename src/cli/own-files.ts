@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, realpathSync, renameSync, statSync, w
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { defaultLimits } from '../limits.ts';
-import { unifiedDiff } from '../tools/diff.ts';
+import { unifiedDiff } from '../tools/edit/diff.ts';
 import { CliError, EXIT, harmless, print, say } from './output.ts';
 
 /** Prints the change of a file; `after` is undefined if the file would be removed. */

@@ -1,6 +1,6 @@
 /** `ringfence providers`: lists external servers and changes of their tools, and accepts these. */
 import type { ProvidedTool, ProviderInfo } from '../providers/providers.ts';
-import { showLine } from '../shown-text.ts';
+import { showLine } from '../text/shown-text.ts';
 import { CliError, EXIT, print, printJson, say } from './output.ts';
 
 /** The part of a client that providers need. */

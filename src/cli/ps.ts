@@ -2,7 +2,7 @@
 import type { CallState, Effect } from '../call.ts';
 import type { Client } from '../client.ts';
 import { systemPowers } from '../powers.ts';
-import { showLine } from '../shown-text.ts';
+import { showLine } from '../text/shown-text.ts';
 import { callIdOf, shortId } from './ids.ts';
 import { EXIT, harmless, print, printJson, say } from './output.ts';
 

@@ -1,6 +1,6 @@
 import type { ToolResult } from '../call.ts';
 import type { Client } from '../client.ts';
-import { showCall } from './command-output.ts';
+import { showCall } from './call/command-output.ts';
 import { CliError, EXIT, exitCodeOf, printJson } from './output.ts';
 
 export interface ResultFlags {

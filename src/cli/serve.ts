@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
-import type { ServeFlags } from '../config.ts';
-import { findPlaces } from '../places.ts';
+import type { ServeFlags } from '../daemon/config.ts';
+import { findPlaces } from '../daemon/user-dirs.ts';
 import { entry } from '../runtime.ts';
 import { type Caller, startDaemon } from './connect.ts';
 import { say } from './output.ts';

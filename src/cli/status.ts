@@ -1,8 +1,8 @@
 import { type Coarse, describeCoarse } from '../sandbox/coarse-masks.ts';
-import { showLine } from '../shown-text.ts';
+import { showLine } from '../text/shown-text.ts';
 import { type Caller, connect } from './connect.ts';
+import { describeHealth, type NamedHealth } from './doctor/tool-health.ts';
 import { harmless, print, printJson } from './output.ts';
-import { describeHealth, type NamedHealth } from './tool-health.ts';
 
 interface Status {
   uptimeMs: number;

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { findPlaces, readEndpoint } from '../places.ts';
+import { findPlaces, readEndpoint } from '../daemon/user-dirs.ts';
 import { textOf } from '../sandbox/proc.ts';
 import { lockHolder } from '../store/database.ts';
 import { type Caller, connect, isStopping } from './connect.ts';

@@ -1,6 +1,6 @@
 /** `ringfence token`: manages the tokens of WebSocket and HTTP clients and of operators. */
 import { existsSync } from 'node:fs';
-import { lockFile } from '../places.ts';
+import { lockFile } from '../daemon/user-dirs.ts';
 import { systemPowers } from '../powers.ts';
 import { acquireLock } from '../store/database.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';

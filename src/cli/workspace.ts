@@ -1,9 +1,9 @@
 /** `ringfence workspace`: folders that agents may work in, in addition to those of the config. */
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { checkWorkspace, readConfigFile } from '../config.ts';
-import { findPlaces, makeStateDir } from '../places.ts';
-import { readAdded, writeAdded } from '../workspaces.ts';
+import { checkWorkspace, readConfigFile } from '../daemon/config.ts';
+import { findPlaces, makeStateDir } from '../daemon/user-dirs.ts';
+import { readAdded, writeAdded } from '../daemon/workspaces.ts';
 import type { Caller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 

@@ -1,6 +1,6 @@
 /** Passes each approval to a handler once and sends its answer, until stopped. */
 import { RemoteError } from '../protocol/peer.ts';
-import type { Approval, Resolution } from '../store/approval.ts';
+import type { Approval, Resolution } from '../store/approvals/approval.ts';
 
 /** Params of `approvals.resolve` without the id. */
 export type ApprovalAnswer = Omit<Resolution, 'by'>;

@@ -1,5 +1,5 @@
 import { type Coarse, describeCoarse } from '../sandbox/coarse-masks.ts';
-import { showLine } from '../shown-text.ts';
+import { showLine } from '../text/shown-text.ts';
 
 /** The most directories that one result names as hidden whole; an agent can make any number of them. */
 const TOLD_MAX = 3;

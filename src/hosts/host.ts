@@ -11,7 +11,7 @@ import type { Powers, Timer } from '../powers.ts';
 import { decode } from '../protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
-import { FLOOD_PIPE_BYTES } from '../sandbox/output-pipe.ts';
+import { FLOOD_PIPE_BYTES } from '../sandbox/command/output-pipe.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { Complaints } from './complaints.ts';
 import { graceOf, toEnd } from './ends.ts';

@@ -4,10 +4,10 @@ import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Rule } from '../policy/schema.ts';
-import type { CommandPlace } from '../sandbox/cgroup.ts';
-import type { TakenOver } from '../sandbox/git-config/take-over.ts';
+import type { CommandPlace } from '../sandbox/cgroup/cgroup.ts';
+import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
-import { isRecord } from '../values.ts';
+import { isRecord } from '../text/values.ts';
 
 /** One call for a worker. */
 export interface Job {

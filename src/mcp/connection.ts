@@ -11,7 +11,7 @@ import { type StdioServerHandle, serveStdio } from '@modelcontextprotocol/server
 import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
-import type { Approval, Resolution } from '../store/approval.ts';
+import type { Approval, Resolution } from '../store/approvals/approval.ts';
 import { choiceOf, folderOf, OPEN_METHOD, type Opening, PLAIN_OPENING, parseOpening } from './opening.ts';
 import { toForm, toResolution } from './question.ts';
 import { asksByForm, createServer, type ServedClient, type ServerParts } from './server.ts';

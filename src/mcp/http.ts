@@ -16,7 +16,7 @@ import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { decodeJson } from '../protocol/json.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
-import { ConnectionShares } from '../session/connection-shares.ts';
+import { ConnectionShares } from '../session/connections/shares.ts';
 import type { Identify, Identity } from '../session/identity.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from '../transport/loopback.ts';
 import type { Listener } from '../transport/transport.ts';

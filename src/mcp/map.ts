@@ -8,11 +8,11 @@ import type { BatchEstimate, BatchResult, ToolResult } from '../call.ts';
 import { describeWithheld } from '../call.ts';
 import { RPC_CODES, type RpcError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import { parseJson } from '../parse-json.ts';
 import { toJson } from '../protocol/json.ts';
 import { modelTexts } from '../protocol/model-text.ts';
 import { errorText } from '../protocol/result-text.ts';
 import { type ProvidedData, providedData } from '../providers/messages.ts';
+import { parseJson } from '../text/json.ts';
 
 type Block = CallToolResult['content'][number];
 

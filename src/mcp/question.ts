@@ -1,8 +1,8 @@
 /** A question about a call as a form that the client shows to its person, and the meaning of the person's answer. */
 import type { ElicitRequestFormParams } from '@modelcontextprotocol/server';
 import * as z from 'zod';
-import { showBlock, showLine } from '../shown-text.ts';
-import { type Approval, type Resolution, rememberFor } from '../store/approval.ts';
+import { type Approval, type Resolution, rememberFor } from '../store/approvals/approval.ts';
+import { showBlock, showLine } from '../text/shown-text.ts';
 
 /** Most lines of the input and of the diff, so that the dialog fits on one screen. */
 const LINES_MAX = 40;

@@ -6,8 +6,8 @@ import type { Powers, Timer } from '../powers.ts';
 import type { Audience } from '../session/link.ts';
 import type { LocalOpening, LocalSession, ResultPage } from '../session/local.ts';
 import type { Session } from '../session/session.ts';
-import { parked } from '../store/answer.ts';
-import type { Approval, Resolution } from '../store/approval.ts';
+import { parked } from '../store/approvals/answers.ts';
+import type { Approval, Resolution } from '../store/approvals/approval.ts';
 import type { Progress } from './progress.ts';
 
 type Call = Parameters<LocalOpening['onUpdate']>[0];

@@ -1,7 +1,7 @@
 import { ToolError, toToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
-import type { AuditEntry, AuditLog } from '../store/audit-log.ts';
-import { gitConfigsOf } from './git-configs.ts';
+import type { AuditEntry, AuditLog } from '../store/audit/log.ts';
+import { gitConfigsOf } from './execute/git-configs.ts';
 import type { Outcome } from './outcome.ts';
 import type { Call, Stage } from './stage.ts';
 import { verdictOf } from './verdict.ts';

@@ -3,9 +3,9 @@ import { hash } from 'node:crypto';
 import { isWitnesses, type Witness } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import type { ResultCache } from '../store/result-cache.ts';
-import { canonical } from '../values.ts';
+import { canonical } from '../text/values.ts';
+import { allHold } from './execute/witness.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
-import { allHold } from './witness.ts';
 
 export interface CachedResult {
   readonly data: unknown;

@@ -1,17 +1,17 @@
 import { join } from 'node:path';
 import { ToolError } from '../errors.ts';
-import type { CommandPlace } from '../policy/command.ts';
-import { parseCommand } from '../policy/command.ts';
 import { type Decided, decide, layersOf } from '../policy/decide.ts';
 import { isOrdinary, type SettingsBounds } from '../policy/ordinary.ts';
 import type { ParsedCommand, Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
+import type { CommandPlace } from '../policy/shell/command.ts';
+import { parseCommand } from '../policy/shell/command.ts';
 import { toTarget } from '../policy/target.ts';
 import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
+import type { Turns } from './queue/turns.ts';
 import { refusalOf } from './refusal.ts';
 import { type Judged, separate, withoutDenied } from './separate.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
-import type { Turns } from './turns.ts';
 
 /** What a decision needs to know of the machine. */
 export interface PermissionParts {

@@ -1,10 +1,10 @@
 /** Bounds the size of results, and hides secrets in all that reaches the caller, the cache and the record. */
 import { ToolError } from '../errors.ts';
-import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { type OnSecret, RedactingStream, redactText, redactValue } from '../redact.ts';
-import { leastOf } from './bounds.ts';
+import { heldBytes } from '../text/held-bytes.ts';
+import { leastOf } from './execute/bounds.ts';
 import type { Call, Stage } from './stage.ts';
 
 type Output = Call['output'];

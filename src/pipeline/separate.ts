@@ -6,12 +6,12 @@
  */
 import type { Denial } from '../call.ts';
 import type { ToolError } from '../errors.ts';
-import { heldBytes } from '../held-bytes.ts';
 import { type Decided, decide } from '../policy/decide.ts';
 import type { Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
+import { heldBytes } from '../text/held-bytes.ts';
 import type { Tool } from '../tools/tool.ts';
-import { DENIALS_MAX } from './denials.ts';
+import { DENIALS_MAX } from './execute/denials.ts';
 import { refusalOf } from './refusal.ts';
 import { type Call, checkedOf, type Handler } from './stage.ts';
 

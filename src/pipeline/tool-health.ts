@@ -7,7 +7,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import type { Health } from '../tools/lifecycle.ts';
 import { hostTierOf, type Tool } from '../tools/tool.ts';
-import { commandBoundsOf, heapOf, networkOf } from './bounds.ts';
+import { commandBoundsOf, heapOf, networkOf } from './execute/bounds.ts';
 import type { Call } from './stage.ts';
 
 export type HealthAsker = Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>;

@@ -5,7 +5,7 @@
  */
 import { isInside } from '../paths.ts';
 import { hostTierOf } from '../tools/tool.ts';
-import { reachOf, runsUnseen } from './impact.ts';
+import { reachOf, runsUnseen } from './approve/impact.ts';
 import { type Call, checkedOf } from './stage.ts';
 
 /** Calls of one principal in one workspace; there are as many as the configuration has such pairs. */

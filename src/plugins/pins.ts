@@ -6,8 +6,8 @@ import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeF
 import { join } from 'node:path';
 import * as z from 'zod';
 import type { Limits } from '../limits.ts';
-import { parseJson } from '../parse-json.ts';
 import { FileRefusal, readTrusted } from '../policy/file.ts';
+import { parseJson } from '../text/json.ts';
 import { hashOf, type Plugin, PluginError, toPlugin } from './package.ts';
 
 const pinSchema = z.strictObject({

@@ -1,8 +1,8 @@
 /** Converts the tools of a plugin for the pipeline. No plugin code runs here. */
 import { ToolError } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
-import { parseJson } from '../parse-json.ts';
 import type { NamedTool, Toolset } from '../pipeline/stage.ts';
+import { parseJson } from '../text/json.ts';
 import { boundedEffects } from '../tools/declared-effects.ts';
 import { withoutNulls } from '../tools/nulls.ts';
 import { defineTool, type PluginSpec, type Tool } from '../tools/tool.ts';

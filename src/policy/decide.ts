@@ -3,7 +3,7 @@
  * matter.
  */
 import type { Decision, Effect, Tier } from '../call.ts';
-import { compileSegment, toSegments, unfoldBraces } from '../glob.ts';
+import { compileSegment, toSegments, unfoldBraces } from '../text/glob.ts';
 import {
   type Facts,
   isAllowable,

@@ -1,11 +1,11 @@
 /** Tries the examples of rules, so that a policy file whose examples contradict its rules is refused. */
 import type { Effect, Tier } from '../call.ts';
-import { parseJson } from '../parse-json.ts';
-import { parseCommand } from './command.ts';
+import { parseJson } from '../text/json.ts';
 import { ruleMatches } from './match.ts';
 import { shown } from './position.ts';
 import type { Question } from './question.ts';
 import type { MatchSpec, Rule } from './schema.ts';
+import { parseCommand } from './shell/command.ts';
 import { toTarget } from './target.ts';
 
 /** The permission-relevant facts of a call; undefined for an unknown tool. Throws for input that the tool does not accept. */

@@ -11,7 +11,7 @@ import {
   toSegments,
   unfoldBraces,
   type Wildcard,
-} from '../glob.ts';
+} from '../text/glob.ts';
 import type { ParsedCommand, Question, SimpleCommand } from './question.ts';
 import type { MatchSpec, Rule, RuleFacts } from './schema.ts';
 

@@ -3,7 +3,7 @@
  * that could match. A rule that can't be indexed is tested every time.
  */
 import type { Decision } from '../call.ts';
-import { compileSegment, compileText } from '../glob.ts';
+import { compileSegment, compileText } from '../text/glob.ts';
 import { compileMatch, type Facts, type Level, type Part, pathsOf, toPathPatterns, toTokens } from './match.ts';
 import type { ParsedCommand, SimpleCommand } from './question.ts';
 import type { MatchSpec, Rule } from './schema.ts';

@@ -1,5 +1,5 @@
 /** How `tools: {NAME: {decision: allow}}` combines with other rules about the same tool. Pure. */
-import { compileText } from '../glob.ts';
+import { compileText } from '../text/glob.ts';
 import type { Composing } from './compose.ts';
 import type { PlacedRule } from './placed-rules.ts';
 import type { MatchSpec, Rule } from './schema.ts';

@@ -3,7 +3,7 @@
  * parser: JSON.parse bounds neither depth nor count, and hides duplicate keys.
  */
 import { RpcError } from '../errors.ts';
-import { endOfString } from '../parse-json.ts';
+import { endOfString } from '../text/json.ts';
 import { type DecodeLimits, toPlain } from './codec.ts';
 
 /**

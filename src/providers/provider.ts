@@ -9,7 +9,7 @@ import type { HostMasks } from '../hosts/host-masks.ts';
 import type { PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Ran, RunOptions } from '../hosts/runs.ts';
-import type { UpstreamCaller } from '../pipeline/upstream.ts';
+import type { UpstreamCaller } from '../pipeline/execute/upstream.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { NO_MASKS } from '../sandbox/masks.ts';
 import type { Upstream } from '../tools/upstream.ts';

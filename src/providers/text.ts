@@ -3,8 +3,8 @@
  * parses, and the gateway again for everything shown of tools, since a server may compromise its host.
  */
 import type { Limits } from '../limits.ts';
-import { withoutUnseen } from '../shown-text.ts';
-import { isRecord } from '../values.ts';
+import { withoutUnseen } from '../text/shown-text.ts';
+import { isRecord } from '../text/values.ts';
 import type { Definition } from './messages.ts';
 
 /** A text without invisible characters, cut to `chars`. */

@@ -378,8 +378,3 @@ export const COMMAND_SECCOMP_FD = 3;
 export const COMMAND_STATUS_FD = 4;
 /** Of a command that may connect: the same three. Nothing of them is open when the command runs. */
 export const COMMAND_EGRESS_FDS = { line: 5, program: 6, token: 7 };
-
-/** Programs that we start with the person's rights, looked for in the system's own folders only: PATH may hold a workspace. */
-export function findProgram(name: string): string | undefined {
-  return ['/usr/bin', '/usr/local/bin', '/bin', '/usr/sbin'].map((it) => `${it}/${name}`).find((it) => existsSync(it));
-}

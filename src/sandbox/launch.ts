@@ -2,8 +2,8 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { release } from 'node:os';
 import type { Limits } from '../limits.ts';
-import { findProgram } from './bubblewrap.ts';
-import type { HostGroup } from './cgroup.ts';
+import type { HostGroup } from './cgroup/cgroup.ts';
+import { findProgram } from './find-program.ts';
 import type { HostBinds } from './host-binds.ts';
 import { boundsPidsByNamespace } from './kernel.ts';
 import { openFilesAllowed } from './proc.ts';

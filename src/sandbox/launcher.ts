@@ -16,8 +16,8 @@ import {
   type Runtime,
   toBwrapArgs,
 } from './bubblewrap.ts';
-import type { HostGroup } from './cgroup.ts';
-import { foldersOf } from './cgroup-files.ts';
+import type { HostGroup } from './cgroup/cgroup.ts';
+import { foldersOf } from './cgroup/files.ts';
 import { ownerOf } from './entry-rights.ts';
 import { bindsOf } from './host-binds.ts';
 import {
@@ -79,7 +79,7 @@ export const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   NO_UPDATE_NOTIFIER: '1',
   npm_config_update_notifier: 'false',
   GIT_OPTIONAL_LOCKS: '0',
-  // Of masked files git is shown size and time of change only: src/sandbox/git-view.ts.
+  // Of masked files git is shown size and time of change only: src/sandbox/git/view.ts.
   ...gitSettings({ 'safe.bareRepository': 'explicit', 'core.checkStat': 'minimal' }),
 };
 

@@ -2,9 +2,9 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Limits } from '../limits.ts';
 import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
-import type { Cgroups } from './cgroup.ts';
+import type { Cgroups } from './cgroup/cgroup.ts';
+import { inGroup } from './cgroup/host-group.ts';
 import { bindsOf } from './host-binds.ts';
-import { inGroup } from './host-group.ts';
 import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './launch.ts';
 import type { Stdio } from './launcher.ts';
 import { egressOf } from './listener-program.ts';

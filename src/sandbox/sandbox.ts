@@ -8,11 +8,12 @@ import type { HostTier } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import { NATIVE_PROGRAMS, nativeProgram } from '../native-programs.ts';
 import type { Powers } from '../powers.ts';
-import { COMMAND_SECCOMP_FD, findProgram, HOST_HOMES, HOST_SECCOMP_FD } from './bubblewrap.ts';
-import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup.ts';
-import type { CgroupVersion } from './cgroup-files.ts';
+import { COMMAND_SECCOMP_FD, HOST_HOMES, HOST_SECCOMP_FD } from './bubblewrap.ts';
+import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup/cgroup.ts';
+import type { CgroupVersion } from './cgroup/files.ts';
+import { inGroup } from './cgroup/host-group.ts';
+import { findProgram } from './find-program.ts';
 import { assertInPlace, type HostBinds } from './host-binds.ts';
-import { inGroup } from './host-group.ts';
 import { identity, type Launch, readOnlyDevices, toLaunch } from './launch.ts';
 import {
   BARE_ENVIRONMENT,
@@ -23,9 +24,9 @@ import {
   type Stdio,
 } from './launcher.ts';
 import { type Masks, NO_MASKS } from './masks.ts';
-import { probeArgs } from './probe.ts';
-import { allProbes, notHeld, type ProbeOutcomes } from './probes.ts';
-import { prove } from './proof.ts';
+import { probeArgs } from './proof/probe.ts';
+import { allProbes, notHeld, type ProbeOutcomes } from './proof/probes.ts';
+import { prove } from './proof/proof.ts';
 import { type ProviderRequest, startProvider } from './provider-launch.ts';
 import { isSupported } from './syscalls.ts';
 

@@ -2,10 +2,10 @@
 import type { BatchCall, BatchEstimate, BatchResult, CallOptions } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import { type BatchParts, runBatch } from '../pipeline/batch.ts';
-import { estimateBatch } from '../pipeline/batch-estimate.ts';
-import { type BatchPlan, planBatch } from '../pipeline/batch-plan.ts';
-import { countReferences } from '../pipeline/reference.ts';
+import { type BatchParts, runBatch } from '../pipeline/batch/batch.ts';
+import { estimateBatch } from '../pipeline/batch/estimate.ts';
+import { type BatchPlan, planBatch } from '../pipeline/batch/plan.ts';
+import { countReferences } from '../pipeline/batch/reference.ts';
 import type { Powers } from '../powers.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Outbox } from './outbox.ts';

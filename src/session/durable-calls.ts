@@ -5,7 +5,7 @@
 import type { CallRecord, CallState, Effect, ToolResult } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import { subjectHash } from '../pipeline/binding.ts';
+import { subjectHash } from '../pipeline/approve/binding.ts';
 import type { Call } from '../pipeline/stage.ts';
 import { redactText } from '../redact.ts';
 import type { CallStore, StoredCall } from '../store/call-store.ts';

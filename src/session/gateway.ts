@@ -8,13 +8,13 @@ import { type Method, OPERATOR_METHODS, type Params, params as schemas } from '.
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import { redactText, redactValue } from '../redact.ts';
-import type { AuditEntry } from '../store/audit-log.ts';
+import type { AuditEntry } from '../store/audit/log.ts';
 import type { CallStore } from '../store/call-store.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { Channel } from '../transport/transport.ts';
 import type { Batches } from './batches.ts';
 import { withChildCalls } from './child-calls.ts';
-import { Connections, type PeerConnection } from './connections.ts';
+import { Connections, type PeerConnection } from './connections/connections.ts';
 import type { Credentials } from './credentials.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';

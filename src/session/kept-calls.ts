@@ -1,8 +1,8 @@
 /** A session's memory of its calls: running ones, and the most recent of those that ended. */
 import type { CallRecord, CallStatus, ToolResult } from '../call.ts';
-import { heldBytes } from '../held-bytes.ts';
 import type { Limits } from '../limits.ts';
 import type { Call } from '../pipeline/stage.ts';
+import { heldBytes } from '../text/held-bytes.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
 
 /** The kept part of every call. */

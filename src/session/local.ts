@@ -2,7 +2,7 @@
 import type { BatchEstimate, BatchResult, CallState } from '../call.ts';
 import type { Call, Toolset } from '../pipeline/stage.ts';
 import type { Params } from '../protocol/messages.ts';
-import type { Approval, Resolution } from '../store/approval.ts';
+import type { Approval, Resolution } from '../store/approvals/approval.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Batches } from './batches.ts';
 import type { Event, Events } from './events.ts';

@@ -1,6 +1,7 @@
 /** Notices of a session to its client: sent at once while a client is connected, buffered for a while if one may come back. */
-import { heldBytes } from '../held-bytes.ts';
+
 import type { Limits } from '../limits.ts';
+import { heldBytes } from '../text/held-bytes.ts';
 import type { Audience } from './link.ts';
 
 interface Notice {

@@ -1,17 +1,17 @@
 /** What operators see and decide, and what a session may ask about its own permissions. */
 import type { CallRecord } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
-import { DENIALS_MAX } from '../pipeline/denials.ts';
+import { DENIALS_MAX } from '../pipeline/execute/denials.ts';
 import { decideWhole, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
+import type { Turn, Turns } from '../pipeline/queue/turns.ts';
 import { separate } from '../pipeline/separate.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
-import type { Turn, Turns } from '../pipeline/turns.ts';
 import { parseInput } from '../pipeline/validate.ts';
 import { toDecision } from '../policy/explain.ts';
 import type { Params } from '../protocol/messages.ts';
-import type { Approval, Resolution } from '../store/approval.ts';
-import type { Approvals } from '../store/approvals.ts';
-import type { AuditLog } from '../store/audit-log.ts';
+import type { Approval, Resolution } from '../store/approvals/approval.ts';
+import type { Approvals } from '../store/approvals/approvals.ts';
+import type { AuditLog } from '../store/audit/log.ts';
 import type { Session } from './session.ts';
 
 export interface OversightParts {

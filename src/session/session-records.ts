@@ -1,6 +1,6 @@
 /** Audit entries about sessions themselves: refused attempts, their ends, actions of operators. */
 import type { RpcError } from '../errors.ts';
-import type { AuditEntry } from '../store/audit-log.ts';
+import type { AuditEntry } from '../store/audit/log.ts';
 import type { Session } from './session.ts';
 
 /** Most policy problems recorded for one failed reload. */

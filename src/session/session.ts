@@ -16,14 +16,14 @@ import type {
 } from '../call.ts';
 import { ToolError, toToolError, type WireError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
-import { askedBy } from '../pipeline/approve.ts';
+import { askedBy } from '../pipeline/approve/approve.ts';
 import { newOutcome } from '../pipeline/outcome.ts';
 import type { Call, Handler, NamedTool, Toolset } from '../pipeline/stage.ts';
 import { verdictOf } from '../pipeline/verdict.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { Powers } from '../powers.ts';
 import { redactText, redactValue } from '../redact.ts';
-import { parked, required } from '../store/answer.ts';
+import { parked, required } from '../store/approvals/answers.ts';
 import { type Filter, type KeptCall, KeptCalls, type Page } from './kept-calls.ts';
 
 export interface SessionOptions {

@@ -4,8 +4,8 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import type { CallState } from '../call.ts';
-import { parseJson } from '../parse-json.ts';
 import type { Powers } from '../powers.ts';
+import { parseJson } from '../text/json.ts';
 import { HEAD_BYTES, type Kind, putRecord, readRecords } from './log-records.ts';
 
 export type StreamName = 'stdout' | 'stderr';

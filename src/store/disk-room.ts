@@ -4,7 +4,7 @@
  */
 import { readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Disk, diskOf, reserveOf } from '../disk.ts';
+import { type Disk, diskOf, reserveOf } from '../daemon/disk.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 

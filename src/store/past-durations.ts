@@ -1,5 +1,5 @@
 /** Recent durations of calls from the audit log. */
-import type { AuditLog } from './audit-log.ts';
+import type { AuditLog } from './audit/log.ts';
 
 /** The most recent successful calls of a tool; limited to one day, so that the log is not searched for a tool that is never used. */
 const SAMPLE = { success: true, since: '1d', limit: 50 } as const;

@@ -1,8 +1,8 @@
 /** State that tools keep for a workspace between calls: plain data under a name. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Limits } from '../limits.ts';
-import { parseJson } from '../parse-json.ts';
 import type { Powers } from '../powers.ts';
+import { parseJson } from '../text/json.ts';
 import { openDatabase, storing } from './database.ts';
 
 const attempt = storing('what tools keep');

@@ -2,7 +2,7 @@
  * Names of parameters and values that agents know from other tools: accepted, but shown to no model, so that schemas
  * stay short and have one name for each thing.
  */
-import { isRecord } from '../values.ts';
+import { isRecord } from '../text/values.ts';
 
 export interface Spellings {
   /** Maps other names of parameters to the tool's own. Names in snake_case need no entry. */

@@ -1,4 +1,4 @@
-/** Queries about the symbols of a workspace; workers/symbols.ts answers them. */
+/** Queries about the symbols of a workspace; workers/symbols/symbols.ts answers them. */
 
 /**
  * Kinds of symbols that callers filter by: methods count as functions, structs as classes, traits as interfaces,

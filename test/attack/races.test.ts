@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { defaultLimits } from '../../src/limits.ts';
 import { isInside } from '../../src/paths.ts';
-import { Anchor } from '../../workers/anchor.ts';
-import { Changes, NO_RECORDER } from '../../workers/changes.ts';
-import { replaceAt } from '../../workers/targets.ts';
+import { Anchor } from '../../workers/context/anchor.ts';
+import { replaceAt } from '../../workers/context/targets.ts';
+import { Changes, NO_RECORDER } from '../../workers/undo/changes.ts';
 import { contentOf, eachIdentity } from '../support/arena.ts';
 import { temporaryDir } from '../support/daemon.ts';
 

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, RemoteError, RunningCall } from '../../src/client.ts';
-import type { Approval, Grant } from '../../src/store/approval.ts';
+import type { Approval, Grant } from '../../src/store/approvals/approval.ts';
 import { dataOf, ringfence, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 const POLICY = `

@@ -4,7 +4,7 @@ import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { loadConfig } from '../../src/config.ts';
+import { loadConfig } from '../../src/daemon/config.ts';
 import { dataOf, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 interface Result {

@@ -5,8 +5,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Finding, judgeMachine, type MachineFacts, NODE_MIN, readMachine } from '../../src/cli/machine.ts';
-import { PROBE_IDS } from '../../src/sandbox/probes.ts';
+import { type Finding, judgeMachine, type MachineFacts, NODE_MIN, readMachine } from '../../src/cli/doctor/machine.ts';
+import { PROBE_IDS } from '../../src/sandbox/proof/probes.ts';
 import { ALLOW_COMMANDS, processesWith, ringfence, startDaemon, temporaryDir } from '../support/daemon.ts';
 
 const home = temporaryDir('home');

@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, write
 import { join, normalize } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { NODE_MIN } from '../../src/cli/machine.ts';
+import { NODE_MIN } from '../../src/cli/doctor/machine.ts';
 import { NATIVE_PROGRAMS } from '../../src/native-programs.ts';
 import { repository, temporaryDir } from '../support/daemon.ts';
 

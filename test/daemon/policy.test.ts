@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, createClient, type RemoteError } from '../../src/client.ts';
 import { parsePolicy } from '../../src/policy/load.ts';
-import type { AuditRecord } from '../../src/store/audit-log.ts';
+import type { AuditRecord } from '../../src/store/audit/log.ts';
 import { dataOf, startDaemon, type TestDaemon, until } from '../support/daemon.ts';
 import { RawPeer } from '../support/raw-peer.ts';
 

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { findProgram } from '../../src/sandbox/bubblewrap.ts';
+import { findProgram } from '../../src/sandbox/find-program.ts';
 import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
 
 let daemon: TestDaemon;

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { defaultLimits } from '../../src/limits.ts';
 import { systemPowers } from '../../src/powers.ts';
-import { AuditLog, type AuditRecord } from '../../src/store/audit-log.ts';
+import { AuditLog, type AuditRecord } from '../../src/store/audit/log.ts';
 import { startDaemon, temporaryDir } from '../support/daemon.ts';
 
 const source = (path: string) => JSON.stringify(fileURLToPath(new URL(`../../src/${path}`, import.meta.url)));

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
 import { defaultLimits } from '../../src/limits.ts';
-import { parseOwnGroups } from '../../src/sandbox/cgroup.ts';
-import { clearGroup, foldersOf, groupBelow } from '../../src/sandbox/cgroup-files.ts';
+import { parseOwnGroups } from '../../src/sandbox/cgroup/cgroup.ts';
+import { clearGroup, foldersOf, groupBelow } from '../../src/sandbox/cgroup/files.ts';
 import { groupsOf } from '../support/cgroup.ts';
 import { dataOf, processesWith, startDaemon, type TestDaemon, temporaryDir, until } from '../support/daemon.ts';
 

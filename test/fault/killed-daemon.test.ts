@@ -1,7 +1,7 @@
 /** Kills a daemon in the middle of its work: for each effect, its record holds an earlier intent. */
 import { readdirSync, rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { AuditRecord } from '../../src/store/audit-log.ts';
+import type { AuditRecord } from '../../src/store/audit/log.ts';
 import { startDaemon, temporaryDir, until } from '../support/daemon.ts';
 
 const CALLS = 1000;

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
 import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { type Powers, systemPowers } from '../../src/powers.ts';
-import type { ApprovalEvent, Draft } from '../../src/store/approval.ts';
-import { Approvals } from '../../src/store/approvals.ts';
+import type { ApprovalEvent, Draft } from '../../src/store/approvals/approval.ts';
+import { Approvals } from '../../src/store/approvals/approvals.ts';
 
 /** A machine on which daemons start and end. */
 export class Machine implements Disposable {

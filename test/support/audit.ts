@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { defaultLimits, type Limits } from '../../src/limits.ts';
 import { type Powers, systemPowers } from '../../src/powers.ts';
-import { type AuditEntry, AuditLog, type AuditOptions } from '../../src/store/audit-log.ts';
+import { type AuditEntry, AuditLog, type AuditOptions } from '../../src/store/audit/log.ts';
 import { temporaryDir } from './daemon.ts';
 
 interface Waiting {

@@ -1,8 +1,8 @@
 /** Inspects control groups of this machine from outside. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseOwnGroups } from '../../src/sandbox/cgroup.ts';
-import { foldersOf } from '../../src/sandbox/cgroup-files.ts';
+import { parseOwnGroups } from '../../src/sandbox/cgroup/cgroup.ts';
+import { foldersOf } from '../../src/sandbox/cgroup/files.ts';
 
 /** Folders of a daemon's groups. */
 export function groupsOf(pid: number): string[] {

@@ -5,10 +5,10 @@ import { systemPowers } from '../../src/powers.ts';
 import { NO_MASKS } from '../../src/sandbox/masks.ts';
 import { builtinTools } from '../../src/tools/builtin.ts';
 import type { Tool } from '../../src/tools/tool.ts';
-import { Anchor } from '../../workers/anchor.ts';
-import { WorkerContext } from '../../workers/context.ts';
-import { LanguageServers } from '../../workers/language-servers.ts';
-import { Ripgrep } from '../../workers/ripgrep.ts';
+import { Anchor } from '../../workers/context/anchor.ts';
+import { WorkerContext } from '../../workers/context/context.ts';
+import { Ripgrep } from '../../workers/search/ripgrep.ts';
+import { LanguageServers } from '../../workers/symbols/language-servers.ts';
 
 export interface ToolRunOptions {
   /** Absolute path without links. */

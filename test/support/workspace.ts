@@ -8,8 +8,8 @@ import type { Rule } from '../../src/policy/schema.ts';
 import { systemPowers } from '../../src/powers.ts';
 import { NO_MASKS } from '../../src/sandbox/masks.ts';
 import type { ToolSpec } from '../../src/tools/tool.ts';
-import { Anchor } from '../../workers/anchor.ts';
-import { type ContextOptions, WorkerContext } from '../../workers/context.ts';
+import { Anchor } from '../../workers/context/anchor.ts';
+import { type ContextOptions, WorkerContext } from '../../workers/context/context.ts';
 
 export interface TestWorkspace extends Disposable {
   readonly path: string;

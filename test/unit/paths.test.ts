@@ -101,7 +101,7 @@ describe('isTrusted', () => {
 
   test.each([
     ...['.git', '.git/refs/heads/hooks', '.git/modules/m/refs/heads/config', '.git/modules/m/logs/refs/heads/hooks'],
-    ...['.git/objects', 'config', 'hooks', 'src/config', '.github/config', '.git/modules/m', '.git/worktrees'],
+    ...['.git/objects', 'config', 'hooks', 'src/daemon/config', '.github/config', '.git/modules/m', '.git/worktrees'],
   ])('is not the directory %s, which must stay writable', (path) => {
     expect(isTrusted(path, 'directory')).toBe(false);
   });

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { lookup } from 'node:dns/promises';
 import { cpSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { SYSTEM_PATH } from '../../src/command-environment.ts';
+import { SYSTEM_PATH } from '../../src/daemon/command-environment.ts';
 import { repository, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 
 export interface Workload {

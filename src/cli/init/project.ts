@@ -1,7 +1,7 @@
 /** Detects a project's tools from its files: the commands that belong to it, and the hosts that its package managers need. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseJson } from '../../parse-json.ts';
+import { parseJson } from '../../text/json.ts';
 
 /** The first words of a command, each a word or its alternatives, as a policy rule matches them. */
 export type CommandPattern = readonly (string | readonly string[])[];

@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
-import { toolchainProblem } from '../../command-environment.ts';
+import { toolchainProblem } from '../../daemon/command-environment.ts';
 import { isInside } from '../../paths.ts';
 
 export interface Toolchain {

@@ -1,9 +1,9 @@
 /** Verbs of the audit log: answered by the daemon, or read from its state directory if none runs. */
 import { type Command, Option } from 'commander';
-import { AUDIT_KINDS } from '../../store/audit-entry.ts';
-import { type AuditQueryFlags, auditExport, auditQuery, auditVerify } from '../audit.ts';
-import { auditCalls } from '../audit-calls.ts';
-import { withAudit } from '../audit-offline.ts';
+import { AUDIT_KINDS } from '../../store/audit/entry.ts';
+import { type AuditQueryFlags, auditExport, auditQuery, auditVerify } from '../audit/audit.ts';
+import { auditCalls } from '../audit/calls.ts';
+import { withAudit } from '../audit/offline.ts';
 import type { Verbs } from './verbs.ts';
 
 const filtered = (command: Command): Command =>

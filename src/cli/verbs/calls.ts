@@ -1,7 +1,7 @@
 /** Verbs that make calls and inspect them. */
 import { Option } from 'commander';
 import { batch } from '../batch.ts';
-import { call } from '../call.ts';
+import { call } from '../call/call.ts';
 import { callIdOf } from '../ids.ts';
 import { logs } from '../logs.ts';
 import { cancel, ps } from '../ps.ts';

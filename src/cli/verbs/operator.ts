@@ -1,6 +1,6 @@
 /** Verbs of the person who runs the daemon; they work in any folder and start no daemon. */
 import { Option } from 'commander';
-import { findPlaces } from '../../places.ts';
+import { findPlaces } from '../../daemon/user-dirs.ts';
 import {
   approvalIdOf,
   approvalsApprove,

@@ -1,11 +1,11 @@
 /** Verbs for setup: the daemon itself, its folders, plugins, the programs that use it. */
 import { Option } from 'commander';
-import { findPlaces } from '../../places.ts';
+import { findPlaces } from '../../daemon/user-dirs.ts';
 import { systemPowers } from '../../powers.ts';
 import { pipeStdio } from '../../transport/stdio.ts';
 import { connectUnix } from '../../transport/unix-socket.ts';
 import { connect } from '../connect.ts';
-import { MCP_CLIENTS } from '../mcp-clients.ts';
+import { MCP_CLIENTS } from '../install/mcp-clients.ts';
 import { serve } from '../serve.ts';
 import { tellVersion } from '../version.ts';
 import { collect, type Verbs } from './verbs.ts';
@@ -82,7 +82,7 @@ export function addMachineVerbs(verbs: Verbs): void {
     .option('--workspace <dir>', 'a folder that agents would work in (default: this one)', collect)
     .option('--policy <file|name>', 'what calls would be allowed to do')
     .action(async ({ workspace, ...flags }) => {
-      const { doctor } = await import('../doctor.ts');
+      const { doctor } = await import('../doctor/doctor.ts');
       // A hanging daemon would keep its connection open, and this process alive.
       process.exit(await doctor({ ...flags, workspace }, verbs.callerIn({ ...flags, autostart: false })));
     });
@@ -98,7 +98,9 @@ export function addMachineVerbs(verbs: Verbs): void {
     .option('--yes', 'do not ask')
     .option('--socket <path>', "the daemon's socket")
     .option(...STATE)
-    .action(verbs.ending(async (flags) => (await import('../install.ts')).install(flags, verbs.callerIn(flags))));
+    .action(
+      verbs.ending(async (flags) => (await import('../install/install.ts')).install(flags, verbs.callerIn(flags))),
+    );
   verbs
     .add('version', 'of this program, and of the daemon where one runs')
     .action(verbs.ending((flags) => tellVersion(flags, verbs.caller({ ...flags, autostart: false }))));

@@ -1,7 +1,7 @@
 /** Common parts of all verbs: flags, exit code, connection to the daemon. */
 import type { Command, CommandOptions } from 'commander';
 import type { Client } from '../../client.ts';
-import type { Environment } from '../../places.ts';
+import type { Environment } from '../../daemon/user-dirs.ts';
 import { type Caller, type ConnectFlags, connect } from '../connect.ts';
 import { CliError, EXIT } from '../output.ts';
 

@@ -1,11 +1,11 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
-import { unifiedDiff } from '../diff.ts';
-import { Document, type EditOperation, SearchError } from '../document.ts';
+import { nearestTo } from '../edit/closest-lines.ts';
+import { unifiedDiff } from '../edit/diff.ts';
+import { Document, type EditOperation, SearchError } from '../edit/document.ts';
+import { bytesOf, textOf } from '../edit/text.ts';
 import { NO_BACKUP } from '../file-spellings.ts';
-import { nearestTo } from '../nearest.ts';
 import { respelled } from '../spellings.ts';
-import { bytesOf, textOf } from '../text.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const OPERATIONS_MAX = 1000;

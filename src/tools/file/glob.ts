@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { matchGlob, parseSearchGlob } from '../../glob.ts';
+import { matchGlob, parseSearchGlob } from '../../text/glob.ts';
 import { glob } from '../glob-parameter.ts';
 import { rare } from '../rare.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';

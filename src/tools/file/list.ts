@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
-import { matchGlob, parseGlob } from '../../glob.ts';
+import { matchGlob, parseGlob } from '../../text/glob.ts';
 import { details, shownDetails } from '../details.ts';
 import { rare } from '../rare.ts';
 import { type CheckedDirectory, defineTool, type ToolContext, workspacePath } from '../tool.ts';

@@ -1,11 +1,11 @@
 import * as z from 'zod';
 import { type Code, ToolError } from '../../errors.ts';
-import { unifiedDiff } from '../diff.ts';
-import { Document } from '../document.ts';
+import { unifiedDiff } from '../edit/diff.ts';
+import { Document } from '../edit/document.ts';
+import { compileReplacing } from '../edit/replacing.ts';
+import { bytesOf, textOf } from '../edit/text.ts';
 import type { FileUpdate } from '../file-changes.ts';
-import { compileReplacing } from '../replacing.ts';
 import { selectFiles } from '../selection.ts';
-import { bytesOf, textOf } from '../text.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 const FILES_MAX = 1000;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
-import { unifiedDiff } from '../diff.ts';
+import { unifiedDiff } from '../edit/diff.ts';
 import { NO_BACKUP, UTF8 } from '../file-spellings.ts';
 import { rare } from '../rare.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';

@@ -1,9 +1,9 @@
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type ApprovalsClient, approvalsWatch, askInline, type Terminal } from '../../../src/cli/approvals.ts';
-import { showApproval } from '../../../src/cli/question.ts';
+import { showApproval } from '../../../src/cli/call/question.ts';
 import { RpcError } from '../../../src/errors.ts';
-import type { Approval } from '../../../src/store/approval.ts';
+import type { Approval } from '../../../src/store/approvals/approval.ts';
 
 function approval(part: Partial<Approval> = {}): Approval {
   return {

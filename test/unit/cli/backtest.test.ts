@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { compare, policyBacktest } from '../../../src/cli/backtest.ts';
-import type { AuditRecord } from '../../../src/store/audit-log.ts';
+import type { AuditRecord } from '../../../src/store/audit/log.ts';
 import { LogFolder } from '../../support/audit.ts';
 import { policyOf, ruleOf } from '../../support/policy.ts';
 

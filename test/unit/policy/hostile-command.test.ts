@@ -1,7 +1,7 @@
 /** Texts built to hang, crash or deceive their parser. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseCommand } from '../../../src/policy/command.ts';
+import { parseCommand } from '../../../src/policy/shell/command.ts';
 
 const place = {
   ...{ workspace: '/ws', cwd: '/ws', home: '/home/person' },

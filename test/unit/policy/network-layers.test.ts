@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { networkOf } from '../../../src/pipeline/bounds.ts';
+import { networkOf } from '../../../src/pipeline/execute/bounds.ts';
 import { differences } from '../../../src/policy/compare.ts';
 import { narrow } from '../../../src/policy/compose.ts';
 import { BUILT_IN, defaultPolicy, parsePolicy, projectPolicy } from '../../../src/policy/load.ts';

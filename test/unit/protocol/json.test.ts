@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RpcError } from '../../../src/errors.ts';
 import { defaultLimits } from '../../../src/limits.ts';
-import { parseJson } from '../../../src/parse-json.ts';
 import { decodeJson, encodeJson } from '../../../src/protocol/json.ts';
+import { parseJson } from '../../../src/text/json.ts';
 
 const read = (text: string): unknown => decodeJson(Buffer.from(text), defaultLimits);
 

@@ -1,6 +1,6 @@
 /** What counts as an answer to a request, however malformed. */
 import { describe, expect, test } from 'vitest';
-import { Answers } from '../../../workers/provider-answers.ts';
+import { Answers } from '../../../workers/provider/answers.ts';
 
 const asking = (...ids: number[]): Answers => {
   const answers = new Answers({ providerAwaitedMax: 1024 });

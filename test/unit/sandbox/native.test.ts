@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { NATIVE_PROGRAMS, nativeFolder } from '../../../src/native-programs.ts';
 import { egressOf } from '../../../src/sandbox/listener-program.ts';
-import { encodeSteps, readReport, type Step } from '../../../src/sandbox/probe-program.ts';
+import { encodeSteps, readReport, type Step } from '../../../src/sandbox/proof/probe-program.ts';
 import type { Arch } from '../../../src/sandbox/syscalls.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { defaultLimits as limits } from '../../../src/limits.ts';
 import { systemPowers } from '../../../src/powers.ts';
 import { runtime } from '../../../src/runtime.ts';
-import { type CommandRequest, type CommandSetup, runCommand } from '../../../src/sandbox/command.ts';
+import { type CommandRequest, type CommandSetup, runCommand } from '../../../src/sandbox/command/command.ts';
 import { NO_MASKS } from '../../../src/sandbox/masks.ts';
 import { createSandbox } from '../../../src/sandbox/sandbox.ts';
 import { Watchdog } from '../../../src/sandbox/watchdog.ts';

@@ -1,9 +1,9 @@
 /** The watchdog's sums, without processes; test/fault/limits.test.ts uses real ones. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { COMPUTED, toBashArgs } from '../../../src/sandbox/command/prologue.ts';
 import { boundsPidsByNamespace, countsTasksByNamespace } from '../../../src/sandbox/kernel.ts';
 import { parseStat } from '../../../src/sandbox/proc.ts';
-import { COMPUTED, toBashArgs } from '../../../src/sandbox/prologue.ts';
 import { CpuSum } from '../../../src/sandbox/watchdog.ts';
 
 function totalOf(...sums: number[]): number {

@@ -5,10 +5,10 @@ import { applyPatch } from 'diff';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
-import { unifiedDiff } from '../../../src/tools/diff.ts';
-import { Document, type EditOperation } from '../../../src/tools/document.ts';
+import { nearestTo } from '../../../src/tools/edit/closest-lines.ts';
+import { unifiedDiff } from '../../../src/tools/edit/diff.ts';
+import { Document, type EditOperation } from '../../../src/tools/edit/document.ts';
 import fileEdit from '../../../src/tools/file/edit.ts';
-import { nearestTo } from '../../../src/tools/nearest.ts';
 import { makeWorkspace, type TestWorkspace } from '../../support/workspace.ts';
 
 let ws: TestWorkspace;

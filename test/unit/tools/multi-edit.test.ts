@@ -3,8 +3,8 @@ import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { compileReplacing } from '../../../src/tools/edit/replacing.ts';
 import fileMultiEdit from '../../../src/tools/file/multi-edit.ts';
-import { compileReplacing } from '../../../src/tools/replacing.ts';
 import { ruleOf } from '../../support/policy.ts';
 import { makeWorkspace, type TestWorkspace } from '../../support/workspace.ts';
 

@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { builtinTools as tools } from '../../../src/tools/builtin.ts';
-import { hashOf } from '../../../workers/files.ts';
+import { hashOf } from '../../../workers/context/files.ts';
 import { toolRunner } from '../../support/search.ts';
 import { makeWorkspace, type TestWorkspace } from '../../support/workspace.ts';
 

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { findToolchains } from '../../../../src/cli/init/toolchains.ts';
-import { toCommandEnvironment } from '../../../../src/command-environment.ts';
+import { toCommandEnvironment } from '../../../../src/daemon/command-environment.ts';
 
 /** Not below /tmp: each sandbox has its own /tmp. */
 const base = () =>

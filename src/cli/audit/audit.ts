@@ -1,0 +1,134 @@
+import type { Client } from '../../client.ts';
+import type { AuditRecord } from '../../store/audit/entry.ts';
+import { type ExportFormat, toExportLine } from '../../store/audit/export.ts';
+import { type AuditFilter, type AuditPage, isInstant } from '../../store/audit/query.ts';
+import type { Verification } from '../../store/audit/verify.ts';
+import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
+
+/** A connection with the operator role. */
+export type AuditClient = Pick<Client, 'request'>;
+
+export interface AuditQueryFlags extends Omit<AuditFilter, 'order'> {
+  /** Number of entries, the most recent ones; 50 when absent. */
+  readonly limit?: number;
+  readonly json?: boolean;
+}
+
+/** `ringfence audit query`: prints the most recent entries, the newest last. Returns the exit code. */
+export async function auditQuery(flags: AuditQueryFlags, client: AuditClient): Promise<number> {
+  const { limit, filter } = toFilter(flags);
+  const entries: AuditRecord[] = [];
+  for await (const entry of allEntries({ ...filter, order: 'newest' }, client, limit)) entries.push(entry);
+  entries.reverse();
+  if (flags.json) printJson(entries);
+  else if (entries.length === 0) say('no such entries');
+  else for (const line of toTable([ENTRY_TITLES, ...entries.map(toEntryRow)])) print(line);
+  return EXIT.OK;
+}
+
+const LIMIT = 50;
+
+/** The filter and number of entries from the flags. Throws CliError USAGE. */
+export function toFilter({ limit = LIMIT, json: _, callId, ...filter }: AuditQueryFlags): {
+  limit: number;
+  filter: AuditFilter;
+} {
+  if (!Number.isSafeInteger(limit) || limit < 1)
+    throw new CliError(EXIT.USAGE, `--limit takes a number from 1, not ${limit}`);
+  for (const [name, value] of Object.entries({ since: filter.since, until: filter.until }))
+    if (value !== undefined && !isInstant(value))
+      throw new CliError(
+        EXIT.USAGE,
+        `--${name} takes a date such as 2026-03-01 or 2026-03-01T12:00:00Z, or an age such as 30d, 12h, 90m, 10s; not ${harmless(value)}`,
+      );
+  return { limit, filter: { ...filter, ...(callId !== undefined && { callIdPart: callId }) } };
+}
+
+/** `ringfence audit verify`. Returns 0 if the log is intact, 1 if not. */
+export async function auditVerify(client: AuditClient, flags: { readonly json?: boolean } = {}): Promise<number> {
+  const it = (await client.request('audit.verify', {})) as Verification;
+  if (flags.json) printJson(it);
+  else if (it.ok) {
+    print(`${it.entries} entries, all of them whole and in order`);
+    if (it.droppedBefore !== undefined) say(`entries before ${it.droppedBefore} were dropped${whyOf(it)}`);
+  } else {
+    const from = it.firstBroken === undefined ? '' : ` from entry ${it.firstBroken}`;
+    say(
+      `the audit log is broken${from}: ${safe(it.reason ?? 'no reason given')} (${it.entries} entries before are whole)`,
+    );
+  }
+  return it.ok ? EXIT.OK : EXIT.FAILED;
+}
+
+const whyOf = ({ droppedForSize }: Verification): string =>
+  droppedForSize === undefined ? ' for their age' : `, up to ${droppedForSize} to make room`;
+
+/** `ringfence audit export`: prints all matching entries, oldest first, one line each. Returns the exit code. */
+export async function auditExport(format: ExportFormat, flags: AuditQueryFlags, client: AuditClient): Promise<number> {
+  const { filter } = toFilter(flags);
+  for await (const entry of allEntries({ ...filter, order: 'oldest' }, client)) print(toExportLine(format, entry));
+  return EXIT.OK;
+}
+
+const PAGE = 1000;
+
+/** Entries fetched page by page, at most `limit`. */
+export async function* allEntries(filter: AuditFilter, client: AuditClient, limit = Number.MAX_SAFE_INTEGER) {
+  let cursor: string | undefined;
+  for (let left = limit; left > 0; ) {
+    const request = { ...filter, limit: Math.min(left, PAGE), ...(cursor !== undefined && { cursor }) };
+    const page = (await client.request('audit.query', request)) as AuditPage;
+    yield* page.entries;
+    left -= page.entries.length;
+    cursor = page.cursor;
+    if (cursor === undefined) return;
+  }
+}
+
+/** Text from outside as one line: it must neither control the terminal nor break the table. */
+const safe = (text: string): string =>
+  harmless(text)
+    .replaceAll(/[\n\t]/g, ' ')
+    .replaceAll(/[\p{Bidi_Control}\u2028\u2029]/gu, '?');
+
+const WIDEST = 48;
+
+const cell = (text: string): string => {
+  const shown = safe(text);
+  return shown.length > WIDEST ? `${shown.slice(0, WIDEST - 1)}…` : shown;
+};
+
+const ENTRY_TITLES = ['SEQ', 'AT', 'KIND', 'SESSION', 'WHO', 'TOOL', 'DECISION', 'RESULT', 'MS', 'WHAT'];
+
+const toEntryRow = (it: AuditRecord): string[] => [
+  ...[String(it.seq), it.at, it.kind, it.sessionId.slice(-8), it.principal, it.tool ?? '', it.decision ?? ''],
+  ...[resultOf(it), it.durationMs?.toFixed(1) ?? '', whatOf(it)],
+];
+
+/** Rows as lines with aligned columns; the first row holds the titles. */
+export function toTable(rows: readonly (readonly string[])[]): string[] {
+  const cells = rows.map((row) => row.map(cell));
+  const widths = cells.reduce<number[]>((widest, row) => row.map((it, at) => Math.max(it.length, widest[at] ?? 0)), []);
+  return cells.map((row) =>
+    row
+      .map((it, at) => it.padEnd(widths[at] as number))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** The result in a word, with the rule if one refused the call. */
+export function resultOf({ code, kind, outcome, rule }: AuditRecord): string {
+  if (code !== undefined) return rule === undefined ? code : `${code} (${rule})`;
+  return outcome ?? (kind === 'outcome' ? 'ok' : '');
+}
+
+/** The first effect, otherwise the detail or input. */
+export function whatOf({ effects, detail, input }: AuditRecord): string {
+  if (Array.isArray(effects) && effects.length > 0) {
+    const more = effects.length > 1 ? ` and ${effects.length - 1} more` : '';
+    return `${effects[0]?.kind} ${effects[0]?.target}${more}`;
+  }
+  const other = detail ?? input;
+  return other === undefined ? '' : JSON.stringify(other);
+}

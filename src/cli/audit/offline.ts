@@ -1,0 +1,41 @@
+/** Reads the audit log without a daemon: of a state directory whose daemon is not running, or that was copied from elsewhere. */
+import { join } from 'node:path';
+import { RpcError, ToolError } from '../../errors.ts';
+import { defaultLimits } from '../../limits.ts';
+import { systemPowers } from '../../powers.ts';
+import type { AuditPageRequest } from '../../store/audit/query.ts';
+import { AuditReader } from '../../store/audit/reader.ts';
+import { type Caller, connect, placesOf } from '../connect.ts';
+import { CliError, EXIT, harmless, say } from '../output.ts';
+import type { AuditClient } from './audit.ts';
+
+/** Runs an action on the audit log, through the daemon or by reading the file if none runs. Throws CliError if there is neither. */
+export async function withAudit(caller: Caller, action: (client: AuditClient) => Promise<number>): Promise<number> {
+  try {
+    await using client = await connect({ ...caller, role: 'operator' });
+    return await action(client);
+  } catch (error) {
+    if (!(error instanceof CliError) || error.exitCode !== EXIT.UNREACHABLE) throw error;
+    return await readOffline(join(placesOf(caller.flags, caller.env).stateDir, 'audit.db'), action, error);
+  }
+}
+
+async function readOffline(
+  path: string,
+  action: (client: AuditClient) => Promise<number>,
+  unreachable: CliError,
+): Promise<number> {
+  try {
+    using reader = new AuditReader(path, defaultLimits, systemPowers());
+    say(harmless(`no daemon runs; this is ${path}`));
+    return await action({
+      request: (method, params) =>
+        method === 'audit.verify' ? reader.verify() : reader.query(params as AuditPageRequest),
+    });
+  } catch (error) {
+    if (error instanceof RpcError) throw new CliError(EXIT.USAGE, error.message);
+    if (error instanceof ToolError)
+      throw new CliError(unreachable.exitCode, `${unreachable.message}; ${error.message}`);
+    throw error;
+  }
+}

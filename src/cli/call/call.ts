@@ -1,0 +1,179 @@
+import { type Client, RemoteError, type RunningCall } from '../../client.ts';
+import type { Approval } from '../../store/approvals/approval.ts';
+import { askInline } from '../approvals.ts';
+import { type Caller, connect } from '../connect.ts';
+import { CliError, EXIT, exitCodeOf, harmless, print, printJson, printResult, say } from '../output.ts';
+import { showCall } from './command-output.ts';
+import { readInput } from './input.ts';
+
+export interface CallFlags {
+  readonly timeout?: string;
+  readonly json?: boolean;
+  readonly progress?: boolean;
+  readonly preview?: boolean;
+  readonly detach?: boolean;
+}
+
+/** `ringfence call TOOL [JSON | key=value …]`. Returns the exit code. */
+export async function call(tool: string, words: readonly string[], flags: CallFlags, caller: Caller): Promise<number> {
+  const timeoutMs = flags.timeout === undefined ? undefined : parseDuration(flags.timeout);
+  await using client = await connect(caller);
+  const input = await readInput(words, { client, tool, cwd: caller.cwd });
+  if (flags.detach) return await detach(client, { tool, input, timeoutMs }, flags);
+  const interrupt = new AbortController();
+  process.once('SIGINT', () => interrupt.abort());
+  await hearOfPrograms(client);
+  const running = client.call(tool, input, {
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(flags.preview && { preview: true }),
+    ...(flags.progress && { progress: true }),
+    signal: interrupt.signal,
+  });
+  const following = follow(running, { client, flags, caller, interrupt });
+  following.catch(() => {}); // Awaited below, after the result is shown.
+  const shown = flags.json ? running : showCall({ callId: running.callId, result: running }, client);
+  const result = await shown;
+  const asked = await following;
+  if (flags.json) printJson(result);
+  if (asked === 'nobody') return EXIT.DENIED;
+  return interrupt.signal.aborted ? EXIT.INTERRUPTED : exitCodeOf(result);
+}
+
+interface Detaching {
+  readonly tool: string;
+  readonly input: unknown;
+  readonly timeoutMs: number | undefined;
+}
+
+/**
+ * Starts a call that continues without this process and prints its id; a call that fails at once, for example by a refusal, is reported
+ * like any other.
+ */
+async function detach(client: Client, { tool, input, timeoutMs }: Detaching, flags: CallFlags): Promise<number> {
+  const running = client.call(tool, input, {
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...{ detached: true, progress: true },
+  });
+  const { callId } = running;
+  running.catch(() => {}); // This process exits before the call is over.
+  await hasBegun(running);
+  const { state, result } = await client.record(callId);
+  if (result && !result.success) {
+    if (flags.json) printJson(result);
+    else printResult(result);
+    return exitCodeOf(result);
+  }
+  if (flags.json) printJson({ callId, state });
+  else print(callId);
+  const how = state.status === 'blocked-on-user' ? 'waits for approval (ringfence approvals)' : 'goes on without you';
+  say(`${how}; its result: ringfence result ${callId}, its output: ringfence logs ${callId} --follow`);
+  return EXIT.OK;
+}
+
+/** Settles when the call runs, waits for a person or is refused; after DETACH_WAIT_MS at the latest, if it is queued. */
+async function hasBegun(running: RunningCall<unknown>): Promise<void> {
+  const late = AbortSignal.timeout(DETACH_WAIT_MS);
+  const isLate = new Promise<void>((resolve) => late.addEventListener('abort', () => resolve()));
+  const begins = async () => {
+    for await (const it of running) if (it.kind === 'output' || it.state.status !== 'queued') return;
+  };
+  await Promise.race([begins(), isLate]);
+}
+
+const DETACH_WAIT_MS = 1000;
+
+/** Subscribes to the calls that programs make; only subscribers receive their states. */
+export const hearOfPrograms = (client: Client): Promise<unknown> =>
+  client.request('events.subscribe', { topics: ['calls'] });
+
+interface Following {
+  readonly client: Client;
+  readonly flags: CallFlags;
+  readonly caller: Caller;
+  /** Cancels the call. */
+  readonly interrupt: AbortController;
+}
+
+/** Shows progress if requested, and asks the person at the terminal when the policy requires it. */
+async function follow(
+  running: RunningCall<unknown>,
+  { client, flags, caller, interrupt }: Following,
+): Promise<'nobody' | undefined> {
+  let asked: 'nobody' | undefined;
+  // A question must not outlive its call, since an answer would have no effect.
+  const over = new AbortController();
+  const end = () => over.abort();
+  running.then(end, end);
+  // One at a time: a program may have several waiting calls.
+  let last = Promise.resolve();
+  const ask = async (callId: string, approvalId: string) => {
+    if (over.signal.aborted) return;
+    const person = await askPerson(approvalId, { caller, over: over.signal });
+    if (person === 'left') interrupt.abort();
+    if (person !== 'nobody') return;
+    asked = person;
+    await park(client, callId);
+  };
+  client.onUpdate((callId, state) => {
+    if (state.status !== 'blocked-on-user') return;
+    last = last.then(() => ask(callId, state.approvalId));
+    last.catch(() => interrupt.abort()); // The error is reported below.
+  });
+  // A chunk may end within a character.
+  const texts = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  for await (const it of running) {
+    if (!flags.progress) continue;
+    if (it.kind === 'state') process.stderr.write(`ringfence: ${it.state.status}\n`);
+    // Without --json the output is shown anyway, each stream separately.
+    else if (flags.json) process.stderr.write(harmless(texts[it.stream].decode(it.data, { stream: true })));
+  }
+  await last;
+  return asked;
+}
+
+/**
+ * Asks a person about a call: the one at this terminal, or without a terminal anybody who watches approvals. Returns `nobody` if there is
+ * no such person, `left` if the person closed the question, and undefined if the result only needs to be awaited.
+ */
+export async function askPerson(
+  approvalId: string,
+  { caller, over }: { caller: Caller; over: AbortSignal },
+): Promise<'nobody' | 'left' | undefined> {
+  await using operator = await connect({ ...caller, role: 'operator' });
+  if (process.stdin.isTTY && process.stderr.isTTY) {
+    const { approvals } = (await operator.request('approvals.list', {})) as { approvals: Approval[] };
+    const approval = approvals.find((it) => it.approvalId === approvalId);
+    if (!approval) return undefined; // Answered elsewhere in the meantime.
+    const { NO_COLOR } = caller.env;
+    const io = { input: process.stdin, output: process.stderr, isTTY: true, noColor: NO_COLOR !== undefined };
+    const answer = await askInline(approval, io, over);
+    if (!answer) return over.aborted ? undefined : 'left';
+    await operator.request('approvals.resolve', { approvalId, ...answer }).catch((error: unknown) => {
+      // Answered elsewhere, or too late; the call's result says how.
+      if (!(error instanceof RemoteError)) throw error;
+      say(`your answer was not taken: ${harmless(error.message)}`);
+    });
+    return undefined;
+  }
+  const { approvers } = (await operator.request('status', {})) as { approvers: number };
+  if (approvers > 0) {
+    say(`waits for approval ${approvalId}`);
+    return undefined;
+  }
+  return 'nobody';
+}
+
+/** Ends a call that no person can approve now, and leaves its question open. */
+export const park = (client: Client, callId: string): Promise<unknown> =>
+  client.request('calls.cancel', { callId, park: true }).catch(() => {}); // The call is over, or the connection.
+
+const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+
+/** Parses `250ms`, `5s`, `2m`, `1h` or a number of seconds to milliseconds. Throws CliError USAGE. */
+export function parseDuration(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
+  const ms = Math.round(Number(match?.[1]) * (UNITS[match?.[2] ?? 's'] as number));
+  if (!match || ms < 1)
+    throw new CliError(EXIT.USAGE, `--timeout takes a duration such as 250ms, 5s or 2m, not ${text}`);
+  return ms;
+}

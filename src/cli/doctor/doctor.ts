@@ -1,0 +1,273 @@
+/** `ringfence doctor`: checks whether calls would run here, and says what to do otherwise. Works with or without a daemon. */
+
+import { accessSync, constants, existsSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Client } from '../../client.ts';
+import { type Config, ConfigError, loadConfig } from '../../daemon/config.ts';
+import { findPlaces, isOursAlone, type Places, StateDirError } from '../../daemon/user-dirs.ts';
+import { defaultLimits, type Limits } from '../../limits.ts';
+import { PolicyError, readPolicy } from '../../policy/load.ts';
+import { type Powers, systemPowers } from '../../powers.ts';
+import { runtime, version } from '../../runtime.ts';
+import { type Coarse, describeCoarse } from '../../sandbox/coarse-masks.ts';
+import { whyNoGitCopies } from '../../sandbox/git/config/probe.ts';
+import { type Outcome, PROBE_IDS, PROBES, type ProbeId } from '../../sandbox/proof/probes.ts';
+import { type Confinement, createSandbox } from '../../sandbox/sandbox.ts';
+import { showLine } from '../../text/shown-text.ts';
+import { effectsOfBuiltin as effectsOf } from '../../tools/registry.ts';
+import { type Caller, type ConnectFlags, connect } from '../connect.ts';
+import { CliError, EXIT, harmless, print, printJson } from '../output.ts';
+import { type Finding, judgeMachine, readMachine } from './machine.ts';
+import { badHealth, type NamedHealth } from './tool-health.ts';
+
+export interface DoctorFlags extends Omit<ConnectFlags, 'workspace' | 'autostart'> {
+  readonly workspace?: readonly string[];
+  readonly json?: boolean;
+}
+
+/** The reported result of a probe. */
+interface Probed {
+  readonly id: ProbeId;
+  readonly result: Outcome;
+  readonly shows: string;
+  readonly layer: string;
+  /** Absent if the probe succeeds. */
+  readonly fix?: string;
+}
+
+/** Runs all checks and prints them. Returns 0 if every tier would run, 1 otherwise. */
+export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number> {
+  const powers = systemPowers();
+  const places = findPlaces(flags, caller.env);
+  const { config, finding } = readConfig(flags, caller);
+  const limits = config?.limits ?? defaultLimits;
+  const confinement = await probe({ config, places, limits }, powers);
+  const findings = [
+    ...judgeMachine(readMachine()),
+    finding,
+    ...(config ? [judgePolicy(config)] : []),
+    ...judgeState(places, limits),
+    ...(await judgeDaemon(caller, { places, limits, powers })),
+    judgeConfinement(confinement),
+    judgeGitCopies(await whyNoGitCopies(powers)),
+  ];
+  const probes = PROBE_IDS.map((id): Probed => {
+    const { shows, layer, fix } = PROBES[id];
+    const result = confinement.probes[id];
+    return { id, result, shows, layer, ...(result !== 'ok' && { fix }) };
+  });
+  const { level, missing } = confinement;
+  const ok = findings.every((it) => it.status !== 'problem');
+  if (flags.json) printJson({ ok, version, level, missing, findings, probes });
+  else show(findings, probes);
+  return ok ? EXIT.OK : EXIT.FAILED;
+}
+
+/** Loads the configuration as `ringfence serve` with the same flags would. */
+function readConfig(flags: DoctorFlags, { env, cwd }: Caller): { config?: Config; finding: Finding } {
+  const id = 'configuration';
+  try {
+    const config = loadConfig(flags, env, cwd);
+    return { config, finding: { id, status: 'ok', found: `workspace ${config.workspaces.join(', ')}` } };
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (!(error instanceof ConfigError || error instanceof StateDirError) && code === undefined) throw error;
+    const fix = 'Give `ringfence doctor` and `ringfence serve` other flags, or change the config file.';
+    return { finding: { id, status: 'problem', found: (error as Error).message, fix } };
+  }
+}
+
+/** Runs the sandbox probes in a temporary folder, so that a daemon's own results stay unchanged. */
+async function probe(
+  { config, places, limits }: { config: Config | undefined; places: Places; limits: Limits },
+  powers: Powers,
+): Promise<Confinement> {
+  const stateDir = ownFolder(places.stateDir);
+  const workspaces = config?.workspaces ?? [ownFolder(tmpdir())];
+  try {
+    const { arch, platform } = process;
+    const machine = { arch, platform, version, ...(config?.cgroup && { cgroup: config.cgroup }) };
+    await using sandbox = await createSandbox({ runtime, stateDir, workspaces, limits, ...machine }, powers);
+    return sandbox.confinement;
+  } finally {
+    for (const it of [stateDir, ...(config ? [] : workspaces)]) rmSync(it, { recursive: true });
+  }
+}
+
+/** A temporary folder in `parent`, or in the system's folder if `parent` is not writable, which another finding reports. */
+function ownFolder(parent: string): string {
+  try {
+    return mkdtempSync(join(parent, 'ringfence-doctor-'));
+  } catch {
+    return mkdtempSync(join(tmpdir(), 'ringfence-doctor-')); // ENOENT, EACCES, ENOSPC
+  }
+}
+
+function judgeConfinement({ level, missing, advice }: Confinement): Finding {
+  const found = `level ${level}${missing.length > 0 ? `, missing: ${missing.join(', ')}` : ''}`;
+  if (level !== 'A' && level !== 'B') return { id: 'confinement', status: 'problem', found, fix: advice };
+  if (missing.includes('root-workspace'))
+    return { id: 'confinement', status: 'warning', found, fix: 'Run Ringfence as yourself, on folders of your own.' };
+  if (missing.includes('execute-host'))
+    return { id: 'confinement', status: 'warning', found, fix: 'Run Ringfence where sandboxes can be nested.' };
+  return { id: 'confinement', status: 'ok', found };
+}
+
+/** Warns if configs of git can't be copied for commands, which then see them read-only. */
+function judgeGitCopies(why: string | undefined): Finding {
+  const id = 'git-config';
+  if (why === undefined)
+    return { id, status: 'ok', found: 'git in commands can set up remotes, branches and submodules' };
+  const found = `commands see the configs of repositories read-only: ${why}`;
+  return { id, status: 'warning', found, fix: 'Install util-linux and bubblewrap from your distribution.' };
+}
+
+function judgePolicy({ policy, limits }: Config): Finding {
+  const id = 'policy';
+  try {
+    const { policy: read } = readPolicy(policy, { limits, effectsOf });
+    return { id, status: 'ok', found: `${policy}: ${read.rules.length} rules` };
+  } catch (error) {
+    if (!(error instanceof PolicyError)) throw error;
+    return { id, status: 'problem', found: error.message, fix: `ringfence policy check ${policy}` };
+  }
+}
+
+/** Checks who else can access the daemon's files, and whether the disk has room for them. */
+function judgeState({ stateDir, socket }: Places, { auditBytesMax }: Limits): Finding[] {
+  const findings = [unwritable(stateDir) ?? judgeOwner('state', stateDir), judgeOwner('socket', socket)];
+  if (!existsSync(stateDir)) return findings;
+  const { bavail, bsize } = statfsSync(stateDir);
+  const free = bavail * bsize;
+  const found = `${Math.round(free / 2 ** 20)} MiB free at ${stateDir}`;
+  const fix = `Make room: the audit log alone may take ${Math.round(auditBytesMax / 2 ** 20)} MiB. Kept outputs and what can be undone make room by themselves.`;
+  const status = free < DISK_NEEDED_BYTES ? 'problem' : 'warning';
+  return [...findings, free < auditBytesMax ? { id: 'disk', status, found, fix } : { id: 'disk', status: 'ok', found }];
+}
+
+/** Bytes that a daemon's databases take before the first call. */
+const DISK_NEEDED_BYTES = 4 * 1024 * 1024;
+
+/** A finding if the directory can't be written; undefined if it can, or does not exist yet. */
+function unwritable(path: string): Finding | undefined {
+  try {
+    accessSync(path, constants.W_OK);
+    return undefined;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return undefined;
+    return {
+      id: 'state',
+      status: 'problem',
+      found: `${path} can't be written (${code})`,
+      fix: 'Give another one: --state.',
+    };
+  }
+}
+
+function judgeOwner(id: string, path: string): Finding {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (!stat) return { id, status: 'ok', found: `${path} is not there yet` };
+  const mode = (stat.mode & 0o777).toString(8);
+  if (stat.uid !== process.getuid?.())
+    return {
+      id,
+      status: 'problem',
+      found: `${path} belongs to uid ${stat.uid}`,
+      fix: 'Give another one: --state, --socket.',
+    };
+  const open = (stat.mode & 0o077) !== 0;
+  const found = `${path}, mode ${mode}`;
+  if (!open) return { id, status: 'ok', found };
+  // Advises changing the mode only of Ringfence's own directories: others may need /tmp as it is.
+  const fix = !stat.isDirectory() || isOursAlone(path) ? `chmod go= ${path}` : 'Give another one: --state, --socket.';
+  return { id, status: 'warning', found, fix };
+}
+
+/** Checks the daemon. A daemon that hangs becomes a finding and does not block; its tools get extra time to answer. */
+async function judgeDaemon(
+  caller: Caller,
+  { places, limits, powers }: { places: Places; limits: Limits; powers: Powers },
+): Promise<Finding[]> {
+  const { promise, resolve } = Promise.withResolvers<Finding[]>();
+  const fix = 'ringfence stop, or end its process; then start it again';
+  const found = `something at ${places.socket} does not answer`;
+  const giveUpAfter = (afterMs: number) =>
+    powers.after(afterMs, () => resolve([{ id: 'daemon', status: 'problem', found, fix }]));
+  let timer = giveUpAfter(limits.helloTimeoutMs);
+  const onStatus = () => {
+    timer.cancel();
+    timer = giveUpAfter(limits.helloTimeoutMs + limits.healthCheckMs);
+  };
+  return Promise.race([askDaemon(caller, onStatus), promise]);
+}
+
+interface DaemonStatus {
+  readonly pid: number;
+  readonly version: string;
+  readonly confinement: { readonly level: string };
+  /** Absent in answers of older daemons. */
+  readonly coarseMasks?: readonly (Coarse & { readonly workspace: string })[];
+}
+
+/** Whether more is hidden from commands than the policy says. */
+function judgeMasks({ coarseMasks = [] }: DaemonStatus): Finding {
+  const id = 'masks';
+  const [first] = coarseMasks;
+  if (!first) return { id, status: 'ok', found: 'only what the policy names is hidden from commands' };
+  const more = coarseMasks.length > 1 ? `; and ${coarseMasks.length - 1} more` : '';
+  const found = showLine(`in ${first.workspace}, ${describeCoarse(first)}${more}`);
+  return { id, status: 'warning', found, fix: 'ringfence status lists all of them' };
+}
+
+/** Whether tools of the daemon would fail, for example for a missing program; empty if the daemon is too old to report it. */
+async function judgeTools(client: Client): Promise<Finding[]> {
+  const id = 'tools';
+  const answer = await client.request('status', { health: true }).catch(() => ({}));
+  const { health } = answer as { health?: NamedHealth[] };
+  if (!health) return [];
+  const bad = badHealth(health);
+  if (bad.length === 0) return [{ id, status: 'ok', found: `${health.length} tools say that they work` }];
+  const fix = 'Mend what it says; `ringfence status --health` asks again.';
+  return [{ id, status: 'warning', found: showLine(bad.join('; ')), fix }];
+}
+
+async function askDaemon(caller: Caller, onStatus: () => void): Promise<Finding[]> {
+  const id = 'daemon';
+  try {
+    await using client = await connect({ ...caller, role: 'operator' });
+    const it = (await client.request('status', {})) as DaemonStatus;
+    onStatus();
+    const found = `pid ${it.pid}, version ${it.version}, level ${it.confinement.level}`;
+    const more = [judgeMasks(it), ...(await judgeTools(client))];
+    if (it.version === version) return [{ id, status: 'ok', found }, ...more];
+    return [{ id, status: 'warning', found, fix: `ringfence stop, then start it again: this is ${version}` }, ...more];
+  } catch (error) {
+    if (error instanceof CliError) return [{ id, status: 'ok', found: 'none runs; the first call starts one' }];
+    return [{ id, status: 'problem', found: (error as Error).message, fix: 'ringfence stop, then start it again' }];
+  }
+}
+
+function show(findings: readonly Finding[], probes: readonly Probed[]): void {
+  const rows = [
+    ...findings.map(({ id, status, found, fix }) => ({ id, status, text: found, fix })),
+    ...probes.map(({ id, result, shows, fix }) => ({ id, ...toRow(id, result, shows), fix })),
+  ];
+  const width = Math.max(...rows.map(({ id }) => id.length));
+  for (const { id, status, text, fix } of rows) {
+    print(harmless(`${status.padEnd(8)} ${id.padEnd(width)}  ${text}`));
+    if (status !== 'ok' && fix !== undefined) print(harmless(`${' '.repeat(8)} ${' '.repeat(width)}  → ${fix}`));
+  }
+  const problems = rows.filter((it) => it.status === 'problem').length;
+  const warnings = rows.filter((it) => it.status === 'warning').length;
+  print(
+    problems === 0 ? `calls would run here; ${warnings} warnings` : `calls would not run here: ${problems} problems`,
+  );
+}
+
+function toRow(id: ProbeId, result: Outcome, shows: string): { status: Finding['status']; text: string } {
+  if (result === 'ok') return { status: 'ok', text: shows };
+  const how = result === 'unknown' ? 'not known whether' : 'not enforced:';
+  return { status: PROBES[id].level === 'A' ? 'warning' : 'problem', text: `${how} ${shows}` };
+}

@@ -1,0 +1,196 @@
+/**
+ * Checks of the machine for `ringfence doctor`. Facts are read in one function and judged in another, so that tests can judge other
+ * machines.
+ */
+import { execFileSync } from 'node:child_process';
+import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { release } from 'node:os';
+import { join } from 'node:path';
+import { findProgram } from '../../sandbox/find-program.ts';
+import { USERNS_FIX } from '../../sandbox/proof/probe.ts';
+import { isSupported } from '../../sandbox/syscalls.ts';
+
+export interface Finding {
+  readonly id: string;
+  /** `problem` means that calls are refused, or that the daemon does not start. */
+  readonly status: 'ok' | 'warning' | 'problem';
+  readonly found: string;
+  /** What to do about it; absent when ok. */
+  readonly fix?: string;
+}
+
+export interface MachineFacts {
+  readonly node: { readonly version: string; readonly path: string };
+  readonly platform: string;
+  readonly arch: string;
+  readonly kernel: string;
+  readonly isRoot: boolean;
+  /** Absent if bubblewrap is not installed. */
+  readonly bwrap?: { readonly path: string; readonly version: string };
+  /** Contents of files of /proc/sys; absent if the kernel has no such file. */
+  readonly userns: { readonly clone?: string; readonly max?: string; readonly apparmor?: string };
+  readonly cgroup: {
+    /** Controllers of the daemon's own v2 group, if it may create groups there. */
+    readonly delegated?: readonly string[];
+    readonly v2: boolean;
+    /** Writable mounted v1 controllers. */
+    readonly v1: readonly string[];
+  };
+  /** Paths of the programs that are used; undefined if missing. */
+  readonly programs: Readonly<Record<string, string | undefined>>;
+}
+
+const CGROUP_ROOT = '/sys/fs/cgroup';
+
+/** What each external program is used for. */
+const PROGRAMS: Record<string, { readonly use: string; readonly package: string }> = {
+  prlimit: { use: 'bounds open files and core dumps of hosts', package: 'util-linux' },
+  setpriv: { use: 'ends hosts with the daemon', package: 'util-linux' },
+  unshare: { use: 'lets a daemon of root confine its execute hosts', package: 'util-linux' },
+  git: { use: 'is what most agents run first', package: 'git' },
+  rg: { use: 'is what agents search with', package: 'ripgrep' },
+};
+
+/** Reads the facts of this machine without changing anything. */
+export function readMachine(): MachineFacts {
+  const sysctl = (name: string) => readIf(`/proc/sys/${name}`);
+  const path = findProgram('bwrap');
+  const clone = sysctl('kernel/unprivileged_userns_clone');
+  const max = sysctl('user/max_user_namespaces');
+  const apparmor = sysctl('kernel/apparmor_restrict_unprivileged_userns');
+  return {
+    node: { version: process.versions.node, path: process.execPath },
+    platform: process.platform,
+    arch: process.arch,
+    kernel: release(),
+    isRoot: process.getuid?.() === 0,
+    ...(path !== undefined && { bwrap: { path, version: versionOf(path) } }),
+    userns: {
+      ...(clone !== undefined && { clone }),
+      ...(max !== undefined && { max }),
+      ...(apparmor !== undefined && { apparmor }),
+    },
+    cgroup: readCgroup(),
+    programs: Object.fromEntries(Object.keys(PROGRAMS).map((name) => [name, findProgram(name)])),
+  };
+}
+
+function readIf(path: string): string | undefined {
+  return existsSync(path) ? readFileSync(path, 'utf8').trim() : undefined;
+}
+
+function versionOf(bwrap: string): string {
+  try {
+    return /\d+(\.\d+)+/.exec(execFileSync(bwrap, ['--version'], { encoding: 'utf8', env: {} }))?.[0] ?? 'unknown';
+  } catch {
+    return 'unknown'; // The program can't be run, which another finding reports.
+  }
+}
+
+function readCgroup(): MachineFacts['cgroup'] {
+  const own = readIf('/proc/self/cgroup')
+    ?.split('\n')
+    .find((it) => it.startsWith('0::'))
+    ?.slice(3);
+  const isV2 = existsSync(join(CGROUP_ROOT, 'cgroup.controllers'));
+  const v1 = !isV2 && existsSync(CGROUP_ROOT) ? readdirSync(CGROUP_ROOT) : [];
+  const group = isV2 && own !== undefined ? join(CGROUP_ROOT, own) : undefined;
+  return {
+    v2: isV2,
+    v1: ['memory', 'pids', 'cpuacct'].filter((it) => v1.includes(it) && isWritable(join(CGROUP_ROOT, it))),
+    ...(group !== undefined &&
+      isWritable(group) && { delegated: readIf(join(group, 'cgroup.controllers'))?.split(' ').filter(Boolean) ?? [] }),
+  };
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The oldest Node that runs our code, and the oldest bubblewrap that knows --disable-userns. */
+export const NODE_MIN = '24.15.0';
+const BWRAP_MIN = '0.8.0';
+
+const isOlder = (version: string, than: string): boolean => {
+  const [a, b] = [version, than].map((it) => it.split('.').map(Number)) as [number[], number[]];
+  const at = b.findIndex((it, i) => (a[i] ?? 0) !== it);
+  return at >= 0 && (a[at] ?? 0) < (b[at] as number);
+};
+
+/** One finding for each check. Pure. */
+export function judgeMachine(facts: MachineFacts): Finding[] {
+  const { node, kernel, platform, arch } = facts;
+  const runs = platform === 'linux' && isSupported(arch);
+  const programs = Object.entries(PROGRAMS).map(([name, it]): Finding => {
+    const path = facts.programs[name];
+    if (path !== undefined) return { id: name, status: 'ok', found: path };
+    return { id: name, status: 'warning', found: `not found; it ${it.use}`, fix: `apt-get install ${it.package}` };
+  });
+  return [
+    isOlder(node.version, NODE_MIN)
+      ? {
+          id: 'node',
+          status: 'problem',
+          found: `${node.version} (${node.path})`,
+          fix: `Use Node ${NODE_MIN} or newer.`,
+        }
+      : { id: 'node', status: 'ok', found: `${node.version} (${node.path})` },
+    runs
+      ? { id: 'kernel', status: 'ok', found: `Linux ${kernel}, ${arch}` }
+      : {
+          id: 'kernel',
+          status: 'problem',
+          found: `${platform} ${kernel}, ${arch}`,
+          fix: 'Run Ringfence on Linux, on x86_64 or arm64.',
+        },
+    judgeBwrap(facts),
+    judgeUserNamespaces(facts),
+    judgeCgroup(facts),
+    ...programs,
+  ];
+}
+
+function judgeBwrap({ bwrap }: MachineFacts): Finding {
+  const id = 'bubblewrap';
+  const fix = 'apt-get install bubblewrap (Fedora: dnf install bubblewrap)';
+  if (!bwrap) return { id, status: 'problem', found: 'there is none', fix };
+  const found = `${bwrap.version} (${bwrap.path})`;
+  if (!isOlder(bwrap.version, BWRAP_MIN)) return { id, status: 'ok', found };
+  return {
+    id,
+    status: 'problem',
+    found: `${found}, older than ${BWRAP_MIN}`,
+    fix: `Install bubblewrap ${BWRAP_MIN} or newer.`,
+  };
+}
+
+/** Judges user namespaces as far as the settings tell. The probes show whether they suffice, since a restriction may have exceptions. */
+function judgeUserNamespaces({ userns, isRoot }: MachineFacts): Finding {
+  const id = 'user-namespaces';
+  const problem = (found: string, fix: string): Finding => ({ id, status: 'problem', found, fix });
+  if (userns.max === undefined) return problem('the kernel has none', 'Run a kernel with CONFIG_USER_NS.');
+  if (userns.max === '0') return problem('none may be made', 'sysctl user.max_user_namespaces=10000');
+  if (isRoot) return { id, status: 'ok', found: 'available, and root may create them' };
+  if (userns.clone === '0') return problem('only root may make them', 'sysctl kernel.unprivileged_userns_clone=1');
+  if (userns.apparmor !== undefined && userns.apparmor !== '0')
+    return { id, status: 'warning', found: 'AppArmor restricts them to programs with a profile', fix: USERNS_FIX };
+  return { id, status: 'ok', found: 'everybody may make them' };
+}
+
+function judgeCgroup({ cgroup, isRoot }: MachineFacts): Finding {
+  const id = 'cgroup';
+  const { delegated, v1, v2 } = cgroup;
+  if (delegated?.includes('memory') && delegated.includes('pids'))
+    return { id, status: 'ok', found: `v2, delegated: ${delegated.join(' ')}` };
+  if (v1.length === 3) return { id, status: 'ok', found: `v1, writable: ${v1.join(' ')}` };
+  const fix = isRoot
+    ? 'Start the daemon in a group of its own with the memory and pids controllers.'
+    : 'Delegate=yes in the unit of the daemon, or: systemd-run --user --scope -p Delegate=yes ringfence serve';
+  const found = v2 ? 'v2, not delegated to this user' : 'none that this user may write';
+  return { id, status: 'warning', found, fix };
+}

@@ -1,0 +1,93 @@
+/** Adds an entry to a configuration file of another program or removes it, leaving everything else unchanged. */
+import { isDeepStrictEqual } from 'node:util';
+import { applyEdits, modify, type ParseError, parse as parseJsonc, printParseErrorCode } from 'jsonc-parser';
+import { parse as parseToml, stringify as toToml } from 'smol-toml';
+import { CliError, EXIT } from '../output.ts';
+
+export interface Place {
+  readonly format: 'json' | 'toml';
+  /** Keys down to the entry: the list's key, and a name in the list. */
+  readonly path: readonly [string, string];
+}
+
+/** The text with `entry` at its place, or without the entry if undefined. Throws CliError if the text does not have the given format. */
+export function withEntry(text: string, { format, path }: Place, entry: object | undefined): string {
+  // Editors on Windows write a byte order mark.
+  const mark = text.startsWith('\ufeff') ? '\ufeff' : '';
+  const body = text.slice(mark.length);
+  return mark + (format === 'json' ? inJson(body, path, entry) : inToml(body, path, entry));
+}
+
+function inJson(text: string, path: Place['path'], entry: object | undefined): string {
+  const errors: ParseError[] = [];
+  const root: unknown = parseJsonc(text, errors, { allowTrailingComma: true });
+  const [error] = errors;
+  if (error && text.trim() !== '')
+    throw new CliError(EXIT.FAILED, `it is not JSON: ${printParseErrorCode(error.error)} at character ${error.offset}`);
+  if (root !== undefined && !isTable(root)) throw new CliError(EXIT.FAILED, 'it does not hold a JSON object');
+  const list = root?.[path[0]];
+  if (list !== undefined && !isTable(list))
+    throw new CliError(EXIT.FAILED, `its ${path[0]} is not an object of servers`);
+  if (entry === undefined && list?.[path[1]] === undefined) return text;
+  const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
+  const formattingOptions = { insertSpaces: !indent.startsWith('\t'), tabSize: indent.length, eol: '\n' };
+  const known = list?.[path[1]];
+  const merged = entry && { ...(isTable(known) && known), ...entry };
+  const edited = applyEdits(text, modify(text, [...path], merged, { formattingOptions }));
+  return edited.endsWith('\n') ? edited : `${edited}\n`;
+}
+
+/** Edits TOML line by line, since every TOML writer would lose the comments: the table is appended, or replaced in place. */
+function inToml(text: string, [list, name]: Place['path'], entry: object | undefined): string {
+  let root: Record<string, unknown>;
+  try {
+    root = parseToml(text);
+  } catch (error) {
+    throw new CliError(EXIT.FAILED, `it is not TOML: ${(error as Error).message.split('\n')[0]}`);
+  }
+  const header = `[${list}.${name}]`;
+  const lines = text.split('\n');
+  const at = lines.findIndex((it) => it.trim().split('#')[0]?.trim() === header);
+  const known = isTable(root[list]) ? root[list][name] : undefined;
+  if (known !== undefined && at < 0)
+    throw new CliError(EXIT.FAILED, `it has ${list}.${name} in another form than ${header}; change it by hand`);
+  if (entry === undefined && at < 0) return text;
+  // Subtables (env, settings of tools) belong to the person and stay.
+  const own = Object.entries(isTable(known) ? known : {}).filter(([, value]) => !isTable(value));
+  const table = entry
+    ? [
+        header,
+        ...toToml({ ...Object.fromEntries(own), ...entry })
+          .trimEnd()
+          .split('\n'),
+      ]
+    : [];
+  const edited =
+    at < 0
+      ? `${[text.trimEnd(), table.join('\n')].filter(Boolean).join('\n\n')}\n`
+      : lines.toSpliced(at, endOfTable(lines, at) - at, ...table).join('\n');
+  return checked(edited, [list, name], entry);
+}
+
+/** Index after the last line of the table with the header at `at`; comments before the next table belong to that table. */
+function endOfTable(lines: readonly string[], at: number): number {
+  const next = lines.findIndex((it, index) => index > at && it.trimStart().startsWith('['));
+  const before = lines.slice(0, next < 0 ? lines.length : next);
+  return before.findLastIndex((it) => it.trim() !== '' && !it.trimStart().startsWith('#')) + 1;
+}
+
+/** Parses the result again, since a multi-line string may look like table lines. Throws CliError. */
+function checked(text: string, [list, name]: Place['path'], entry: object | undefined): string {
+  try {
+    const known = parseToml(text)[list];
+    const found = isTable(known) && isTable(known[name]) ? known[name] : {};
+    const isWanted = Object.entries(entry ?? { command: undefined }).every(([key, value]) =>
+      isDeepStrictEqual(found[key], value),
+    );
+    if (isWanted) return text;
+  } catch {} // The result is not valid TOML.
+  throw new CliError(EXIT.FAILED, `[${list}.${name}] has a form that is not supported; change it by hand`);
+}
+
+const isTable = (it: unknown): it is Record<string, unknown> =>
+  typeof it === 'object' && it !== null && !Array.isArray(it);

@@ -1,0 +1,328 @@
+/**
+ * The settings of the daemon and the CLI: flags override the environment, which overrides the config file, which
+ * overrides defaults. Architecture invariant: the only reader of the environment.
+ */
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { totalmem } from 'node:os';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { parse } from 'yaml';
+import * as z from 'zod';
+import { type Limits, limitsSchema } from '../limits.ts';
+import { isInside } from '../paths.ts';
+import { type ProviderSettings, providersSchema, toProviderSettings } from '../providers/settings.ts';
+import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
+import { type Environment, findPlaces, makeStateDir, type Places } from './user-dirs.ts';
+
+/** An invalid flag, variable or setting in the config file, in words for the person who wrote it. */
+export class ConfigError extends Error {}
+
+/** Names that records and tokens use themselves. */
+const TAKEN_NAMES = ['agent', 'daemon', 'operator', 'token'];
+/** A principal's name, which is also a file name: `<state dir>/tokens/<name>.token`. */
+const principalName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'takes up to 32 lower-case letters, digits and dashes')
+  .refine((it) => !TAKEN_NAMES.includes(it), `may not be one of ${TAKEN_NAMES.join(', ')}`);
+
+/** The schema of config.yaml. `npm run gen` writes docs/configuration.md from these descriptions. */
+export const configSchema = z.strictObject({
+  workspaces: z
+    .array(z.string().min(1))
+    .max(64)
+    .optional()
+    .describe(
+      'Folders that agents may work in, and in what lies below them. Default: the folder `serve` is started in.',
+    ),
+  policy: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'What calls may do: the name of a built-in policy, or a file outside of every workspace. Default: `default`.',
+    ),
+  listen: z
+    .string()
+    .optional()
+    .describe('`[HOST:]PORT` of loopback for WebSocket clients; port 0 lets the system choose. Default: none.'),
+  listenHttp: z.string().optional().describe('`[HOST:]PORT` of loopback for MCP over HTTP. Default: none.'),
+  toolchains: z
+    .array(z.string().min(1).max(4096))
+    .max(16)
+    .optional()
+    .describe(
+      'Folders outside of `/usr` that commands see read-only and find programs in; `ringfence init` finds those of your PATH. Default: none.',
+    ),
+  cgroup: z
+    .enum(['v2', 'v1', 'none'])
+    .optional()
+    .describe('The only version of control groups to use. Default: the best one that works.'),
+  cache: z
+    .strictObject({
+      strategy: z
+        .enum(['lru', 'lfu', 'ttl', 'size'])
+        .describe(
+          'Which kept result makes room: unused for longest, used least, the one that expires first, the largest.',
+        ),
+    })
+    .optional()
+    .describe('Results of reading that are kept to be given again. Default: `{ strategy: lru }`.'),
+  principals: z
+    .record(
+      principalName,
+      z.strictObject({
+        policy: z.string().min(1).max(128).optional().describe('Narrows what it may do: a built-in name or a file.'),
+      }),
+    )
+    .refine((it) => Object.keys(it).length <= 64, 'must name at most 64 principals')
+    .optional()
+    .describe('Agents with a token of their own (`<state>/tokens/NAME.token`), by name. Default: none.'),
+  providers: providersSchema
+    .optional()
+    .describe('MCP servers whose tools agents may use, by name: [providers](providers.md). Default: none.'),
+  limits: limitsSchema.partial().optional().describe('Bounds that differ from the defaults below.'),
+});
+
+export interface ServeFlags {
+  readonly socket?: string | undefined;
+  readonly state?: string | undefined;
+  readonly listen?: string | undefined;
+  readonly 'listen-http'?: string | undefined;
+  readonly policy?: string | undefined;
+  readonly workspace?: readonly string[] | undefined;
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface Config {
+  readonly places: Places;
+  /** Real paths of the workspaces; at least one. */
+  readonly workspaces: readonly string[];
+  /** Name of a built-in policy, or a path. */
+  readonly policy: string;
+  /** The source of the policy setting, and the config file if it is that. */
+  readonly policyOrigin: { readonly from: Origin; readonly configFile?: string };
+  readonly listen?: Address;
+  /** Address at which MCP is served over HTTP. */
+  readonly listenHttp?: Address;
+  readonly limits: Limits;
+  /** Environment variables of each command; the caller's come after. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Folders outside of /usr that commands see read-only and find programs in; absolute and real. */
+  readonly toolchains: readonly string[];
+  /** The only version of control groups to use; the best available if absent. */
+  readonly cgroup?: 'v2' | 'v1' | 'none';
+  /** Which cached result is dropped to make room: the least recently used, the least often used, the first to expire, or the largest. */
+  readonly cacheStrategy: 'lru' | 'lfu' | 'ttl' | 'size';
+  /** Agents with a token of their own, and the policy (built-in name, or absolute path) that narrows each. */
+  readonly principals: readonly { readonly name: string; readonly policy?: string }[];
+  /** External tool providers. Their environment holds secrets and is never logged. */
+  readonly providers: readonly ProviderSettings[];
+}
+
+/** Loads the daemon's settings. Throws ConfigError. */
+export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Config {
+  const places = findPlaces(flags, env);
+  makeStateDir(places.stateDir);
+  return toConfig(readConfigFile(places.configFile), { flags, env, cwd, places });
+}
+
+/** The sources of a setting, the one with the highest precedence first. */
+export type Origin = 'flag' | 'environment' | 'file' | 'default';
+
+interface Given {
+  readonly flags: ServeFlags;
+  readonly env: Environment;
+  readonly cwd: string;
+  readonly places: Places;
+}
+
+/** The first given value, and its source. */
+function chosen<T>(given: { flag?: T | undefined; environment?: T | undefined; file?: T | undefined }): {
+  value: T | undefined;
+  from: Origin;
+} {
+  const { flag, environment, file } = given;
+  if (flag !== undefined) return { value: flag, from: 'flag' };
+  if (environment !== undefined) return { value: environment, from: 'environment' };
+  return { value: file, from: file === undefined ? 'default' : 'file' };
+}
+
+/** Merges a file's settings with flags and environment. Creates nothing. Throws ConfigError. */
+export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd, places }: Given): Config {
+  const toPath = (path: string) => pathInFile(path, places);
+  const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
+  const { listen, listenHttp, policy } = settingsOf(file, { flags, env });
+  const policyPath = toPolicy(
+    policy.value ?? 'default',
+    policy.from === 'file' ? toPath : (path) => resolve(cwd, path),
+  );
+  const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { places, policy: policyPath }));
+  const toolchains = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', places, workspaces }));
+  return Object.freeze({
+    ...{ toolchains, environment: toCommandEnvironment(env, toolchains) },
+    places,
+    workspaces,
+    policy: policyPath,
+    policyOrigin: { from: policy.from, ...(policy.from === 'file' && { configFile: places.configFile }) },
+    ...(listen.value !== undefined && { listen: toAddress('listen', listen.value) }),
+    ...(listenHttp.value !== undefined && { listenHttp: toAddress('listen-http', listenHttp.value) }),
+    limits: Object.freeze(limitsSchema.parse(withMachineMemory(file.limits ?? {}), { jitless: true })),
+    ...(file.cgroup && { cgroup: file.cgroup }),
+    cacheStrategy: file.cache?.strategy ?? 'lru',
+    providers: toProviders(file.providers ?? {}, { places, workspaces, env }),
+    principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
+      name,
+      ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, toPath) }),
+    })),
+  });
+}
+
+/** The settings that flags and environment can override. */
+export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: Pick<Given, 'flags' | 'env'>) {
+  return {
+    policy: chosen({ flag: flags.policy, environment: env.RINGFENCE_POLICY, file: file.policy }),
+    listen: chosen({ flag: flags.listen, environment: env.RINGFENCE_LISTEN, file: file.listen }),
+    listenHttp: chosen({
+      ...{ flag: flags['listen-http'], environment: env.RINGFENCE_LISTEN_HTTP, file: file.listenHttp },
+    }),
+  };
+}
+
+/** The most memory that a command gets by default, in MiB. */
+const MEMORY_MB_MAX = 8192;
+
+/** Adds default memory limits of commands: a part of the memory of the machine or of the daemon's control group. */
+function withMachineMemory(said: object): object {
+  const bound = process.constrainedMemory() || Infinity;
+  const machineMb = Math.floor(Math.min(totalmem(), bound) / (1024 * 1024));
+  const { commandMax = {} } = said as { commandMax?: object };
+  const memoryMb = Math.min(Math.floor(machineMb / 2), MEMORY_MB_MAX);
+  return {
+    hostCommandsMemoryMb: Math.floor((machineMb * 3) / 4),
+    ...said,
+    commandMax: typeof commandMax === 'object' ? { memoryMb, ...commandMax } : commandMax,
+  };
+}
+
+/** Adds the machine's limits to a file's settings, before each limit's own default applies. */
+function withMachineLimits(said: unknown): unknown {
+  const { limits } = said as { limits?: unknown };
+  return typeof limits === 'object' && limits !== null
+    ? { ...(said as object), limits: withMachineMemory(limits) }
+    : said;
+}
+
+/** Reads the config file; empty if there is none. Throws ConfigError. */
+export function readConfigFile(path: string): z.output<typeof configSchema> {
+  if (!existsSync(path)) return {};
+  let plain: unknown;
+  try {
+    plain = parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new ConfigError(`${path}: ${(error as Error).message}`);
+  }
+  const parsed = configSchema.safeParse(withMachineLimits(plain ?? {}), { jitless: true });
+  if (parsed.success) return parsed.data;
+  throw new ConfigError(`${path}: ${z.prettifyError(parsed.error)}`);
+}
+
+/** The real path of a directory that may be a workspace with this config's other settings. Throws ConfigError. */
+export function checkWorkspace(
+  path: string,
+  { places, policy, toolchains = [] }: Pick<Config, 'places'> & Partial<Pick<Config, 'policy' | 'toolchains'>>,
+): string {
+  const workspace = toWorkspace(path, places);
+  const { stateDir, socket } = places;
+  for (const ours of [stateDir, dirname(socket), ...(policy !== undefined && isAbsolute(policy) ? [policy] : [])])
+    if (isInside(workspace, existsSync(ours) ? realpathSync(ours) : ours))
+      throw new ConfigError(
+        `${ours} lies in workspace ${workspace}, where agents could change it; put it elsewhere (--state, --socket, --policy)`,
+      );
+  const toolchain = toolchains.find((it) => isInside(workspace, it) || isInside(it, workspace));
+  if (toolchain !== undefined)
+    throw new ConfigError(`workspace ${workspace} holds, or lies in, the toolchain ${toolchain}, which commands trust`);
+  return workspace;
+}
+
+/**
+ * The real path of a directory that may be a workspace. Throws ConfigError for `/`, the home directory, the state
+ * directory and any parent of these.
+ */
+function toWorkspace(path: string, { home, stateDir }: Places): string {
+  if (!existsSync(path) || !statSync(path).isDirectory()) throw new ConfigError(`workspace ${path} is not a directory`);
+  const real = realpathSync(path);
+  const what =
+    real === '/'
+      ? 'the root directory'
+      : existsSync(home) && isInside(real, realpathSync(home))
+        ? 'the home directory'
+        : undefined;
+  if (what) throw new ConfigError(`${what} is never a workspace; name a project's folder with --workspace DIR`);
+  if (isInside(stateDir, real)) throw new ConfigError(`${real} is Ringfence's state; it is never a workspace`);
+  return real;
+}
+
+interface ShownFolder {
+  /** The name of the setting in messages. */
+  readonly as: string;
+  readonly places: Places;
+  readonly workspaces: readonly string[];
+  readonly covered?: readonly string[];
+}
+
+/** The real path of a folder that programs will see. Throws ConfigError if it is missing, or would show them what they must not see. */
+function toShownFolder(named: string, { as, places, workspaces, covered }: ShownFolder): string {
+  const { home, stateDir, socket } = places;
+  const closed = [...workspaces, existsSync(stateDir) ? realpathSync(stateDir) : stateDir, dirname(socket)];
+  const path = named.startsWith('~/') ? join(home, named.slice(2)) : named;
+  if (!isAbsolute(path) || !existsSync(path))
+    throw new ConfigError(`${as} ${named} is not an absolute path that exists`);
+  const real = realpathSync(path);
+  const problem = toolchainProblem(real, {
+    home: existsSync(home) ? realpathSync(home) : home,
+    closed,
+    ...(covered && { covered }),
+  });
+  if (problem !== undefined) throw new ConfigError(`${as} ${named} ${problem}; programs may not see that`);
+  return real;
+}
+
+function toProviders(
+  given: z.output<typeof providersSchema>,
+  { places, workspaces, env }: { places: Places; workspaces: readonly string[]; env: Environment },
+): ProviderSettings[] {
+  try {
+    return toProviderSettings(given, {
+      env,
+      toShownFolder: (path) => toShownFolder(path, { as: 'folder', places, workspaces, covered: [] }),
+      toPath: (path) => pathInFile(path, places),
+      toWorkspace(path) {
+        const real = existsSync(path) ? realpathSync(path) : path;
+        if (workspaces.includes(real)) return real;
+        throw new Error(`${path} is not one of the daemon's workspaces: ${workspaces.join(', ')}`);
+      },
+    });
+  } catch (error) {
+    throw new ConfigError(`${places.configFile}: ${(error as Error).message}`);
+  }
+}
+
+/** A name of letters and dashes is a built-in policy; anything else is a file. */
+const toPolicy = (nameOrPath: string, toPath: (path: string) => string): string =>
+  /^[a-z-]+$/.test(nameOrPath) ? nameOrPath : toPath(nameOrPath);
+
+/** Resolves a path in the config file: relative to the file, or `~/` for the home directory; independent of the daemon's directory. */
+const pathInFile = (path: string, { home, configFile }: Places): string =>
+  path.startsWith('~/') ? join(home, path.slice(2)) : resolve(dirname(configFile), path);
+
+/** Parses `[HOST:]PORT`. */
+function toAddress(flag: string, text: string): Address {
+  const match = /^(?:(.+):)?(\d{1,5})$/.exec(text);
+  const port = Number(match?.[2]);
+  if (!match || port > 65_535)
+    throw new ConfigError(`--${flag} takes [HOST:]PORT with a port up to 65535, not ${text}`);
+  return { host: match[1]?.replace(/^\[(.*)\]$/, '$1') ?? '127.0.0.1', port };
+}

@@ -1,0 +1,40 @@
+/** Reads the author of the person's commits from their git, once, since no sandbox sees their settings. */
+import type { Identity } from '../hosts/job.ts';
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { findProgram } from '../sandbox/find-program.ts';
+
+const PROGRAM_PATH = '/usr/local/bin:/usr/bin:/bin';
+const NAME_CHARS_MAX = 256;
+const OUTPUT_CHARS_MAX = 16 * 1024;
+
+/** Empty if git is missing, has no identity, or takes too long. `home` and `configHome` are absolute. */
+export async function readIdentity(
+  { home, configHome }: { home: string; configHome: string },
+  { gitIdentityMs }: Limits,
+  powers: Powers,
+): Promise<Identity> {
+  const git = findProgram('git');
+  if (git === undefined) return {};
+  // GIT_DIR prevents the search for a repository: the daemon's directory may be anybody's.
+  const env = { PATH: PROGRAM_PATH, HOME: home, XDG_CONFIG_HOME: configHome, GIT_DIR: '/dev/null', LC_ALL: 'C.UTF-8' };
+  const args = ['config', '-z', '--get-regexp', '^user\\.(name|email)$'];
+  const child = powers.spawn(git, args, { stdio: ['ignore', 'pipe', 'ignore'], env, cwd: '/' });
+  const timer = powers.after(gitIdentityMs, () => child.kill('SIGKILL'));
+  let text = '';
+  child.stdout?.on('data', (chunk: Buffer) => {
+    if (text.length < OUTPUT_CHARS_MAX) text += chunk;
+  });
+  await new Promise<void>((resolve) => child.once('error', () => resolve()).once('close', () => resolve()));
+  timer.cancel();
+  const said = new Map(text.split('\0').map((it) => it.split('\n', 2) as [string, string | undefined]));
+  const [name, email] = [said.get('user.name'), said.get('user.email')].map(toWord);
+  return { ...(name !== undefined && { name }), ...(email !== undefined && { email }) };
+}
+
+/** Removes characters that git would also drop, since they would break a commit's header. */
+const toWord = (text: string | undefined): string | undefined =>
+  text
+    ?.replaceAll(/[\p{Cc}<>]/gu, '')
+    .trim()
+    .slice(0, NAME_CHARS_MAX) || undefined;

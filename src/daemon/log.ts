@@ -1,0 +1,46 @@
+/** The daemon's own log on standard error: a JSON object per line, or a short readable line at a terminal. */
+import { pino } from 'pino';
+import type { Log } from '../powers.ts';
+import { escapeUnseen } from '../text/shown-text.ts';
+import { type BoundedFile, boundLogFile } from './log-file.ts';
+
+export const LOG_LEVELS: readonly string[] = [...Object.keys(pino.levels.values), 'silent'];
+
+export interface DaemonLog extends Log, Pick<pino.Logger, 'fatal'> {
+  /** Bounds the file at `path` if the log is appended to it. */
+  bound(path: string, bytesMax: number): void;
+}
+
+export function createLog(level: string, isTerminal = process.stderr.isTTY): DaemonLog {
+  let file: BoundedFile | undefined;
+  const streamWrite = (line: string): string => {
+    const written = escapeUnseen(isTerminal ? toPlain(line) : line);
+    file?.wrote(Buffer.byteLength(written));
+    return written;
+  };
+  const log = pino(
+    { level, serializers: { error: pino.stdSerializers.err }, hooks: { streamWrite } },
+    pino.destination({ fd: 2, sync: true }),
+  );
+  return Object.assign(log, {
+    bound(path: string, bytesMax: number) {
+      file = boundLogFile(path, bytesMax);
+    },
+  });
+}
+
+const VALUE_CHARS_MAX = 120;
+
+/** Turns one of pino's lines into `12:30:05 INFO ready level="A" …`. */
+export function toPlain(line: string): string {
+  const { level, time, pid: _, hostname: __, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
+  const clock = new Date(time as number).toTimeString().slice(0, 8);
+  const label = (pino.levels.labels[level as number] ?? '').toUpperCase().padEnd(5);
+  const said = Object.entries(fields).map(([name, value]) => `${name}=${cut(JSON.stringify(value))}`);
+  return `${[clock, label, oneLine(typeof msg === 'string' ? msg : ''), ...said].join(' ')}\n`;
+}
+
+const cut = (text: string): string => (text.length <= VALUE_CHARS_MAX ? text : `${text.slice(0, VALUE_CHARS_MAX)}…`);
+
+/** Escaped as in JSON, without the quotes. */
+const oneLine = (text: string): string => JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"');

@@ -1,0 +1,135 @@
+/** The folders that agents may work in: those of the config, and those added with `ringfence workspace add`. */
+import { existsSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, isAbsolute, join, relative } from 'node:path';
+import * as z from 'zod';
+import { RpcError } from '../errors.ts';
+import { asWord, isInside, isProtected } from '../paths.ts';
+import type { Powers } from '../powers.ts';
+import { type Config, ConfigError, checkWorkspace } from './config.ts';
+import type { Places } from './user-dirs.ts';
+
+/** The same number as the config may name. */
+const ADDED_MAX = 64;
+const added = z.array(z.string().max(4096)).max(ADDED_MAX);
+
+/** The file of added workspaces; no sandbox shows it, like all of the state directory. */
+const fileOf = ({ stateDir }: Pick<Places, 'stateDir'>): string => join(stateDir, 'workspaces.json');
+
+/** Reads the added folders, as they were when they were added. Throws ConfigError for an invalid file. */
+export function readAdded(places: Pick<Places, 'stateDir'>): string[] {
+  const file = fileOf(places);
+  if (!existsSync(file)) return [];
+  const refuse = (why: string) => new ConfigError(`${file} is not a list of at most ${ADDED_MAX} folders: ${why}`);
+  let raw: unknown;
+  try {
+    raw = JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw refuse((error as Error).message); // SyntaxError, EACCES.
+  }
+  const parsed = added.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  throw refuse(z.prettifyError(parsed.error));
+}
+
+/** Writes the added folders in one step. Throws ConfigError for too many. */
+export function writeAdded(places: Pick<Places, 'stateDir'>, folders: readonly string[]): void {
+  if (folders.length > ADDED_MAX)
+    throw new ConfigError(
+      `${ADDED_MAX} workspaces are added already; remove one with \`ringfence workspace remove DIR\``,
+    );
+  const fresh = `${fileOf(places)}.${process.pid}`;
+  writeFileSync(fresh, `${JSON.stringify(folders, null, 2)}\n`, { mode: 0o600 });
+  renameSync(fresh, fileOf(places));
+}
+
+export class Workspaces {
+  readonly #config: Config;
+  readonly #log: Powers['log'];
+  #added: readonly string[] = [];
+  /** Stamp of the file that `#added` was read from. */
+  #stamp = '';
+
+  constructor(config: Config, { log }: Pick<Powers, 'log'>) {
+    this.#config = config;
+    this.#log = log;
+  }
+
+  /** The present workspaces, absolute and real. The first is the default. */
+  get all(): readonly string[] {
+    const stamp = stampOf(fileOf(this.#config.places));
+    if (stamp !== this.#stamp) {
+      this.#stamp = stamp;
+      this.#added = this.#read();
+    }
+    return [...this.#config.workspaces, ...this.#added];
+  }
+
+  /**
+   * The real path of a folder that a session may work in, and the outermost workspace that holds it. Throws RpcError
+   * FORBIDDEN, INVALID_PARAMS.
+   */
+  resolve(path: string): { workspace: string; root: string } {
+    if (!isAbsolute(path)) throw new RpcError('INVALID_PARAMS', `hello.workspace is an absolute path, not ${path}`);
+    const refused = new RpcError(
+      'FORBIDDEN',
+      `${path} is not one of this daemon's workspaces; to add it: ringfence workspace add ${asWord(path)}`,
+    );
+    let real: string;
+    try {
+      real = realpathSync(path);
+    } catch {
+      throw refused; // Missing or unreadable: the answer is the same.
+    }
+    if (!this.all.some((it) => isInside(it, real))) throw refused;
+    const root = this.rootOf(real);
+    if (isProtected(relative(root, real)))
+      throw new RpcError('FORBIDDEN', `${path} is protected: programs outside the sandbox run or trust what is in it`);
+    return { workspace: real, root };
+  }
+
+  /**
+   * The workspace of an operator who names none: the first that exists, or the first of all. An operator must be able
+   * to inspect and stop a daemon whose folders were deleted.
+   */
+  forOperator(): { workspace: string; root: string } {
+    const { all } = this;
+    const workspace = all.find((it) => existsSync(it)) ?? (all[0] as string);
+    return { workspace, root: this.rootOf(workspace) };
+  }
+
+  /** The outermost workspace that holds a folder. */
+  rootOf(folder: string): string {
+    const holding = this.all.filter((it) => isInside(it, folder));
+    return holding.reduce((a, b) => (isInside(b, a) ? b : a));
+  }
+
+  /** The folders from the outermost workspace down to a folder in it. */
+  wayTo(folder: string): string[] {
+    return foldersBetween(this.rootOf(folder), folder);
+  }
+
+  /** Reads the added folders; leaves out, and logs, those that can't be workspaces any more. */
+  #read(): string[] {
+    try {
+      return readAdded(this.#config.places).filter((it) => {
+        try {
+          return checkWorkspace(it, this.#config) === it;
+        } catch (error) {
+          this.#log.warn({ error }, `the added workspace ${it} is left out`);
+          return false;
+        }
+      });
+    } catch (error) {
+      this.#log.warn({ error }, 'the added workspaces can not be read');
+      return [];
+    }
+  }
+}
+
+function stampOf(file: string): string {
+  const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return stat ? `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}` : '';
+}
+
+const foldersBetween = (root: string, folder: string): string[] =>
+  folder === root ? [root] : [...foldersBetween(root, dirname(folder)), folder];

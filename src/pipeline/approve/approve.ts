@@ -1,0 +1,313 @@
+/** Holds a call whose decision is `ask` until a person answers. A waiting call takes no slot at a host, so other calls go on. */
+import type { Effect } from '../../call.ts';
+import { ToolError } from '../../errors.ts';
+import type { Limits } from '../../limits.ts';
+import { gitToolFor } from '../../policy/explain.ts';
+import type { Question } from '../../policy/question.ts';
+import type { ApprovalSettings, Policy, RuleFacts } from '../../policy/schema.ts';
+import { leavesQuestion } from '../../store/approvals/answers.ts';
+import type { Answer, Draft, Facts, Impact } from '../../store/approvals/approval.ts';
+import type { Approvals } from '../../store/approvals/approvals.ts';
+import { visible, visibleInLine } from '../../text/shown-text.ts';
+import type { Preview } from '../../tools/tool.ts';
+import { type Call, checkedOf, type Stage } from '../stage.ts';
+import type { Surroundings } from './approval-context.ts';
+import { type Binding, bindingHash, differencesOf, type Fingerprint, subjectHash } from './binding.ts';
+import { hasInlineCode } from './command-impact.ts';
+import { coverageOf, impactOf, programsOf, reachOf, undoable, warned } from './impact.ts';
+import { cutText, shown } from './shown.ts';
+
+export interface ApproveDeps {
+  readonly limits: Limits;
+  /** How many clients could answer a question about a call of this session now. */
+  approvers(sessionId: string): number;
+  /** Hides secrets in plain data. */
+  redact<T>(value: T): T;
+  /** The hashes of the files that the call would change and, with `diff`, what it would change in them. */
+  preview(call: Call, wants: { diff: boolean }): Promise<Preview>;
+  /** The present state of the files and directories that decide what the call does. */
+  surroundings(call: Call): Promise<Surroundings>;
+  /** The call as the policy would judge it now: its programs are looked up again. */
+  questionNow(call: Call): Question;
+  /** Identifies the program at a real path; undefined when no file is there. */
+  fingerprint(path: string): Fingerprint | undefined;
+  /** The text of a policy rule that would allow such calls permanently. */
+  proposeRule(question: Question): string;
+}
+
+/** Throws APPROVAL_DENIED, APPROVAL_TIMEOUT, RATE_LIMITED, STORE_FAILED, or the reason of an abort while the call waits. */
+export const approve =
+  (approvals: Approvals, deps: ApproveDeps): Stage =>
+  (next) =>
+  async (call: Call) => {
+    // A preview needs no approval: it changes nothing, and what it reads is judged by rules of its own.
+    if (call.decision === 'allow' || call.options.preview) return next(call);
+    const view = viewOf(call, deps);
+    const grant = approvals.remembered(view.facts, call.id);
+    if (grant?.decision === 'approve') {
+      call.approvalGranted = true;
+      return next(call);
+    }
+    const denial = grant ?? approvals.deniedLately(view.facts);
+    if (denial) throw denied(call, denial, grant ? 'remembered' : 'repeated');
+    assertSomebodyIsThere(call, { approvals, deps, facts: view.facts });
+
+    const { signal } = call.controller;
+    const [{ preImages, diff, undo }, around] = await Promise.all([
+      deps.preview(call, { diff: true }),
+      deps.surroundings(call),
+    ]);
+    signal.throwIfAborted();
+    const binding = bindingOf(call, { preImages: [...preImages, ...around.states], writes: around.writes, deps });
+    const seen = withDiff(undo === 'full' ? kept(view) : view, diff, deps);
+    const draft = draftOf(call, { view: placed(seen, around, deps), diff, binding, deps });
+    const answer = await approvals.request(draft, {
+      signal,
+      onRequested: ({ approvalId }) => call.announce({ status: 'blocked-on-user', approvalId }),
+    });
+    try {
+      if (answer.decision === 'deny') throw denied(call, answer, 'asked');
+      signal.throwIfAborted();
+      call.confirm = () => confirm(call, { answer, binding, approvals, deps });
+      if (checkedOf(call).tool.preview) call.approvedPreImages = preImages;
+      call.announce({ status: 'queued', position: 0 });
+      return await next(call);
+    } finally {
+      const withdraw = signal.aborted && !leavesQuestion(signal.reason as ToolError);
+      approvals.release(answer.approvalId, { withdraw });
+    }
+  };
+
+interface Asked {
+  readonly question: Question;
+  /** The rule that messages name. */
+  readonly by: Pick<RuleFacts, 'id' | 'reason'>;
+  /** Ids of all rules that ask. */
+  readonly askingRules: readonly string[];
+}
+
+function askedOf({ decision, decided, question, costAsk, checked }: Call): Asked {
+  if (!decided || !question || decision !== 'ask') throw new Error('only what permission asks about comes here');
+  const rules = decided.rules.filter((it) => it.decision === 'ask').map((it) => it.id);
+  const ofCost = { id: `tiers.${checked?.tier}.costUsdAskAbove`, reason: 'Its cost passes the soft limit of the day.' };
+  const by = decided.decision === 'ask' ? decided.by : ofCost;
+  return { question, by, askingRules: [...new Set([by.id, ...rules, ...(costAsk ? [ofCost.id] : [])])] };
+}
+
+/** Which rule asks about a call that waits for a person, and why it does. */
+export function askedBy(call: Call): { rule: string; reason: string } {
+  const { by } = askedOf(call);
+  return { rule: by.id, reason: by.reason };
+}
+
+/** What the person is shown of the call, and the facts that remembered answers are compared by. */
+interface View {
+  readonly hides: boolean;
+  readonly facts: Facts;
+  readonly shown: Pick<Draft, 'input' | 'effects' | 'impact'>;
+}
+
+/** The most effects of one call that a person is shown. */
+const EFFECTS_MAX = 64;
+
+function viewOf(call: Call, { redact, limits }: ApproveDeps): View {
+  const { tool, input, tier } = checkedOf(call);
+  const { by, askingRules, question } = askedOf(call);
+  const { command, destructive, effects: declared } = question;
+  const effects = command ? [...declared, ...command.redirects] : declared;
+  const impact = impactOf({
+    ...{ tool: tool.name, tier, effects: declared, command, destructive, unknown: [] },
+    costUsd: call.costUsd,
+  });
+  const part = shown(redact(input), limits.approvalShownChars);
+  const cut = part.cut || effects.length > EFFECTS_MAX;
+  const whole = cut ? warned(impact, 'medium', 'Only part of it is shown here') : impact;
+  const hidden = hiddenIn({ input, effects }, redact);
+  const seen = hidden > 0 ? warned(whole, 'high', `${hidden} parts are hidden as secrets`) : whole;
+  const { sessionId, sessionName, principal, workspace } = call;
+  // Commands come last, so that the cut takes them first: the input shows the whole line anyway.
+  const runs = command?.commands.map(({ text }): Effect => ({ kind: 'exec', target: text })) ?? [];
+  const told = [...effects, ...runs].slice(0, EFFECTS_MAX);
+  return {
+    hides: hidden > 0,
+    facts: {
+      ...(sessionName !== undefined && { sessionName }),
+      ...{ sessionId, principal, workspace, tool: tool.name, subjectHash: subjectHash(tool.name, input) },
+      ...{ rule: by.id, askingRules, level: seen.level, policyVersion: call.policy.version },
+      ...(command && { reach: reachOf(command), programs: programsOf(command) }),
+      ...(command && hasInlineCode(command.commands) && { hasInlineCode: true }),
+      unknown: hidden > 0 || (command !== undefined && isUnknown(command)),
+    },
+    shown: { input: part.value, effects: redact(told.map(cutEffect)), impact: redact(seen) },
+  };
+}
+
+/** Marks the impact as undoable: the undo journal will keep every change of the call. */
+const kept = (view: View): View => ({ ...view, shown: { ...view.shown, impact: undoable(view.shown.impact) } });
+
+/** Adds a warning when redaction hides parts of the diff. */
+function withDiff(view: View, diff: string | undefined, { redact }: ApproveDeps): View {
+  const hidden = diff === undefined ? 0 : hiddenIn(diff, redact);
+  if (hidden === 0) return view;
+  const impact = warned(view.shown.impact, 'high', `${hidden} parts of the diff are hidden as secrets`);
+  return { hides: true, facts: { ...view.facts, level: 'high', unknown: true }, shown: { ...view.shown, impact } };
+}
+
+/** Adds what the call's surroundings say: the directory that it really runs in, and whether every named file was looked at. */
+function placed({ hides, facts, shown }: View, { complete, runsIn }: Surroundings, { redact }: ApproveDeps): View {
+  let { impact } = shown;
+  if (runsIn !== undefined) impact = warned(impact, 'low', redact(`Runs in ${cutText(runsIn, TARGET_CHARS_MAX)}`));
+  if (complete) return { hides, facts, shown: { ...shown, impact } };
+  impact = warned(impact, 'medium', 'Names more files than a yes can be bound to: they may change before it runs');
+  return { hides, facts: { ...facts, level: impact.level, unknown: true }, shown: { ...shown, impact } };
+}
+
+const textOf = (value: unknown): string =>
+  JSON.stringify(value, (_, it: unknown) => (typeof it === 'bigint' ? String(it) : it));
+
+/** How many parts redaction takes out of what is to be approved; at least 1 if anything differs. */
+function hiddenIn(value: unknown, redact: ApproveDeps['redact']): number {
+  const [before, after] = [value, redact(value)].map(textOf) as [string, string];
+  if (before === after) return 0;
+  const marks = (text: string) => text.split('[redacted').length - 1;
+  return Math.max(1, marks(after) - marks(before));
+}
+
+const isUnknown = ({ commands, unknown }: NonNullable<Question['command']>): boolean =>
+  unknown.length > 0 || commands.some((it) => it.unknown !== undefined);
+
+const TARGET_CHARS_MAX = 1024;
+
+const cutEffect = ({ kind, target }: Effect): Effect => ({
+  kind,
+  target: visibleInLine(cutText(target, TARGET_CHARS_MAX)),
+});
+
+interface Drafting {
+  readonly view: View;
+  readonly diff: string | undefined;
+  readonly binding: Binding;
+  readonly deps: ApproveDeps;
+}
+
+function draftOf(call: Call, { view, diff, binding, deps }: Drafting): Draft {
+  const { by, question } = askedOf(call);
+  const { timeoutMs, rememberMaxMs } = settingsOf(call.policy);
+  const { level, ...facts } = view.facts;
+  return {
+    ...facts,
+    ...view.shown,
+    impact: seenImpact(view.shown.impact),
+    ...(call.costUsd !== undefined && { costUsd: call.costUsd }),
+    ...(diff !== undefined && { diff: visible(cutText(deps.redact(diff), deps.limits.approvalShownChars)) }),
+    remember: coverageOf(question.command, level),
+    ...{ callId: call.id, reason: by.reason, bindingHash: bindingHash(binding), timeoutMs, rememberMaxMs },
+    // A proposed rule repeats the words of the call and is stored and sent, so none is made for words with secrets or inline code.
+    ...(!view.hides && !facts.hasInlineCode && { proposedRule: deps.proposeRule(question) }),
+  };
+}
+
+/** Escapes invisible characters: paths and commands come from the agent. */
+const seenImpact = ({ level, description, warnings }: Impact): Impact => ({
+  level,
+  description: visibleInLine(description),
+  warnings: warnings.map(visibleInLine),
+});
+
+/** The strictest approval settings of all policy layers. */
+function settingsOf(policy: Policy): ApprovalSettings {
+  return policy.and.map(settingsOf).reduce(
+    (a, b) => ({
+      timeoutMs: Math.min(a.timeoutMs, b.timeoutMs),
+      headless: a.headless === 'deny' || b.headless === 'deny' ? 'deny' : 'wait',
+      rememberMaxMs: Math.min(a.rememberMaxMs, b.rememberMaxMs),
+    }),
+    policy.approvals,
+  );
+}
+
+function bindingOf(
+  call: Call,
+  { preImages, writes, deps }: Pick<Binding, 'preImages' | 'writes'> & { deps: ApproveDeps },
+): Binding {
+  const { tool, input } = checkedOf(call);
+  const paths = new Set(deps.questionNow(call).command?.commands.flatMap((it) => it.programPath ?? []));
+  const line = tool.commandOf?.(input as never);
+  return {
+    tool: { name: tool.name, version: tool.version },
+    input,
+    programs: [...paths].map((path) => deps.fingerprint(path) ?? gone(path)),
+    cwd: line?.cwd ?? '.',
+    environment: line?.env ?? {},
+    policyVersion: call.policyNow().version,
+    preImages,
+    writes,
+  };
+}
+
+const gone = (path: string): Fingerprint => ({ path, dev: 0, ino: 0, size: -1, mtimeNs: 0, ctimeNs: 0 });
+
+interface Confirming {
+  readonly answer: Answer;
+  readonly binding: Binding;
+  readonly approvals: Approvals;
+  readonly deps: ApproveDeps;
+}
+
+async function confirm(call: Call, { answer, binding, approvals, deps }: Confirming): Promise<void> {
+  const { preImages } = await deps.preview(call, { diff: false });
+  // The surroundings are read last, to keep the time between this look and the start short.
+  const { states, writes } = await deps.surroundings(call);
+  call.controller.signal.throwIfAborted();
+  const now = bindingOf(call, { preImages: [...preImages, ...states], writes, deps });
+  const changed = differencesOf(binding, now);
+  // No await from here on: the approval is used for exactly the state that was compared.
+  if (changed.length === 0) {
+    approvals.use(answer.approvalId, bindingHash(now));
+    call.approvalGranted = true;
+    return;
+  }
+  approvals.release(answer.approvalId, { withdraw: true });
+  const { tool } = checkedOf(call);
+  const message = `\`${tool.name}\` was approved, but since then this has changed: ${changed.join(', ')}`;
+  throw new ToolError('APPROVAL_STALE', message, {
+    suggestion: 'Look at what changed and call again; the person is asked again.',
+    details: { approvalId: answer.approvalId, changed },
+  });
+}
+
+function assertSomebodyIsThere(
+  call: Call,
+  { approvals, deps, facts }: { approvals: Approvals; deps: ApproveDeps; facts: Facts },
+): void {
+  if (settingsOf(call.policy).headless !== 'deny' || deps.approvers(call.sessionId) > 0 || approvals.isAnswered(facts))
+    return;
+  const { by, question } = askedOf(call);
+  const otherTool = gitToolFor(question);
+  const message = `rule \`${by.id}\` asks a person about \`${facts.tool}\` (${by.reason}), and nobody is there to ask`;
+  throw new ToolError('APPROVAL_DENIED', message, {
+    rule: by.id,
+    suggestion: `${otherTool ? `${otherTool} ` : ''}Have the person run \`ringfence approvals watch\`, or allow it in the policy, then call again.`,
+    details: { headless: true },
+  });
+}
+
+type Denial = Pick<Answer, 'approvalId' | 'by' | 'feedback'>;
+
+const WHY = {
+  asked: 'the person said no to',
+  remembered: 'the person said no for good to calls such as',
+  repeated: 'the person said no a moment ago to this very call of',
+} as const;
+
+function denied(call: Call, denial: Denial, how: keyof typeof WHY): ToolError {
+  const { approvalId, by, feedback } = denial;
+  const { tool } = checkedOf(call);
+  call.announce({ status: 'rejected-by-user' });
+  const said = feedback === undefined ? '' : `: ${feedback}`;
+  return new ToolError('APPROVAL_DENIED', `${WHY[how]} \`${tool.name}\`${said}`, {
+    rule: askedOf(call).by.id,
+    suggestion: 'Do something else, or ask the person what they want; the same call is denied again.',
+    details: { approvalId, by, ...(feedback !== undefined && { feedback }) },
+  });
+}

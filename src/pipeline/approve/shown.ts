@@ -1,0 +1,94 @@
+/** What a person is shown of a call's input: short input whole, long input cut, with the gaps marked. */
+import { visible, visibleInLine } from '../../text/shown-text.ts';
+
+/** The most values that are shown; a person reads no more, and a list of approvals must fit into one message. */
+const VALUES_MAX = 256;
+const KEY_CHARS_MAX = 128;
+/** One text gets at most 1/SHARE of the room, so that a long text does not hide what follows it. */
+const SHARE = 4;
+/** Escaping invisible characters may make a text longer, at most by this factor. */
+const GROWTH = 2;
+
+export interface Shown {
+  readonly value: unknown;
+  readonly cut: boolean;
+}
+
+/** Cuts a value to plain JSON data of about `charsMax` characters. */
+export function shown(value: unknown, charsMax: number): Shown {
+  const room = { chars: charsMax, values: VALUES_MAX, perText: Math.ceil(charsMax / SHARE), cut: false };
+  const result = show(value, room);
+  return { value: result, cut: room.cut };
+}
+
+/** The start and the end of a text, and how many characters are missing between them. */
+export function cutText(text: string, charsMax: number): string {
+  if (text.length <= charsMax) return text;
+  const head = Math.ceil((charsMax * 3) / 4);
+  const tail = charsMax - head;
+  const end = tail > 0 ? text.slice(-tail).toWellFormed() : '';
+  return `${text.slice(0, head).toWellFormed()} … ${text.length - charsMax} characters are not shown … ${end}`;
+}
+
+interface Room {
+  chars: number;
+  values: number;
+  readonly perText: number;
+  cut: boolean;
+}
+
+function show(value: unknown, room: Room): unknown {
+  if (room.values <= 0 || room.chars <= 0) {
+    room.cut = true;
+    return '… not shown …';
+  }
+  room.values -= 1;
+  if (typeof value === 'string') return showText(value, room);
+  if (value instanceof Uint8Array) {
+    room.cut = true;
+    return `${value.length} bytes`;
+  }
+  if (typeof value === 'bigint') return showText(String(value), room);
+  if (typeof value !== 'object' || value === null) {
+    room.chars -= 8;
+    return value;
+  }
+  return Array.isArray(value) ? showItems(value, room) : showEntries(value, room);
+}
+
+function showText(text: string, room: Room): string {
+  const max = Math.min(room.perText, room.chars);
+  const told = visible(text.length <= max ? text : cutText(text, max));
+  room.chars -= Math.min(told.length, max) + 2;
+  if (text.length > max || told.length > GROWTH * max) room.cut = true;
+  return told.length <= GROWTH * max ? told : cutText(told, GROWTH * max);
+}
+
+function showItems(items: readonly unknown[], room: Room): unknown[] {
+  const result: unknown[] = [];
+  for (const item of items) {
+    if (room.values <= 0 || room.chars <= 0) {
+      room.cut = true;
+      result.push(`… ${items.length - result.length} more are not shown …`);
+      break;
+    }
+    result.push(show(item, room));
+  }
+  return result;
+}
+
+function showEntries(object: object, room: Room): object {
+  const result: [string, unknown][] = [];
+  const keys = Object.keys(object);
+  for (const key of keys) {
+    if (room.values <= 0 || room.chars <= 0) {
+      room.cut = true;
+      result.push(['…', `${keys.length - result.length} more are not shown`]);
+      break;
+    }
+    room.chars -= Math.min(key.length, KEY_CHARS_MAX) + 4;
+    if (key.length > KEY_CHARS_MAX) room.cut = true;
+    result.push([visibleInLine(cutText(key, KEY_CHARS_MAX)), show((object as Record<string, unknown>)[key], room)]);
+  }
+  return Object.fromEntries(result);
+}

@@ -1,0 +1,81 @@
+/** How much a call may use: the least that the daemon, each layer of its policy, its tool and its caller allow. */
+import { hash } from 'node:crypto';
+import type { Tier } from '../../call.ts';
+import type { CommandBounds, Limits } from '../../limits.ts';
+import { layersOf } from '../../policy/decide.ts';
+import type { NetworkLayer } from '../../policy/network.ts';
+import type { Policy, TierBound, ToolBounds } from '../../policy/schema.ts';
+import type { Tool } from '../../tools/tool.ts';
+import { type Call, checkedOf } from '../stage.ts';
+
+interface Asked {
+  readonly tier: Tier;
+  readonly key: TierBound;
+  readonly most: number;
+  /** The tool, if the policy may have bounds for that tool alone. */
+  readonly tool?: Pick<Tool, 'name' | 'aliases'>;
+}
+
+/** The least of the daemon's own bound `most` and what the policy layers allow for the tier and for the tool. */
+export function leastOf(policy: Policy, { tier, key, most, tool }: Asked): number {
+  let least = most;
+  for (const { tiers, toolBounds } of layersOf(policy)) {
+    least = Math.min(least, tiers[tier][key] ?? Infinity);
+    if (!toolBounds || !tool) continue;
+    for (const { name } of [tool, ...tool.aliases])
+      if (Object.hasOwn(toolBounds, name))
+        least = Math.min(least, toolBounds[name]?.[key as keyof ToolBounds] ?? Infinity);
+  }
+  return least;
+}
+
+/** How long a call may run, in milliseconds from its start. The caller's own time limit counts from the call's arrival, elsewhere. */
+export function timeLimitOf(call: Call, limits: Limits): number {
+  const { tier, tool, input } = checkedOf(call);
+  const most = tool.timeoutMs?.(input as never) ?? Infinity;
+  return Math.min(most, leastOf(call.policy, { tier, tool, key: 'timeoutMs', most: limits.callTimeoutMs[tier] }));
+}
+
+/** What a command may use. A tool of another tier that runs programs is held to the bounds of both tiers. */
+export function commandBoundsOf(
+  policy: Policy,
+  { commandMax, commandOutputBytes }: Limits,
+  tier: Tier = 'execute',
+): CommandBounds {
+  const own = (key: 'cpuMs' | 'memoryMb', most: number) => leastOf(policy, { tier, key, most: of(key, most) });
+  const of = (key: TierBound, most: number) => leastOf(policy, { tier: 'execute', key, most });
+  return {
+    cpuMs: own('cpuMs', commandMax.cpuMs),
+    memoryMb: own('memoryMb', commandMax.memoryMb),
+    processes: of('processes', commandMax.processes),
+    fileMb: of('fileMb', commandMax.fileMb),
+    outputBytes: of('outputBytes', 2 * commandOutputBytes),
+  };
+}
+
+/**
+ * Names the HOME of a policy's commands. Commands share a HOME only if their policies have the same layers: others
+ * may be allowed more or less.
+ */
+export const homeOf = (policy: Policy): string =>
+  hash('sha256', JSON.stringify(layersOf(policy).map((it) => it.name))).slice(0, 32);
+
+/** CPU time in milliseconds that a tool may use of its thread, if a policy layer bounds it; commands have bounds of their own. */
+export function threadCpuOf(policy: Policy, tier: Tier): { cpuMs?: number } {
+  const cpuMs = leastOf(policy, { tier, key: 'cpuMs', most: Infinity });
+  return tier === 'execute' || cpuMs === Infinity ? {} : { cpuMs };
+}
+
+/** Heap of the tool's thread in MB, if a policy layer bounds it. The heap is fixed per host: another heap needs another host. */
+export function heapOf(policy: Policy, tier: Tier): { heapMb?: number } {
+  const heapMb = leastOf(policy, { tier, key: 'memoryMb', most: Infinity });
+  return tier === 'execute' || heapMb === Infinity ? {} : { heapMb };
+}
+
+/** The connections that every policy layer allows to a command or an HTTP request; undefined if a layer allows none. */
+export function networkOf(policy: Policy, tier: 'execute' | 'external_api' = 'execute'): NetworkLayer[] | undefined {
+  const said = layersOf(policy).map((it) => it.tiers[tier].network);
+  if (said.includes(undefined)) return undefined;
+  const lists = said.filter((it): it is NetworkLayer => it !== 'any');
+  return lists.length === 0 ? undefined : lists;
+}

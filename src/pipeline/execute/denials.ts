@@ -1,0 +1,105 @@
+/** Collects the accesses that were denied to a call for its result, and its network connections for the record. */
+import * as z from 'zod';
+import { type Denial, denial } from '../../call.ts';
+import { ToolError } from '../../errors.ts';
+import { coarseWarnings } from '../../hosts/coarse-warnings.ts';
+import type { FilesUnknown } from '../../hosts/job.ts';
+import type { Ran } from '../../hosts/runs.ts';
+import { gitConfigWarnings } from './git-configs.ts';
+
+/** The most denials in one result; each is a few hundred bytes, with names that the command chooses. */
+export const DENIALS_MAX = 64;
+const RULE = 'tiers.execute.network';
+
+const told = z.array(z.unknown());
+
+/** Denials that the host and the egress proxy report, the most telling first. The host's are checked against the schema only. */
+export function denialsOf({ result, egress }: Ran): Denial[] {
+  // Fast path for most calls: zod would take longer than everything below.
+  if (result.usage.denied === undefined && egress === undefined) return [];
+  // Each denial is parsed alone, so that an invalid one does not drop the others.
+  const ofHost = (told.safeParse(result.usage.denied).data ?? [])
+    .slice(0, DENIALS_MAX)
+    .flatMap((it) => denial.safeParse(it).data ?? []);
+  const hasNetwork = egress !== undefined;
+  const ofProxy =
+    egress === undefined || egress === 'lost'
+      ? []
+      : egress.denied.map(({ target, layer, reason, count }): Denial => {
+          const by = layer === 'limit' ? { layer } : { rule: RULE, layer };
+          return { kind: 'connect', target, ...by, reason, suggestion: toSuggestion({ target, layer, reason }), count };
+        });
+  const advised = ofHost.map((it) =>
+    it.kind === 'connect' && it.suggestion === undefined
+      ? { ...it, ...(!hasNetwork && { rule: RULE }), suggestion: hasNetwork ? USE_PROXY : ASK }
+      : it,
+  );
+  return [...ofProxy, ...advised].slice(0, DENIALS_MAX);
+}
+
+const ASK =
+  'Commands have no network unless tiers.execute.network.allow of the policy lists a host; ask for the one needed.';
+const USE_PROXY = 'Only the proxy of HTTPS_PROXY, HTTP_PROXY and ALL_PROXY leads out; it looks up names, too.';
+
+/** Names the policy entry that would allow the connection. */
+export function toSuggestion({ target, layer, reason }: { target: string; layer: string; reason: string }): string {
+  if (layer === 'limit') return 'Make fewer connections at once.';
+  const entry = layer === 'policy' ? target : entryFor(target, reason);
+  return `Ask for \`${entry}\` in ${RULE}.allow of the policy.`;
+}
+
+/** An address of a reserved block needs an entry of its own; a name may lead to this machine's networks only with `private: true`. */
+function entryFor(target: string, reason: string): string {
+  const [, host = target, port = '443'] = /^(.*):(\d+)$/.exec(target) ?? [];
+  const [, address] = / leads to (\S+), which /.exec(reason) ?? [];
+  if (address === undefined) return target;
+  if (reason.includes(' of this machine ')) return `{ host: ${host}, port: ${port}, private: true }`;
+  // Unquoted, a bracket begins a list in YAML.
+  return address.includes(':') ? `"[${address}]:${port}"` : `${address}:${port}`;
+}
+
+/** Warnings about the command's network, memory, disk and file changes, for a command that ended by itself. */
+export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): string[] {
+  const warnings: string[] = [];
+  if (egress === 'lost') warnings.push('the egress proxy ended under this command, which had no network from then on');
+  else if (egress && !egress.listened) warnings.push('the egress proxy was not reached; this command had no network');
+  if (usage.memoryNear === true) warnings.push(MEMORY_NEAR);
+  if (usage.scratchFull === true) warnings.push(SCRATCH_FULL);
+  const removed = names.safeParse(usage.homeRemoved).data ?? [];
+  if (removed.length > 0) warnings.push(`HOME was too large, and was emptied of: ${removed.join(', ')}`);
+  const unknown = UNKNOWN.get(usage.filesUnknown);
+  if (unknown !== undefined) warnings.push(`which files it changed is not known: ${unknown}`);
+  const { trackedHidden = 0 } = usage;
+  if (Number.isSafeInteger(trackedHidden) && trackedHidden > 0) warnings.push(toldTracked(trackedHidden));
+  if (usage.gitConfigHeld === true) warnings.push(GIT_CONFIG_HELD);
+  return [...warnings, ...gitConfigWarnings(usage), ...coarseWarnings(coarse)];
+}
+
+const toldTracked = (count: number): string =>
+  `${count === 1 ? 'one file that git tracks is' : `${count} files that git tracks are`} hidden from this command by the policy; git in it takes them for unchanged`;
+const GIT_CONFIG_HELD =
+  "the config of a repository is read-only to commands, since it can name programs that the person's git would run: git did not write it. " +
+  'For one command use `git -c key=value` or `git config --global`, which end with it; to keep it, the person runs the command outside';
+const MEMORY_NEAR =
+  'the command used more than 90 % of the memory that it may have, and may have been slow for it (limits.commandMax.memoryMb, tiers.execute.memoryMb)';
+const SCRATCH_FULL =
+  '/tmp was full while the command ran (limits.commandTmpBytes), so that it may have left something out; HOME and the workspace are on disk';
+const names = z.array(z.string().max(256)).max(64);
+
+const UNKNOWN = new Map<FilesUnknown | undefined, string>([
+  ['flood', 'more files changed than could be followed'],
+  ['unwatched', 'the workspace is too large to be watched, or the system has no watches left'],
+  ['late', 'the workspace was read for the first time, or is changing too fast'],
+]);
+
+/** Adds the refused connections to the error of a failed call: they may be the cause. */
+export function withDenials(error: ToolError, denied: readonly Denial[]): ToolError {
+  const connects = denied.filter((it) => it.kind === 'connect');
+  if (connects.length === 0) return error;
+  const { code, message, extras } = error;
+  const shown = connects.map(({ target, rule }) => {
+    const [, host = target, port] = /^(.*):(\d+)$/.exec(target) ?? [];
+    return { host, ...(port !== undefined && { port: Number(port) }), ...(rule !== undefined && { rule }) };
+  });
+  return new ToolError(code, message, { ...extras, details: { ...extras.details, denied: shown } });
+}

@@ -1,0 +1,277 @@
+import { ToolError } from '../../errors.ts';
+import type { Egress } from '../../hosts/egress.ts';
+import type { Hosts, PathView } from '../../hosts/hosts.ts';
+import type { Isolates } from '../../hosts/isolates.ts';
+import type { JobResult } from '../../hosts/job.ts';
+import type { Ran, RunOptions } from '../../hosts/runs.ts';
+import type { Limits } from '../../limits.ts';
+import { decide } from '../../policy/decide.ts';
+import type { NetworkLayer } from '../../policy/network.ts';
+import { type Policy, unixSocketsOf } from '../../policy/schema.ts';
+import type { Powers } from '../../powers.ts';
+import type { ToolStates } from '../../store/tool-states.ts';
+import type { UndoJournal } from '../../store/undo-journal.ts';
+import { hostTierOf, type Preview, type Tool } from '../../tools/tool.ts';
+import type { Upstream } from '../../tools/upstream.ts';
+import { decideAgain, type PermissionParts } from '../permission.ts';
+import { type Call, type Checked, checkedOf, type Handler } from '../stage.ts';
+import type { ToolHealth } from '../tool-health.ts';
+import type { Writes } from '../writes.ts';
+import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
+import { Beside } from './concurrent-changes.ts';
+import { denialsOf, warningsOf, withDenials } from './denials.ts';
+import { runFetch } from './fetch.ts';
+import { runJournalled } from './journalled.ts';
+import { runProgram } from './program.ts';
+import { runUpstream, type Upstreams } from './upstream.ts';
+import { withheldOf } from './withheld.ts';
+
+export interface ExecuteParts {
+  readonly isolates: Isolates;
+  readonly upstreams: Upstreams;
+  /** Hosts of plugins that share a JavaScript realm. */
+  readonly compartments: Isolates;
+  readonly hosts: Hosts;
+  readonly egress: Egress;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  readonly permission: PermissionParts;
+  readonly toolStates: ToolStates;
+  readonly undoJournal: UndoJournal;
+  /** Records the start and the end of each call. */
+  readonly writes: Writes;
+  readonly health: ToolHealth;
+  /** The path rules of a policy for the host and the commands of a call. */
+  viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
+}
+
+/** Runs the call in its tier host, under its time limit. The innermost stage: there is no next. */
+export const execute = (parts: ExecuteParts): Handler => {
+  const beside = new Beside();
+  return async (call) => {
+    if (call.options.preview) return shownPreviewOf(call, parts);
+    using started = new DisposableStack();
+    started.defer(() => parts.writes.end(call));
+    const { tool, tier } = checkedOf(call);
+    if (tool.isolated) return isolated(call, parts);
+    if (tool.connects) return inTime(call, parts, () => runFetch(call, parts, () => lastWord(call, parts)));
+    if (tool.upstream) return inTime(call, parts, () => upstream(tool.upstream as Upstream, call, parts));
+    if (tier === 'read_only') return inTime(call, parts, () => run(call, parts));
+    using stay = beside.enter(call.root);
+    try {
+      return await inTime(call, parts, () => run(call, parts));
+    } finally {
+      const isSeen = hostTierOf(tool, tier) === 'execute' && call.outcome.usage?.filesChanged?.length;
+      if (isSeen && !stay.isAlone) call.outcome.warnings.push(NOT_ALONE);
+    }
+  };
+};
+
+const NOT_ALONE = 'other calls ran beside it; filesChanged may hold their changes, too';
+
+/** Runs a program in an isolate host. No path rules apply: the program sees no paths. */
+async function isolated(call: Call, parts: ExecuteParts): Promise<unknown> {
+  const ran = await runProgram(call, parts, {
+    timeout: (limitMs) => timeout(checkedOf(call), limitMs),
+    beforeStart: () => lastWord(call, parts),
+  });
+  return taken(ran, call);
+}
+
+/** Runs a call of a provider's tool. The provider's own sandbox applies the workspace's masks. */
+async function upstream(to: Upstream, call: Call, parts: ExecuteParts): Promise<unknown> {
+  return taken(await runUpstream(to, call, { ...parts, beforeStart: () => lastWord(call, parts) }), call);
+}
+
+/** The last checks before a call starts that needs no tier host. */
+async function lastWord(call: Call, parts: ExecuteParts): Promise<void> {
+  policyOfStart(call, parts);
+  call.onStart?.();
+  await call.confirm?.();
+  parts.writes.begin(call);
+}
+
+/** Aborts the call with TIMEOUT at its time limit. */
+async function inTime<T>(
+  call: Call,
+  { limits, powers }: Pick<ExecuteParts, 'limits' | 'powers'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  const timeoutMs = timeLimitOf(call, limits);
+  const timer = powers.after(timeoutMs, () => call.controller.abort(timeout(checkedOf(call), timeoutMs)));
+  try {
+    return await work();
+  } finally {
+    timer.cancel();
+  }
+}
+
+/** Runs the call under the policy in force now; starts over if the policy changes while a host is made ready. */
+async function run(call: Call, parts: ExecuteParts): Promise<unknown> {
+  for (;;) {
+    const policy = policyOfStart(call, parts);
+    try {
+      return await runUnder(policy, call, parts);
+    } catch (error) {
+      // The call's time limit ends this loop.
+      if (error !== POLICY_MOVED) throw error;
+    }
+  }
+}
+
+const POLICY_MOVED = new Error('the policy changed while a host was made ready');
+
+/** The policy in force now, if it lets the call run as it is. Throws POLICY_DENIED, APPROVAL_STALE. */
+function policyOfStart(call: Call, { permission }: ExecuteParts): Policy {
+  const policy = call.policyNow();
+  // An approval of this call is bound to the policy, and `confirm` refuses it itself.
+  if (policy.version === call.policy.version) return policy;
+  if (decideAgain(call, policy, permission) !== 'ask' || call.confirm) return policy;
+  const { tool } = checkedOf(call);
+  throw new ToolError('APPROVAL_STALE', `the policy changed, and asks a person about \`${tool.name}\` now`, {
+    suggestion: 'Call again; the person is asked.',
+    details: { changed: ['the policy'] },
+  });
+}
+
+async function runUnder(policy: Policy, call: Call, parts: ExecuteParts): Promise<unknown> {
+  const { tier, tool, input } = checkedOf(call);
+  const { signal } = call.controller;
+  const { principal, sessionId, workspace, root } = call;
+  const hostTier = hostTierOf(tool, tier);
+  const view = parts.viewOf({ policy, principal, sessionId, workspace, root });
+  const isCommand = hostTier === 'execute';
+  const heap = isCommand ? {} : heapOf(policy, tier);
+  const place = { tier: hostTier, workspace, view, ...heap, ...(tool.keeps && { keeps: true }) };
+  const isStale = () => call.policyNow().version !== policy.version;
+  // No network: a terminal outlives the call whose policy listed its hosts.
+  const network = tier === 'execute' && !tool.keeps ? networkOf(policy) : undefined;
+  const job = {
+    ...{ tool: tool.name, input },
+    ...(call.approvedPreImages && { preImages: call.approvedPreImages }),
+    ...((call.approvalGranted || call.confirm) && { lifted: shownTargets(call) }),
+    ...(isCommand
+      ? {
+          bounds: commandBoundsOf(policy, parts.limits, tier),
+          home: homeOf(policy),
+          unixSockets: unixSocketsOf(policy),
+        }
+      : threadCpuOf(policy, tier)),
+    ...(network && { network }),
+    ...(tier === 'read_only' && { readOnly: true }),
+    ...(tool.state && { state: parts.toolStates.get(tool.state.name, workspace) }),
+    ...(tool.keeps && { keeper: { session: sessionId, isStale } }),
+  };
+  const options: RunOptions = {
+    signal,
+    onOutput: call.output,
+    beforeStart: async () => {
+      // The host was chosen for the path rules of `policy`, and applies no others.
+      if (call.policyNow().version !== policy.version) throw POLICY_MOVED;
+      call.onStart?.();
+      await call.confirm?.();
+      parts.writes.begin(call);
+    },
+    onStarted: () => {
+      call.outcome.started = true;
+      call.announce({ status: 'in-progress', startedAt: new Date(parts.powers.now()).toISOString() });
+    },
+  };
+  const ran = await runJournalled(call, { place, request: job, options }, parts).catch((error: unknown) => {
+    // Killing the host of an aborted call looks like a crash: report the reason of the abort instead.
+    throw signal.aborted ? signal.reason : error;
+  });
+  parts.health.note(tool, workspace, ran.result);
+  const data = taken(ran, call, network);
+  const { result } = ran;
+  if (result.ok && tool.state && tier !== 'read_only') keepState(result.state, { call, tool, parts });
+  return data;
+}
+
+/** Copies what the run brought into the call's outcome, and returns its data. Throws the run's error. */
+function taken(ran: Ran, call: Call, network?: readonly NetworkLayer[]): unknown {
+  const { result, pid, egress } = ran;
+  const { outcome } = call;
+  outcome.hostPid = pid;
+  outcome.usage = result.usage;
+  const denied = denialsOf(ran);
+  if (denied.length > 0) outcome.denied = denied;
+  if (egress && egress !== 'lost' && egress.connected.length > 0) outcome.connected = egress.connected;
+  const withheld = withheldOf(ran, network);
+  if (withheld) outcome.withheld = withheld;
+  outcome.warnings.push(...warningsOf(ran));
+  try {
+    return dataOf(result, call);
+  } catch (error) {
+    throw withDenials(error as ToolError, denied);
+  }
+}
+
+/** Keeps the state that a tool returned. The state is checked: a compromised host could send anything. Throws INTERNAL, STORE_FAILED. */
+function keepState(state: unknown, { call, tool, parts }: { call: Call; tool: Tool; parts: ExecuteParts }): void {
+  if (!tool.state || state === undefined) return;
+  const checked = tool.state.schema.safeParse(state);
+  if (!checked.success) throw new ToolError('INTERNAL', `\`${tool.name}\` would keep what it may not`);
+  parts.toolStates.set(tool.state.name, call.workspace, checked.data);
+}
+
+/** Paths that the person was shown before approving: inside the host, `ask` rules no longer refuse these. */
+function shownTargets({ question }: Call): string[] {
+  const { effects = [], command } = question ?? {};
+  return [...effects, ...(command?.redirects ?? [])]
+    .map((it) => it.target)
+    .concat(command?.mentions ?? [])
+    .slice(0, SHOWN_TARGETS_MAX);
+}
+
+/** More than one command line can name. */
+const SHOWN_TARGETS_MAX = 4096;
+
+/** The preview for the caller: without the diff unless the policy allows its principal to read the files in it. */
+async function shownPreviewOf(call: Call, parts: ExecuteParts): Promise<Preview> {
+  const { diff, ...hashes } = await previewOf(call, parts);
+  const { question } = call;
+  if (!question || diff === undefined) return hashes;
+  const effects = question.effects.map(
+    ({ kind, target }) => ({ kind: kind === 'write' ? 'read' : kind, target }) as const,
+  );
+  const reading = decide(call.policy, { ...question, tier: 'read_only', effects });
+  return reading.decision === 'allow' ? { ...hashes, diff } : hashes;
+}
+
+/**
+ * What the call would do, computed by a host that can change nothing, within the call's time limit. Throws
+ * UNSUPPORTED for tools without a preview.
+ */
+export async function previewOf(call: Call, { hosts, viewOf, limits, powers }: ExecuteParts): Promise<Preview> {
+  const { tool, tier, input } = checkedOf(call);
+  if (!tool.preview)
+    throw new ToolError('UNSUPPORTED', `\`${tool.name}\` can't tell what it would do without doing it`);
+  const { policy, workspace, controller } = call;
+  const place = { tier: 'read_only', workspace, view: viewOf(call), ...heapOf(policy, tier) } as const;
+  const job = { tool: tool.name, input, preview: true, ...threadCpuOf(policy, tier) };
+  const { signal } = controller;
+  const { result } = await inTime(call, { limits, powers }, () => hosts.run(place, job, { signal })).catch(
+    (error: unknown) => {
+      throw signal.aborted ? signal.reason : error;
+    },
+  );
+  call.outcome.usage = result.usage;
+  return dataOf(result, call) as Preview;
+}
+
+function timeout({ tool }: Pick<Checked, 'tool'>, limit: number): ToolError {
+  return new ToolError('TIMEOUT', `\`${tool.name}\` ran longer than ${limit} ms and was ended`, {
+    suggestion: 'Do less in one call, or allow it more time.',
+    details: { limit, used: limit, enforcedBy: 'timer' },
+  });
+}
+
+function dataOf(result: JobResult, { controller: { signal } }: Call): unknown {
+  // A result that arrived stands, even if an abort came at the same moment.
+  if (result.ok) return result.data;
+  const error = ToolError.fromWire(result.error);
+  if (!signal.aborted) throw error;
+  const { code, message, extras } = signal.reason as ToolError;
+  throw new ToolError(code, message, { ...extras, details: { ...extras.details, ...error.extras.details } });
+}

@@ -1,0 +1,117 @@
+/** Runs jobs that change files with an undo journal; the changes of a job that was cut off are rolled back. */
+import { ToolError } from '../../errors.ts';
+import { unlessAborted } from '../../hosts/ends.ts';
+import type { Hosts, Place } from '../../hosts/hosts.ts';
+import { isJournalReport } from '../../hosts/job.ts';
+import type { Ran, RunOptions, RunRequest } from '../../hosts/runs.ts';
+import type { Limits } from '../../limits.ts';
+import type { Powers } from '../../powers.ts';
+import type { UndoJournal } from '../../store/undo-journal.ts';
+import { type Call, checkedOf } from '../stage.ts';
+
+export interface JournalParts {
+  readonly hosts: Hosts;
+  readonly undoJournal: UndoJournal;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+export interface Job {
+  readonly place: Place;
+  readonly request: RunRequest;
+  readonly options: RunOptions;
+}
+
+/**
+ * Runs a job like `hosts.run`. If its host dies, the files are rolled back to their state before the call, as far as
+ * the journal has it. An aborted call does not wait for the roll-back: `outcome.settling` does.
+ */
+export async function runJournalled(call: Call, { place, request, options }: Job, parts: JournalParts): Promise<Ran> {
+  const { hosts, undoJournal, limits } = parts;
+  const folder = isJournalled(call, place) ? undoJournal.spoolOf(place.workspace) : undefined;
+  if (folder === undefined) return hosts.run(place, request, options);
+  await unlessAborted(takeBack(place, folder, parts), options.signal);
+  const key = undoJournal.keyOf({ sessionId: call.sessionId, callId: call.id });
+  let hasBegun = false;
+  const beforeStart = async () => {
+    await options.beforeStart?.();
+    undoJournal.begin({ ...call, callId: call.id });
+    hasBegun = true;
+  };
+  try {
+    const ran = await hosts.run(place, { ...request, journal: { folder, key } }, { ...options, beforeStart });
+    const { usage } = ran.result;
+    usage.undo = undoJournal.end(
+      key,
+      isJournalReport(usage.journal, limits.journalPathsMax) ? usage.journal : undefined,
+    );
+    return ran;
+  } catch (error) {
+    if (!hasBegun) throw error;
+    undoJournal.cut(place.workspace, key);
+    const takingBack = isTakenBack(key, { place, folder, parts });
+    call.outcome.settling = takingBack;
+    throw (await unlessAborted(takingBack, options.signal)) ? withRollBack(error) : error;
+  }
+}
+
+/** Whether the call writes an undo journal. Programs and terminals change files unseen, so their calls have none. */
+function isJournalled(call: Call, { tier }: Place): boolean {
+  return tier === 'write' && checkedOf(call).effects.some(({ kind }) => kind === 'write' || kind === 'delete');
+}
+
+/**
+ * Rolls back the calls of this workspace that were cut off. Gives the keys of those that can never be rolled back:
+ * the policy forbids it, or their journals are incomplete. Throws what keeps it from having a host.
+ */
+async function takeBack(place: Place, folder: string, parts: JournalParts): Promise<Set<string>> {
+  const { undoJournal } = parts;
+  const left = new Set<string>();
+  // Other calls may be cut off meanwhile.
+  while (undoJournal.cutOff(place.workspace).length > 0)
+    for (const it of await undoJournal.alone(place.workspace, () => rollBack(place, folder, parts))) left.add(it);
+  return left;
+}
+
+async function rollBack(place: Place, folder: string, { hosts, undoJournal, limits, powers }: JournalParts) {
+  const keys = undoJournal.cutOff(place.workspace);
+  // A signal of its own: the roll-back goes on even if the call that waits for it is aborted.
+  const controller = new AbortController();
+  const timer = powers.after(limits.callTimeoutMs.write, () =>
+    controller.abort(new ToolError('TIMEOUT', 'calls that were cut off could not be taken back in time')),
+  );
+  try {
+    const request = { tool: 'calls_undo', input: {}, rollBack: { folder, keys } };
+    const { result } = await hosts.run(place, request, { signal: controller.signal });
+    const done = result.ok ? (result.data as { done?: unknown }).done : [];
+    const left = keys.filter((it) => !(Array.isArray(done) && done.includes(it)));
+    powers.log.warn({ workspace: place.workspace, calls: keys.length, left }, 'calls that were cut off are taken back');
+    for (const key of keys) undoJournal.drop(key);
+    return left;
+  } finally {
+    timer.cancel();
+  }
+}
+
+async function isTakenBack(
+  key: string,
+  { place, folder, parts }: { place: Place; folder: string; parts: JournalParts },
+): Promise<boolean> {
+  try {
+    return !(await takeBack(place, folder, parts)).has(key);
+  } catch (error) {
+    // No host is available: the next call of this workspace, or the next daemon, rolls the call back.
+    parts.powers.log.error({ error, key }, 'a call that was cut off is not taken back yet');
+    return false;
+  }
+}
+
+function withRollBack(error: unknown): unknown {
+  if (!(error instanceof ToolError) || error.code !== 'HOST_CRASHED') return error;
+  const { code, message, extras } = error;
+  return new ToolError(code, message, {
+    ...extras,
+    suggestion: 'What it had changed is taken back; it can be called again.',
+    details: { ...extras.details, rolledBack: true },
+  });
+}

@@ -1,0 +1,21 @@
+/** Makes the job for a call of a plugin's tool, with its bounds. */
+import type { ProgramRequest } from '../../hosts/isolates.ts';
+import type { IsolateBounds } from '../../hosts/job.ts';
+import type { Limits } from '../../limits.ts';
+import type { PluginSpec } from '../../tools/tool.ts';
+import { type Call, checkedOf } from '../stage.ts';
+import { leastOf } from './bounds.ts';
+
+/** The job for a plugin host. Capabilities name built-in tools only, never a tool of a plugin. */
+export function pluginJobOf(call: Call, spec: PluginSpec, limits: Limits): ProgramRequest {
+  const { tool, tier, input } = checkedOf(call);
+  const of = (key: 'cpuMs' | 'memoryMb' | 'outputBytes', most: number) =>
+    leastOf(call.policy, { tier, tool, key, most });
+  const isolate: IsolateBounds = {
+    tools: spec.tools.filter((name) => call.toolset.has(name)),
+    memoryMb: of('memoryMb', Math.min(spec.memoryMb, limits.codeMemoryMb)),
+    cpuMs: of('cpuMs', Math.min(spec.cpuMs, limits.codeCpuMs)),
+    resultBytes: of('outputBytes', Math.min(spec.outputBytes, limits.codeResultBytes)),
+  };
+  return { tool: tool.name, input, isolate, plugin: spec.code };
+}

@@ -1,0 +1,210 @@
+/** Runs a caller's program in an isolate host. Each call that the program makes goes through the whole pipeline, in the same session. */
+import type { CallState, ToolResult } from '../../call.ts';
+import { ToolError, type WireError } from '../../errors.ts';
+import type { Isolates, ProgramRequest } from '../../hosts/isolates.ts';
+import type { ChildAnswer, ChildAsk, IsolateBounds, JobResult, LogLine } from '../../hosts/job.ts';
+import type { Ran } from '../../hosts/runs.ts';
+import type { Limits } from '../../limits.ts';
+import type { Powers, Timer } from '../../powers.ts';
+import { type Call, checkedOf } from '../stage.ts';
+import { leastOf, timeLimitOf } from './bounds.ts';
+import { pluginJobOf } from './plugin-call.ts';
+
+export interface ProgramParts {
+  readonly isolates: Isolates;
+  /** Hosts of plugins that share a JavaScript realm. */
+  readonly compartments: Isolates;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+/** The input of an `isolated` tool. */
+export interface ProgramInput {
+  readonly code: string;
+  readonly input?: unknown;
+  readonly tools?: readonly string[] | undefined;
+  readonly memoryMb?: number | undefined;
+}
+
+/** Runs the program of a call; `beforeStart` can still refuse it. Throws what ended the program, and what `beforeStart` throws. */
+export async function runProgram(
+  call: Call,
+  { isolates, compartments, limits, powers }: ProgramParts,
+  { beforeStart, timeout }: { beforeStart: () => Promise<void>; timeout: (limitMs: number) => ToolError },
+): Promise<Ran> {
+  const { plugin } = checkedOf(call).tool;
+  const { signal } = call.controller;
+  const limitMs = timeLimitOf(call, limits);
+  const clock = new Clock(limitMs, { powers, pausedMsMax: limits.codePausedMs }, () =>
+    call.controller.abort(timeout(limitMs)),
+  );
+  // Aborts the program's calls when the program ends, for whatever reason.
+  const children = new AbortController();
+  const job = plugin ? pluginJobOf(call, plugin, limits) : programJobOf(call, limits);
+  const { isolate } = job;
+  const hosts = plugin?.code.isolation === 'compartment' ? compartments : isolates;
+  const { session, workspace } = { session: call.sessionId, workspace: call.workspace };
+  const logs: LogLine[] = [];
+  try {
+    const ran = await hosts.run({ session, workspace }, job, {
+      signal,
+      beforeStart,
+      onLog: plugin ? ({ text }) => void call.output('stderr', Buffer.from(`${text}\n`)) : (line) => logs.push(line),
+      onAsk: (ask) => answerTo(ask, { call, isolate, limits, clock, signal: children.signal }),
+      onStarted: () => {
+        call.outcome.started = true;
+        clock.start();
+        call.announce({ status: 'in-progress', startedAt: new Date(powers.now()).toISOString() });
+      },
+    });
+    return plugin ? ran : { ...ran, result: withLogs(ran.result, logs) };
+  } catch (error) {
+    // Killing the host of an aborted call looks like a crash: report the reason of the abort instead.
+    const reason: unknown = signal.aborted ? signal.reason : error;
+    throw reason instanceof ToolError ? toldWith(logs, reason) : reason;
+  } finally {
+    clock.stop();
+    const by = signal.aborted ? (signal.reason as ToolError).message : 'the program that made this call ended';
+    children.abort(new ToolError('CANCELLED', by, { details: { by: 'program' } }));
+  }
+}
+
+/** Adds the program's console output to its result or error. */
+function withLogs(result: JobResult, logs: readonly LogLine[]): JobResult {
+  if (result.ok) return { ...result, data: { ...(result.data as object), logs } };
+  if (logs.length === 0) return result;
+  return { ...result, error: { ...result.error, details: { ...result.error.details, logs } } };
+}
+
+function toldWith(logs: readonly LogLine[], error: ToolError): ToolError {
+  if (logs.length === 0) return error;
+  const { code, message, extras } = error;
+  return new ToolError(code, message, { ...extras, details: { ...extras.details, logs } });
+}
+
+function programJobOf(call: Call, limits: Limits): ProgramRequest {
+  const { tool, input } = checkedOf(call);
+  const { code, input: value } = input as ProgramInput;
+  return {
+    tool: tool.name,
+    input: { code, ...(value !== undefined && { input: value }) },
+    isolate: boundsOf(call, limits),
+  };
+}
+
+/** The bounds of a program. It may call the tools that its caller lists among the session's, but no other program. */
+function boundsOf(call: Call, limits: Limits): IsolateBounds {
+  const { tools: asked, memoryMb = DEFAULT_MEMORY_MB } = checkedOf(call).input as ProgramInput;
+  const callable = [...call.toolset].filter(([, { tool }]) => !tool.isolated).map(([name]) => name);
+  const unknown = asked?.filter((it) => !callable.includes(it)) ?? [];
+  if (unknown.length > 0)
+    throw new ToolError('TOOL_NOT_FOUND', `no tool ${unknown.slice(0, 8).join(', ')} that a program may call`);
+  const of = (key: 'cpuMs' | 'memoryMb' | 'outputBytes', most: number) =>
+    leastOf(call.policy, { tier: 'execute', key, most });
+  return {
+    tools: asked ?? callable,
+    memoryMb: Math.max(of('memoryMb', Math.min(memoryMb, limits.codeMemoryMb)), MEMORY_MB_MIN),
+    cpuMs: of('cpuMs', limits.codeCpuMs),
+    resultBytes: of('outputBytes', limits.codeResultBytes),
+  };
+}
+
+const DEFAULT_MEMORY_MB = 64;
+/** The engine does not start with less. */
+const MEMORY_MB_MIN = 8;
+
+/** Runs one call for a program; never rejects. */
+async function answerTo(
+  { tool, input }: ChildAsk,
+  {
+    call,
+    isolate,
+    limits,
+    clock,
+    signal,
+  }: { call: Call; isolate: IsolateBounds; limits: Limits; clock: Clock; signal: AbortSignal },
+): Promise<Omit<ChildAnswer, 'id' | 'call'>> {
+  // Checked here again: a compromised host may lie.
+  if (!call.child || !isolate.tools.includes(tool))
+    return { error: new ToolError('TOOL_NOT_FOUND', `this program may not call ${tool.slice(0, 64)}`).toWire() };
+  let isPaused = false;
+  const onState = ({ status }: CallState) => {
+    const isBlocked = status === 'blocked-on-user';
+    if (isBlocked === isPaused) return;
+    isPaused = isBlocked;
+    clock.pause(isBlocked ? 1 : -1);
+  };
+  const result = await call.child(tool, input, { signal, onState });
+  if (isPaused) clock.pause(-1);
+  return toAnswer(result, limits);
+}
+
+function toAnswer(result: ToolResult, { codeAnswerBytes: limit }: Limits): { data: unknown } | { error: WireError } {
+  if (!result.success) return { error: result.error };
+  const used = sizeOf(result.data);
+  if (used <= limit) return { data: result.data };
+  const error = new ToolError('OUTPUT_LIMIT', `the result is about ${used} bytes; a program gets at most ${limit}`, {
+    suggestion: 'Ask for a part of it.',
+    details: { limit, used },
+  });
+  return { error: error.toWire() };
+}
+
+/** Approximate bytes of the value as JSON. */
+function sizeOf(value: unknown): number {
+  if (typeof value === 'string') return value.length + 2;
+  if (typeof value !== 'object' || value === null) return 8;
+  return Object.entries(value).reduce((sum, [key, it]) => sum + key.length + 4 + sizeOf(it), 2);
+}
+
+/** The remaining time of a program. The clock stops while one of the program's calls waits for a person, up to a bound. */
+class Clock {
+  readonly #powers: Powers;
+  readonly #onEnd: () => void;
+  #leftMs: number;
+  #pauseLeftMs: number;
+  #sinceMs = 0;
+  #pauses = 0;
+  #timer: Timer | undefined;
+
+  constructor(ms: number, { powers, pausedMsMax }: { powers: Powers; pausedMsMax: number }, onEnd: () => void) {
+    this.#leftMs = ms;
+    this.#pauseLeftMs = pausedMsMax;
+    this.#powers = powers;
+    this.#onEnd = onEnd;
+  }
+
+  start(): void {
+    this.#sinceMs = this.#powers.monotonicMs();
+    this.#set();
+  }
+
+  /** Counts one more or one fewer call that waits for a person. */
+  pause(change: 1 | -1): void {
+    if (!this.#timer) return;
+    this.#count();
+    this.#pauses += change;
+    this.#set();
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #count(): void {
+    const now = this.#powers.monotonicMs();
+    const passedMs = now - this.#sinceMs;
+    const pausedMs = this.#pauses > 0 ? Math.min(passedMs, this.#pauseLeftMs) : 0;
+    this.#pauseLeftMs -= pausedMs;
+    this.#leftMs -= passedMs - pausedMs;
+    this.#sinceMs = now;
+  }
+
+  #set(): void {
+    this.#timer?.cancel();
+    // A pause beyond its bound counts as the program's own time.
+    const ms = this.#pauses > 0 ? this.#pauseLeftMs + this.#leftMs : this.#leftMs;
+    this.#timer = this.#powers.after(Math.max(ms, 0), this.#onEnd);
+  }
+}

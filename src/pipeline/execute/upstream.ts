@@ -1,0 +1,62 @@
+/** Runs calls of tools that external providers offer, and announces them like any other call. */
+import type { PathView } from '../../hosts/hosts.ts';
+import type { Ran, RunOptions } from '../../hosts/runs.ts';
+import type { Powers } from '../../powers.ts';
+import type { Upstream } from '../../tools/upstream.ts';
+import { type Call, checkedOf } from '../stage.ts';
+
+/** The workspace and the path rules of a provider call. */
+export interface UpstreamCaller {
+  /** Absolute path. */
+  readonly workspace: string;
+  /** The paths that the caller's policy hides from programs in the workspace. */
+  readonly view: PathView;
+}
+
+/** The providers, as far as a call needs them. */
+export interface Upstreams {
+  /**
+   * Throws TOOL_DISABLED if the tool's definition is not the accepted one, PROVIDER_UNAVAILABLE if the provider is
+   * down or ends during the call, ACCESS_DENIED if the provider sees what the caller may not, or the signal's reason.
+   */
+  run(to: Upstream, input: unknown, caller: UpstreamCaller, options: RunOptions): Promise<Ran>;
+}
+
+export interface UpstreamParts {
+  readonly upstreams: Upstreams;
+  readonly powers: Powers;
+  viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;
+  /** Called before the call is sent; can still refuse it. */
+  beforeStart(): Promise<void>;
+}
+
+/** Runs a provider call; throws what `Upstreams.run` and `beforeStart` throw. */
+export async function runUpstream(to: Upstream, call: Call, parts: UpstreamParts): Promise<Ran> {
+  const { input } = checkedOf(call);
+  const { signal } = call.controller;
+  const { principal, sessionId, workspace, root } = call;
+  let startedAt = '';
+  const announce = (progress?: object) =>
+    call.announce({ status: 'in-progress', startedAt, ...(progress && { progress }) });
+  const view = parts.viewOf({ policy: call.policyNow(), principal, sessionId, workspace, root });
+  try {
+    return await parts.upstreams.run(
+      to,
+      input,
+      { workspace, view },
+      {
+        signal,
+        beforeStart: () => parts.beforeStart(),
+        onStarted: () => {
+          startedAt = new Date(parts.powers.now()).toISOString();
+          call.outcome.started = true;
+          announce();
+        },
+        onProgress: announce,
+      },
+    );
+  } catch (error) {
+    // Ending an aborted call is no failure of the provider: report the reason of the abort.
+    throw signal.aborted ? signal.reason : error;
+  }
+}

@@ -1,0 +1,50 @@
+import type { Tier } from '../../call.ts';
+import { placesOf } from '../../hosts/shape.ts';
+import type { Limits } from '../../limits.ts';
+import type { Powers } from '../../powers.ts';
+import { hostTierOf, type Tool } from '../../tools/tool.ts';
+import { type Call, checkedOf, type Stage } from '../stage.ts';
+import type { FairQueue, Place } from './fair-queue.ts';
+
+/** Waits for a slot at the tier host of the call's workspace. Throws QUEUE_FULL when too many wait. */
+export const schedule =
+  (queue: FairQueue, limits: Limits, powers: Powers): Stage =>
+  (next) =>
+  async (call) => {
+    const { tool, tier: ofCall } = checkedOf(call);
+    const tier = hostTierOf(tool, ofCall);
+    const arrivedAt = powers.monotonicMs();
+    const { signal } = call.controller;
+    signal.throwIfAborted();
+    const leave = await queue.enter({
+      ...placeOf(tool, tier, { call, limits }),
+      session: call.sessionId,
+      signal,
+      congested: () => call.congested(),
+    });
+    try {
+      call.outcome.queuedMs = powers.monotonicMs() - arrivedAt;
+      return await next(call);
+    } finally {
+      leave();
+    }
+  };
+
+/** The line and slots of a call. Programs have slots of their own: a program waits for its calls, which need slots themselves. */
+function placeOf(
+  { isolated, upstream, connects }: Tool,
+  tier: Tier,
+  { call, limits }: { call: Call; limits: Limits },
+): Pick<Place, 'line' | 'places' | 'placesOfSession'> {
+  if (isolated) return { line: 'isolate', places: limits.isolatesMax, placesOfSession: limits.sessionIsolatesMax };
+  // Each provider has a line of its own, so that a slow one holds up only its own callers.
+  if (upstream) {
+    const { provider, places } = upstream;
+    return { line: `provider\0${provider}`, places, placesOfSession: places };
+  }
+  // The one egress process makes the request, no host.
+  if (connects) return { line: 'http', places: limits.httpRequestsMax, placesOfSession: limits.sessionHttpRequestsMax };
+  const places = placesOf(tier, limits);
+  const placesOfSession = tier === 'execute' ? limits.sessionCommandsMax : places;
+  return { line: `${tier}\0${call.workspace}`, places, placesOfSession };
+}

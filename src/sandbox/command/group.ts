@@ -1,0 +1,271 @@
+/**
+ * Control groups of commands, on the side of the execute host: made before a command, entered before it runs, looked at
+ * while it does, removed after it. What the kernel counted there is exact and of this command only.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { openSync, writeFileSync, writeSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Writable } from 'node:stream';
+import { ToolError } from '../../errors.ts';
+import type { CommandBounds, Limits } from '../../limits.ts';
+import type { Powers } from '../../powers.ts';
+import { type CommandPlace, TASKS_OF_SANDBOX } from '../cgroup/cgroup.ts';
+import {
+  type CgroupVersion,
+  type Group,
+  type GroupLimits,
+  type GroupUse,
+  groupBelow,
+  heldIn,
+  joinFilesOf,
+  limitGroup,
+  makeGroup,
+  processesOf,
+  removeGroup,
+  useOf,
+} from '../cgroup/files.ts';
+import type { Exceeded, Seen, Watch } from '../watchdog.ts';
+
+/** Groups that could not be removed yet, for each command that may run at once; with more, something is wrong with the machine. */
+const WAITING_PER_COMMAND = 4;
+
+export class CommandGroups {
+  readonly #place: CommandPlace;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  /** Held open, since every command's start ends with it. */
+  readonly #home: readonly number[];
+  readonly #watched = new Set<CommandGroup>();
+  /** Of commands that ended; the kernel may still count a process that is gone. */
+  readonly #waiting = new Set<Group>();
+  #next = 1;
+  #looks = false;
+
+  constructor(place: CommandPlace, limits: Limits, powers: Powers) {
+    this.#place = place;
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#home = place.home.map((file) => openSync(file, 'w'));
+  }
+
+  get enforcedBy(): `cgroup ${CgroupVersion}` {
+    return `cgroup ${this.#place.group.version}`;
+  }
+
+  /** A group for one command, with its limits. Throws SANDBOX_UNAVAILABLE: no command runs without. */
+  open(bounds: CommandBounds): CommandGroup {
+    const limits = this.#limitsOf(bounds);
+    return new CommandGroup({
+      ...{ group: this.#make(limits), limits, home: this.#home, bounds, enforcedBy: this.enforcedBy },
+      looksMax: this.#limits.commandStarvedMs / this.#limits.watchdogMs,
+      onWatch: (it) => {
+        this.#watched.add(it);
+        this.#lookLater();
+      },
+      onClose: (it, group) => {
+        this.#watched.delete(it);
+        this.#waiting.add(group);
+        // After the result is on its way.
+        this.#powers.after(0, () => this.#remove());
+      },
+    });
+  }
+
+  #limitsOf({ processes, memoryMb }: CommandBounds): Required<GroupLimits> {
+    const tasks = processes * this.#limits.commandThreadsMax + TASKS_OF_SANDBOX;
+    return { memoryBytes: memoryMb * 1024 * 1024, tasks };
+  }
+
+  #make(limits: Required<GroupLimits>): Group {
+    if (this.#waiting.size > WAITING_PER_COMMAND * this.#limits.hostCommandsMax)
+      throw none(`${this.#waiting.size} groups of ended commands can not be removed`);
+    const group = groupBelow(this.#place.group, `${this.#next++}`);
+    try {
+      makeGroup(group);
+      limitGroup(group, limits);
+    } catch (error) {
+      removeGroup(group);
+      throw none((error as Error).message);
+    }
+    return group;
+  }
+
+  #remove(): void {
+    for (const group of this.#waiting) if (removeGroup(group)) this.#waiting.delete(group);
+    if (this.#waiting.size > 0) this.#lookLater();
+  }
+
+  #lookLater(): void {
+    if (this.#looks) return;
+    this.#looks = true;
+    this.#powers.after(this.#limits.watchdogMs, () => {
+      this.#looks = false;
+      for (const it of this.#watched) it.look();
+      if (this.#waiting.size > 0) this.#remove();
+      if (this.#watched.size > 0) this.#lookLater();
+    });
+  }
+}
+
+const none = (why: string): ToolError =>
+  new ToolError('SANDBOX_UNAVAILABLE', `no control group for this command: ${why}`);
+
+interface Options {
+  readonly group: Group;
+  readonly limits: Required<GroupLimits>;
+  /** Descriptors of the files by which a thread that entered a group is back. */
+  readonly home: readonly number[];
+  readonly bounds: CommandBounds;
+  /** Looks in a row that find it starved of memory before it is ended. */
+  readonly looksMax: number;
+  readonly enforcedBy: `cgroup ${CgroupVersion}`;
+  readonly onWatch: (it: CommandGroup) => void;
+  readonly onClose: (it: CommandGroup, group: Group) => void;
+}
+
+/** Share of its memory from which a command is told that it was near its end. */
+export const NEAR = 0.9;
+/** Pages read again from one look to the next that are no accident: 20 MiB/s. */
+const REFAULTS_PER_LOOK = 256;
+
+/** This thread. Throws SANDBOX_UNAVAILABLE. */
+function enter(group: Group): void {
+  try {
+    for (const file of joinFilesOf(group)) writeFileSync(file, '0');
+  } catch (error) {
+    throw new ToolError(
+      'SANDBOX_UNAVAILABLE',
+      `the group of this command can't be entered: ${(error as Error).message}`,
+    );
+  }
+}
+
+/** One command's. */
+export class CommandGroup implements Watch {
+  readonly #options: Options;
+  readonly #sandboxTasks: number;
+  #onExceeded: (() => void) | undefined;
+  #exceeded: Exceeded | undefined;
+  #heldBytes: number | undefined;
+  #refaults = 0;
+  #starvedLooks = 0;
+
+  constructor(options: Options) {
+    this.#options = options;
+    // In version 2 bubblewrap itself stays outside, and its init only is within.
+    this.#sandboxTasks = options.group.version === 'v1' ? TASKS_OF_SANDBOX : TASKS_OF_SANDBOX - 1;
+  }
+
+  /** Whether bubblewrap is to hold its command until it was admitted, by its last descriptor. */
+  get holds(): boolean {
+    return this.#options.group.version !== 'v1';
+  }
+
+  /** What bubblewrap is told of that; `fd` is the number of the descriptor. */
+  holdArgs(fd: number): readonly string[] {
+    return this.holds ? ['--block-fd', `${fd}`] : [];
+  }
+
+  /**
+   * Starts bubblewrap. Version 1: within the group from its first instruction, since this thread is in it meanwhile: a thread
+   * moves itself in 10 µs for each controller, any other way waits some milliseconds for all processors.
+   */
+  spawn(start: () => ChildProcess): ChildProcess {
+    const { group, home } = this.#options;
+    if (home.length === 0) return start();
+    try {
+      enter(group);
+      return start();
+    } finally {
+      for (const fd of home) writeSync(fd, '0', 0);
+    }
+  }
+
+  /** Version 2: takes in the init of a sandbox, whose command is held until then. Throws SANDBOX_UNAVAILABLE. */
+  async admit(init: number, child: ChildProcess): Promise<void> {
+    if (!this.holds) return;
+    try {
+      // Not synchronous: the kernel takes some milliseconds, in which the sandbox is built.
+      await writeFile(join(this.#options.group.memory, 'cgroup.procs'), `${init}`);
+    } catch (error) {
+      throw new ToolError(
+        'SANDBOX_UNAVAILABLE',
+        `the command could not be put in its group: ${(error as Error).message}`,
+      );
+    }
+    (child.stdio.at(-1) as Writable).on('error', () => {}).end('.');
+  }
+
+  /** Looks at it many times a second from now on; `onExceeded` is called at most once. */
+  watch(onExceeded: () => void): void {
+    this.#onExceeded = onExceeded;
+    this.#options.onWatch(this);
+  }
+
+  look(): void {
+    this.#judge(true);
+  }
+
+  /** All that was used until now. */
+  get seen(): Seen {
+    const { cpuMs, peakBytes: most, tasks } = this.#judge(false);
+    const isOver = this.#exceeded?.kind === 'memory';
+    // Pages of files that were read are no need of the command.
+    const peakBytes = isOver || !this.#isMuch(most) ? most : (this.#heldBytes ?? most);
+    const processes = tasks - this.#sandboxTasks;
+    return {
+      cpuMs,
+      ...(peakBytes !== undefined && { peakBytes }),
+      ...(processes > 0 && { processes }),
+      ...(this.#exceeded && { exceeded: this.#exceeded }),
+    };
+  }
+
+  [Symbol.dispose](): void {
+    this.#options.onClose(this, this.#options.group);
+  }
+
+  #isMuch(bytes: number | undefined): boolean {
+    return bytes !== undefined && bytes > this.#options.limits.memoryBytes / 2;
+  }
+
+  /**
+   * A command whose own data leave nearly no room for the files that it reads, its programs among them, reads them again and again: it has
+   * not run out of memory, and does not come to an end.
+   */
+  #judgeHeld(): void {
+    const { group, limits, looksMax } = this.#options;
+    const { memoryBytes } = limits;
+    const { bytes, refaults } = heldIn(group);
+    this.#heldBytes = Math.max(this.#heldBytes ?? 0, bytes);
+    const isStarved = bytes > NEAR * memoryBytes && refaults - this.#refaults > REFAULTS_PER_LOOK;
+    this.#refaults = refaults;
+    this.#starvedLooks = isStarved ? this.#starvedLooks + 1 : 0;
+    if (this.#starvedLooks > looksMax) this.#exceed('memory', memoryBytes, bytes, 'watchdog');
+  }
+
+  #judge(whileItRuns: boolean): GroupUse {
+    const { group, bounds, limits, enforcedBy } = this.#options;
+    const use = useOf(group, limits);
+    if (this.#exceeded) return use;
+    const { memoryBytes } = limits;
+    if (whileItRuns && this.#isMuch(use.peakBytes)) this.#judgeHeld();
+    if (use.outOfMemory) this.#exceed('memory', memoryBytes, Math.max(memoryBytes, use.peakBytes ?? 0), enforcedBy);
+    // The kernel counts threads as well, of which there may be more.
+    const many = use.tasks - this.#sandboxTasks > bounds.processes;
+    const processes = whileItRuns && many ? processesOf(group).length - this.#sandboxTasks : 0;
+    if (processes > bounds.processes)
+      this.#exceed('processes', bounds.processes, processes, use.outOfTasks ? enforcedBy : 'watchdog');
+    const tasksMax = limits.tasks - TASKS_OF_SANDBOX;
+    if (use.outOfTasks) this.#exceed('processes', tasksMax, tasksMax + 1, enforcedBy);
+    if (use.cpuMs > bounds.cpuMs) this.#exceed('cpu', bounds.cpuMs, use.cpuMs, 'watchdog');
+    return use;
+  }
+
+  #exceed(kind: Exceeded['kind'], limit: number, used: number, enforcedBy: Exceeded['enforcedBy']): void {
+    if (this.#exceeded) return;
+    this.#exceeded = { kind, limit, used, enforcedBy };
+    this.#onExceeded?.();
+  }
+}

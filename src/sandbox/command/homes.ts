@@ -1,0 +1,259 @@
+/**
+ * The homes of a workspace's commands, on the side of an execute host: folders on disk, one for each policy, kept from one command to the
+ * next. No disk quota holds them, so that they are measured while commands run. A command that takes a home over its bound is ended; when
+ * no command runs, the largest parts of homes that are more than half full are removed.
+ */
+import { mkdirSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Limits } from '../../limits.ts';
+import type { Powers, Timer } from '../../powers.ts';
+import type { Exceeded } from '../watchdog.ts';
+import { moveAway, partNames, type Size, sizesOf } from './home-parts.ts';
+
+/** Shortest time between two measurements; a fast disk takes about 1 GiB in between. */
+const MEASURE_MS = 1_000;
+/** Longest that commands which seem to write little go unmeasured. */
+const MEASURED_MS = 60_000;
+/** How many times as long as a measurement the rest after it is: large homes take seconds. */
+const MEASURE_SHARE = 20;
+/** Between two looks at how much room the disk has left, which cost nothing. */
+const LOOK_MS = 100;
+/** Growth that is blamed for a disk without room, and that is worth a measurement. */
+const GROWTH_BYTES = 16 * 1024 * 1024;
+const GROWTH_ENTRIES = 1_000;
+/** Homes with more parts are not looked at part by part: all of them go. */
+const PARTS_MAX = 1_000;
+/** Removed parts that a caller is told of. */
+const TOLD_MAX = 8;
+/** Beside the homes: what is being removed, and marks of hosts whose commands run. No name of a home begins with a dot. */
+const TRASH = '.removed';
+const MARK = '.busy-';
+/** Marks are renewed with each measurement at least; one that is older is of a host that died. */
+const MARK_OLD_MS = 60_000;
+
+export interface HomesOptions {
+  /** Holds the homes; nothing else is in it. Absolute. */
+  readonly folder: string;
+  readonly limits: Limits;
+  readonly powers: Powers;
+}
+
+/** A command's stay in a home. */
+export interface HomeStay extends Disposable {
+  /** Set when the home grew over its bound while the command was in it. */
+  readonly exceeded: Exceeded | undefined;
+  /** Parts of the home that were removed before the command began, relative to the home. */
+  readonly removed: readonly string[];
+}
+
+interface Stay extends HomeStay {
+  readonly name: string;
+  readonly bytesBefore: number;
+  exceeded: Exceeded | undefined;
+  readonly onExceeded: () => void;
+}
+
+export class Homes {
+  readonly #options: HomesOptions;
+  readonly #mark: string;
+  readonly #made = new Set<string>();
+  readonly #stays = new Set<Stay>();
+  #sizes: ReadonlyMap<string, Size> = new Map();
+  readonly #removed = new Map<string, string[]>();
+  #look: Timer | undefined;
+  #measuring: Promise<void> | undefined;
+  #measureAt = 0;
+  #measuredAt = -Infinity;
+  /** As of the last measurement, so that what many short commands write adds up. */
+  #freeBefore: Size | undefined;
+
+  constructor(options: HomesOptions) {
+    this.#options = options;
+    this.#mark = join(options.folder, `${MARK}${options.powers.uuid()}`);
+  }
+
+  /** The folder of a home, made when it is not there. */
+  pathOf(name: string): string {
+    const path = join(this.#options.folder, name);
+    if (!this.#made.has(name)) mkdirSync(path, { recursive: true, mode: 0o700 });
+    this.#made.add(name);
+    return path;
+  }
+
+  /** Until it is disposed of; `onExceeded` is called at most once, and is to end the command. */
+  enter(name: string, onExceeded: () => void): HomeStay {
+    if (this.#stays.size === 0) this.#begin();
+    const removed = this.#removed.get(name) ?? [];
+    this.#removed.delete(name);
+    const bytesBefore = this.#sizes.get(name)?.bytes ?? 0;
+    const stay: Stay = {
+      ...{ name, bytesBefore, removed, onExceeded, exceeded: undefined },
+      [Symbol.dispose]: () => {
+        if (!this.#stays.delete(stay) || this.#stays.size > 0) return;
+        this.#look?.cancel();
+        void this.#settle();
+      },
+    };
+    this.#stays.add(stay);
+    return stay;
+  }
+
+  #begin(): void {
+    this.#freeBefore ??= this.#free();
+    this.#measureAt = Math.max(this.#measureAt, this.#now() + MEASURE_MS);
+    this.#lookLater();
+  }
+
+  #now(): number {
+    return this.#options.powers.monotonicMs();
+  }
+
+  #free(): Size {
+    const { bavail, bsize, ffree } = statfsSync(this.#options.folder);
+    return { bytes: bavail * bsize, entries: ffree };
+  }
+
+  get #lacksRoom(): boolean {
+    return this.#free().bytes < this.#options.limits.homeFreeBytesMin;
+  }
+
+  #lookLater(): void {
+    this.#look = this.#options.powers.after(LOOK_MS, () => {
+      if (this.#stays.size === 0) return;
+      if (this.#now() >= this.#measureAt || this.#lacksRoom) void this.#measure().then(() => this.#judge());
+      this.#lookLater();
+    });
+  }
+
+  /** Ends the commands of the home that is largest, where all together are over their bound; those that grew, where the disk has no room. */
+  #judge(): void {
+    const { homeBytesMax, homeEntriesMax } = this.#options.limits;
+    const bytes = sum(this.#sizes, 'bytes');
+    const entries = sum(this.#sizes, 'entries');
+    const over = bytes > homeBytesMax ? 'bytes' : entries > homeEntriesMax ? 'entries' : undefined;
+    const largest = [...this.#sizes].toSorted(([, a], [, b]) => b[over ?? 'bytes'] - a[over ?? 'bytes'])[0]?.[0];
+    const lacksRoom = this.#lacksRoom;
+    for (const stay of this.#stays) {
+      const isGrown = (this.#sizes.get(stay.name)?.bytes ?? 0) > stay.bytesBefore + GROWTH_BYTES;
+      if (stay.exceeded || !(over ? stay.name === largest : lacksRoom && isGrown)) continue;
+      stay.exceeded =
+        over === 'entries'
+          ? { kind: 'home-entries', limit: homeEntriesMax, used: entries, enforcedBy: 'watchdog' }
+          : { kind: 'home', limit: over ? homeBytesMax : bytes, used: bytes, enforcedBy: 'watchdog' };
+      stay.onExceeded();
+    }
+  }
+
+  /** When no command runs any more: measures where something may have grown, and makes room. */
+  async #settle(): Promise<void> {
+    const { bytes, entries } = this.#free();
+    const before = this.#freeBefore as Size;
+    const isGrown = before.bytes - bytes > GROWTH_BYTES || before.entries - entries > GROWTH_ENTRIES;
+    const isLarge = [...this.#sizes.values()].some((it) => this.#isLarge(it));
+    if (isGrown || isLarge || this.#lacksRoom || this.#now() > this.#measuredAt + MEASURED_MS) {
+      await this.#measure();
+      await this.#makeRoom();
+    }
+    if (this.#stays.size === 0) rmSync(this.#mark, { force: true });
+  }
+
+  #isLarge({ bytes, entries }: Size): boolean {
+    const { homeBytesMax, homeEntriesMax } = this.#options.limits;
+    return bytes > homeBytesMax / 2 || entries > homeEntriesMax / 2;
+  }
+
+  #measure(): Promise<void> {
+    this.#measuring ??= this.#measureNow().finally(() => {
+      this.#measuring = undefined;
+    });
+    return this.#measuring;
+  }
+
+  async #measureNow(): Promise<void> {
+    const { folder } = this.#options;
+    writeFileSync(this.#mark, '');
+    const from = this.#now();
+    const names = readdirSync(folder).filter((it) => !it.startsWith('.'));
+    const sizes = await sizesOf(
+      names.map((it) => join(folder, it)),
+      this.#options,
+    );
+    this.#sizes = new Map(names.map((name, i) => [name, sizes[i] as Size]));
+    const tookMs = this.#now() - from;
+    this.#freeBefore = this.#free();
+    this.#measuredAt = this.#now();
+    this.#measureAt = this.#now() + Math.min(Math.max(MEASURE_MS, MEASURE_SHARE * tookMs), MARK_OLD_MS / 2);
+  }
+
+  /** Removes the largest parts of large homes, or all parts where the disk lacks room, unless a command has begun meanwhile. */
+  async #makeRoom(): Promise<void> {
+    const { folder } = this.#options;
+    const lacksRoom = this.#lacksRoom;
+    let isRemoved = false;
+    for (const [name, size] of this.#sizes) {
+      if (!this.#made.has(name) || !(lacksRoom || this.#isLarge(size))) continue;
+      const parts = await this.#partsOf(name);
+      // From here on nothing is awaited: no command of this host can begin in between.
+      if (this.#stays.size > 0 || this.#othersRun) return;
+      const removed = lacksRoom ? parts.map((it) => it.path) : this.#toRemove(parts, size);
+      for (const part of removed)
+        moveAway({ home: join(folder, name), part, trash: join(folder, TRASH), as: this.#options.powers.uuid() });
+      isRemoved ||= removed.length > 0;
+      this.#removed.set(name, [...(this.#removed.get(name) ?? []), ...removed].slice(0, TOLD_MAX));
+    }
+    this.#sizes = new Map();
+    if (isRemoved) await this.#emptyTrash();
+  }
+
+  /** Whether another host has commands in these homes: one for terminals, or for another policy. */
+  get #othersRun(): boolean {
+    const { folder, powers } = this.#options;
+    return readdirSync(folder).some((name) => {
+      const path = join(folder, name);
+      if (!name.startsWith(MARK) || path === this.#mark) return false;
+      return (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) > powers.now() - MARK_OLD_MS;
+    });
+  }
+
+  #toRemove(parts: readonly (Size & { readonly path: string })[], size: Size): string[] {
+    const { homeBytesMax, homeEntriesMax } = this.#options.limits;
+    const share = (it: Size) => Math.max(it.bytes / homeBytesMax, it.entries / homeEntriesMax);
+    let { bytes, entries } = size;
+    return parts
+      .toSorted((a, b) => share(b) - share(a))
+      .flatMap((it) => {
+        if (!this.#isLarge({ bytes, entries })) return [];
+        bytes -= it.bytes;
+        entries -= it.entries;
+        return [it.path];
+      });
+  }
+
+  async #partsOf(name: string): Promise<(Size & { path: string })[]> {
+    const home = join(this.#options.folder, name);
+    const parts = partNames(home, PARTS_MAX);
+    if (!parts) return readdirSync(home).map((path) => ({ path, bytes: Infinity, entries: Infinity }));
+    const sizes = await sizesOf(
+      parts.map((it) => join(home, it)),
+      this.#options,
+    );
+    return parts.map((path, i) => ({ path, ...(sizes[i] as Size) }));
+  }
+
+  /** Caches of some languages are read-only folders, which are opened to be removed. */
+  async #emptyTrash(): Promise<void> {
+    const trash = join(this.#options.folder, TRASH);
+    const script = 'chmod -R u+rwX -- "$1"; exec rm -rf --one-file-system -- "$1"';
+    const child = this.#options.powers.spawn('/bin/sh', ['-c', script, 'sh', trash], { stdio: 'ignore' });
+    await new Promise<void>((resolve) => {
+      child.once('error', () => resolve());
+      child.once('exit', () => resolve());
+    });
+  }
+}
+
+const sum = (sizes: ReadonlyMap<string, Size>, what: keyof Size): number =>
+  Math.min(
+    [...sizes.values()].reduce((all, it) => all + it[what], 0),
+    Number.MAX_SAFE_INTEGER,
+  );

@@ -1,0 +1,72 @@
+/**
+ * What a command writes in one turn of the loop, put together: programs write a few KiB at a time, and each piece on its way
+ * costs a message, a frame and an entry. All but the first wait a moment for more.
+ */
+
+import type { Powers, Timer } from '../../powers.ts';
+
+const PIECE_BYTES_MAX = 128 * 1024;
+const MOMENT_MS = 2;
+
+export type StreamName = 'stdout' | 'stderr';
+
+/** Takes a piece whose memory is its own; gives a promise where more had better wait. */
+export type OnPiece = (stream: StreamName, data: Uint8Array) => Promise<void> | undefined;
+
+export class OutputPieces {
+  readonly #onPiece: OnPiece;
+  readonly #onFull: (room: Promise<void>) => void;
+  readonly #powers: Powers;
+  #stream: StreamName = 'stdout';
+  /** One piece's memory, filled as far as `#bytes` says. */
+  #room = Buffer.alloc(0);
+  #bytes = 0;
+  #turn: NodeJS.Immediate | undefined;
+  #moment: Timer | undefined;
+  #isFirst = true;
+
+  /** `onFull` is told of each promise that `onPiece` gives. */
+  constructor({ onPiece, onFull }: { onPiece: OnPiece; onFull(room: Promise<void>): void }, powers: Powers) {
+    this.#onPiece = onPiece;
+    this.#onFull = onFull;
+    this.#powers = powers;
+  }
+
+  /** Copies the chunk: its memory may be filled again. */
+  push(stream: StreamName, chunk: Buffer): void {
+    if (stream !== this.#stream) this.flush();
+    this.#stream = stream;
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#room.length === 0) this.#room = Buffer.allocUnsafeSlow(PIECE_BYTES_MAX);
+      const copied = chunk.copy(this.#room, this.#bytes, at);
+      at += copied;
+      this.#bytes += copied;
+      if (this.#bytes === PIECE_BYTES_MAX) this.flush();
+    }
+    if (this.#bytes === 0 || this.#moment) return;
+    if (this.#isFirst) this.#turn ??= setImmediate(() => this.flush());
+    else this.#moment = this.#powers.after(MOMENT_MS, () => this.flush());
+  }
+
+  /** Gives what is there. */
+  flush(): void {
+    clearImmediate(this.#turn);
+    this.#moment?.cancel();
+    this.#turn = this.#moment = undefined;
+    if (this.#bytes === 0) return;
+    this.#isFirst = false;
+    const room = this.#onPiece(this.#stream, this.#take());
+    if (room) this.#onFull(room);
+  }
+
+  /** A full room is given away, of another one a copy. */
+  #take(): Buffer {
+    const room = this.#room;
+    const isFull = this.#bytes === room.length;
+    const piece = isFull ? room : Buffer.allocUnsafeSlow(this.#bytes);
+    if (isFull) this.#room = Buffer.alloc(0);
+    else room.copy(piece, 0, 0, this.#bytes);
+    this.#bytes = 0;
+    return piece;
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * A command's own copy of each repository's config that it may not write. git writes a config by renaming a new file over it, which
+ * the kernel refuses where something is mounted; but through a symbolic link git renames beside the link's target. So a link is mounted
+ * over the config that leads to a small file system of the command's own. bubblewrap mounts no links: `mount` does it in the
+ * sandbox before anything of the caller's runs there. Where that fails, the read-only mount below stays.
+ * docs/decisions/0017-git-config-of-commands.md.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { closeSync, constants, openSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import type { Writable } from 'node:stream';
+import { isInside, isTrusted } from '../../../paths.ts';
+import type { Powers } from '../../../powers.ts';
+import { GIT_COPIES } from '../../bubblewrap.ts';
+import type { Status } from '../../command/status.ts';
+import { findProgram } from '../../find-program.ts';
+import { ancestorsOf, type Masks } from '../../masks.ts';
+import { type Mounted, mountsOf } from '../../proc.ts';
+import { readBelow, readIn, type TakenOver, takeOver } from './take-over.ts';
+import { parseGitConfig } from './text.ts';
+
+/** A config as a command finds it. */
+export interface GivenConfig {
+  /** Relative to the workspace. */
+  readonly path: string;
+  readonly text: string;
+}
+
+/** Repositories whose configs a command may change; those of others stay read-only. */
+const REPOSITORIES_MAX = 4;
+const GIVEN_BYTES_MAX = 64 * 1024;
+const LEFT_BYTES_MAX = 128 * 1024;
+/** All that a command may write beside its configs. */
+const COPIES_BYTES = 1024 * 1024;
+const O_PATH = 0x200000;
+
+/** Failed attempts since the last one that did not fail. Where this system does not mount links so, commands stop trying. */
+let failures = 0;
+const FAILURES_MAX = 3;
+
+/** The configs that a command with these masks, which begins in `cwd`, gets copies of: those of the repositories nearest to it. */
+export function givenConfigs(
+  { readOnly }: Masks,
+  { workspace, cwd }: { workspace: string; cwd: string },
+): GivenConfig[] {
+  if (failures >= FAILURES_MAX || toProgram() === undefined) return [];
+  const held = new Set(readOnly);
+  const isHeldAbove = (path: string) => held.has('') || ancestorsOf(path).some((it) => held.has(it));
+  return [...held]
+    .filter((it) => basename(it) === 'config' && isTrusted(it, 'file') && !isHeldAbove(it))
+    .sort((a, b) => farFrom(cwd, join(workspace, a)) - farFrom(cwd, join(workspace, b)))
+    .slice(0, REPOSITORIES_MAX)
+    .flatMap((path) => {
+      const text = readBelow(workspace, path, GIVEN_BYTES_MAX);
+      return text === undefined || !parseGitConfig(text) ? [] : [{ path, text }];
+    });
+}
+
+/** Those above it first, the nearest of them before others, then those below it. */
+function farFrom(cwd: string, config: string): number {
+  const root = config.slice(0, config.lastIndexOf('/.git/'));
+  if (isInside(root, cwd)) return cwd.length - root.length;
+  return isInside(cwd, root) ? PATH_MAX + root.length : 2 * PATH_MAX;
+}
+
+const PATH_MAX = 4096;
+
+function toProgram(): { readonly nsenter: string; readonly mount: string } | undefined {
+  programs ??= { nsenter: findProgram('nsenter'), mount: findProgram('mount') };
+  const { nsenter, mount } = programs;
+  return nsenter === undefined || mount === undefined ? undefined : { nsenter, mount };
+}
+let programs: { readonly nsenter: string | undefined; readonly mount: string | undefined } | undefined;
+
+/** The copies of one sandbox. */
+export class GitCopies implements Disposable {
+  readonly #given: readonly GivenConfig[];
+  readonly #workspace: string;
+  readonly #firstFd: number;
+  readonly #powers: Powers;
+  readonly #open = new DisposableStack();
+  /** The user namespace that the sandbox's mounts belong to: its processes leave it once the sandbox is built. */
+  #user: number | undefined;
+  #folder: number | undefined;
+  #laid: readonly GivenConfig[] = [];
+
+  /** `firstFd` is the number of the first of as many pipes as there are configs. */
+  constructor(
+    given: readonly GivenConfig[],
+    { workspace, firstFd }: { readonly workspace: string; readonly firstFd: number },
+    powers: Powers,
+  ) {
+    this.#given = given;
+    this.#workspace = workspace;
+    this.#firstFd = firstFd;
+    this.#powers = powers;
+  }
+
+  get pipes(): readonly 'pipe'[] {
+    return this.#given.map(() => 'pipe');
+  }
+
+  /** bubblewrap's arguments, to stand after all that mounts. */
+  get args(): readonly string[] {
+    if (this.#given.length === 0) return [];
+    const files = this.#given.flatMap(({ path }, i) => {
+      const up = '../'.repeat(dirname(join(this.#workspace, path)).split('/').length - 1);
+      const link = ['--symlink', `${up}${GIT_COPIES.slice(1)}/${i}`, `${GIT_COPIES}/link-${i}`];
+      return [...link, '--perms', '0644', '--file', `${this.#firstFd + i}`, `${GIT_COPIES}/${i}`];
+    });
+    return ['--size', `${COPIES_BYTES}`, '--tmpfs', GIT_COPIES, ...files];
+  }
+
+  /**
+   * Gives bubblewrap the texts. It waits for them while it builds, so that its user namespace is found: what is in the sandbox
+   * later has left that one for one within it, which has no power over the mounts.
+   */
+  feed(child: ChildProcess, status: Status): void {
+    if (this.#given.length === 0) return;
+    const stdio = child.stdio as readonly unknown[];
+    const pipes = this.#given.map((_, i) => stdio[this.#firstFd + i] as Writable);
+    // EPIPE: it has ended, and says why.
+    for (const it of pipes) it.on('error', () => {});
+    status.onInit((init) => {
+      this.#user = this.#hold(`/proc/${init}/ns/user`, constants.O_RDONLY);
+      for (const [i, it] of pipes.entries()) it.end(this.#given[i]?.text);
+    });
+  }
+
+  /** Mounts the links. The sandbox is built, and nothing of the caller's runs in it yet. */
+  async lay(init: number): Promise<void> {
+    const [user, program] = [this.#user, toProgram()];
+    if (this.#given.length === 0 || user === undefined || !program) return;
+    this.#folder = this.#hold(`/proc/${init}/root${GIT_COPIES}`, constants.O_RDONLY | constants.O_DIRECTORY);
+    const codes = await Promise.all(
+      this.#given.map((it, i) => this.#mount(init, { ...program, user, i, path: it.path })),
+    );
+    const mounts = mountsOf(init) ?? [];
+    this.#laid = this.#given.filter((it, i) => codes[i] === 0 && isLaid(mounts, join(this.#workspace, it.path), i));
+    failures = codes.includes(0) ? 0 : failures + 1;
+  }
+
+  /** What the command wrote into its copies goes to the repositories, as far as it may. */
+  async takeOver(): Promise<TakenOver[]> {
+    const folder = this.#folder;
+    if (folder === undefined) return [];
+    const all: TakenOver[] = [];
+    for (const { path, text: given } of this.#laid) {
+      const left = readIn(folder, `${this.#given.findIndex((it) => it.path === path)}`, LEFT_BYTES_MAX);
+      if (left !== given) all.push(await takeOver({ workspace: this.#workspace, path, given, left }, this.#powers));
+    }
+    return all;
+  }
+
+  [Symbol.dispose](): void {
+    this.#open.dispose();
+  }
+
+  #mount(
+    init: number,
+    { nsenter, mount, user, i, path }: { nsenter: string; mount: string; user: number; i: number; path: string },
+  ): Promise<number | null> {
+    const link = this.#hold(`/proc/${init}/root${GIT_COPIES}/link-${i}`, O_PATH | constants.O_NOFOLLOW);
+    if (link === undefined) return Promise.resolve(null);
+    const enter = [
+      '--preserve-credentials',
+      '--user=/proc/self/fd/3',
+      ...['mnt', 'pid'].map((it) => inNamespace(init, it)),
+    ];
+    const words = [mount, '-c', '--bind', '/proc/self/fd/4', join(this.#workspace, path)];
+    const child = this.#powers.spawn(nsenter, [...enter, '--', ...words], {
+      stdio: ['ignore', 'ignore', 'ignore', user, link],
+      // The newer way to mount is refused to hosts.
+      env: { LIBMOUNT_FORCE_MOUNT2: 'always' },
+      cwd: '/',
+    });
+    return new Promise((resolve) => {
+      child.once('error', () => resolve(null));
+      child.once('exit', (code) => resolve(code));
+    });
+  }
+
+  #hold(path: string, flags: number): number | undefined {
+    try {
+      const fd = openSync(path, flags);
+      this.#open.defer(() => closeSync(fd));
+      return fd;
+    } catch {
+      return undefined; // ENOENT, EACCES: it has ended, or this system does not let us look.
+    }
+  }
+}
+
+const inNamespace = (init: number, name: string): string =>
+  `--${name === 'mnt' ? 'mount' : name}=/proc/${init}/ns/${name}`;
+
+/** The mounts without the links, which lie over others. */
+export function withoutLinks(mounts: readonly Mounted[]): readonly Mounted[] {
+  const device = deviceOf(mounts);
+  return device === undefined ? mounts : mounts.filter((it) => it.device !== device || it.point === GIT_COPIES);
+}
+
+const deviceOf = (mounts: readonly Mounted[]): string | undefined =>
+  mounts.find((it) => it.point === GIT_COPIES)?.device;
+
+const isLaid = (mounts: readonly Mounted[], point: string, i: number): boolean =>
+  mounts.some((it) => it.device === deviceOf(mounts) && it.root === `/link-${i}` && it.point === point);

@@ -1,0 +1,115 @@
+/**
+ * What native/probe.c reads and writes: the steps that it is to make, with the memory that they point into, and what came
+ * of them. All numbers are 64-bit and little-endian, as both architectures have them.
+ */
+import { type Arch, type CallName, callNumber } from '../syscalls.ts';
+
+/** A number, what an earlier call gave, bytes to point to, or room to point to whose content is told. */
+type Argument = number | { readonly resultOf: string } | { readonly data: Uint8Array } | { readonly roomBytes: number };
+
+export interface Call {
+  readonly as: string;
+  readonly call: CallName;
+  readonly args: readonly Argument[];
+}
+
+/** `child` is done by a new process, which then ends; the result is its pid. */
+interface Fork {
+  readonly as: string;
+  readonly child: readonly Call[];
+}
+
+export type Step = Call | Fork;
+
+/** What the program told. */
+export interface Report {
+  /** What the call gave: a negative number is an errno, as in the kernel. */
+  result(as: string): number;
+  /** The bytes that it wrote into its room, as text. */
+  text(as: string): string;
+}
+
+/** As native/probe.c names them. */
+const FORK = -1;
+const [NUMBER, RESULT_OF_STEP, OFFSET_IN_MEMORY] = [0, 1, 2];
+const ARGUMENTS = 6;
+const STEPS_MAX = 256;
+const MEMORY_MAX = 65_536;
+
+/** The steps without nesting, as the program has them: those of a child stand behind their fork. */
+const flat = (steps: readonly Step[]): Step[] => steps.flatMap((it) => ('child' in it ? [it, ...it.child] : [it]));
+
+/** The rooms come first in the memory, since they are told; constants follow. */
+interface Layout {
+  readonly steps: readonly Step[];
+  readonly offsets: ReadonlyMap<Argument, number>;
+  readonly roomBytes: number;
+  readonly memory: Buffer;
+}
+
+function layOut(nested: readonly Step[]): Layout {
+  const steps = flat(nested);
+  const args = steps.flatMap((it) => ('child' in it ? [] : it.args));
+  const offsets = new Map<Argument, number>();
+  const parts: Uint8Array[] = [];
+  let end = 0;
+  const place = (arg: Argument, bytes: Uint8Array) => {
+    offsets.set(arg, end);
+    parts.push(bytes);
+    end += bytes.length;
+  };
+  for (const it of args) if (typeof it === 'object' && 'roomBytes' in it) place(it, Buffer.alloc(it.roomBytes));
+  const roomBytes = end;
+  for (const it of args) if (typeof it === 'object' && 'data' in it) place(it, it.data);
+  return { steps, offsets, roomBytes, memory: Buffer.concat(parts) };
+}
+
+const indexOf = (steps: readonly Step[], as: string): number => steps.findIndex((it) => it.as === as);
+
+function toWords(arg: Argument, { steps, offsets }: Layout): [kind: number, value: number] {
+  if (typeof arg === 'number') return [NUMBER, arg];
+  if ('resultOf' in arg) return [RESULT_OF_STEP, indexOf(steps, arg.resultOf)];
+  return [OFFSET_IN_MEMORY, offsets.get(arg) as number];
+}
+
+function encodeStep(step: Step, layout: Layout, arch: Arch): number[] {
+  const isFork = 'child' in step;
+  const number = isFork ? FORK : callNumber(step.call, arch);
+  if (number === undefined) throw new RangeError(`${arch} has no call of the step ${step.as}`);
+  const args = isFork ? [step.child.length] : step.args;
+  const words = Array.from({ length: ARGUMENTS }, (_, i) => toWords(args[i] ?? 0, layout));
+  return [number, ...words.map(([kind]) => kind), ...words.map(([, value]) => value)];
+}
+
+/** What the program is to read. */
+export function encodeSteps(nested: readonly Step[], arch: Arch): Buffer {
+  const layout = layOut(nested);
+  const { steps, memory, roomBytes } = layout;
+  if (steps.length > STEPS_MAX || memory.length > MEMORY_MAX) throw new RangeError('more than native/probe.c takes');
+  const words = [steps.length, memory.length, roomBytes, ...steps.flatMap((it) => encodeStep(it, layout, arch))];
+  return Buffer.concat([Buffer.from(BigInt64Array.from(words, BigInt).buffer), memory]);
+}
+
+/** How long a whole answer of the program is, in bytes. */
+export function reportBytesOf(nested: readonly Step[]): number {
+  const { steps, roomBytes } = layOut(nested);
+  return 8 * steps.length + roomBytes;
+}
+
+/** What the program told of `nested`; undefined when it is not a whole answer. */
+export function readReport(nested: readonly Step[], told: Buffer): Report | undefined {
+  const { steps, offsets, roomBytes } = layOut(nested);
+  if (told.length !== 8 * steps.length + roomBytes) return undefined;
+  const result = (as: string) => Number(told.readBigInt64LE(8 * indexOf(steps, as)));
+  const roomOf = (as: string) => {
+    const step = steps[indexOf(steps, as)] as Call;
+    return step.args.find((it) => typeof it === 'object' && 'roomBytes' in it) as Argument;
+  };
+  return {
+    result,
+    text(as) {
+      const from = 8 * steps.length + (offsets.get(roomOf(as)) as number);
+      return told.toString('utf8', from, from + Math.max(0, result(as)));
+    },
+  };
+}

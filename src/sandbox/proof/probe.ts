@@ -1,0 +1,162 @@
+/**
+ * Tries a sandbox from inside: one program makes every attempt of probes.ts and tells what came of each, so that a
+ * sandbox is built once for all of them. The level that the daemon shows was proven by it.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { readFileSync, readlinkSync } from 'node:fs';
+import type { Limits } from '../../limits.ts';
+import { type Powers, settlesWithin } from '../../powers.ts';
+import { firstChildOf } from '../proc.ts';
+import type { Arch } from '../syscalls.ts';
+import { encodeSteps, type Report, readReport, reportBytesOf, type Step } from './probe-program.ts';
+import {
+  type Aims,
+  allProbes,
+  COMMON_STEPS,
+  notHeld,
+  type Outside,
+  PROBE_IDS,
+  PROBES,
+  type ProbeId,
+  type ProbeOutcomes,
+} from './probes.ts';
+
+export interface ProbeResult {
+  /** Whether everything on which level B rests was found to hold. */
+  readonly ok: boolean;
+  readonly probes: ProbeOutcomes;
+  /** One sentence for people; empty when ok. */
+  readonly reason: string;
+}
+
+/** Where the program stands in a sandbox: in its own /tmp, since the state directory may forbid programs. */
+const PROGRAM = '/tmp/ringfence-probe';
+
+/** bwrap's arguments after those of a profile: the program, native/probe.c, is read from descriptor `fd`. */
+export const probeArgs = (fd: number): string[] => ['--perms', '0700', '--file', `${fd}`, PROGRAM, '--', PROGRAM];
+
+/** The namespace of this process, as `Aims` takes it. */
+export const ownPidNamespace = (): string => readlinkSync('/proc/self/ns/pid');
+
+const stepsOf = (aims: Aims): Step[] => [...COMMON_STEPS, ...PROBE_IDS.flatMap((id) => PROBES[id].steps(aims))];
+
+/** Has a program that was started with a pipe at 0 and 1 make the attempts; waits at most `probeMs`, and leaves nothing of it. */
+export async function runProbe(
+  child: ChildProcess,
+  { aims, limits, powers }: { aims: Aims; limits: Limits; powers: Powers },
+): Promise<ProbeResult> {
+  const steps = stepsOf(aims);
+  // EPIPE: it has ended, and says why.
+  child.stdin?.on('error', () => {}).write(encodeSteps(steps, process.arch as Arch));
+  const timer = powers.after(limits.probeMs, () => child.kill('SIGKILL'));
+  const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  const ended = endOf(child);
+  const { told, memoryLimited } = await listen(child, reportBytesOf(steps));
+  // The program has told all and waits for this.
+  child.stdin?.end();
+  const failure = await ended;
+  timer.cancel();
+  const survived = !(await settlesWithin(closed, limits.probeSurvivorMs, powers));
+  for (const stream of child.stdio) stream?.destroy();
+
+  const report = readReport(steps, told.out);
+  if (report === undefined) {
+    const complaint = told.err.trim().split('\n')[0] || failure || 'the probe said nothing';
+    return { ok: false, probes: allProbes('unknown'), reason: notBuilt(complaint) };
+  }
+  if (survived) endSurvivor(report, aims);
+  return toResult(report, aims, { survived, memoryLimited });
+}
+
+function toResult(report: Report, aims: Aims, outside: Outside): ProbeResult {
+  const outcomes = PROBE_IDS.map((id) => [id, PROBES[id].judge(report, aims, outside)]);
+  const probes = Object.fromEntries(outcomes) as ProbeOutcomes;
+  const open = notHeld(probes);
+  if (open.length === 0) return { ok: true, probes, reason: '' };
+  const told = open.map((id) => `${id} ${probes[id]}`).join(', ');
+  return {
+    ok: false,
+    probes,
+    reason: `The sandbox of this machine does not hold: ${told}. ${PROBES[open[0] as ProbeId].fix}`,
+  };
+}
+
+interface Told {
+  out: Buffer;
+  err: string;
+}
+
+/** Until the answer is whole, or the program has ended without one. Looks at its cgroup while it still lives. */
+async function listen(child: ChildProcess, bytes: number): Promise<{ told: Told; memoryLimited: boolean | undefined }> {
+  const told: Told = { out: Buffer.alloc(0), err: '' };
+  child.stderr?.on('data', (chunk) => (told.err += chunk));
+  let memoryLimited: boolean | undefined;
+  await new Promise<void>((resolve) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
+      told.out = Buffer.concat([told.out, chunk]);
+      if (told.out.length < bytes) return;
+      memoryLimited = hasMemoryLimit(innermost(child.pid as number));
+      resolve();
+    });
+    child.stdout?.once('close', resolve);
+  });
+  return { told, memoryLimited };
+}
+
+/** Why it did not go well; empty when it did. */
+function endOf(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => resolve(signal ?? (code === 0 ? '' : `exit status ${code}`)));
+  });
+}
+
+/** Its number means the same process here only where there is no namespace between; elsewhere it ends by itself in seconds. */
+function endSurvivor(report: Report, { pidNamespace }: Aims): void {
+  if (report.text('pid-ns') !== pidNamespace) return;
+  try {
+    process.kill(report.result('survivor'), 'SIGKILL');
+  } catch {
+    // ESRCH: it has ended by itself.
+  }
+}
+
+/** Bytes from which on cgroup v1 means no limit. */
+const UNLIMITED = 2 ** 62;
+
+/** The last of a chain of launchers. */
+function innermost(pid: number): number {
+  const child = firstChildOf(pid);
+  return child === undefined ? pid : innermost(child);
+}
+
+/** Whether a process is in another memory group than we are, and that one is limited. */
+function hasMemoryLimit(pid: number): boolean | undefined {
+  try {
+    const [theirs, ours] = [memoryGroup(`${pid}`), memoryGroup('self')];
+    if (theirs === undefined || ours === undefined) return undefined;
+    if (theirs.path === ours.path) return false;
+    const limit = readFileSync(theirs.limitFile, 'utf8').trim();
+    return limit !== 'max' && Number(limit) < UNLIMITED;
+  } catch {
+    return undefined; // It has ended, or its group is not ours to see.
+  }
+}
+
+function memoryGroup(pid: string): { path: string; limitFile: string } | undefined {
+  const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8').trim().split('\n');
+  const v1 = lines.find((it) => /^\d+:([^:]*,)?memory(,[^:]*)?:/.test(it))?.replace(/^[^:]*:[^:]*:/, '');
+  if (v1 !== undefined) return { path: v1, limitFile: `/sys/fs/cgroup/memory${v1}/memory.limit_in_bytes` };
+  const v2 = lines.find((it) => it.startsWith('0::'))?.slice(3);
+  return v2 === undefined ? undefined : { path: v2, limitFile: `/sys/fs/cgroup${v2}/memory.max` };
+}
+
+function notBuilt(complaint: string): string {
+  const why = `bubblewrap could not build the sandbox (${complaint}).`;
+  if (!/uid map|namespace|permission|not permitted/i.test(complaint)) return why;
+  return `${why} ${USERNS_FIX}`;
+}
+
+/** How unprivileged user namespaces are allowed, where they are not. */
+export const USERNS_FIX =
+  'Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or on Ubuntu 24.04 and later an AppArmor profile with "userns," for /usr/bin/bwrap.';

@@ -1,0 +1,130 @@
+/**
+ * The proof of a sandbox: its probes, run at start. A whole one is kept in the state directory, which no sandbox holds,
+ * and counts as long as everything that it rested on is the same; one that is not whole is looked for again each time,
+ * since what mends it (a sysctl, an AppArmor profile) may be nothing that could be looked at here.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { release } from 'node:os';
+import { join } from 'node:path';
+import * as z from 'zod';
+import type { Limits } from '../../limits.ts';
+import type { Powers } from '../../powers.ts';
+import { ownPidNamespace, type ProbeResult, runProbe } from './probe.ts';
+import { type Aims, notHeld, PROBE_IDS, type ProbeOutcomes } from './probes.ts';
+
+/** A sandbox to be tried: all that makes it what it is, and the start of the probe program in it. */
+interface Trial {
+  readonly launch: object;
+  readonly start: () => ChildProcess;
+}
+
+interface ProofRequest {
+  /** Of the daemon's own, or of the doctor's, which has no proof in it. */
+  readonly stateDir: string;
+  readonly version: string;
+  readonly bwrap: string;
+  /** Names of all that a launcher's environment has. */
+  readonly variables: readonly string[];
+  readonly limits: Limits;
+  /** Where the control groups are that it is tried in; absent where there are none. */
+  readonly groups?: object | undefined;
+  /** A command's sandbox within an execute host's, and by itself. */
+  readonly within: Trial;
+  readonly without: Trial;
+}
+
+interface Proof {
+  readonly within: ProbeResult;
+  readonly without: ProbeResult;
+}
+
+const kept = z.strictObject({
+  key: z.string(),
+  probes: z.strictObject(Object.fromEntries(PROBE_IDS.map((id) => [id, z.enum(['ok', 'leaks', 'unknown'])]))),
+});
+
+/** The proof that is kept, or one made now; the log says which. */
+export async function prove(request: ProofRequest, powers: Powers): Promise<Proof> {
+  const file = join(request.stateDir, 'sandbox-proof.json');
+  const key = keyOf(request);
+  const before = load(file, key);
+  if (before) {
+    powers.log.info(
+      { probes: before, cached: PROBE_IDS },
+      'sandbox: proven before, on this very machine since it booted',
+    );
+    const result = { ok: true, probes: before, reason: '' };
+    return { within: result, without: result };
+  }
+  const from = powers.monotonicMs();
+  const proof = await tryBoth(request, powers);
+  const { probes, ok } = proof.within;
+  const ms = Math.round(powers.monotonicMs() - from);
+  powers.log.info({ probes, cached: [], without: proof.without.ok, ms }, 'sandbox: probed');
+  if (ok) writeFileSync(file, JSON.stringify({ key, probes }), { mode: 0o600 });
+  return proof;
+}
+
+async function tryBoth(request: ProofRequest, powers: Powers): Promise<Proof> {
+  const { stateDir, variables, limits } = request;
+  const canary = join(stateDir, 'canary');
+  writeFileSync(canary, 'No sandbox sees this.\n', { mode: 0o600 });
+  await using listener = await listenOnLoopback();
+  const { port } = listener;
+  const aims: Aims = { canary, daemonPid: process.pid, pidNamespace: ownPidNamespace(), port, variables };
+  const run = ({ start }: Trial) => runProbe(start(), { aims, limits, powers });
+  const [within, without] = await Promise.all([run(request.within), run(request.without)]);
+  return { within, without };
+}
+
+/** A port of this machine's loopback that answers, for as long as it is probed. */
+async function listenOnLoopback(): Promise<AsyncDisposable & { port: number }> {
+  const server = createServer((socket) => socket.destroy());
+  const port = await new Promise<number>((resolve) => {
+    // A machine without loopback has none that could be reached.
+    server.once('error', () => resolve(1));
+    server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port));
+  });
+  return {
+    port,
+    [Symbol.asyncDispose]: () => new Promise<void>((resolve) => void server.close(() => resolve())),
+  };
+}
+
+/** What user namespaces depend on and may change while the machine runs. */
+const SETTINGS = [
+  '/proc/sys/kernel/unprivileged_userns_clone',
+  '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
+  '/proc/sys/user/max_user_namespaces',
+];
+
+/** Everything that a proof rests on: this boot, its kernel and settings, bubblewrap, who we are, and the very arguments. */
+function keyOf({ version, bwrap, groups, within, without }: ProofRequest): string {
+  const { ino, size, ctimeMs } = statSync(bwrap);
+  const parts = [
+    ...[text('/proc/sys/kernel/random/boot_id'), release(), version, process.getuid?.(), process.getgid?.()],
+    // Another bubblewrap of the same version is another one too.
+    ...[bwrap, ino, size, ctimeMs, SETTINGS.map(text), PROBE_IDS, groups ?? null, within.launch, without.launch],
+  ];
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}
+
+const text = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8').trim() : '');
+
+/** Undefined also for a file that is damaged: then it is proven anew. */
+function load(file: string, key: string): ProbeOutcomes | undefined {
+  if (!existsSync(file)) return undefined;
+  let plain: unknown;
+  try {
+    plain = JSON.parse(readFileSync(file, 'utf8'));
+  } catch {
+    return undefined; // Cut short when the daemon was killed.
+  }
+  const parsed = kept.safeParse(plain, { jitless: true });
+  if (!parsed.success || parsed.data.key !== key) return undefined;
+  const probes = parsed.data.probes as ProbeOutcomes;
+  return notHeld(probes).length === 0 ? probes : undefined;
+}

@@ -1,0 +1,158 @@
+/** Types of approvals: what a person is asked and answers, as in docs/protocol.md, and what is stored with it. */
+import type { Effect } from '../../call.ts';
+
+export const IMPACTS = ['low', 'medium', 'high'] as const;
+export type ImpactLevel = (typeof IMPACTS)[number];
+
+/** How much harm a call may do, for a person who has to decide in seconds. */
+export interface Impact {
+  readonly level: ImpactLevel;
+  /** One sentence. */
+  readonly description: string;
+  /** Points to check, one line each; bounded in number and length. */
+  readonly warnings: readonly string[];
+}
+
+/** A call that waits for a person, as shown to people. Secrets are redacted everywhere. */
+export interface Approval {
+  /** `a_` and twelve hex digits. */
+  readonly approvalId: string;
+  readonly callId: string;
+  readonly sessionId: string;
+  readonly principal: string;
+  readonly workspace: string;
+  readonly tool: string;
+  /** Long texts are cut and marked as cut. */
+  readonly input: unknown;
+  readonly effects: readonly Effect[];
+  readonly impact: Impact;
+  readonly costUsd?: number;
+  /** Unified diff, if one can be made. */
+  readonly diff?: string;
+  /** In words, what remembering an approval would cover, for each offered way; neither is offered for code in a command line. */
+  readonly remember: { readonly exact?: string; readonly tool?: string };
+  /** Id of the rule that asked. */
+  readonly rule: string;
+  readonly reason: string;
+  /** ISO 8601. */
+  readonly requestedAt: string;
+  /** ISO 8601; if nobody answers before then, the call ends with APPROVAL_TIMEOUT. */
+  readonly expiresAt: string;
+}
+
+/**
+ * Only pending → approved → used leads to a run. `expired` means that nobody answered; `withdrawn` means that the call ended, or would do
+ * something else by now.
+ */
+export type ApprovalState = 'pending' | 'approved' | 'denied' | 'expired' | 'withdrawn' | 'used';
+
+/** Kinds of command effects, from least to greatest reach. */
+export const REACHES = ['reads', 'modifies', 'runs', 'remote'] as const;
+export type Reach = (typeof REACHES)[number];
+
+/** The facts that remembered answers are matched against. */
+export interface Facts {
+  readonly sessionId: string;
+  /** Sessions with the same name share what is remembered for the session, even one after another. */
+  readonly sessionName?: string;
+  readonly principal: string;
+  readonly workspace: string;
+  readonly tool: string;
+  /** Hash of tool and canonical input. */
+  readonly subjectHash: string;
+  /** Id of the rule that asked; one of `askingRules`. */
+  readonly rule: string;
+  /** Ids of all rules that ask about the call. */
+  readonly askingRules: readonly string[];
+  readonly level: ImpactLevel;
+  /** The furthest reach of its commands; absent for calls without commands. */
+  readonly reach?: Reach;
+  /** Programs that the call runs, by real path or as written; sorted. */
+  readonly programs?: readonly string[];
+  /** Whether its command line contains code (`node -e`, `sh -c`), for which no approval is remembered. */
+  readonly hasInlineCode?: boolean;
+  /** Whether parts of the call can't be known in advance. */
+  readonly unknown: boolean;
+  readonly policyVersion: string;
+}
+
+export interface Draft extends Omit<Approval, 'approvalId' | 'requestedAt' | 'expiresAt'>, Omit<Facts, 'level'> {
+  /** Hash of everything that must be unchanged when the call runs; see pipeline/binding.ts. */
+  readonly bindingHash: string;
+  readonly timeoutMs: number;
+  /** Longest time for which an answer may be remembered, in milliseconds; 0 forbids it. */
+  readonly rememberMaxMs: number;
+  /** A policy rule that would make the answer permanent, for the person's policy file. */
+  readonly proposedRule?: string;
+}
+
+export interface Remember {
+  readonly scope: 'session' | 'always';
+  /** `exact`: same tool and input; `tool`: same tool; `rule`: asked by the same rule. */
+  readonly match: 'exact' | 'tool' | 'rule';
+  readonly expiresMs?: number | undefined;
+}
+
+/** What an answer "for the session" covers; only the identical call if it is dangerous or runs programs. */
+export function rememberFor({ effects, impact, input, remember }: Approval): Remember {
+  const runs =
+    effects.some((it) => it.kind === 'exec') || (typeof input === 'object' && input !== null && 'command' in input);
+  return { scope: 'session', match: impact.level === 'high' || remember.tool === undefined || runs ? 'exact' : 'tool' };
+}
+
+/** What an answer for the whole tool covers, offered only for low impact; undefined if it is not offered. */
+export function rememberToolFor(approval: Approval): Remember | undefined {
+  const isOffered = approval.impact.level === 'low' && approval.remember.tool !== undefined;
+  return isOffered && rememberFor(approval).match === 'exact' ? { scope: 'session', match: 'tool' } : undefined;
+}
+
+export interface Resolution {
+  readonly decision: 'approve' | 'deny';
+  readonly feedback?: string | undefined;
+  readonly remember?: Remember | undefined;
+  /** The person or program that answered, for the record. */
+  readonly by: string;
+}
+
+/** How an approval ended. */
+export interface Settled {
+  readonly decision: 'approve' | 'deny' | 'expired' | 'withdrawn';
+  /** A person, `grant <id>` or `ringfence`. */
+  readonly by: string;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly feedback?: string;
+}
+
+/** A person's answer about a call. */
+export interface Answer {
+  readonly approvalId: string;
+  readonly decision: 'approve' | 'deny';
+  readonly by: string;
+  readonly feedback?: string;
+}
+
+/** A remembered answer that applies to further calls. */
+export interface Grant extends Facts {
+  /** `g_` and twelve hex digits. */
+  readonly grantId: string;
+  readonly decision: 'approve' | 'deny';
+  readonly scope: Remember['scope'];
+  readonly match: Remember['match'];
+  readonly feedback?: string;
+  /** The approval that it was given for. */
+  readonly approvalId: string;
+  readonly by: string;
+  /** Milliseconds since the epoch. */
+  readonly grantedAtMs: number;
+  readonly expiresAtMs: number;
+}
+
+export type ApprovalEvent =
+  /** `attached`: a new call asks a question that is already stored. */
+  | { readonly kind: 'requested' | 'attached'; readonly approval: Approval }
+  | { readonly kind: 'resolved'; readonly approval: Approval; readonly settled: Settled }
+  | { readonly kind: 'used'; readonly approval: Approval }
+  | { readonly kind: 'granted'; readonly grant: Grant }
+  | { readonly kind: 'revoked'; readonly grant: Grant; readonly by: string }
+  | { readonly kind: 'grant-used'; readonly grant: Grant; readonly callId: string; readonly facts: Facts };

@@ -1,0 +1,393 @@
+/**
+ * Questions to a person: stored before they are shown, answered once, used once, and kept across restarts. Architecture invariant: only
+ * `use` leads to a run, and it moves exactly one approved row to `used`.
+ */
+import { RpcError, ToolError } from '../../errors.ts';
+import type { Limits } from '../../limits.ts';
+import type { Powers, Timer } from '../../powers.ts';
+import { leavesQuestion, notAnswerable, SYSTEM, toAnswer, unanswered } from './answers.ts';
+import type { Answer, Approval, ApprovalEvent, Draft, Facts, Grant, Resolution, Settled } from './approval.ts';
+import { covers, Grants } from './grants.ts';
+import { assertMayAsk } from './prompt-limit.ts';
+import { ApprovalTable, type Row, toApproval, toFacts } from './table.ts';
+
+export interface ApprovalsOptions {
+  /** Path of the database file, which holds nothing else. */
+  readonly path: string;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Records an answer or its use durably before it takes effect. Throws STORE_FAILED, and then it has no effect. */
+  record?(event: ApprovalEvent): void;
+  /** Called for every event after it was stored; its errors are logged. */
+  onEvent(event: ApprovalEvent): void;
+}
+
+export interface Asking {
+  /** Aborted with a ToolError; some errors leave the question open (`leavesQuestion`), others withdraw it. */
+  readonly signal: AbortSignal;
+  /** Called when the question is stored, before anybody is notified. */
+  onRequested?(approval: Approval): void;
+}
+
+/** The result of an answer. */
+export interface Resolved {
+  readonly approval: Approval;
+  readonly grant?: Grant;
+  /** A policy rule that makes the answer permanent; the person may add it to their policy file. */
+  readonly proposedRule?: string;
+  /** Other approvals that the remembered answer settled. */
+  readonly alsoSettled: readonly string[];
+}
+
+interface Waiter {
+  settle(answer: Answer): void;
+  fail(reason: Error): void;
+}
+
+const FEEDBACK_CHARS_MAX = 4096;
+
+export class Approvals implements Disposable {
+  readonly #options: ApprovalsOptions;
+  readonly #table: ApprovalTable;
+  readonly #grants: Grants;
+  /** Calls that wait now, by approval. */
+  readonly #waiters = new Map<string, Waiter>();
+  /** Approvals held by a live call from its question to its end; another call may attach to any other open approval. */
+  readonly #held = new Set<string>();
+  /** Expiry timers of pending approvals. */
+  readonly #timers = new Map<string, Timer>();
+
+  /** Loads the approvals of an earlier daemon. Throws SQLite errors if the file can't be used. */
+  constructor(options: ApprovalsOptions) {
+    const { path, limits, powers } = options;
+    this.#options = options;
+    this.#table = new ApprovalTable(path, limits.approvalsKept);
+    this.#grants = new Grants(this.#table.database, powers.now(), limits.grantsMax);
+    for (const row of this.#table.pending()) this.#expireLater(row);
+  }
+
+  /** Pending approvals, oldest first. */
+  list(): Approval[] {
+    return this.#table.pending().map(toApproval);
+  }
+
+  /** Number of pending approvals. */
+  get pendingCount(): number {
+    return this.#timers.size;
+  }
+
+  get(approvalId: string): Approval | undefined {
+    const row = this.#table.get(approvalId);
+    return row && toApproval(row);
+  }
+
+  /**
+   * Asks a person, or attaches to the same stored question, and waits for the answer. Throws RATE_LIMITED, STORE_FAILED, APPROVAL_TIMEOUT,
+   * and the signal's reason. After an answer the caller must call `release` when the call is over.
+   */
+  async request(draft: Draft, { signal, onRequested }: Asking): Promise<Answer> {
+    signal.throwIfAborted();
+    const { row, isNew } = this.#stored(draft);
+    const { approvalId } = row;
+    this.#held.add(approvalId);
+    const approval = toApproval(row);
+    if (row.state === 'approved') {
+      this.#tell({ kind: 'attached', approval });
+      return toAnswer(row);
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    const giveUp = () => {
+      const reason = signal.reason as ToolError;
+      this.#waiters.delete(approvalId);
+      this.#held.delete(approvalId);
+      if (!leavesQuestion(reason)) this.#endQuietly(row, 'withdrawn');
+      reject(reason);
+    };
+    const done = () => {
+      this.#waiters.delete(approvalId);
+      signal.removeEventListener('abort', giveUp);
+    };
+    this.#waiters.set(approvalId, {
+      settle(answer) {
+        done();
+        resolve(answer);
+      },
+      fail: (reason) => {
+        done();
+        this.#held.delete(approvalId);
+        reject(reason);
+      },
+    });
+    signal.addEventListener('abort', giveUp);
+    onRequested?.(approval);
+    this.#tell({ kind: isNew ? 'requested' : 'attached', approval });
+    return promise;
+  }
+
+  /**
+   * Stores a person's answer. Throws RpcError INVALID_PARAMS for an approval that is unknown, answered or expired, and for an answer that
+   * may not be remembered; STORE_FAILED.
+   */
+  resolve(approvalId: string, resolution: Resolution): Resolved {
+    const row = this.#answerable(approvalId);
+    const grant = resolution.remember && this.#toGrant(row, resolution);
+    if ((resolution.feedback?.length ?? 0) > FEEDBACK_CHARS_MAX)
+      throw new RpcError('INVALID_PARAMS', `feedback takes at most ${FEEDBACK_CHARS_MAX} characters`);
+    const settled = this.#settledNow(resolution);
+    this.#table.transaction(() => {
+      if (!this.#settle(row, resolution)) throw this.#notAnswerable(approvalId);
+      this.#record({ kind: 'resolved', approval: toApproval(row), settled });
+      // Must come last, since a rollback would not undo the change in memory.
+      if (grant) this.#grants.add(grant);
+    });
+    this.#announce(row, settled);
+    if (grant) this.#tell({ kind: 'granted', grant });
+    const alsoSettled = grant ? this.#settleOthers(grant) : [];
+    const { proposedRule } = row.draft;
+    const offers = grant?.scope === 'always' && grant.decision === 'approve' && proposedRule !== undefined;
+    return {
+      approval: this.get(approvalId) ?? toApproval(row),
+      ...(grant && { grant }),
+      ...(offers && { proposedRule }),
+      alsoSettled,
+    };
+  }
+
+  /** The remembered answer for a call with decision `ask`, if there is one. */
+  remembered(facts: Facts, callId: string): Grant | undefined {
+    const grant = this.#grants.covering(facts, this.#options.powers.now());
+    if (grant) this.#tell({ kind: 'grant-used', grant, callId, facts });
+    return grant;
+  }
+
+  /** A person's recent denial of the identical call, if there is one. */
+  deniedLately(facts: Facts): Answer | undefined {
+    const since = this.#options.powers.now() - this.#options.limits.approvalDeniedMs;
+    const row = this.#table
+      .ofSubject('denied', facts)
+      .find(({ settled }) => settled !== undefined && Date.parse(settled.at) > since);
+    if (!row) return undefined;
+    const { feedback, ...answer } = toAnswer(row);
+    // Feedback is meant for one session only.
+    return { ...answer, ...(feedback !== undefined && row.draft.sessionId === facts.sessionId && { feedback }) };
+  }
+
+  /** Whether an approval for such a call is stored and no live call holds it, so that asking needs no person. */
+  isAnswered(facts: Facts): boolean {
+    const now = this.#options.powers.now();
+    return this.#table
+      .ofSubject('approved', facts)
+      .some(({ approvalId, expiresMs }) => expiresMs > now && !this.#held.has(approvalId));
+  }
+
+  /** Uses up the approval of a call that is about to run. Throws APPROVAL_STALE if there is no usable one, STORE_FAILED. */
+  use(approvalId: string, bindingHash: string): void {
+    const move = { from: 'approved', to: 'used', aliveAtMs: this.#options.powers.now(), bindingHash } as const;
+    const used = this.#table.transaction(() => {
+      const moved = this.#table.move(approvalId, move);
+      const row = moved && this.#table.get(approvalId);
+      if (row) this.#options.record?.({ kind: 'used', approval: toApproval(row) });
+      return moved;
+    });
+    if (!used) {
+      const state = this.#table.get(approvalId)?.state ?? 'forgotten';
+      const why = state === 'approved' ? 'has expired, or was given for something else' : `is ${state} by now`;
+      throw new ToolError('APPROVAL_STALE', `approval ${approvalId} ${why}`, {
+        suggestion: 'Call again; the person is asked again.',
+        details: { approvalId },
+      });
+    }
+    const row = this.#table.get(approvalId);
+    if (row) this.#tell({ kind: 'used', approval: toApproval(row) });
+  }
+
+  /** Ends the hold of a call that is over or will not run. An unused approval is withdrawn, or kept for the same call made again. */
+  release(approvalId: string, { withdraw }: { withdraw: boolean }): void {
+    this.#held.delete(approvalId);
+    const row = withdraw ? this.#table.get(approvalId) : undefined;
+    if (row?.state === 'approved') this.#endQuietly(row, 'withdrawn');
+  }
+
+  /** Remembered answers in force, oldest first. */
+  grants(): Grant[] {
+    return this.#grants.list(this.#options.powers.now());
+  }
+
+  /** Revokes a remembered answer; `by` is for the record. Throws RpcError INVALID_PARAMS if there is none with this id. */
+  revoke(grantId: string, by: string): Grant {
+    const grant = this.#grants.revoke(grantId);
+    if (!grant) throw new RpcError('INVALID_PARAMS', `no answer ${grantId.slice(0, 64)} is remembered`);
+    this.#tell({ kind: 'revoked', grant, by });
+    return grant;
+  }
+
+  /** Forgets the answers remembered for this session only. */
+  endSession(sessionId: string): void {
+    this.#grants.endSession(sessionId);
+  }
+
+  /** Stops waiting; pending approvals stay in the store. */
+  [Symbol.dispose](): void {
+    for (const timer of this.#timers.values()) timer.cancel();
+    this.#timers.clear();
+    for (const { fail } of [...this.#waiters.values()])
+      fail(new ToolError('SHUTTING_DOWN', 'the daemon is shutting down; the question stays for the next one'));
+    this.#table[Symbol.dispose]();
+  }
+
+  /** The same stored question if no call holds it, otherwise a new one. */
+  #stored(draft: Draft): { row: Row; isNew: boolean } {
+    const { powers, limits } = this.#options;
+    const found = this.#table.open(draft, powers.now()).find(({ approvalId }) => !this.#held.has(approvalId));
+    if (found && this.#table.attach(found.approvalId, draft)) {
+      const { callId, sessionId } = draft;
+      return { row: { ...found, draft: { ...found.draft, callId, sessionId } }, isNew: false };
+    }
+    assertMayAsk(this.#table, draft, limits, powers.now());
+    const row = this.#table.insert(`a_${powers.secret().slice(0, 12)}`, draft, powers.now());
+    this.#expireLater(row);
+    return { row, isNew: true };
+  }
+
+  #answerable(approvalId: string): Row {
+    const row = this.#table.get(approvalId);
+    if (row?.state === 'pending' && row.expiresMs <= this.#options.powers.now()) this.#expire(row);
+    else if (row?.state === 'pending') return row;
+    throw this.#notAnswerable(approvalId);
+  }
+
+  #notAnswerable(approvalId: string): RpcError {
+    return notAnswerable(approvalId, this.#table.get(approvalId));
+  }
+
+  #toGrant(row: Row, { decision, remember, feedback, by }: Resolution): Grant | undefined {
+    if (!remember) return undefined;
+    const { rememberMaxMs } = row.draft;
+    const { scope, match, expiresMs = rememberMaxMs } = remember;
+    if (decision === 'approve' && row.draft.hasInlineCode)
+      throw new RpcError('INVALID_PARAMS', 'no yes is remembered for code in a command line; approve it once');
+    if (rememberMaxMs === 0) throw new RpcError('INVALID_PARAMS', 'the policy does not let answers be remembered');
+    if (expiresMs < 1 || expiresMs > rememberMaxMs)
+      throw new RpcError('INVALID_PARAMS', `an answer is remembered for 1 to ${rememberMaxMs} ms, not ${expiresMs}`);
+    const now = this.#options.powers.now();
+    return {
+      ...toFacts(row),
+      grantId: `g_${this.#options.powers.secret().slice(0, 12)}`,
+      ...{ decision, scope, match, by, approvalId: row.approvalId },
+      ...(feedback !== undefined && { feedback }),
+      grantedAtMs: now,
+      expiresAtMs: now + expiresMs,
+    };
+  }
+
+  #settleOthers(grant: Grant): string[] {
+    const { decision, feedback, grantId } = grant;
+    const resolution: Resolution = { decision, feedback, by: `grant ${grantId}` };
+    const now = this.#options.powers.now();
+    return this.#table
+      .pending()
+      .filter((row) => row.expiresMs > now && covers(grant, toFacts(row)) && this.#settleOnRecord(row, resolution))
+      .map((row) => {
+        this.#announce(row, this.#settledNow(resolution));
+        return row.approvalId;
+      });
+  }
+
+  /** Whether a remembered answer settled the approval; if it can't be recorded, the question is left to the person. */
+  #settleOnRecord(row: Row, resolution: Resolution): boolean {
+    try {
+      return this.#table.transaction(() => {
+        const settled = this.#settle(row, resolution);
+        if (settled)
+          this.#record({ kind: 'resolved', approval: toApproval(row), settled: this.#settledNow(resolution) });
+        return settled;
+      });
+    } catch {
+      return false; // The error is INTERNAL and was logged.
+    }
+  }
+
+  /** Applies an answer; false if the approval was no longer pending. An approval stays usable for as long as it could have been given. */
+  #settle({ approvalId, requestedMs, expiresMs }: Row, resolution: Resolution): boolean {
+    const approves = resolution.decision === 'approve';
+    const now = this.#options.powers.now();
+    return this.#table.move(approvalId, {
+      ...{
+        from: 'pending',
+        to: approves ? 'approved' : 'denied',
+        settled: this.#settledNow(resolution),
+        aliveAtMs: now,
+      },
+      ...(approves && { expiresMs: now + (expiresMs - requestedMs) }),
+    });
+  }
+
+  #settledNow({
+    decision,
+    by,
+    feedback,
+  }: Omit<Settled, 'at' | 'feedback'> & { feedback?: string | undefined }): Settled {
+    const at = new Date(this.#options.powers.now()).toISOString();
+    return { decision, by, at, ...(feedback !== undefined && feedback !== '' && { feedback }) };
+  }
+
+  /** Notifies listeners and the waiting call. */
+  #announce(row: Row, settled: Settled): void {
+    const { approvalId } = row;
+    this.#timers.get(approvalId)?.cancel();
+    this.#timers.delete(approvalId);
+    const waiter = this.#waiters.get(approvalId);
+    if (settled.decision === 'approve' || settled.decision === 'deny') waiter?.settle(toAnswer({ ...row, settled }));
+    else waiter?.fail(unanswered(row));
+    this.#tell({ kind: 'resolved', approval: toApproval(row), settled });
+  }
+
+  #expireLater(row: Row): void {
+    const { powers } = this.#options;
+    const delayMs = Math.max(0, row.expiresMs - powers.now());
+    this.#timers.set(
+      row.approvalId,
+      powers.after(delayMs, () => this.#expire(row)),
+    );
+  }
+
+  #expire(row: Row): void {
+    this.#endQuietly(row, 'expired');
+  }
+
+  /** Ends an approval without an answer; store errors are logged, since no caller waits for it. */
+  #endQuietly(row: Row, to: 'expired' | 'withdrawn'): void {
+    const settled = this.#settledNow({ decision: to, by: SYSTEM });
+    const { approvalId } = row;
+    try {
+      const ended =
+        this.#table.move(approvalId, { from: 'pending', to, settled }) ||
+        (to === 'withdrawn' && this.#table.move(approvalId, { from: 'approved', to, settled }));
+      if (ended) this.#announce(this.#table.get(approvalId) ?? row, settled);
+    } catch (error) {
+      this.#options.powers.log.error({ error, approvalId }, 'an approval could not be ended in the store');
+      this.#waiters.get(approvalId)?.fail(unanswered(row));
+    }
+  }
+
+  /** Records an event durably. If that fails the answer is rejected; the person is told and may answer again. */
+  #record(event: ApprovalEvent): void {
+    try {
+      this.#options.record?.(event);
+    } catch (error) {
+      this.#options.powers.log.error({ error, kind: event.kind }, 'an answer could not be put on record');
+      throw new RpcError(
+        'INTERNAL',
+        'the answer was not taken: the audit log can not be written; it can be given again',
+      );
+    }
+  }
+
+  #tell(event: ApprovalEvent): void {
+    try {
+      this.#options.onEvent(event);
+    } catch (error) {
+      this.#options.powers.log.error({ error, kind: event.kind }, 'an approval event could not be told');
+    }
+  }
+}

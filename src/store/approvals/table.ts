@@ -1,0 +1,226 @@
+/** Approvals on disk. Architecture invariant: each state change is one UPDATE that names the previous state. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { ToolError } from '../../errors.ts';
+import { parseJson } from '../../text/json.ts';
+import { openDatabase } from '../database.ts';
+import type { Approval, ApprovalState, Draft, Facts, Settled } from './approval.ts';
+
+const SCHEMA = `CREATE TABLE IF NOT EXISTS approvals (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, approval_id TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
+  call_id TEXT NOT NULL, session_id TEXT NOT NULL, principal TEXT NOT NULL, workspace TEXT NOT NULL,
+  binding_hash TEXT NOT NULL, subject_hash TEXT NOT NULL, requested_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
+  settled TEXT, body TEXT NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS approvals_open ON approvals (state) WHERE state IN ('pending', 'approved');
+CREATE INDEX IF NOT EXISTS approvals_subject ON approvals (subject_hash);
+CREATE INDEX IF NOT EXISTS approvals_session ON approvals (session_id, requested_ms);
+CREATE INDEX IF NOT EXISTS approvals_principal ON approvals (principal, requested_ms);`;
+
+/** The part of a draft that has no columns of its own. */
+type Body = Omit<Draft, 'bindingHash' | 'subjectHash' | 'callId' | 'sessionId' | 'principal' | 'workspace'>;
+
+export interface Row {
+  readonly approvalId: string;
+  readonly state: ApprovalState;
+  readonly draft: Draft;
+  readonly requestedMs: number;
+  readonly expiresMs: number;
+  readonly settled?: Settled;
+}
+
+export interface Move {
+  readonly from: ApprovalState;
+  readonly to: ApprovalState;
+  readonly settled?: Settled;
+  /** Requires that the approval expires later than this, in milliseconds since the epoch. */
+  readonly aliveAtMs?: number;
+  readonly expiresMs?: number;
+  /** Requires that the approval has this binding. */
+  readonly bindingHash?: string;
+}
+
+export class ApprovalTable implements Disposable {
+  readonly database: DatabaseSync;
+  readonly #insert: StatementSync;
+  readonly #prune: StatementSync;
+  readonly #move: StatementSync;
+  readonly #attach: StatementSync;
+  readonly #get: StatementSync;
+  readonly #keptMax: number;
+
+  constructor(path: string, keptMax: number) {
+    this.database = openDatabase(path);
+    // FULL, since an approval that was used must not become usable again after a power cut.
+    this.database.exec('PRAGMA synchronous = FULL');
+    this.database.exec(SCHEMA);
+    this.#keptMax = keptMax;
+    this.#insert = this.database.prepare(
+      `INSERT INTO approvals (approval_id, state, call_id, session_id, principal, workspace, binding_hash, subject_hash,
+       requested_ms, expires_ms, body) VALUES (?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
+    this.#prune = this.database.prepare(
+      `DELETE FROM approvals WHERE seq <= (SELECT max(seq) FROM approvals) - ?
+       AND (state NOT IN ('pending', 'approved') OR expires_ms <= ?)`,
+    );
+    this.#move = this.database.prepare(
+      `UPDATE approvals SET state = :to, settled = coalesce(:settled, settled), expires_ms = coalesce(:expires, expires_ms)
+       WHERE approval_id = :id AND state = :from AND (:alive IS NULL OR expires_ms > :alive)
+       AND (:binding IS NULL OR binding_hash = :binding)`,
+    );
+    this.#attach = this.database.prepare(
+      "UPDATE approvals SET call_id = ?, session_id = ? WHERE approval_id = ? AND state IN ('pending', 'approved')",
+    );
+    this.#get = this.database.prepare('SELECT * FROM approvals WHERE approval_id = ?');
+  }
+
+  /** Stores a pending approval and returns its row. Throws STORE_FAILED; an approval that is not stored must not be shown. */
+  insert(approvalId: string, draft: Draft, requestedMs: number): Row {
+    const { bindingHash, subjectHash, callId, sessionId, principal, workspace, ...body } = draft;
+    const expiresMs = requestedMs + draft.timeoutMs;
+    const facts = [callId, sessionId, principal, workspace, bindingHash, subjectHash];
+    this.#guard(() => {
+      this.#insert.run(approvalId, ...facts, requestedMs, expiresMs, JSON.stringify(body satisfies Body));
+      this.#prune.run(this.#keptMax, requestedMs);
+    });
+    return { approvalId, state: 'pending', draft, requestedMs, expiresMs };
+  }
+
+  /** Moves an approval from one state to another; false if it was not in the first state. Throws STORE_FAILED. */
+  move(approvalId: string, { from, to, settled, aliveAtMs, expiresMs, bindingHash }: Move): boolean {
+    const values = {
+      ...{
+        id: approvalId,
+        from,
+        to,
+        alive: aliveAtMs ?? null,
+        expires: expiresMs ?? null,
+        binding: bindingHash ?? null,
+      },
+      settled: settled ? JSON.stringify(settled) : null,
+    };
+    return this.#guard(() => this.#move.run(values).changes === 1);
+  }
+
+  /** Assigns an open approval to another call that asks the same; false if it is not open. Throws STORE_FAILED. */
+  attach(approvalId: string, { callId, sessionId }: Pick<Draft, 'callId' | 'sessionId'>): boolean {
+    return this.#guard(() => this.#attach.run(callId, sessionId, approvalId).changes === 1);
+  }
+
+  get(approvalId: string): Row | undefined {
+    const row = this.#get.get(approvalId);
+    return row && toRow(row);
+  }
+
+  /** Pending approvals, oldest first. */
+  pending(): Row[] {
+    return this.#rows("WHERE state = 'pending' ORDER BY seq");
+  }
+
+  /** Open approvals that such a call may take over, answered ones first. */
+  open(
+    { bindingHash, principal, workspace }: Pick<Draft, 'bindingHash' | 'principal' | 'workspace'>,
+    nowMs: number,
+  ): Row[] {
+    return this.#rows(
+      `WHERE state IN ('pending', 'approved') AND binding_hash = ? AND principal = ? AND workspace = ? AND expires_ms > ?
+       ORDER BY state, seq`,
+      ...[bindingHash, principal, workspace, nowMs],
+    );
+  }
+
+  /** Approvals of the same subject in the given state, newest first. */
+  ofSubject(state: ApprovalState, { subjectHash, principal, workspace }: Facts | Draft): Row[] {
+    return this.#rows(
+      'WHERE subject_hash = ? AND state = ? AND principal = ? AND workspace = ? ORDER BY seq DESC LIMIT 16',
+      ...[subjectHash, state, principal, workspace],
+    );
+  }
+
+  /** Times after `sinceMs` at which approvals were requested, oldest first. */
+  requestedSince(of: { session_id: string } | { principal: string }, sinceMs: number): number[] {
+    const [[column, value]] = Object.entries(of) as [[string, string]];
+    const sql = `SELECT requested_ms FROM approvals WHERE ${column} = ? AND requested_ms > ? ORDER BY requested_ms`;
+    return this.database
+      .prepare(sql)
+      .all(value, sinceMs)
+      .map((it) => it.requested_ms as number);
+  }
+
+  /** Runs `work` in one transaction. Throws what `work` throws. */
+  transaction<T>(work: () => T): T {
+    this.#guard(() => this.database.exec('BEGIN IMMEDIATE'));
+    try {
+      const result = work();
+      this.#guard(() => this.database.exec('COMMIT'));
+      return result;
+    } catch (error) {
+      if (this.database.isTransaction) this.database.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    if (this.database.isOpen) this.database.close();
+  }
+
+  #rows(where: string, ...values: (string | number)[]): Row[] {
+    return this.database
+      .prepare(`SELECT * FROM approvals ${where}`)
+      .all(...values)
+      .map(toRow);
+  }
+
+  #guard<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw new ToolError('STORE_FAILED', 'the store of approvals could not be written', { cause: error });
+    }
+  }
+}
+
+function toRow(row: Record<string, unknown>): Row {
+  const text = (column: string) => row[column] as string;
+  const draft: Draft = {
+    ...(parseJson(text('body')) as Body),
+    ...{ callId: text('call_id'), sessionId: text('session_id') },
+    ...{ principal: text('principal'), workspace: text('workspace') },
+    ...{ bindingHash: text('binding_hash'), subjectHash: text('subject_hash') },
+  };
+  return {
+    approvalId: text('approval_id'),
+    state: text('state') as ApprovalState,
+    draft,
+    requestedMs: row.requested_ms as number,
+    expiresMs: row.expires_ms as number,
+    ...(row.settled !== null && { settled: parseJson(text('settled')) as Settled }),
+  };
+}
+
+/** The public view of a row. */
+export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Row): Approval {
+  const { callId, sessionId, principal, workspace, tool, input, effects, impact, costUsd, diff, rule, reason } = draft;
+  // Rows written by older versions have no `remember`.
+  const { remember = {} } = draft as Partial<Draft>;
+  return {
+    ...{ approvalId, callId, sessionId, principal, workspace, tool, input, effects, impact, remember },
+    ...(costUsd !== undefined && { costUsd }),
+    ...(diff !== undefined && { diff }),
+    ...{ rule, reason },
+    requestedAt: new Date(requestedMs).toISOString(),
+    expiresAt: new Date(expiresMs).toISOString(),
+  };
+}
+
+/** The facts that remembered answers are matched against. */
+export function toFacts({ draft }: Pick<Row, 'draft'>): Facts {
+  const { sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion } = draft;
+  const { reach, programs, hasInlineCode, sessionName } = draft;
+  return {
+    ...{ sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion },
+    level: draft.impact.level,
+    ...(reach !== undefined && { reach }),
+    ...(programs !== undefined && { programs }),
+    ...(hasInlineCode && { hasInlineCode }),
+    ...(sessionName !== undefined && { sessionName }),
+  };
+}

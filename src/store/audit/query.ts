@@ -1,0 +1,185 @@
+/** Queries on the audit log: translates filters to SQL and reads in slices that never block the event loop for long. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { RpcError, ToolError } from '../../errors.ts';
+import type { Limits } from '../../limits.ts';
+import type { Powers } from '../../powers.ts';
+import { Pacer } from '../pacer.ts';
+import type { AuditKind, AuditRecord, Row } from './entry.ts';
+import { toRecord } from './entry.ts';
+
+export interface AuditFilter {
+  readonly tool?: string | undefined;
+  /** Session id. */
+  readonly session?: string | undefined;
+  readonly callId?: string | undefined;
+  readonly kind?: AuditKind | undefined;
+  /** Only entries about calls: intents, outcomes, refusals and approvals. */
+  readonly calls?: boolean | undefined;
+  /** Part of a call id: its beginning or its end. */
+  readonly callIdPart?: string | undefined;
+  /** True selects outcomes without an error code, false outcomes and refusals with one. */
+  readonly success?: boolean | undefined;
+  /** Earliest time, inclusive: ISO 8601, or an age such as `30d`, `12h`, `90m`, `10s`. */
+  readonly since?: string | undefined;
+  /** Latest time, exclusive; same form as `since`. */
+  readonly until?: string | undefined;
+  /** Default: newest first. */
+  readonly order?: 'newest' | 'oldest' | undefined;
+}
+
+export interface AuditPageRequest extends AuditFilter {
+  /** Number of entries; 100 when absent, at most auditQueryMax. */
+  readonly limit?: number | undefined;
+  /** Cursor from the previous page. */
+  readonly cursor?: string | undefined;
+}
+
+export interface AuditPage {
+  readonly entries: AuditRecord[];
+  /** Present when there may be more. */
+  readonly cursor?: string;
+}
+
+/** The range of existing entries. */
+export interface Extent {
+  readonly first: number;
+  readonly last: number;
+  /** First seq of this run of the daemon; intents that were open before will never get an outcome. */
+  readonly firstOfRun: number;
+}
+
+export interface FoundRow {
+  readonly row: Row;
+  /** Whether the row is an intent whose outcome never came. */
+  readonly isOpen: boolean;
+}
+
+/** Most entries that one statement scans, which takes a few milliseconds without an index. */
+const SLICE = 4096;
+/** Most rows that one statement returns; at their largest, 64 rows are 12 MiB. */
+const ROWS = 64;
+
+const CONDITIONS = {
+  // Comes first, since it refers to its value by number.
+  callIdPart: '(substr(callId, 1, length(?1)) = ?1 OR substr(callId, -length(?1)) = ?1)',
+  tool: 'tool = ?',
+  session: 'sessionId = ?',
+  callId: 'callId = ?',
+  kind: 'kind = ?',
+  since: 'at >= ?',
+  until: 'at < ?',
+} as const;
+const CALLS = "kind IN ('intent', 'outcome', 'refusal', 'approval') AND callId IS NOT NULL";
+const SUCCESS = "kind = 'outcome' AND code IS NULL";
+const FAILURE = "kind IN ('outcome', 'refusal') AND code IS NOT NULL";
+
+const AGE = /^(\d{1,9})([smhd])$/;
+const UNITS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `Date.parse` accepts much more: it reads `5` as a day in May 2001. */
+const ISO_8601 = /^\d{4}-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?)?$/;
+
+/** Whether `since` and `until` accept the text. */
+export const isInstant = (text: string): boolean =>
+  AGE.test(text) || (ISO_8601.test(text) && Date.parse(text) > -8.64e15);
+
+/** The time in UTC as ISO 8601, as in entries. Throws RpcError INVALID_PARAMS. */
+function toInstant(text: string, nowMs: number): string {
+  const age = AGE.exec(text);
+  const since = age ? nowMs - Number(age[1]) * (UNITS[age[2] as string] as number) : Number.NaN;
+  const ms = ISO_8601.test(text) ? Date.parse(text) : since;
+  if (!(Math.abs(ms) <= 8.64e15))
+    throw new RpcError('INVALID_PARAMS', `${text.slice(0, 64)} is no date of ISO 8601, and no age such as 30d or 12h`);
+  return new Date(ms).toISOString();
+}
+
+export class AuditQueries {
+  readonly #database: DatabaseSync;
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #answered: StatementSync;
+  /** One statement for each combination of conditions and order; at most 1536. */
+  readonly #prepared = new Map<string, StatementSync>();
+
+  constructor(database: DatabaseSync, limits: Limits, powers: Powers) {
+    this.#database = database;
+    this.#limits = limits;
+    this.#powers = powers;
+    this.#answered = database.prepare(
+      "SELECT 1 FROM audit WHERE sessionId = ? AND callId = ? AND seq > ? AND kind IN ('outcome', 'refusal') LIMIT 1",
+    );
+  }
+
+  /**
+   * One page of entries. Rejects with RpcError INVALID_PARAMS for an invalid date or cursor, ToolError SHUTTING_DOWN if the log is closed
+   * meanwhile.
+   */
+  async page(request: AuditPageRequest, extent: Extent): Promise<AuditPage> {
+    const { auditQueryMax, auditQueryCharsMax } = this.#limits;
+    const limit = Math.min(request.limit ?? 100, auditQueryMax);
+    const entries: AuditRecord[] = [];
+    let chars = 0;
+    for await (const { row, isOpen } of this.rows(request, startAt(request, extent))) {
+      entries.push(toRecord(row, isOpen));
+      for (const text of [row.input, row.effects, row.detail]) chars += (text as string | null)?.length ?? 0;
+      if (entries.length >= limit || chars >= auditQueryCharsMax) return { entries, cursor: String(row.seq) };
+    }
+    return { entries };
+  }
+
+  /** All entries in `extent` that match the filter, in its order. */
+  async *rows(filter: AuditFilter, { first, last, firstOfRun }: Extent): AsyncGenerator<FoundRow> {
+    const isNewestFirst = filter.order !== 'oldest';
+    this.#assertOpen();
+    const { statement, values } = this.#prepare(filter, isNewestFirst);
+    const pacer = new Pacer(this.#powers);
+    let [low, high] = [first, last];
+    while (low <= high) {
+      const from = isNewestFirst ? Math.max(low, high - SLICE + 1) : low;
+      const to = isNewestFirst ? high : Math.min(high, low + SLICE - 1);
+      const rows = statement.all(...values, from, to, ROWS) as unknown as Row[];
+      const found = rows.map((row) => ({ row, isOpen: (row.seq as number) < firstOfRun && this.#isOpen(row) }));
+      yield* found;
+      const reached = rows.length < ROWS ? undefined : (rows.at(-1)?.seq as number);
+      if (isNewestFirst) high = (reached ?? from) - 1;
+      else low = (reached ?? to) + 1;
+      await pacer.pause();
+      this.#assertOpen(); // The log may have been closed while the consumer of this generator ran.
+    }
+  }
+
+  #assertOpen(): void {
+    if (!this.#database.isOpen) throw new ToolError('SHUTTING_DOWN', 'the audit log was closed');
+  }
+
+  #isOpen({ kind, sessionId, callId, seq }: Row): boolean {
+    return kind === 'intent' && this.#answered.get(sessionId, callId, seq) === undefined;
+  }
+
+  #prepare(filter: AuditFilter, isNewestFirst: boolean): { statement: StatementSync; values: string[] } {
+    const given = { ...filter };
+    const nowMs = this.#powers.now();
+    if (filter.since !== undefined) given.since = toInstant(filter.since, nowMs);
+    if (filter.until !== undefined) given.until = toInstant(filter.until, nowMs);
+    const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter((it) => given[it] !== undefined);
+    const conditions: string[] = names.map((it) => CONDITIONS[it]);
+    if (filter.calls) conditions.push(CALLS);
+    if (filter.success !== undefined) conditions.push(filter.success ? SUCCESS : FAILURE);
+    conditions.push('seq BETWEEN ? AND ?');
+    const sql = `SELECT * FROM audit WHERE ${conditions.join(' AND ')} ORDER BY seq ${isNewestFirst ? 'DESC' : 'ASC'} LIMIT ?`;
+    let statement = this.#prepared.get(sql);
+    if (!statement) {
+      statement = this.#database.prepare(sql);
+      this.#prepared.set(sql, statement);
+    }
+    return { statement, values: names.map((it) => given[it] as string) };
+  }
+}
+
+function startAt({ cursor, order }: AuditPageRequest, extent: Extent): Extent {
+  if (cursor === undefined) return extent;
+  if (!/^\d{1,15}$/.test(cursor)) throw new RpcError('INVALID_PARAMS', 'the cursor is not one of ours');
+  const seq = Number(cursor);
+  if (order === 'oldest') return { ...extent, first: Math.max(extent.first, seq + 1) };
+  return { ...extent, last: Math.min(extent.last, seq - 1) };
+}

@@ -1,0 +1,107 @@
+/**
+ * Drops entries that are too old or too many. A cut is always at a checkpoint, which remains as the provable start of the chain, and is
+ * recorded as an entry before anything is deleted; so an interrupted cut leaves a log that verifies.
+ */
+import type { DatabaseSync } from 'node:sqlite';
+import type { Limits } from '../../limits.ts';
+import type { Powers } from '../../powers.ts';
+import { Pacer } from '../pacer.ts';
+import type { Checkpoints } from './checkpoints.ts';
+
+export interface Cut {
+  /** Seq of the last entry to be dropped. */
+  readonly upTo: number;
+  readonly hash: string;
+  readonly because: 'age' | 'size';
+}
+
+export interface Retained {
+  readonly database: DatabaseSync;
+  readonly checkpoints: Checkpoints;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Seq of the first and last entry. */
+  readonly extent: () => { first: number; last: number };
+  /** Stores the cut as a signed entry. Throws if that fails. */
+  readonly record: (cut: Cut) => void;
+}
+
+/** Rows deleted in one transaction, about 5 ms. */
+const STEP = 256;
+/** Least share that is dropped to make room, so that cuts are rare. */
+const SLACK = 0.1;
+
+/** Drops what the limits demand and returns the number of entries; stops early if the log is closed meanwhile. Throws SQLite errors. */
+export async function dropOldest(log: Retained): Promise<number> {
+  const { database, powers } = log;
+  const { first } = log.extent();
+  const cut = await findCut(log);
+  if (!cut || !database.isOpen || cut.upTo < first) return 0;
+  log.record(cut);
+  const pacer = new Pacer(powers);
+  const entries = database.prepare('DELETE FROM audit WHERE seq <= ? AND seq <= ?');
+  for (let to = first + STEP - 1; to - STEP < cut.upTo && database.isOpen; to += STEP) {
+    entries.run(to, cut.upTo);
+    await pacer.pause();
+  }
+  if (!database.isOpen) return 0;
+  const some = database.prepare(
+    'DELETE FROM checkpoints WHERE seq IN (SELECT seq FROM checkpoints WHERE seq < ? ORDER BY seq LIMIT ?)',
+  );
+  while (some.run(cut.upTo, STEP).changes > 0) {
+    await pacer.pause();
+    if (!database.isOpen) return 0;
+  }
+  await log.checkpoints.trimFile(cut.upTo);
+  return cut.upTo - first + 1;
+}
+
+async function findCut(log: Retained): Promise<Cut | undefined> {
+  const old = await findOld(log);
+  const { first, last } = log.extent();
+  if (!log.database.isOpen) return undefined;
+  const over = shareToDrop(log);
+  if (over === 0) return old;
+  const target = first + Math.ceil((last - first + 1) * over) - 1;
+  const before = new Date(log.powers.now() - log.limits.auditMinAgeMs).toISOString();
+  // The first checkpoint that makes enough room; if all of those are too young, the last one that is old enough.
+  const at = (sql: string, seq: number) =>
+    log.database
+      .prepare(`SELECT seq AS upTo, hash FROM checkpoints WHERE at <= ? AND seq ${sql} LIMIT 1`)
+      .get(before, seq);
+  const place = (at('>= ? ORDER BY seq', target) ?? at('< ? ORDER BY seq DESC', target)) as
+    | { upTo: number; hash: string }
+    | undefined;
+  return place && place.upTo > (old?.upTo ?? 0) ? { ...place, because: 'size' } : old;
+}
+
+/** Bytes used by a database on disk, without free pages, which are reused. */
+export function bytesOf(database: DatabaseSync): number {
+  const pragma = (name: string) => Object.values(database.prepare(`PRAGMA ${name}`).get() as object)[0] as number;
+  return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size');
+}
+
+/** Share of the entries that must be dropped for the database to fit. */
+export function shareToDrop({ database, limits }: Pick<Retained, 'database' | 'limits'>): number {
+  const used = bytesOf(database);
+  if (used <= limits.auditBytesMax) return 0;
+  return Math.min(1, 1 - (limits.auditBytesMax / used) * (1 - SLACK));
+}
+
+/** The last checkpoint older than the allowed age. */
+async function findOld({ database, limits, powers }: Retained): Promise<Cut | undefined> {
+  const before = new Date(powers.now() - limits.auditRetentionMs).toISOString();
+  const pacer = new Pacer(powers);
+  const page = database.prepare('SELECT seq AS upTo, hash, at FROM checkpoints WHERE seq > ? ORDER BY seq LIMIT ?');
+  let found: Cut | undefined;
+  while (database.isOpen) {
+    const some = page.all(found?.upTo ?? 0, STEP) as unknown as { upTo: number; hash: string; at: string }[];
+    for (const { upTo, hash, at } of some) {
+      if (at >= before) return found;
+      found = { upTo, hash, because: 'age' };
+    }
+    if (some.length < STEP) return found;
+    await pacer.pause();
+  }
+  return undefined;
+}

@@ -1,0 +1,46 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { makeStateDir, StateDirError } from '../../../src/daemon/user-dirs.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync('/tmp/ringfence-places-');
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const modeOf = (path: string) => statSync(path).mode & 0o7777;
+
+describe('the state directory', () => {
+  test("is made as its owner's alone, and one that is empty becomes so", () => {
+    makeStateDir(join(folder, 'new/state'));
+    expect(modeOf(join(folder, 'new/state'))).toBe(0o700);
+    mkdirSync(join(folder, 'empty'), { mode: 0o755 });
+    makeStateDir(join(folder, 'empty'));
+    expect(modeOf(join(folder, 'empty'))).toBe(0o700);
+  });
+
+  test('is closed again where somebody opened it', () => {
+    const state = join(folder, 'state');
+    makeStateDir(state);
+    writeFileSync(join(state, 'daemon.lock'), '');
+    chmodSync(state, 0o755);
+    makeStateDir(state);
+    expect(modeOf(state)).toBe(0o700);
+  });
+
+  test.each([
+    ['with files of others', 0o755, ['notes.txt']],
+    ['sticky, as /tmp is', 0o1777, []],
+    ['sticky, and used as one before', 0o1777, ['daemon.lock']],
+  ])('that is open to others (%s) is refused and keeps its mode', (_, mode, names) => {
+    const shared = join(folder, 'shared');
+    mkdirSync(shared);
+    for (const name of names) writeFileSync(join(shared, name), '');
+    chmodSync(shared, mode);
+    expect(() => makeStateDir(shared)).toThrow(StateDirError);
+    expect(() => makeStateDir(shared)).toThrow(`--state ${join(shared, 'ringfence')}`);
+    expect(() => makeStateDir(shared)).not.toThrow(/chmod/);
+    expect(modeOf(shared)).toBe(mode);
+  });
+});

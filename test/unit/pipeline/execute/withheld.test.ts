@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { describeWithheld, type Withheld } from '../../../../src/call.ts';
+import type { Ran } from '../../../../src/hosts/runs.ts';
+import { withheldOf } from '../../../../src/pipeline/execute/withheld.ts';
+import { parseNetworkEntry } from '../../../../src/policy/network.ts';
+
+const ran = (withheld: unknown) => ({ result: { usage: { withheld } } }) as Ran;
+const PATHS = { hidden: [{ path: '.env', rule: 'no-secrets' }], count: 3, readOnly: ['.git/config'] };
+
+test('only hosts that every layer of the policy allows are told', () => {
+  const layers = [
+    ['*.example.org', '192.0.2.1:22'],
+    ['a.example.org', 'b.test'],
+  ].map((it) => it.map(parseNetworkEntry));
+  expect(withheldOf(ran(PATHS), layers)?.network).toEqual(['a.example.org']);
+});
+
+test.each([
+  ['no list', 'x'],
+  ['more than a host may list', { ...PATHS, hidden: Array.from({ length: 21 }, () => ({ path: 'x' })) }],
+  ['something else beside it', { ...PATHS, more: 1 }],
+])('what a host says is not believed where it is %s', (_, withheld) => {
+  expect(withheldOf(ran(withheld), undefined)).toBeUndefined();
+});
+
+test('it is one line for people and models', () => {
+  const shown = (unixSockets: 'own' | 'none') =>
+    describeWithheld(withheldOf({ ...ran(PATHS), unixSockets }, undefined) as Withheld);
+  const own = 'hidden: .env and 2 more; read-only: .git/config; network: none';
+  expect(shown('own')).toBe(own);
+  expect(shown('none')).toBe(`${own}; Unix sockets: none (tiers.execute.unixSockets of the policy)`);
+});

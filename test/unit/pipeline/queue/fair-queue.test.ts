@@ -1,0 +1,112 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { defaultLimits } from '../../../../src/limits.ts';
+import { FairQueue } from '../../../../src/pipeline/queue/fair-queue.ts';
+
+const place = (session: string, more: object = {}) => ({
+  ...{
+    line: 'line',
+    places: 1,
+    placesOfSession: 99,
+    session,
+    signal: new AbortController().signal,
+    congested: () => false,
+  },
+  ...more,
+});
+
+test('sessions take turns, however many calls one of them has', async () => {
+  const queue = new FairQueue(defaultLimits);
+  const order: string[] = [];
+  const leave = await queue.enter(place('first'));
+  const all = ['a', 'a', 'a', 'b', 'b', 'c'].map(async (session) => {
+    const done = await queue.enter(place(session));
+    order.push(session);
+    done();
+  });
+  leave();
+  await Promise.all(all);
+  expect(order).toEqual(['a', 'b', 'c', 'a', 'b', 'a']);
+  expect([queue.running, queue.queued]).toEqual([0, 0]);
+});
+
+test('more waiting calls than a session may have are QUEUE_FULL, and others still get in line', async () => {
+  const queue = new FairQueue({ ...defaultLimits, sessionQueueMax: 2 });
+  const leave = await queue.enter(place('a'));
+  const waiting = [queue.enter(place('a')), queue.enter(place('a'))];
+  await expect(queue.enter(place('a'))).rejects.toMatchObject({
+    code: 'QUEUE_FULL',
+    extras: { details: { retryAfterMs: expect.any(Number) } },
+  });
+  const other = queue.enter(place('b'));
+  leave();
+  await Promise.all([...waiting, other].map(async (it) => (await it)()));
+});
+
+test('a session with as many places as one may have leaves the others to others, and gets one when it leaves one', async () => {
+  const queue = new FairQueue(defaultLimits);
+  const some = { places: 3, placesOfSession: 2 };
+  const leave = await queue.enter(place('greedy', some));
+  await queue.enter(place('greedy', some));
+  let begun = false;
+  const third = queue.enter(place('greedy', some)).then(() => (begun = true));
+  (await queue.enter(place('other', some)))();
+  expect(begun).toBe(false);
+  leave();
+  await third;
+  expect(queue.running).toBe(2);
+});
+
+test('one that is aborted while it waits leaves the line', async () => {
+  const queue = new FairQueue(defaultLimits);
+  const leave = await queue.enter(place('a'));
+  const controller = new AbortController();
+  const gone = queue.enter(place('b', { signal: controller.signal }));
+  const next = queue.enter(place('c'));
+  controller.abort(new Error('gone'));
+  await expect(gone).rejects.toThrow('gone');
+  leave();
+  (await next)();
+  expect(queue.queued).toBe(0);
+});
+
+test('one whose caller does not read waits until it does, and holds up nobody', async () => {
+  const queue = new FairQueue(defaultLimits);
+  let congested = true;
+  let begun = 0;
+  const slow = Array.from({ length: 3 }, () =>
+    queue.enter(place('slow', { places: 2, congested: () => congested })).then((leave) => ({ leave, n: ++begun })),
+  );
+  (await queue.enter(place('other', { places: 2 })))();
+  expect(begun).toBe(0);
+  congested = false;
+  queue.wake();
+  for (const it of slow) (await it).leave();
+  expect(begun).toBe(3);
+});
+
+test('never more than its places run at once, and all run', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 60 }),
+      fc.integer({ min: 1, max: 5 }),
+      async (sessions, places) => {
+        const queue = new FairQueue(defaultLimits);
+        let [running, most, done] = [0, 0, 0];
+        await Promise.all(
+          sessions.map(async (session, i) => {
+            const leave = await queue.enter(place(session, { places }));
+            most = Math.max(most, ++running);
+            if (i % 3 === 0) await new Promise(setImmediate);
+            running -= 1;
+            done += 1;
+            leave();
+          }),
+        );
+        expect(most).toBeLessThanOrEqual(places);
+        expect(done).toBe(sessions.length);
+      },
+    ),
+    { numRuns: 50 },
+  );
+});

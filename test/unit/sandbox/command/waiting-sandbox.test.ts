@@ -1,0 +1,373 @@
+/** A sandbox prepared before its command behaves like any other, or is not used. */
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { defaultLimits as limits } from '../../../../src/limits.ts';
+import { type Powers, systemPowers } from '../../../../src/powers.ts';
+import { runtime } from '../../../../src/runtime.ts';
+import { type CommandRequest, type CommandSetup, runCommand } from '../../../../src/sandbox/command/command.ts';
+import { beginWaiting, shapeOf } from '../../../../src/sandbox/command/start.ts';
+import { WaitingSandbox } from '../../../../src/sandbox/command/waiting-sandbox.ts';
+import { NO_MASKS } from '../../../../src/sandbox/masks.ts';
+import { firstChildOf } from '../../../../src/sandbox/proc.ts';
+import { createSandbox } from '../../../../src/sandbox/sandbox.ts';
+import { Watchdog } from '../../../../src/sandbox/watchdog.ts';
+import { until } from '../../../support/daemon.ts';
+
+/** Pids of all processes started since. */
+let started: number[];
+const system = systemPowers();
+const powers: Powers = {
+  ...system,
+  spawn(command, args, options) {
+    const child = system.spawn(command, args, options);
+    started.push(child.pid as number);
+    return child;
+  },
+};
+
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ringfence-waiting-')));
+const workspace = join(folder, 'ws');
+const bounds = { ...limits.commandMax, outputBytes: 65_536 };
+let base: CommandSetup;
+let waiting: WaitingSandbox;
+beforeAll(async () => {
+  mkdirSync(workspace);
+  const at = { stateDir: folder, workspaces: [workspace], arch: process.arch, platform: process.platform };
+  const sandbox = await createSandbox({ runtime, ...at, limits, version: 'test' }, system);
+  const {
+    filter,
+    ownSocketsFilter: _,
+    homesFolder: __,
+    ...parts
+  } = sandbox.commandSandbox(workspace, { isDirect: true });
+  writeFileSync(join(folder, 'filter'), filter);
+  const filterFile = join(folder, 'filter');
+  const common = { filterFile, ownSocketsFilterFile: filterFile, environment: { PATH: '/usr/bin:/bin' }, limits };
+  base = { ...parts, ...common, rlimits: { addressMib: 16_384 }, watchdog: new Watchdog(limits, system) };
+  return () => rmSync(folder, { recursive: true });
+});
+beforeEach(() => {
+  started = [];
+  waiting = new WaitingSandbox(base, powers);
+});
+afterEach(() => waiting[Symbol.dispose]());
+
+const requestOf = (command: string, rest: Partial<CommandRequest> = {}): CommandRequest => ({
+  ...{ command, cwd: workspace, env: {}, workspace, masks: NO_MASKS, bounds, signal: new AbortController().signal },
+  ...rest,
+});
+
+/** Runs a command in a prepared sandbox or a new one; afterwards another one is prepared. */
+async function run(command: string, { isLate, ...rest }: Partial<CommandRequest> & { isLate: boolean }) {
+  const before = started.length;
+  const running = runCommand(requestOf(command, rest), { ...base, waiting }, powers);
+  expect(started.length).toBe(isLate ? before : before + 1);
+  const outcome = await running;
+  waiting.prepare();
+  return outcome;
+}
+
+/** Runs a command in a prepared sandbox, whatever came before. */
+async function runLate(command: string, rest: Partial<CommandRequest> = {}) {
+  // Twice, so that it replaces one prepared for other commands.
+  for (let i = 0; i < 2; i++) await runCommand(requestOf(':', rest), { ...base, waiting }, powers);
+  waiting.prepare();
+  return run(command, { ...rest, isLate: true });
+}
+
+test('what a command does in it is what it does in one of its own', async () => {
+  const commands = [
+    'echo $LINENO $# $0 $-\nnosuch\nf() { caller; }\nf',
+    'echo a\nfi',
+    'exit 7',
+    'kill -TERM $$',
+    'ulimit -f; echo ${RANDOM:+set}',
+    'set -x; echo traced',
+    'set -e; false; echo after',
+    'cat; ls -l /proc/self/fd | cut -d: -f2- | cut -d" " -f2',
+  ];
+  for (const command of commands) {
+    const env = { MINE: "it's\n`two`", REPLY: 'taken' };
+    const { durationMs: _, used: __, ...own } = await runCommand(requestOf(command, { env }), base, powers);
+    const { durationMs: ___, used: ____, ...late } = await runLate(command, { env });
+    expect(late, command).toEqual(own);
+  }
+}, 30_000);
+
+test('two wait, so that neither of two commands begins one, also while the second is built', async () => {
+  await runLate('true');
+  const before = started.length;
+  const first = runCommand(requestOf('echo 1'), { ...base, waiting }, powers);
+  const second = runCommand(requestOf('echo 2'), { ...base, waiting }, powers);
+  expect(started.length).toBe(before);
+  expect([(await first).stdout, (await second).stdout]).toEqual(['1\n', '2\n']);
+});
+
+test('the time that it waited is no time of its command', async () => {
+  await run('true', { isLate: false });
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  const { stdout, durationMs } = await run('echo $SECONDS', { isLate: true });
+  expect(stdout).toBe('0\n');
+  expect(durationMs).toBeLessThan(1000);
+});
+
+test('its variables and arguments reach it as they are, and none of ours does', async () => {
+  const word = fc.string({ unit: 'grapheme', maxLength: 20 }).filter((it) => !it.includes('\0'));
+  await fc.assert(
+    fc.asyncProperty(fc.array(word, { maxLength: 4 }), word, async (words, value) => {
+      const argv = ['/bin/sh', '-c', 'printf "%s\\0" "$MINE" "$@"; env -0 | grep -z ^RINGFENCE', 'sh', ...words];
+      const { captured } = await runLate('', { argv, env: { MINE: value }, captureBytes: 65_536 });
+      expect(captured?.toString()).toBe([value, ...words].map((it) => `${it}\0`).join(''));
+    }),
+    { numRuns: 10 },
+  );
+}, 30_000);
+
+test('what came to be hidden while it waited is hidden', async () => {
+  await run('true', { isLate: false });
+  writeFileSync(join(workspace, 'late-secret'), 'secret');
+  const masks = hiding('late-secret');
+  expect(await run('cat late-secret', { masks, isLate: false })).toMatchObject({ stdout: '', exitCode: 1 });
+});
+
+const hiding = (path: string) => ({ ...NO_MASKS, hidden: [{ path, type: 'file' as const }] });
+const holding = (path: string) => ({ ...NO_MASKS, readOnly: [path] });
+/** The result of a command that writes to a protected file. */
+const REFUSED = { stderr: expect.stringMatching(/Read-only file system/), exitCode: 1 };
+/** Long enough to build one. */
+const built = () => new Promise((resolve) => setTimeout(resolve, 150));
+
+describe('where a mask of it is over nothing any more', () => {
+  const at = (name: string) => join(workspace, name);
+  const write = (name: string) => writeFileSync(at(name), 'secret');
+  const remade = (make: () => void) => () => {
+    rmSync(at('kept'));
+    make();
+  };
+  const cases: [string, () => void][] = [
+    ['the file is another one by rename', remade(() => renameSync(at('other'), at('kept')))],
+    ['the file is another one, made anew', remade(() => write('kept'))],
+    // Its inode is the masked one.
+    ['the file came back by another name', remade(() => linkSync(at('link'), at('kept')))],
+  ];
+  test.each(cases)('%s: it is held all the same', async (_, change) => {
+    for (const name of ['kept', 'link']) rmSync(at(name), { force: true });
+    for (const name of ['kept', 'other']) write(name);
+    linkSync(at('kept'), at('link'));
+    const masks = holding('kept');
+    await built();
+    await run('true', { masks, isLate: false });
+    await built();
+    change();
+    expect(await run('echo x >kept', { masks, isLate: false })).toMatchObject(REFUSED);
+  });
+
+  test('a folder is another one', async () => {
+    mkdirSync(at('folder'));
+    write('folder/secret');
+    const masks = holding('folder');
+    await built();
+    await run('true', { masks, isLate: false });
+    await built();
+    write('folder/more');
+    expect(await run('echo x >folder/secret', { masks, isLate: true })).toMatchObject(REFUSED);
+    await built();
+    waiting.prepare();
+    await built();
+    rmSync(at('folder'), { recursive: true });
+    mkdirSync(at('folder'));
+    write('folder/secret');
+    expect(await run('echo x >folder/secret', { masks, isLate: false })).toMatchObject(REFUSED);
+  });
+
+  test.each(['vault', 'above/vault'])('%s was away while its mask was put, and is the same now', async (path) => {
+    const [top = ''] = path.split('/');
+    mkdirSync(at(path), { recursive: true });
+    write(`${path}/secret`);
+    const masks = { ...holding(path), pinned: top === path ? [] : [top] };
+    await built();
+    await run('true', { masks, isLate: false });
+    waiting[Symbol.dispose]();
+    waiting.prepare();
+    renameSync(at(top), at('away'));
+    mkdirSync(at(path), { recursive: true });
+    await built();
+    rmSync(at(top), { recursive: true });
+    renameSync(at('away'), at(top));
+    const command = requestOf(`echo x >${path}/secret`, { masks });
+    expect(await runCommand(command, { ...base, waiting }, powers)).toMatchObject(REFUSED);
+  });
+
+  test('one that hides something is not built ahead: what is removed meanwhile would be made again', async () => {
+    write('fresh');
+    await built();
+    await run('true', { masks: hiding('fresh'), isLate: false });
+    expect(started.length).toBe(1);
+  });
+
+  test('a masked file is another one while nothing is built yet', async () => {
+    write('fresh');
+    const masks = holding('fresh');
+    await built();
+    await run('true', { masks, isLate: false });
+    waiting[Symbol.dispose]();
+    waiting.prepare();
+    rmSync(at('fresh'));
+    write('fresh');
+    const command = requestOf('echo x >fresh', { masks });
+    expect(await runCommand(command, { ...base, waiting }, powers)).toMatchObject(REFUSED);
+  });
+});
+
+test('a mask whose name the kernel escapes is known where it is', async () => {
+  const name = 'a b\\040\tc\nd';
+  writeFileSync(join(workspace, name), 'secret');
+  const masks = holding(name);
+  await built();
+  await run('true', { masks, isLate: false });
+  await built();
+  expect(await run('for it in a\\ b*; do echo x >"$it"; done', { masks, isLate: true })).toMatchObject(REFUSED);
+});
+
+test('a command runs in the directory that has the name now, whatever became of the one that had it', async () => {
+  const cwd = join(workspace, 'place');
+  const changes = [
+    () => rmdirSync(cwd),
+    () => renameSync(cwd, join(workspace, 'moved')), // Its process would still be in it.
+  ];
+  for (const change of changes) {
+    mkdirSync(cwd, { recursive: true });
+    await run('true', { cwd, isLate: false });
+    await built();
+    change();
+    mkdirSync(cwd);
+    expect(await run('/bin/pwd', { cwd, isLate: false })).toMatchObject({ stdout: `${cwd}\n` });
+    waiting[Symbol.dispose]();
+  }
+});
+
+test('a command that is given input, may use less, works elsewhere, or is too long to come late gets one of its own', async () => {
+  await run('true', { isLate: false });
+  const less = { ...bounds, memoryMb: bounds.memoryMb - 1 };
+  mkdirSync(join(workspace, 'below'), { recursive: true });
+  for (const [command, rest] of [
+    ['cat', { stdin: 'given' }],
+    ['printf given', { bounds: less }],
+    ['printf given', { cwd: join(workspace, 'below') }],
+    ['printf given', { readOnly: true }],
+    ['printf given', { env: { RANDOM: '1' } }],
+    [`printf given #${'x'.repeat(8192)}`, {}],
+  ] as const)
+    expect(await run(command, { ...rest, isLate: false })).toMatchObject({ stdout: 'given', exitCode: 0 });
+});
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false; // ESRCH.
+  }
+}
+
+test('a NUL in a word of it is no end of an argument of bubblewrap: such a command does not run', async () => {
+  writeFileSync(join(workspace, 'masked'), 'secret');
+  const masks = { ...NO_MASKS, hidden: [{ path: 'masked', type: 'file' } as const] };
+  const value = ['a', '--bind', workspace, workspace].join('\0');
+  const command = 'cat masked';
+  const wordless = { command: `${command} #${'x'.repeat(131_050)}` };
+  for (const it of [
+    { env: { MINE: value } },
+    { env: { RANDOM: value } },
+    { argv: ['/bin/cat', 'masked', value] },
+    { cwd: value },
+    { command: `${command} #${value}` },
+    { ...wordless, env: { SECONDS: value } },
+  ]) {
+    const running = runCommand(requestOf(command, { masks, ...it }), { ...base, waiting }, powers);
+    await expect(running, JSON.stringify(it).slice(0, 80)).rejects.toMatchObject({ code: 'INPUT_INVALID' });
+  }
+  await until(() => !started.some(isThere));
+});
+
+test('one that is ended while it waits is not missed, and no third one waits', async () => {
+  await run('true', { isLate: false });
+  waiting.prepare();
+  expect(started.length).toBe(3);
+  // Kills its init: if bubblewrap died before it told the init its pid, the init would wait for ever.
+  await until(() => firstChildOf(started[1] as number) !== undefined);
+  process.kill(firstChildOf(started[1] as number) as number, 'SIGKILL');
+  await until(() => {
+    waiting.prepare();
+    return started.length === 4;
+  });
+  expect(await run('echo here', { isLate: true })).toMatchObject({ stdout: 'here\n' });
+});
+
+/** Starts building a sandbox that the next command takes first. */
+async function begin() {
+  await run('true', { isLate: false });
+  waiting[Symbol.dispose]();
+  waiting.prepare();
+  return started.at(-2) as number;
+}
+
+test('a command whose sandbox is ended while it is built gets one of its own', async () => {
+  const bubblewrap = await begin();
+  // Kills its init: if bubblewrap were killed first, it would leave the init behind.
+  const deadline = performance.now() + 5000;
+  let init: number | undefined;
+  // In one turn of the loop; otherwise it is complete by then.
+  while (init === undefined && performance.now() < deadline) init = firstChildOf(bubblewrap);
+  process.kill(init as number, 'SIGKILL');
+  const outcome = await runCommand(requestOf('echo here'), { ...base, waiting }, powers);
+  expect(outcome).toMatchObject({ stdout: 'here\n', exitCode: 0 });
+});
+
+test('a command that is cancelled while its sandbox is built never runs, and nothing is left of it', async () => {
+  await begin();
+  const cancel = new AbortController();
+  const request = requestOf('touch ran; sleep 100', { signal: cancel.signal });
+  const running = runCommand(request, { ...base, waiting }, powers);
+  cancel.abort();
+  expect(await running).toMatchObject({ ended: 'aborted' });
+  waiting[Symbol.dispose]();
+  await until(() => !started.some(isThere));
+  expect(existsSync(join(workspace, 'ran'))).toBe(false);
+});
+
+/** Ends the input of a waiting sandbox after `words`; gives its exit code and output. */
+async function endAfter(words: string) {
+  using begun = beginWaiting(shapeOf(requestOf(''), base), base, powers);
+  const { child } = begun;
+  const said: string[] = [];
+  const take = (bytes: Buffer) => said.push(bytes.toString());
+  const streams = (['stdout', 'stderr'] as const).map((it) => begun[it].read(child[it], take));
+  const ends = [...streams, child].map((it) => new Promise((resolve) => it?.once('close', resolve)));
+  begun.line?.end(words);
+  await Promise.all(ends);
+  return { code: child.exitCode, said: said.join('') };
+}
+
+test('it runs nothing where whoever began it dies before, or in the middle of, telling it its command', async () => {
+  const ran = { code: 0, said: 'ran\n' };
+  const nothing = { code: 1, said: '' };
+  const words = '4\0:\0echo ran\0.\0';
+  expect(await endAfter(words)).toEqual(ran);
+  // Only the NUL of the last word may be missing.
+  const cut = Array.from({ length: words.length - 2 }, (_, length) => words.slice(0, length));
+  for (const words of [...cut, '3\0:\0echo ran\0', '4\0:\0echo ran\0,\0', '0\0', '1\0.\0'])
+    expect(await endAfter(words), words).toEqual(nothing);
+});

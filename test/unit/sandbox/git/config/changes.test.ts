@@ -1,0 +1,135 @@
+/** Which of a command's config changes reach the repository. */
+import { describe, expect, test } from 'vitest';
+import { merge } from '../../../../../src/sandbox/git/config/changes.ts';
+import { whyRefused } from '../../../../../src/sandbox/git/config/keys.ts';
+
+const GIVEN = '[core]\n\tbare = false\n[remote "o"]\n\turl = https://example.org/x\n[branch "main"]\n\tremote = o\n';
+
+test('what the person changed meanwhile stays', () => {
+  const now = `${GIVEN}[alias]\n\tst = status\n`;
+  const merged = merge(GIVEN, `${GIVEN}[user]\n\tname = Ada\n`, now);
+  expect(merged).toEqual({ text: `${now}[user]\n\tname = Ada\n`, taken: ['user.name'], refused: [] });
+});
+
+test('of several keys each is judged by itself', () => {
+  const after = `${GIVEN}[user]\n\tname = Ada\n[alias]\n\tx = !id\n[core]\n\tfsmonitor = id\n`;
+  const { text, refused } = merge(GIVEN, after, GIVEN);
+  expect(text).toBe(`${GIVEN}[user]\n\tname = Ada\n`);
+  expect(refused.map((it) => it.key)).toEqual(['alias.x', 'core.fsmonitor']);
+});
+
+test('what a branch follows is a remote with an address, or its name would be a path', () => {
+  const evil = `${GIVEN}[branch "side"]\n\tremote = sub/evil\n`;
+  expect(merge(GIVEN, evil, GIVEN)).toMatchObject({ taken: [], refused: [{ key: 'branch.side.remote' }] });
+  const half = `${GIVEN}[remote "e"]\n\turl = ../evil\n\tfetch = +a:b\n`;
+  expect(merge(GIVEN, half, GIVEN).refused.map((it) => it.key)).toEqual(['remote.e.url', 'remote.e.fetch']);
+  const added = `${evil}[remote "sub/evil"]\n\turl = https://example.org/y\n`;
+  expect(merge(GIVEN, added, GIVEN)).toMatchObject({ text: added, refused: [] });
+});
+
+test('where the person pushes to stays as it is', () => {
+  const other = 'https://evil.example/x';
+  for (const after of [
+    GIVEN.replace('https://example.org/x', other),
+    GIVEN.replace('remote "o"', 'remote "p"'),
+    GIVEN.replace('\turl', `\tpushurl = ${other}\n\turl`),
+    GIVEN.replace('\turl', `\turl = ${other}\n\turl`),
+    GIVEN.replace('remote = o', 'remote = .'),
+    `${GIVEN}\tpushRemote = .\n`,
+    `${GIVEN}[remote]\n\tpushDefault = o\n`,
+  ]) {
+    const { text = GIVEN, refused } = merge(GIVEN, after, GIVEN);
+    expect([after, refused.length]).not.toEqual([after, 0]);
+    expect(text).toContain(GIVEN);
+    expect(text).not.toContain(other);
+  }
+});
+
+test('a copy that git does not read, or with too many changes, is refused as a whole', () => {
+  expect(merge(GIVEN, '[core', GIVEN)).toMatchObject({ taken: [], refused: [{ key: 'all keys' }] });
+  const many = Array.from({ length: 200 }, (_, i) => `[branch "b${i}"]\n\tremote = o\n`).join('');
+  expect(merge(GIVEN, GIVEN + many, GIVEN)).toMatchObject({ taken: [], refused: [{ key: 'all keys' }] });
+});
+
+describe('a value', () => {
+  test.each([
+    ['remote.o.url', 'ext::sh -c id'],
+    ['remote.o.url', 'ext://x'],
+    ['remote.o.url', '../evil'],
+    ['remote.o.url', '/tmp/evil'],
+    ['remote.o.url', 'file:///tmp/evil'],
+    ['remote.o.url', '-u'],
+    ['remote.o.url', '--upload-pack=id'],
+    ['remote.o.url', 'ssh://-oProxyCommand=id/x'],
+    ['remote.o.url', 'ssh://-oProxyCommand=id@host/x'],
+    ['remote.o.url', '-oProxyCommand=id:x'],
+    ['remote.o.url', 'host:-x'],
+    ['remote.o.url', 'https://example.org/x\n[alias]'],
+    ['remote.o.pushurl', './x'],
+    ['remote.-x.url', 'https://example.org/x'],
+    ['branch.main.remote', 'ext::id'],
+    ['branch.main.remote', '/tmp/evil'],
+    ['branch.main.remote', '../evil'],
+    ['branch.main.merge', '--x'],
+    ['user.name', 'x\n[core]\n\tfsmonitor = id'],
+    ['submodule.s.update', '!id'],
+    ['submodule.s.url', './evil'],
+    ['core.autocrlf', 'id'],
+    ...['core.fsmonitor', 'core.hookspath', 'core.worktree', 'core.bare', 'core.sshcommand', 'core.pager'].map((it) => [
+      it,
+      'false',
+    ]),
+    ...['core.editor', 'core.attributesfile', 'core.excludesfile', 'core.gitproxy', 'core.askpass'].map((it) => [
+      it,
+      'x',
+    ]),
+    ...['alias.st', 'include.path', 'includeif.onbranch:x.path', 'url.https://e/.insteadof', 'filter.x.clean'].map(
+      (it) => [it, 'x'],
+    ),
+    ...['diff.external', 'diff.x.textconv', 'merge.x.driver', 'gpg.program', 'credential.helper', 'http.proxy'].map(
+      (it) => [it, 'x'],
+    ),
+    ...['remote.o.uploadpack', 'remote.o.receivepack', 'remote.o.vcs', 'remote.o.proxy', 'protocol.ext.allow'].map(
+      (it) => [it, 'x'],
+    ),
+    ...[
+      'extensions.worktreeconfig',
+      'safe.directory',
+      'branch.x.mergeoptions',
+      'user.signingkey',
+      'sequence.editor',
+    ].map((it) => [it, 'true']),
+    ...[
+      'pager.log',
+      'man.x.cmd',
+      'browser.x.cmd',
+      'trailer.x.command',
+      'sendemail.sendmailcmd',
+      'lfs.customtransfer.x.path',
+    ].map((it) => [it, 'x']),
+  ] as [string, string][])('that could name a program: %s = %j is refused', (key, value) => {
+    expect(whyRefused(key, [value])).toBeDefined();
+  });
+
+  test.each([
+    ['remote.o.url', 'https://user@example.org:8443/a/b.git'],
+    ['remote.o.url', 'git@github.com:a/b.git'],
+    ['remote.o.url', 'ssh://git@example.org/~a/b'],
+    ['remote.o.url', 'ssh://[::1]:22/x'],
+    ['remote.o.url', 'git://example.org/x'],
+    ['remote.o.fetch', '+refs/heads/*:refs/remotes/o/*'],
+    ['branch.ä/b.merge', 'refs/heads/ä/b'],
+    ['branch.x.description', 'two\nlines\n'],
+    ['branch.x.remote', '.'],
+    ['core.sparsecheckoutcone', 'true'],
+    ['submodule.lib/x.active', 'true'],
+    ['user.email', 'a@example.org'],
+  ])('that names none: %s = %j is taken', (key, value) => {
+    expect(whyRefused(key, [value])).toBeUndefined();
+  });
+
+  test('that is taken away needs the same', () => {
+    expect(whyRefused('core.fsmonitor', [])).toBeDefined();
+    expect(whyRefused('user.name', [])).toBeUndefined();
+  });
+});

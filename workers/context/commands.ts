@@ -1,0 +1,148 @@
+/** Runs the commands of one job, and adds up what they used. */
+import type { WithheldPaths } from '../../src/call.ts';
+import { type Code, ToolError } from '../../src/errors.ts';
+import type { JobUsage } from '../../src/hosts/job.ts';
+import type { CommandBounds, Limits } from '../../src/limits.ts';
+import type { Powers } from '../../src/powers.ts';
+import { inPlace } from '../../src/sandbox/binds-in-place.ts';
+import {
+  type CommandOutcome,
+  type CommandRequest,
+  type CommandSetup,
+  runCommand,
+} from '../../src/sandbox/command/command.ts';
+import { NEAR } from '../../src/sandbox/command/group.ts';
+import type { Masks } from '../../src/sandbox/masks.ts';
+import { type Exceeded, verdictOf } from '../../src/sandbox/watchdog.ts';
+import type { CommandResult, ProgramResult } from '../../src/tools/tool.ts';
+
+export interface CommandsOptions {
+  /** Absent in hosts that run no commands. */
+  readonly command?: CommandSetup;
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** The paths that the sandbox kept from a command, for the result of a failed one. */
+  toWithheld(masks: Masks): WithheldPaths;
+  /** Called with the full size of an output that was cut. */
+  truncated(bytesTotal: number): void;
+}
+
+type Counted =
+  | 'cpuMs'
+  | 'outputBytes'
+  | 'peakBytes'
+  | 'processes'
+  | 'verdict'
+  | 'denied'
+  | 'withheld'
+  | 'trackedHidden'
+  | 'gitConfigHeld'
+  | 'gitConfigs'
+  | 'scratchFull'
+  | 'memoryNear'
+  | 'homeRemoved';
+
+export class Commands {
+  readonly used: Pick<JobUsage, Counted> = {
+    cpuMs: 0,
+    outputBytes: 0,
+    verdict: 'ok',
+  };
+  readonly #options: CommandsOptions;
+
+  constructor(options: CommandsOptions) {
+    this.#options = options;
+  }
+
+  get enforcedBy(): string {
+    const { command } = this.#options;
+    if (!command) return 'worker thread, timer';
+    if (command.groups) return `${command.groups.enforcedBy}, pid namespace, timer, rlimits`;
+    return 'pid namespace, timer, rlimits, watchdog';
+  }
+
+  /** Runs a command to its end. Throws SANDBOX_DENIED if the host runs none, the code of the limit that ended it, CANCELLED. */
+  async run(request: CommandRequest): Promise<CommandResult> {
+    const outcome = await this.#outcomeOf(request);
+    const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
+    if (outcome.tracked > 0) this.used.trackedHidden = outcome.tracked;
+    if (couldNotConfigure(stderr)) this.used.gitConfigHeld = true;
+    if (outcome.truncated) this.#options.truncated(outputBytes);
+    if (exitCode !== 0) this.used.withheld = this.#options.toWithheld(outcome.withheld);
+    if (exitCode === undefined) throw this.#killed(outcome);
+    return { stdout, stderr, exitCode, ...(signal !== undefined && { signal }), durationMs };
+  }
+
+  /** Runs a program and captures its output; too much output is no failure. */
+  async program(request: CommandRequest & { captureBytes: number }): Promise<ProgramResult> {
+    const outcome = await this.#outcomeOf(request);
+    const { exitCode, captured = Buffer.alloc(0), stderr, ended } = outcome;
+    const cut = ended === 'output';
+    if (exitCode === undefined && !cut) throw this.#killed(outcome);
+    return { stdout: captured, stderr, exitCode, cut };
+  }
+
+  async #outcomeOf(request: CommandRequest): Promise<CommandOutcome> {
+    const { command: setup, powers } = this.#options;
+    // Without bounds a command could use any amount.
+    if (!setup || !request.bounds) throw new ToolError('SANDBOX_DENIED', 'this tier runs no commands');
+    const outcome = await inPlace(() => runCommand(request, setup, powers), request.signal);
+    this.#count(outcome, request.bounds);
+    return outcome;
+  }
+
+  #count(outcome: CommandOutcome, { memoryMb }: CommandBounds): void {
+    const { used, outputBytes, denied, scratchFull, homeRemoved, gitConfigs } = outcome;
+    const all = this.used;
+    all.cpuMs += used.cpuMs;
+    all.outputBytes += outputBytes;
+    if (used.peakBytes !== undefined) all.peakBytes = Math.max(all.peakBytes ?? 0, used.peakBytes);
+    const isNear = used.exceeded?.kind !== 'memory' && (used.peakBytes ?? 0) > NEAR * memoryMb * 1024 * 1024;
+    if (isNear) all.memoryNear = true;
+    if (scratchFull) all.scratchFull = true;
+    if (homeRemoved.length > 0) all.homeRemoved = [...(all.homeRemoved ?? []), ...homeRemoved];
+    if (gitConfigs.length > 0) all.gitConfigs = [...(all.gitConfigs ?? []), ...gitConfigs];
+    if (denied.length > 0) all.denied = [...(all.denied ?? []), ...denied];
+    if (used.processes !== undefined) all.processes = Math.max(all.processes ?? 0, used.processes);
+  }
+
+  #killed({ ended, used, outputBytes, stdout, stderr }: CommandOutcome): ToolError {
+    const output = { stdout, stderr };
+    if (ended === 'exceeded' && used.exceeded) {
+      this.used.verdict = verdictOf(used.exceeded.kind);
+      return overLimit(used.exceeded, output);
+    }
+    if (ended !== 'output') return new ToolError('CANCELLED', 'the command was ended', { details: output });
+    const limit = this.#options.limits.commandOutputBytesMax;
+    this.used.verdict = 'output';
+    return new ToolError('OUTPUT_LIMIT', `the command wrote more than ${limit} bytes and was ended`, {
+      suggestion: 'Send the output to a file of the workspace, or filter it.',
+      details: { limit, used: outputBytes, enforcedBy: 'daemon', ...output },
+    });
+  }
+}
+
+/**
+ * Whether git reports that it met the mount over a repository's config. In some cases, such as `git push -u`, git
+ * then goes on and exits with 0. A command that prints these words itself only gets a needless warning.
+ */
+const couldNotConfigure = (stderr: string): boolean =>
+  stderr.includes('could not write config file') && stderr.includes('Device or resource busy');
+
+const OVER: Record<Exceeded['kind'], { code: Code; says: (limit: number) => string }> = {
+  memory: { code: 'MEMORY_LIMIT', says: (limit) => `took more than ${limit} bytes of memory` },
+  cpu: { code: 'CPU_LIMIT', says: (limit) => `took more than ${limit} ms of CPU time` },
+  processes: { code: 'PROCESS_LIMIT', says: (limit) => `had more than ${limit} processes or threads` },
+  file: { code: 'FILE_LIMIT', says: (limit) => `wrote a file of more than ${limit} bytes` },
+  home: { code: 'FILE_LIMIT', says: (limit) => `left more than ${limit} bytes in its home` },
+  'home-entries': { code: 'FILE_LIMIT', says: (limit) => `left more than ${limit} files and folders in its home` },
+};
+
+/** The error of a command that exceeded a limit, with its output so far. */
+function overLimit({ kind, ...details }: Exceeded, output: { stdout: string; stderr: string }): ToolError {
+  const { code, says } = OVER[kind];
+  return new ToolError(code, `the command ${says(details.limit)} and was ended`, {
+    suggestion: 'Do less at once, or have the policy allow it more.',
+    details: { ...details, ...output },
+  });
+}

@@ -1,0 +1,326 @@
+/** Builds the ToolContext of one job. Architecture invariant: only workers/ makes Checked values, for this context. */
+import * as fs from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import { ToolError } from '../../src/errors.ts';
+import type { Identity, Job, JobUsage, PathView } from '../../src/hosts/job.ts';
+import type { CommandBounds, Limits } from '../../src/limits.ts';
+import { isProtected } from '../../src/paths.ts';
+import type { Powers } from '../../src/powers.ts';
+import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/command.ts';
+import { findProgram } from '../../src/sandbox/find-program.ts';
+import { ancestorsOf, type Masks } from '../../src/sandbox/masks.ts';
+import type { FileChanges } from '../../src/tools/file-changes.ts';
+import type { Symbols } from '../../src/tools/symbols.ts';
+import type { Terminals } from '../../src/tools/terminals.ts';
+import type {
+  CheckedCommand,
+  CheckedDirectory,
+  CheckedFile,
+  CheckedSearch,
+  CheckedTarget,
+  CommandAsked,
+  CommandResult,
+  ProgramRequest,
+  ProgramResult,
+  ToolContext,
+  UndoOutcome,
+  UndoRequest,
+} from '../../src/tools/tool.ts';
+import { withinTime } from '../bounded.ts';
+import { Ripgrep } from '../search/ripgrep.ts';
+import { searchAt } from '../search/search.ts';
+import type { LanguageServers } from '../symbols/language-servers.ts';
+import { WorkspaceSymbols } from '../symbols/symbols.ts';
+import { toArgv } from '../terminals/shells.ts';
+import { type ChangeRecorder, Changes, NO_RECORDER } from '../undo/changes.ts';
+import { Journal, type JournalPlace } from '../undo/journal.ts';
+import { Spool } from '../undo/spool.ts';
+import { TreeChanges } from '../undo/tree-changes.ts';
+import { removePassing, Undo, type UndoParts } from '../undo/undo.ts';
+import type { Anchor } from './anchor.ts';
+import { Commands } from './commands.ts';
+import { directoryAt, fileAt, hashOf } from './files.ts';
+import { PathRules } from './path-rules.ts';
+import { Places } from './places.ts';
+import { targetAt } from './targets.ts';
+import { toWithheld } from './withheld.ts';
+import { Witnesses } from './witnesses.ts';
+
+export interface ContextOptions {
+  readonly workspace: string;
+  readonly anchor: Anchor;
+  /** The path rules for the job. */
+  readonly view: PathView;
+  /** What commands must not see or change. */
+  readonly masks: Masks;
+  /** The only contents that writes may replace, if a person approved the call. */
+  readonly preImages?: Job['preImages'];
+  /** Called before each change of a file, instead of the journal. */
+  readonly recorder?: ChangeRecorder;
+  /** The undo journal for what each change replaces; absent for none. */
+  readonly journal?: JournalPlace;
+  readonly state?: unknown;
+  /** Whether the job is read-only. */
+  readonly readOnly?: boolean;
+  /** The person's git identity; absent if unknown. */
+  readonly identity?: Identity;
+  /** Bounds of each command; absent for jobs that run none. */
+  readonly bounds?: CommandBounds;
+  readonly egressToken?: string;
+  /** Name of the commands' HOME. */
+  readonly home?: string;
+  /** Unix sockets of others to hide from commands, if commands may have sockets themselves. */
+  readonly sockets?: readonly string[];
+  readonly limits: Limits;
+  readonly powers: Powers;
+  /** Absent in hosts that run no commands. */
+  readonly command?: CommandSetup;
+  /** Absent if the job has no session, or terminals are not allowed. */
+  readonly terminals?: Terminals;
+  readonly signal: AbortSignal;
+  /** The thread's ripgrep; a new one if absent. */
+  readonly ripgrep?: Ripgrep;
+  /** The thread's language servers. */
+  readonly servers?: LanguageServers;
+  readonly onOutput?: CommandRequest['onOutput'];
+}
+
+export class WorkerContext implements ToolContext {
+  readonly signal: AbortSignal;
+  readonly limits: Limits;
+  readonly workspace: string;
+  state: unknown;
+  readonly identity: Identity;
+  readonly hashOf = hashOf;
+  readonly changes: FileChanges;
+  readonly #options: ContextOptions;
+  readonly #rules: PathRules;
+  readonly #changes: Changes;
+  readonly #trees: TreeChanges;
+  readonly #journal: Journal | undefined;
+  readonly #places: Places;
+  readonly #commands: Commands;
+  readonly #witnesses: Witnesses;
+  #truncatedBytes = 0;
+
+  constructor(options: ContextOptions) {
+    this.#options = options;
+    this.#rules = new PathRules(options.view, options.workspace, options.limits);
+    this.signal = options.signal;
+    this.limits = options.limits;
+    this.#journal = options.journal && new Journal(options.journal, options.limits);
+    this.#changes = new Changes(options.recorder ?? this.#journal ?? NO_RECORDER);
+    this.#places = new Places({
+      ...{ anchor: options.anchor, rules: this.#rules, changes: this.#changes, readOnly: options.readOnly === true },
+    });
+    this.#trees = new TreeChanges({
+      ...{ places: this.#places, changes: this.#changes, limits: options.limits, breathe: () => this.breathe() },
+      ...(options.preImages && { preImages: options.preImages }),
+    });
+    this.changes = this.#trees;
+    this.workspace = options.workspace;
+    this.state = options.state;
+    this.identity = options.identity ?? {};
+    this.#witnesses = new Witnesses(options.limits.cacheWitnessesMax, () => options.powers.now());
+    this.#commands = new Commands({
+      ...options,
+      toWithheld: (masks) => toWithheld(masks, this.#rules),
+      truncated: (bytesTotal) => this.truncated(bytesTotal),
+    });
+  }
+
+  /** What the job used and changed, for its result; `threadCpuMs` is its share of the thread's CPU time. */
+  usage(threadCpuMs: number): JobUsage {
+    const witnesses = this.#witnesses.all;
+    const { noted } = this.#changes;
+    const { filesChangedMax } = this.limits;
+    return {
+      ...this.#commands.used,
+      cpuMs: this.#commands.used.cpuMs + threadCpuMs,
+      enforcedBy: this.#commands.enforcedBy,
+      ...(this.#truncatedBytes > 0 && { truncatedBytes: this.#truncatedBytes }),
+      ...(noted.length > 0 && { filesChanged: noted.slice(0, filesChangedMax) }),
+      ...(noted.length > filesChangedMax && { filesChangedTotal: noted.length }),
+      ...(witnesses && { witnesses }),
+    };
+  }
+
+  /** Ends the journal; gives what the job kept for its undo. */
+  endJournal(): JobUsage['journal'] {
+    using journal = this.#journal;
+    return journal?.end(this.#changes.noted);
+  }
+
+  async undo({ key, paths, force }: UndoRequest): Promise<UndoOutcome> {
+    const { journal } = this.#options;
+    if (!journal || !this.#journal) throw new ToolError('UNSUPPORTED', 'nothing is journalled here');
+    const entries = new Spool(journal.folder, key).entries().filter(({ entry: it }) => it.kind !== 'prepare');
+    const named = new Set(paths);
+    if (entries.length === 0 || !entries.every(({ entry: it }) => named.has(it.path) && named.has(it.from ?? it.path)))
+      throw new ToolError('CONFLICT', 'the journal of this call is not what it was');
+    try {
+      return await new Undo(this.#undoParts, { force }).run(entries);
+    } catch (error) {
+      // Rolled back without a journal and without the job's signal: nothing may stay half done.
+      const plain = new WorkerContext({ ...withoutJournal(this.#options), signal: new AbortController().signal });
+      if (this.#changes.noted.length > 0) await plain.rollBack(new Spool(journal.folder, journal.key));
+      this.#changes.forget();
+      throw error;
+    }
+  }
+
+  /** Rolls back a call that was cut off, except where something else changed since. */
+  async rollBack(spool: Spool): Promise<void> {
+    const entries = spool.entries();
+    // Paths in conflict are left; the rest is rolled back.
+    await removePassing(entries, this.#undoParts);
+    await new Undo(this.#undoParts, { force: false, skipsConflicts: true }).run(entries);
+    spool.remove();
+  }
+
+  get #ripgrep(): Ripgrep {
+    const { ripgrep, powers } = this.#options;
+    return ripgrep ?? new Ripgrep(this.limits, powers);
+  }
+
+  get #undoParts(): UndoParts {
+    const parts = { places: this.#places, changes: this.#changes, trees: this.#trees, limits: this.limits };
+    return { ...parts, breathe: () => this.breathe() };
+  }
+
+  open(path: string, declared?: string): CheckedFile {
+    const { anchor } = this.#options;
+    anchor.assertInside(path);
+    if (declared !== undefined) this.#rules.checkInside('read', declared, path);
+    return fileAt(
+      this.#rules.open(path, () => anchor.open(path)),
+      path,
+      { bytesMax: this.limits.fileBytesMax, witnesses: this.#witnesses },
+    );
+  }
+
+  openDirectory(path: string): CheckedDirectory {
+    const { anchor } = this.#options;
+    anchor.assertInside(path);
+    const { fd } = this.#rules.open(path, () => anchor.open(path));
+    const rest = { isRefused: this.#rules.refusedBelow(path), witnesses: this.#witnesses };
+    if (fs.fstatSync(fd).isDirectory()) return directoryAt(fd, path, rest);
+    fs.closeSync(fd);
+    throw new ToolError('UNSUPPORTED', `\`${path}\` is not a directory`, { suggestion: 'Read it with file_read.' });
+  }
+
+  search(path: string): CheckedSearch {
+    const { anchor, workspace } = this.#options;
+    anchor.assertInside(path);
+    const opened = this.#rules.open(path, () => anchor.open(path));
+    // ripgrep does not report everything that it looked at.
+    this.#witnesses.giveUp();
+    return searchAt({
+      opened,
+      path,
+      workspace,
+      rules: this.#rules,
+      ripgrep: this.#ripgrep,
+      limits: this.limits,
+      signal: this.signal,
+    });
+  }
+
+  assertSearch(): Promise<void> {
+    return this.#ripgrep.check(this.signal);
+  }
+
+  get symbols(): Symbols {
+    const { workspace, servers, limits, signal } = this.#options;
+    if (!servers) throw new ToolError('SANDBOX_DENIED', 'this tier has no language servers');
+    const search = () => this.search('.');
+    return new WorkspaceSymbols({ workspace, servers, limits, signal, search, open: (...of) => this.open(...of) });
+  }
+
+  bounded<T>(work: () => T): T {
+    return withinTime(work, this.limits.boundedWorkMs);
+  }
+
+  target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
+    return targetAt(this.#places.hold(path, { kinds: ['write'], createDirs }), {
+      changes: this.#changes,
+      bytesMax: this.limits.fileBytesMax,
+      ...(this.#options.preImages && { preImages: this.#options.preImages }),
+    });
+  }
+
+  command({ shell, args, ...request }: CommandAsked): CheckedCommand {
+    const {
+      workspace,
+      anchor,
+      masks,
+      bounds,
+      egressToken,
+      home,
+      sockets,
+      signal,
+      readOnly = false,
+      onOutput,
+    } = this.#options;
+    anchor.assertInside(request.cwd);
+    const { fd, realPath: cwd } = this.#rules.open(request.cwd, () => anchor.open(request.cwd));
+    try {
+      if (!fs.fstatSync(fd).isDirectory())
+        throw new ToolError('UNSUPPORTED', `cwd \`${request.cwd}\` is not a directory`);
+      const own = {
+        ...(egressToken !== undefined && { egressToken }),
+        ...(home !== undefined && { home }),
+        ...(sockets && { sockets }),
+      };
+      const more = { ...(onOutput && { onOutput }), ...own };
+      const rest = { workspace, masks, bounds, signal, readOnly, ...more };
+      const argv = shell && toArgv(shell, request.command, args);
+      return { ...request, ...rest, cwd, ...(argv && { argv }) } as unknown as CheckedCommand;
+    } finally {
+      fs.closeSync(fd);
+    }
+  }
+
+  run(command: CheckedCommand): Promise<CommandResult> {
+    return this.#commands.run(command as unknown as CommandRequest);
+  }
+
+  program({ program, args, bytesMax, ...request }: ProgramRequest): Promise<ProgramResult> {
+    const path = findProgram(program);
+    if (path === undefined) {
+      const suggestion = `Install ${program} where the daemon runs.`;
+      throw new ToolError('UNSUPPORTED', `there is no ${program} on this machine`, { suggestion });
+    }
+    const checked = this.command({ ...request, env: { ...request.env }, command: program });
+    const { onOutput: _, sockets: __, ...rest } = checked as unknown as CommandRequest;
+    return this.#commands.program({ ...rest, asOwner: true, argv: [path, ...args], captureBytes: bytesMax });
+  }
+
+  refusedBelow(path: string, kind: 'read' | 'write' = 'read'): (path: string) => boolean {
+    const byRule = this.#rules.refusedBelow(path, kind);
+    const hidden = new Set(this.#options.masks.hidden.map((it) => it.path));
+    return (it) =>
+      byRule(it) ||
+      (kind === 'write' && isProtected(this.#rules.named(it))) ||
+      [it, ...ancestorsOf(it)].some((path) => hidden.has(path));
+  }
+
+  get terminals(): Terminals {
+    const { terminals } = this.#options;
+    if (!terminals) throw new ToolError('SANDBOX_DENIED', 'this tier has no terminals');
+    return terminals;
+  }
+
+  truncated(bytesTotal: number): void {
+    this.#truncatedBytes = Math.max(this.#truncatedBytes, bytesTotal);
+  }
+
+  async breathe(): Promise<void> {
+    await setImmediate();
+    this.signal.throwIfAborted();
+  }
+}
+
+function withoutJournal({ journal: _, ...rest }: ContextOptions): ContextOptions {
+  return rest;
+}

@@ -1,0 +1,82 @@
+/** Prepares isolates with our wrapper in idle time; each is used once. */
+import { Script } from 'node:vm';
+import ivm from 'isolated-vm';
+import type { Limits } from '../../src/limits.ts';
+import { type Grant, type GuestBounds, guestScript } from './guest.ts';
+
+/** The only function of ours in an isolate: takes an operation and strings, all untrusted, and returns nothing. */
+export type Receive = (operation: unknown, a: unknown, b: unknown, c: unknown) => void;
+
+/** What the guest gets: texts, and a function of its own isolate. */
+type Word = string | undefined | ivm.Dereference<unknown>;
+
+export interface Fresh {
+  readonly memoryMb: number;
+  readonly isolate: ivm.Isolate;
+  readonly context: ivm.Context;
+  /** Sets the receiver of the guest's messages, and gives the function to send to it, which rejects when the isolate ends. */
+  connect(receive: Receive): (...words: Word[]) => Promise<unknown>;
+}
+
+type Given = (...given: unknown[]) => unknown;
+
+export class FreshIsolates {
+  readonly #limits: Limits;
+  readonly #script = guestScript();
+  readonly #cachedData = compiled(this.#script);
+  #prepared: Fresh | undefined;
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
+  /** Prepares the next isolate, with the memory of the last one, which most programs want. Throws the engine's error. */
+  prepare(memoryMb: number): void {
+    this.#prepared = this.#make(memoryMb);
+  }
+
+  take(memoryMb: number): Fresh {
+    const prepared = this.#prepared;
+    this.#prepared = undefined;
+    if (prepared?.memoryMb === memoryMb) return prepared;
+    prepared?.isolate.dispose();
+    return this.#make(memoryMb);
+  }
+
+  /** Synchronous: this thread would wait anyway, and no code of a program runs yet. */
+  #make(memoryMb: number): Fresh {
+    const { codeLogsMax: logs, codeLogChars: logChars, codeTimersMax: timers } = this.#limits;
+    const bounds: GuestBounds = { logs, logChars, timers };
+    const isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: () => process.abort() });
+    const context = isolate.createContextSync();
+    const wrapper = isolate.compileScriptSync(this.#script, { cachedData: this.#cachedData });
+    const guest = wrapper.runSync(context, { reference: true }) as ivm.Reference<Given>;
+    let hear: Receive | undefined;
+    // A function that returns nothing: the isolate gets no reference to our objects.
+    const send = new ivm.Callback<Receive>((...words) => hear?.(...words), { ignored: true });
+    const deliver = guest.applySync(undefined, [send, JSON.stringify(bounds)], { result: { reference: true } });
+    return {
+      memoryMb,
+      isolate,
+      context,
+      connect(receive) {
+        hear = receive;
+        return (...words) => (deliver as ivm.Reference<Given>).apply(undefined, words);
+      },
+    };
+  }
+}
+
+/**
+ * The wrapper's code cache, including the functions that it runs for a program. It is valid because this process has
+ * the same engine as the isolate, which otherwise would refuse it and compile the source.
+ */
+function compiled(source: string): ivm.ExternalCopy<ArrayBuffer> {
+  const script = new Script(source);
+  const guest = script.runInNewContext() as (send: () => void, bounds: string) => Given;
+  const bounds: GuestBounds = { logs: 0, logChars: 0, timers: 0 };
+  const grant: Grant = { tools: [''], resultChars: 0 };
+  guest(() => {}, JSON.stringify(bounds))('run', 'return 1', undefined, JSON.stringify(grant));
+  const { buffer, byteOffset, length } = script.createCachedData();
+  return new ivm.ExternalCopy(buffer.slice(byteOffset, byteOffset + length) as ArrayBuffer);
+}

@@ -1,0 +1,214 @@
+/**
+ * Runs ripgrep as a child of the host, in the host's sandbox, so that it sees what the host sees. It ends with its
+ * call, with the thread that started it, and as soon as its reader has enough; its memory, threads and output are
+ * bounded.
+ */
+import { availableParallelism } from 'node:os';
+import type { Readable } from 'node:stream';
+import { ToolError } from '../../src/errors.ts';
+import type { Limits } from '../../src/limits.ts';
+import type { Powers } from '../../src/powers.ts';
+import { findProgram } from '../../src/sandbox/find-program.ts';
+
+export interface RipgrepRun {
+  /** Arguments; each text from the caller follows an option. */
+  readonly args: readonly string[];
+  /** Descriptor of the working directory: the directory that was opened, even if its name now means another. */
+  readonly directory?: number;
+  /** Descriptor of the only file to search; ripgrep reads it as `INHERITED_FILE`. */
+  readonly file?: number;
+  readonly signal: AbortSignal;
+  /** Receives the output; returning false means enough, and kills ripgrep. */
+  readonly onData: (chunk: Buffer) => boolean;
+}
+
+/** Path of the file in `RipgrepRun.file`, as ripgrep sees it. */
+export const INHERITED_FILE = '/proc/self/fd/3';
+
+/** Overrides environment, config files and repositories: no pager, no preprocessor, no links followed, no PCRE. */
+const ALWAYS = [
+  ...['--no-config', '--no-follow', '--no-ignore-global', '--no-require-git', '--no-messages', '--no-mmap'],
+  ...['--color=never', '--engine=default', '--regex-size-limit=20M', '--dfa-size-limit=64M'],
+];
+
+const STDERR_CHARS_KEPT = 4096;
+
+export class Ripgrep {
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  #prefix: Promise<string[]> | undefined;
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(limits: Limits, powers: Powers) {
+    this.#limits = limits;
+    this.#powers = powers;
+  }
+
+  /**
+   * Runs ripgrep to its end, or until its reader has enough. Throws INPUT_INVALID for an invalid pattern,
+   * MEMORY_LIMIT, UNSUPPORTED if it is not installed, and the signal's reason.
+   */
+  async run(run: RipgrepRun): Promise<void> {
+    const [program, ...before] = await this.#launch();
+    await this.#enter(run.signal);
+    try {
+      run.signal.throwIfAborted();
+      await this.#spawn(program as string, [...before, ...ALWAYS, ...run.args], run);
+    } finally {
+      this.#running -= 1;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  /** Throws UNSUPPORTED if ripgrep is not installed or does not run. */
+  async check(signal: AbortSignal): Promise<void> {
+    let said = '';
+    let why = 'it says nothing';
+    const onData = (chunk: Buffer) => {
+      said += chunk;
+      return true;
+    };
+    try {
+      await this.run({ args: ['--version'], signal, onData });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ToolError && error.code === 'UNSUPPORTED') throw error;
+      why = (error as Error).message;
+    }
+    if (said.startsWith('ripgrep ')) return;
+    throw new ToolError('UNSUPPORTED', `ripgrep, by which files are searched, does not run: ${why}`, {
+      suggestion: 'Install Ringfence again.',
+    });
+  }
+
+  /** A failure is not cached: ripgrep may be installed meanwhile. */
+  #launch(): Promise<string[]> {
+    this.#prefix ??= launchOf(this.#limits).catch((error: unknown) => {
+      this.#prefix = undefined;
+      throw error;
+    });
+    return this.#prefix;
+  }
+
+  /** Waits for a slot: one ripgrep uses every core, so more at once only use more memory. */
+  async #enter(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    while (this.#running >= this.#limits.searchesMax) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#waiting.push(resolve);
+      signal.addEventListener('abort', () => resolve(), { once: true });
+      await promise;
+      if (!signal.aborted) continue;
+      // The slot may have come at the same moment; pass it on.
+      const at = this.#waiting.indexOf(resolve);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      else this.#waiting.shift()?.();
+      throw signal.reason;
+    }
+    this.#running += 1;
+  }
+
+  async #spawn(
+    program: string,
+    args: readonly string[],
+    { directory, file, signal, onData }: RipgrepRun,
+  ): Promise<void> {
+    const child = this.#powers.spawn(program, args, {
+      // Without stdin, ripgrep can't search that by mistake.
+      stdio: ['ignore', 'pipe', 'pipe', ...(file === undefined ? [] : [file])],
+      cwd: directory === undefined ? '/' : `/proc/self/fd/${directory}`,
+      env: {},
+    });
+    let stderr = '';
+    let enough = false;
+    let failure: { readonly error: unknown } | undefined;
+    const kill = () => {
+      child.kill('SIGKILL');
+      child.stdout?.destroy();
+    };
+    signal.addEventListener('abort', kill);
+    (child.stdout as Readable)
+      .on('error', () => {})
+      .on('data', (chunk: Buffer) => {
+        if (enough) return;
+        try {
+          enough = !onData(chunk);
+        } catch (error) {
+          // An exception here would end the thread with all its jobs.
+          enough = true;
+          failure = { error };
+        }
+        if (enough) kill();
+      });
+    (child.stderr as Readable)
+      .on('error', () => {})
+      .on('data', (chunk) => {
+        stderr = `${stderr}${chunk}`.slice(0, STDERR_CHARS_KEPT);
+      });
+    try {
+      const { promise, resolve, reject } = Promise.withResolvers<{ code: number | null; killedBy: string | null }>();
+      child.once('error', reject);
+      child.once('close', (code, killedBy) => resolve({ code, killedBy }));
+      const { code, killedBy } = await promise;
+      signal.throwIfAborted();
+      if (failure) throw failure.error;
+      if (enough || code === 0 || code === 1) return;
+      if (killedBy !== null || /memory allocation/.test(stderr)) throw outOfMemory(this.#limits);
+      // Exit code 2 also means that a file could not be read; ripgrep is told not to report that.
+      if (stderr !== '') throw complaintOf(stderr);
+    } finally {
+      signal.removeEventListener('abort', kill);
+    }
+  }
+}
+
+/** Program and arguments before ripgrep's own, so that it dies with the thread that started it and can't fill the memory. */
+async function launchOf({ searchMemoryBytes, searchThreadsMax }: Limits): Promise<string[]> {
+  const setpriv = findProgram('setpriv');
+  const prlimit = findProgram('prlimit');
+  return [
+    ...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--']),
+    ...(prlimit === undefined ? [] : [prlimit, `--as=${searchMemoryBytes}`, '--']),
+    await installed(),
+    `--threads=${Math.min(availableParallelism(), searchThreadsMax)}`,
+  ];
+}
+
+async function installed(): Promise<string> {
+  try {
+    return (await import('@vscode/ripgrep')).rgPath;
+  } catch {
+    // Throws if the package for this platform is not installed.
+    throw new ToolError('UNSUPPORTED', 'ripgrep, by which files are searched, is not installed for this platform', {
+      suggestion: 'Install Ringfence again without --omit=optional.',
+    });
+  }
+}
+
+const outOfMemory = ({ searchMemoryBytes }: Limits): ToolError =>
+  new ToolError('MEMORY_LIMIT', `the search needed more than ${searchMemoryBytes} bytes of memory`, {
+    suggestion: 'Search a smaller part, for something simpler, or exclude generated files whose lines are huge.',
+    details: { limit: searchMemoryBytes, enforcedBy: 'rlimit' },
+  });
+
+/** Turns ripgrep's error into one that says what to change. ripgrep shows patterns within `(?:` and `)`. */
+function complaintOf(stderr: string): ToolError {
+  const text = stderr.replace(/^rg: /, '').trim();
+  const regex = /^regex parse error:\n {4}\(\?:(.*)\)\n {4}( *)\^+\n?error: (.*)/s.exec(text);
+  if (regex) {
+    const [, , before = '', what = ''] = regex;
+    const said = what.split('\n')[0] as string;
+    const place = before.length >= 3 ? ` at character ${before.length - 2}` : '';
+    return new ToolError('INPUT_INVALID', `pattern is not a regular expression: ${said}${place}`, {
+      suggestion: /look-a|backreference/.test(said)
+        ? "The syntax is that of Rust's regex: no look-around, no backreferences."
+        : 'Escape what is meant literally, or search with literal: true.',
+    });
+  }
+  const first = text.split('\n').find((it) => it.trim() !== '') ?? text;
+  const last = /^error: (.*)$/m.exec(text)?.[1];
+  return new ToolError('INPUT_INVALID', `ripgrep does not take this: ${last ?? first}`, {
+    suggestion: 'Patterns match within one line; search with literal: true for a plain text.',
+  });
+}

@@ -1,0 +1,21 @@
+/** The language servers that a thread keeps between jobs. */
+import type { Limits } from '../../src/limits.ts';
+import type { Powers } from '../../src/powers.ts';
+import { SyntaxParser } from '../syntax-parser.ts';
+import { TypeScriptServer } from './typescript-server.ts';
+
+/** Servers are started on their first use. */
+export class LanguageServers implements Disposable {
+  readonly typescript: TypeScriptServer;
+  readonly parser: SyntaxParser;
+
+  constructor(limits: Limits, powers: Powers) {
+    this.typescript = new TypeScriptServer(limits, powers);
+    this.parser = new SyntaxParser(limits, powers);
+  }
+
+  [Symbol.dispose](): void {
+    this.typescript[Symbol.dispose]();
+    this.parser[Symbol.dispose]();
+  }
+}

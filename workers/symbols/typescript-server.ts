@@ -1,0 +1,344 @@
+/**
+ * Runs our own TypeScript language server: an agent could rewrite the workspace's. It is kept while it is used, is
+ * told of changes on disk before each request, and is restarted if it has ended.
+ */
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { ToolError } from '../../src/errors.ts';
+import type { Limits } from '../../src/limits.ts';
+import type { Powers, Timer } from '../../src/powers.ts';
+import { Turns } from '../turns.ts';
+import { LanguageProcess, Unanswered } from './language-process.ts';
+import { isProject, isServed, servedLanguage } from './source-languages.ts';
+
+/** The files of a workspace that one call may see. */
+export interface Sources {
+  /** Absolute path. */
+  readonly workspace: string;
+  /** Paths relative to the workspace, each with a stamp that changes with the file. */
+  readonly stamps: ReadonlyMap<string, string>;
+  /** The text of a file; undefined if it must not be read, is gone or too large. */
+  read(path: string): string | undefined;
+}
+
+/** Positions as in the Language Server Protocol: from 0, characters in UTF-16 units. */
+export interface Place {
+  readonly path: string;
+  readonly line: number;
+  readonly character: number;
+}
+
+export interface ServedSymbol extends Place {
+  readonly name: string;
+  /** SymbolKind of the protocol. */
+  readonly kind: number;
+}
+
+/** Which files to load for a query, beside those already loaded. */
+export interface Where {
+  readonly sources: Sources;
+  /** Files whose projects are loaded first. */
+  readonly begin: readonly string[];
+  /** Files that may match, by their text. */
+  readonly doubtful: readonly string[];
+}
+
+interface GivenSymbol {
+  readonly name: string;
+  readonly kind: number;
+  readonly location: Location;
+}
+
+interface Location {
+  readonly uri: string;
+  readonly range: { readonly start: { readonly line: number; readonly character: number } };
+}
+
+/** Share of its memory at which it begins to collect garbage thoroughly. */
+const COLLECT_AT = 0.75;
+/** The most symbols that the server gives per request. */
+const SYMBOLS_GIVEN = 256;
+const CREATED = 1;
+const CHANGED = 2;
+const DELETED = 3;
+
+/** One call that uses this server. */
+interface Turn {
+  readonly server: LanguageProcess;
+  readonly sources: Sources;
+  readonly signal: AbortSignal;
+}
+
+export class TypeScriptServer implements Disposable {
+  readonly #limits: Limits;
+  readonly #powers: Powers;
+  readonly #turns = new Turns();
+  #process: LanguageProcess | undefined;
+  #told: ReadonlyMap<string, string> = new Map();
+  /** Open files, each with the stamp that the server knows; the last used come last. */
+  #open = new Map<string, string>();
+  #idle: Timer | undefined;
+  /** The failure of a fresh server to load a project. */
+  #tooMuch: { error: ToolError; stamps: ReadonlyMap<string, string>; untilMs: number } | undefined;
+
+  constructor(limits: Limits, powers: Powers) {
+    this.#limits = limits;
+    this.#powers = powers;
+  }
+
+  /** For tests that kill the server. */
+  get pid(): number | undefined {
+    return this.#process?.alive ? this.#process.pid : undefined;
+  }
+
+  /** Symbols that match `query`, the best first. */
+  symbols(query: string, where: Where, signal: AbortSignal): Promise<{ symbols: ServedSymbol[]; complete: boolean }> {
+    return this.#turn(where.sources, signal, async (turn) => {
+      const ask = () => turn.server.request<GivenSymbol[] | null>('workspace/symbol', { query }, signal);
+      const { found, complete } = await this.#askAll(turn, where, async () => {
+        const given = (await ask()) ?? [];
+        return given.flatMap(({ name, kind, location }) => {
+          const place = placeOf(location, where.sources);
+          return place ? [{ name, kind, ...place }] : [];
+        });
+      });
+      return { symbols: found, complete: complete && found.length < SYMBOLS_GIVEN };
+    });
+  }
+
+  /** All references to the symbols at `places`, these included. */
+  references(
+    places: readonly Place[],
+    where: Where,
+    signal: AbortSignal,
+  ): Promise<{ places: Place[]; complete: boolean }> {
+    const { sources } = where;
+    return this.#turn(sources, signal, async (turn) => {
+      const context = { includeDeclaration: true };
+      const askAt = ({ path, line, character }: Place) => {
+        const params = { textDocument: { uri: uriOf(path, sources) }, position: { line, character }, context };
+        return turn.server.request<Location[] | null>('textDocument/references', params, signal).catch(orNothing);
+      };
+      const begin = [...new Set(places.map((it) => it.path))];
+      const { found, complete } = await this.#askAll(turn, { ...where, begin }, async () => {
+        const all = new Map<string, Place>();
+        for (const asked of places)
+          for (const it of (await askAt(asked)) ?? []) {
+            const place = placeOf(it, sources);
+            if (place) all.set(`${place.path}\0${place.line}\0${place.character}`, place);
+          }
+        return [...all.values()];
+      });
+      return { places: found, complete };
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#idle?.cancel();
+    this.#process?.kill();
+    this.#process = undefined;
+  }
+
+  #turn<T>(sources: Sources, signal: AbortSignal, work: (turn: Turn) => Promise<T>): Promise<T> {
+    return this.#turns.take(signal, async () => {
+      this.#idle?.cancel();
+      const isFresh = !this.#process?.alive;
+      this.#assertWorthwhile(sources);
+      try {
+        const server = await this.#synced(sources, signal);
+        return await work({ server, sources, signal });
+      } catch (error) {
+        // Another attempt would take seconds and fail in the same way.
+        if (isFresh && error instanceof ToolError && error.code === 'MEMORY_LIMIT')
+          this.#tooMuch = {
+            error,
+            stamps: sources.stamps,
+            untilMs: this.#powers.monotonicMs() + this.#limits.symbolsIdleMs,
+          };
+        throw error;
+      } finally {
+        this.#idle = this.#powers.after(this.#limits.symbolsIdleMs, () => this[Symbol.dispose]());
+      }
+    });
+  }
+
+  /** Throws the error of the last server for a while, unless something has changed. */
+  #assertWorthwhile(sources: Sources): void {
+    const last = this.#tooMuch;
+    this.#tooMuch = undefined;
+    if (!last || last.untilMs < this.#powers.monotonicMs()) return;
+    if (changesBetween(last.stamps, sources).length > 0) return;
+    this.#tooMuch = last;
+    throw last.error;
+  }
+
+  /** The server, after it was told of all changes since the last request. */
+  async #synced(sources: Sources, signal: AbortSignal): Promise<LanguageProcess> {
+    if (!this.#process?.alive) {
+      this.#open = new Map();
+      this.#told = sources.stamps;
+      this.#process = await this.#start(sources.workspace, signal);
+      return this.#process;
+    }
+    const server = this.#process;
+    const changes = changesBetween(this.#told, sources);
+    this.#told = sources.stamps;
+    if (changes.length > 0) await server.notify('workspace/didChangeWatchedFiles', { changes }, signal);
+    for (const [path, stamp] of this.#open) {
+      const now = sources.stamps.get(path);
+      if (now === stamp) continue;
+      await this.#close({ server, sources, signal }, path);
+      if (now !== undefined) await this.#openOne({ server, sources, signal }, path);
+    }
+    return server;
+  }
+
+  async #start(workspace: string, signal: AbortSignal): Promise<LanguageProcess> {
+    const { symbolServerMemoryBytes: memoryBytes, symbolAnswerBytes: answerBytesMax } = this.#limits;
+    const env = {
+      GOMEMLIMIT: `${Math.floor(memoryBytes * COLLECT_AT)}`,
+      GOMAXPROCS: `${this.#limits.searchThreadsMax}`,
+    };
+    const server = new LanguageProcess({
+      ...{ name: "TypeScript's language server", program: programOf(), args: ['--lsp', '--stdio'], env },
+      ...{ memoryBytes, answerBytesMax, powers: this.#powers },
+    });
+    const rootUri = pathToFileURL(workspace).href;
+    // With registered watches the server leaves watching to us; it pushes nothing.
+    const capabilities = { workspace: { didChangeWatchedFiles: { dynamicRegistration: true } } };
+    const initializationOptions = { disablePushDiagnostics: true };
+    try {
+      await server.request('initialize', { processId: null, rootUri, capabilities, initializationOptions }, signal);
+      await server.notify('initialized', {}, signal);
+      return server;
+    } catch (error) {
+      server.kill();
+      throw error;
+    }
+  }
+
+  /**
+   * Runs `ask` after loading the projects of all files concerned. A project may leave out some files near it: files
+   * without results are opened themselves, and `ask` runs again.
+   */
+  async #askAll<T extends Place>(
+    turn: Turn,
+    { begin, doubtful, sources }: Where,
+    ask: () => Promise<T[]>,
+  ): Promise<{ found: T[]; complete: boolean }> {
+    const { symbolFilesOpenMax, symbolFilesDoubtedMax } = this.#limits;
+    const first = [...new Set([...begin, ...onePerProject(doubtful, sources.stamps)])];
+    await this.#openAll(turn, first.slice(0, symbolFilesOpenMax));
+    const found = await ask();
+    const known = new Set(found.map((it) => it.path));
+    const { files, directories } = oneEach(doubtful.filter((it) => !known.has(it) && !this.#open.has(it)));
+    const complete = first.length <= symbolFilesOpenMax && directories <= symbolFilesDoubtedMax;
+    if (files.length === 0) return { found, complete };
+    await this.#openAll(turn, files.slice(0, symbolFilesDoubtedMax));
+    return { found: await ask(), complete };
+  }
+
+  async #openAll(turn: Turn, paths: readonly string[]): Promise<void> {
+    for (const path of paths) await this.#openOne(turn, path);
+    for (const path of this.#open.keys()) {
+      if (this.#open.size <= this.#limits.symbolFilesOpenMax) break;
+      await this.#close(turn, path);
+    }
+  }
+
+  async #openOne({ server, sources, signal }: Turn, path: string): Promise<void> {
+    const stamp = sources.stamps.get(path);
+    if (stamp === undefined) return;
+    if (this.#open.delete(path)) {
+      this.#open.set(path, stamp);
+      return;
+    }
+    const text = sources.read(path);
+    if (text === undefined) return;
+    const languageId = servedLanguage(path) as string;
+    const textDocument = { uri: uriOf(path, sources), languageId, version: 1, text };
+    await server.notify('textDocument/didOpen', { textDocument }, signal);
+    this.#open.set(path, stamp);
+  }
+
+  async #close({ server, sources, signal }: Turn, path: string): Promise<void> {
+    this.#open.delete(path);
+    await server.notify('textDocument/didClose', { textDocument: { uri: uriOf(path, sources) } }, signal);
+  }
+}
+
+function changesBetween(before: ReadonlyMap<string, string>, sources: Sources): { uri: string; type: number }[] {
+  const { stamps } = sources;
+  const changes: { uri: string; type: number }[] = [];
+  const add = (path: string, type: number) => {
+    if (isServed(path)) changes.push({ uri: uriOf(path, sources), type });
+  };
+  for (const [path, stamp] of stamps) {
+    const old = before.get(path);
+    if (old !== stamp) add(path, old === undefined ? CREATED : CHANGED);
+  }
+  for (const path of before.keys()) if (!stamps.has(path)) add(path, DELETED);
+  return changes;
+}
+
+/** One file of each project, and all that seem to be in none, since the server looks only at open ones. */
+export function onePerProject(paths: readonly string[], stamps: ReadonlyMap<string, string>): string[] {
+  const projects = new Set([...stamps.keys()].filter(isProject).map((it) => dirname(it)));
+  const homeOf = (directory: string): string | undefined => {
+    if (projects.has(directory)) return directory;
+    return directory === '.' ? undefined : homeOf(dirname(directory));
+  };
+  const met = new Set<string>();
+  return paths.filter((path) => {
+    const home = homeOf(dirname(path));
+    if (home === undefined) return true;
+    return !met.has(home) && met.add(home);
+  });
+}
+
+/** Sorts one file of each directory first: a project mostly leaves out whole directories. */
+function oneEach(paths: readonly string[]): { files: string[]; directories: number } {
+  const met = new Set<string>();
+  const first: string[] = [];
+  const rest: string[] = [];
+  for (const path of paths) {
+    (met.has(dirname(path)) ? rest : first).push(path);
+    met.add(dirname(path));
+  }
+  return { files: [...first, ...rest], directories: met.size };
+}
+
+const uriOf = (path: string, { workspace }: Sources): string => pathToFileURL(join(workspace, path)).href;
+
+/** The place of a location; undefined if it lies outside, is ignored, or must not be shown. */
+function placeOf({ uri, range: { start } }: Location, { workspace, stamps }: Sources): Place | undefined {
+  let absolute: string;
+  try {
+    absolute = fileURLToPath(uri);
+  } catch {
+    return undefined; // Not a file, or its name is not UTF-8, which none of ours is.
+  }
+  if (!absolute.startsWith(`${workspace}/`)) return undefined;
+  const path = absolute.slice(workspace.length + 1);
+  return stamps.has(path) ? { path, line: start.line, character: start.character } : undefined;
+}
+
+function orNothing(error: unknown): null {
+  if (error instanceof Unanswered) return null;
+  throw error;
+}
+
+/** The native program of our own `typescript` package for this platform. */
+function programOf(): string {
+  const { resolve } = createRequire(import.meta.resolve('typescript'));
+  try {
+    const manifest = resolve(`@typescript/typescript-${process.platform}-${process.arch}/package.json`);
+    return join(dirname(manifest), 'lib', 'tsc');
+  } catch {
+    // MODULE_NOT_FOUND
+    throw new ToolError('UNSUPPORTED', 'TypeScript, by which symbols are found, is not installed for this platform', {
+      suggestion: 'Install Ringfence again without --omit=optional.',
+    });
+  }
+}

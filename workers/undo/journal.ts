@@ -1,0 +1,129 @@
+/** The undo journal of one job: what a change replaces is on disk before the change becomes visible. */
+import type { FileChange } from '../../src/call.ts';
+import { roomIn } from '../../src/daemon/disk.ts';
+import type { JournalReport } from '../../src/hosts/job.ts';
+import type { Limits } from '../../src/limits.ts';
+import { codeOf } from '../context/anchor.ts';
+import type { Change, ChangeRecorder, Spot } from './changes.ts';
+import { type BlobKeeper, boundsOf, imageAt, isKept, NONE, UNKNOWN } from './images.ts';
+import { type Blob, type Entry, type Image, Spool } from './spool.ts';
+
+export interface JournalPlace {
+  /** Absolute path of the workspace's spool. */
+  readonly folder: string;
+  /** Key of the call. */
+  readonly key: string;
+}
+
+/** Stores the blobs of one call; small ones wait in memory to be written. */
+class Keeper implements BlobKeeper {
+  readonly pending: Buffer[] = [];
+  readonly #spool: Spool;
+  #at = 0;
+
+  constructor(spool: Spool) {
+    this.#spool = spool;
+  }
+
+  small(bytes: Buffer): Blob {
+    const blob = { at: this.#at, bytes: bytes.length };
+    this.#at += bytes.length;
+    this.pending.push(bytes);
+    return blob;
+  }
+
+  large(fd: number, size: number): { blob: Blob; path: string } {
+    const { file, path } = this.#spool.keepLarge(fd, size);
+    return { blob: { file, bytes: size }, path };
+  }
+}
+
+export class Journal implements ChangeRecorder, Disposable {
+  readonly #spool: Spool;
+  readonly #limits: Limits;
+  readonly #bounds: ReturnType<typeof boundsOf>;
+  readonly #paths = new Set<string>();
+  /** Number of changes that can be undone, and of those that can't. */
+  #kept = 0;
+  #lost = 0;
+
+  constructor({ folder, key }: JournalPlace, limits: Limits) {
+    this.#spool = new Spool(folder, key);
+    this.#limits = limits;
+    this.#bounds = boundsOf(limits, roomIn(folder, limits));
+  }
+
+  preparing({ realPath }: Spot, temporary: string): void {
+    try {
+      this.#spool.note({ kind: 'prepare', path: realPath, pre: NONE, post: NONE, passing: [temporary] });
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  /** Keeps what a change replaces. Never refuses a change: one that can't be kept can't be undone, and the result says so. */
+  before(change: Change): void {
+    const { journalTextBytesMax } = this.#limits;
+    const keeper = new Keeper(this.#spool);
+    let entry: Entry;
+    try {
+      entry = this.#entryOf(change, keeper, journalTextBytesMax);
+      this.#spool.append(entry, keeper.pending);
+    } catch (error) {
+      this.#failed(error);
+      this.#lost += 1;
+      return;
+    }
+    for (const path of [entry.path, entry.from]) if (path !== undefined) this.#paths.add(path);
+    if (isUndoable(entry)) this.#kept += 1;
+    else this.#lost += 1;
+  }
+
+  /** Ends the journal; gives its report, or undefined if nothing was changed. */
+  end(changed: readonly FileChange[]): JournalReport | undefined {
+    using spool = this.#spool;
+    if (changed.length === 0) {
+      spool.remove();
+      return undefined;
+    }
+    const undo = this.#kept === 0 ? 'none' : this.#lost === 0 ? 'full' : 'partial';
+    return { undo, bytes: spool.bytes, paths: [...this.#paths] };
+  }
+
+  [Symbol.dispose](): void {
+    this.#spool[Symbol.dispose]();
+  }
+
+  /** Logs that the spool's disk is full or failing, and lets the change go on. */
+  #failed(error: unknown): void {
+    if (codeOf(error) === undefined) throw error;
+    console.error(error);
+  }
+
+  #entryOf({ kind, at, from, temporary, aside }: Change, keeper: Keeper, textBytesMax: number): Entry {
+    const pre = kind === 'mkdir' ? NONE : this.#look(at, keeper);
+    const post = (): Image => {
+      if (kind === 'delete') return NONE;
+      if (kind === 'mkdir') return { type: 'directory', mode: 0o755, hash: '' };
+      if (kind === 'rename') return from ? this.#look(from) : UNKNOWN;
+      if (temporary === undefined) return UNKNOWN;
+      const made = { fd: at.fd, name: temporary };
+      const image = this.#look(made);
+      const isText = pre.type === 'file' && image.type === 'file' && image.bytes <= textBytesMax;
+      // A later merge needs both contents.
+      return isText ? this.#look(made, keeper) : image;
+    };
+    return {
+      ...{ kind, path: at.realPath, pre, post: post() },
+      ...(kind === 'rename' && from && { from: from.realPath }),
+      ...(aside !== undefined && { passing: [aside] }),
+    };
+  }
+
+  /** Kept content counts towards the whole call's bound; content only looked at, by itself. */
+  #look(spot: { fd: number; name: string }, keeper?: Keeper): Image {
+    return imageAt(spot, keeper ? this.#bounds : boundsOf(this.#limits), keeper);
+  }
+}
+
+const isUndoable = ({ pre, post }: Entry): boolean => isKept(pre) && post.type !== 'unknown';

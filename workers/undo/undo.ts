@@ -1,0 +1,274 @@
+/**
+ * Undoes calls by their journals. Every step goes through the same checks and the same code for changes as a tool's
+ * call: a journal says what was there, never what is allowed.
+ */
+import * as fs from 'node:fs';
+import { dirname } from 'node:path';
+import { ToolError } from '../../src/errors.ts';
+import type { Limits } from '../../src/limits.ts';
+import type { UndoOutcome } from '../../src/tools/tool.ts';
+import { below } from '../context/anchor.ts';
+import type { Places } from '../context/places.ts';
+import { typeAt } from '../context/targets.ts';
+import { type Changes, toChangeError } from './changes.ts';
+import { boundsOf, build, EMPTY, imageAt, isKept, isSameImage, NONE, UNKNOWN } from './images.ts';
+import { mergeBack } from './merge.ts';
+import type { BlobReader, Entry, Image, KeptEntry } from './spool.ts';
+import type { TreeChanges } from './tree-changes.ts';
+import { removeTree } from './trees.ts';
+
+export interface UndoParts {
+  readonly places: Places;
+  readonly changes: Changes;
+  readonly trees: TreeChanges;
+  readonly limits: Limits;
+  breathe(): Promise<void>;
+}
+
+export interface UndoOptions {
+  /** Whether to overwrite later changes. */
+  readonly force: boolean;
+  /** Whether to leave conflicts and restore the rest. */
+  readonly skipsConflicts?: boolean;
+}
+
+/** One step; `expect` is the image that must still be there. */
+type Step =
+  | { readonly kind: 'restore'; readonly path: string; readonly to: Image; readonly expect: Image; read: BlobReader }
+  | { readonly kind: 'merge'; readonly path: string; readonly content: Buffer; readonly expect: Image }
+  | { readonly kind: 'empty'; readonly path: string }
+  | { readonly kind: 'move'; readonly path: string; readonly from: string; readonly expect: Image };
+
+export class Undo {
+  readonly #parts: UndoParts;
+  readonly #options: UndoOptions;
+  readonly #steps: Step[] = [];
+  readonly #conflicts = new Set<string>();
+  readonly #merged = new Set<string>();
+  /** The image at each path after the steps so far. */
+  readonly #then = new Map<string, Image>();
+
+  constructor(parts: UndoParts, options: UndoOptions) {
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  /**
+   * Undoes the entries, the last one first. With conflicts and without `force`, changes nothing. Skips what already
+   * is as before the call, so that an interrupted undo can be repeated. Throws the refusals of path rules.
+   */
+  async run(entries: readonly KeptEntry[]): Promise<UndoOutcome> {
+    for (const it of entries.toReversed()) {
+      await this.#plan(it);
+      await this.#parts.breathe();
+    }
+    const conflicts = [...this.#conflicts];
+    const { force, skipsConflicts = false } = this.#options;
+    if (conflicts.length > 0 && !force && !skipsConflicts) return { restored: [], removed: [], conflicts, merged: [] };
+    const restored = new Set<string>();
+    for (const step of this.#steps) {
+      if (skipsConflicts && (step.kind === 'merge' || namesOf(step).some((it) => this.#conflicts.has(it)))) continue;
+      await this.#do(step);
+      for (const it of namesOf(step)) restored.add(it);
+      await this.#parts.breathe();
+    }
+    const removed = [...restored].filter((it) => this.#isGone(it));
+    return { restored: [...restored], removed, conflicts, merged: [...this.#merged] };
+  }
+
+  async #plan(kept: KeptEntry): Promise<void> {
+    const { entry } = kept;
+    const { path, pre, post, kind } = entry;
+    if (kind === 'prepare') return;
+    if (kind === 'rename') return this.#planMove(kept);
+    // Also for a directory that an undo restored: its content has entries of its own.
+    if (kind === 'mkdir' || (kind === 'create' && isEmptyDirectory(post))) {
+      // Later content is not the call's, and keeps the directory.
+      if (this.#look(path, 'type').type === 'directory') this.#steps.push({ kind: 'empty', path });
+      return;
+    }
+    const now = this.#look(path);
+    if (isSameImage(now, pre)) return;
+    if (this.#isPlaceholder(entry, now)) return void this.#steps.push({ kind: 'empty', path });
+    const isOurs = isSameImage(now, post);
+    if (!isKept(pre)) {
+      this.#conflicts.add(path);
+      return;
+    }
+    const merged = isOurs ? undefined : await this.#merge(kept, now);
+    if (merged) {
+      this.#merged.add(path);
+      this.#steps.push({ kind: 'merge', path, content: merged, expect: now });
+    } else {
+      if (!isOurs) this.#conflicts.add(path);
+      this.#restore(path, { to: pre, expect: now, read: kept.read });
+    }
+  }
+
+  #planMove({ entry, read }: KeptEntry): void {
+    const { path, pre, post } = entry;
+    const from = entry.from as string;
+    const [now, old] = [this.#look(path), this.#look(from)];
+    if (isSameImage(now, pre) && isSameImage(old, post)) return;
+    // Both names exist: the call was cut off between the two steps, or somebody restored the old name.
+    if (isSameImage(now, post) && isSameImage(old, post) && isKept(pre))
+      return this.#restore(path, { to: pre, expect: now, read });
+    if (this.#isPlaceholder(entry, now)) return void this.#steps.push({ kind: 'empty', path });
+    if (!isKept(pre) || now.type === 'none') {
+      this.#conflicts.add(path);
+      return;
+    }
+    if (!isSameImage(now, post)) this.#conflicts.add(path);
+    if (old.type !== 'none') {
+      this.#conflicts.add(from);
+      this.#restore(from, { to: NONE, expect: old, read });
+    }
+    this.#steps.push({ kind: 'move', path, from, expect: now });
+    this.#then.set(from, now).set(path, NONE);
+    if (pre.type !== 'none') this.#restore(path, { to: pre, expect: NONE, read });
+  }
+
+  /** Whether this is the empty directory that a crash leaves while a directory is moved to its place. */
+  #isPlaceholder({ pre, post }: Entry, now: Image): boolean {
+    const isDirectory = pre.type === 'none' && post.type === 'directory';
+    return this.#options.skipsConflicts === true && isDirectory && isSameImage(now, EMPTY);
+  }
+
+  #restore(path: string, how: { to: Image; expect: Image; read: BlobReader }): void {
+    this.#steps.push({ kind: 'restore', path, ...how });
+    this.#then.set(path, how.to);
+  }
+
+  /** The image at `path`, now or after the planned steps. Unknown if the path now leads elsewhere. */
+  #look(path: string, want: 'image' | 'type' = 'image'): Image {
+    const known = this.#then.get(path);
+    if (known) return known;
+    const { places, limits } = this.#parts;
+    try {
+      using spot = places.hold(path, { kinds: ['write'] });
+      if (spot.realPath !== path) return UNKNOWN;
+      if (want === 'type') return typeAt(spot) === 'directory' ? { type: 'directory', mode: 0, hash: '' } : NONE;
+      return imageAt(spot, boundsOf(limits));
+    } catch (error) {
+      if (error instanceof ToolError && error.code === 'NOT_FOUND') return NONE;
+      throw error;
+    }
+  }
+
+  #isGone(path: string): boolean {
+    try {
+      using spot = this.#parts.places.hold(path, { kinds: ['write'] });
+      return typeAt(spot) === undefined;
+    } catch (error) {
+      if (error instanceof ToolError && error.code === 'NOT_FOUND') return true; // Its folder is gone, too.
+      throw error;
+    }
+  }
+
+  async #merge({ entry: { path, pre, post }, read }: KeptEntry, now: Image): Promise<Buffer | undefined> {
+    if (pre.type !== 'file' || post.type !== 'file' || now.type !== 'file' || !pre.blob || !post.blob) return undefined;
+    if (Math.max(pre.bytes, post.bytes, now.bytes) > this.#parts.limits.journalTextBytesMax) return undefined;
+    using spot = this.#parts.places.hold(path, { kinds: ['write'] });
+    const current = fs.readFileSync(below(spot.fd, spot.name));
+    const [before, after] = [pre.blob, post.blob].map((it) => Buffer.concat([...read(it)])) as [Buffer, Buffer];
+    return mergeBack({ pre: before, post: after, now: current }, this.#parts.limits);
+  }
+
+  async #do(step: Step): Promise<void> {
+    const { trees } = this.#parts;
+    switch (step.kind) {
+      case 'restore':
+        if (step.to.type === 'none') return this.#remove(step.path, step.expect);
+        return this.#put(step.path, step.to, { expect: step.expect, read: step.read });
+      case 'merge': {
+        const { expect, content } = step;
+        if (expect.type !== 'file') throw moved(step.path);
+        const to: Image = { ...expect, bytes: content.length, blob: { at: 0, bytes: content.length } };
+        return this.#put(step.path, to, { expect, read: () => [content] });
+      }
+      case 'empty':
+        return this.#removeEmpty(step.path);
+      case 'move':
+        this.#assertStill(step.path, step.expect);
+        return trees.rename(step.path, step.from, { overwrite: false });
+      default:
+        return step satisfies never;
+    }
+  }
+
+  async #remove(path: string, expect: Image): Promise<void> {
+    this.#assertStill(path, expect);
+    await this.#parts.trees.remove(path, { recursive: true });
+  }
+
+  async #removeEmpty(path: string): Promise<void> {
+    try {
+      await this.#parts.trees.remove(path, { recursive: false });
+    } catch (error) {
+      // UNSUPPORTED: it is not empty. NOT_FOUND: somebody else removed it.
+      if (!(error instanceof ToolError && ['UNSUPPORTED', 'NOT_FOUND', 'CONFLICT'].includes(error.code))) throw error;
+    }
+  }
+
+  async #put(path: string, to: Image, { expect, read }: { expect: Image; read: BlobReader }): Promise<void> {
+    const { places, changes, limits, breathe } = this.#parts;
+    if (to.type === 'none' || to.type === 'unknown') throw new Error('nothing to put there');
+    if (expect.type === 'directory' || (to.type === 'directory' && expect.type !== 'none')) {
+      await this.#remove(path, expect);
+      return this.#put(path, to, { expect: NONE, read });
+    }
+    using spot = places.hold(path, { kinds: ['write'], createDirs: true });
+    if (spot.realPath !== path) throw moved(path);
+    for (const [inside] of (to.type === 'directory' && to.entries) || [])
+      places.judgeInside(['write'], path, `${path}/${inside}`);
+    const name = changes.temporaryFor(spot);
+    try {
+      await build(to, { fd: spot.fd, name }, { read, breathe });
+      const assertSame = () => {
+        if (!isSameImage(imageAt(spot, boundsOf(limits)), expect) && expect.type !== 'unknown') throw moved(path);
+      };
+      const created = typeAt(spot) === undefined;
+      changes.put(name, spot, { type: to.type, overwrite: !created, created, assertSame });
+      spot.keep();
+    } catch (error) {
+      throw toChangeError(error, path);
+    } finally {
+      await removeTree(spot.fd, name, { path, limits, breathe: () => Promise.resolve() });
+    }
+  }
+
+  #assertStill(path: string, expect: Image): void {
+    const { places, limits } = this.#parts;
+    using spot = places.hold(path, { kinds: ['write'] });
+    const isSame = expect.type === 'unknown' || isSameImage(imageAt(spot, boundsOf(limits)), expect);
+    if (!isSame || spot.realPath !== path) throw moved(path);
+  }
+}
+
+const isEmptyDirectory = (image: Image): boolean =>
+  image.type === 'directory' && EMPTY.type === 'directory' && image.hash === EMPTY.hash;
+
+const namesOf = (step: Step): string[] => (step.kind === 'move' ? [step.path, step.from] : [step.path]);
+
+const moved = (path: string) =>
+  new ToolError('CONFLICT', `\`${path}\` changed while it was restored; everything is as it was before the undo`, {
+    suggestion: 'Try again.',
+  });
+
+/** Removes the temporary entries that an interrupted change left. */
+export async function removePassing(entries: readonly KeptEntry[], { places, limits }: UndoParts): Promise<void> {
+  for (const { entry } of entries) {
+    // The old entry was not kept, so it may exist only there.
+    if (!isKept(entry.pre)) continue;
+    for (const name of entry.passing ?? []) {
+      const folder = dirname(entry.path);
+      try {
+        using spot = places.hold(folder === '.' ? name : `${folder}/${name}`, { kinds: ['write'] });
+        await removeTree(spot.fd, spot.name, { path: entry.path, limits, breathe: () => Promise.resolve() });
+      } catch (error) {
+        // Its directory is gone, or must not be written any more.
+        if (!(error instanceof ToolError)) throw error;
+      }
+    }
+  }
+}
