@@ -2,7 +2,7 @@
  * Profiles as bubblewrap arguments. A profile is data, so that a test can take one layer away and show what it held.
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
-import { existsSync, lstatSync, readlinkSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readlinkSync } from 'node:fs';
 import type { HostTier } from '../call.ts';
 import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 
@@ -151,11 +151,14 @@ export function toArgBytes(mounts: readonly Cover[]): Buffer {
 export const isNameless = (mount: Cover): mount is Cover & { readonly kind: 'hidden'; readonly bytes: Uint8Array } =>
   mount.kind === 'hidden' && mount.bytes !== undefined;
 
-/** Of /etc, what programs need to start, and nothing that says much of the machine. */
+/** The parts of /etc that programs need to start, and that say little of the machine. */
 const ETC = [
   ...['ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'passwd', 'group', 'nsswitch.conf', 'localtime', 'alternatives'],
-  ...['ssl', 'ca-certificates', 'pki', 'mime.types', 'services', 'protocols', 'terminfo', 'inputrc'],
+  ...['ssl', 'ca-certificates', 'pki', 'mime.types', 'services', 'protocols', 'terminfo', 'inputrc', 'os-release'],
+  ...['fonts', 'perl', 'maven', 'magic', 'magic.mime'],
 ];
+/** Distributions keep the settings of these under names with versions: without them Java does not start. */
+const ETC_VERSIONED = /^(?:java(?:-\d+-openjdk)?|python3(?:\.\d+)?)$/;
 
 /** What an execute host calls its /etc, beside that. No machine does: a command's profile that is used elsewhere shows nothing more, and fails. */
 const HOST_ETC = '/run/ringfence/etc';
@@ -180,7 +183,8 @@ function systemMounts(profile: Pick<Profile, 'nests' | 'isNested' | 'names'>): M
 function etcMounts({ nests, isNested = false, names }: Pick<Profile, 'nests' | 'isNested' | 'names'>): Mount[] {
   if (isNested) return [{ kind: 'ro-at', path: HOST_ETC, at: '/etc' }];
   const own = names === undefined ? [] : OWN_NAMES.map((it) => ({ path: `${names}/${it}`, at: `/etc/${it}` }));
-  const machine = ETC.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
+  const all = [...ETC, ...readdirSync('/etc').filter((it) => ETC_VERSIONED.test(it))];
+  const machine = all.map((name) => `/etc/${name}`).filter((path) => existsSync(path));
   const shown = machine.filter((path) => !own.some(({ at }) => at === path));
   const link: Mount[] = nests ? [{ kind: 'symlink', to: '../../etc', at: HOST_ETC }] : [];
   return [

@@ -25,6 +25,10 @@ if (isMainThread) {
 END
 node /tmp/lexers.cjs`;
 
+/** Names and dates that make commits the same on both sides. */
+const GIT_DATES =
+  'export GIT_AUTHOR_DATE=2020-01-01T00:00:00Z GIT_COMMITTER_DATE=2020-01-01T00:00:00Z GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=advice.detachedHead GIT_CONFIG_VALUE_0=false';
+
 export const WORKLOADS: readonly Workload[] = [
   {
     name: "a package's own tests (node --test)",
@@ -133,6 +137,117 @@ export const WORKLOADS: readonly Workload[] = [
     prepare: 'npm install --no-audit --no-fund --no-save --ignore-scripts vitest@3 >/dev/null',
     command: 'npx vitest run src/v4/core 2>&1 | grep -E "Tests|Test Files"',
     varies: TIMES,
+    namesOnly: ['node_modules'],
+  },
+  {
+    name: 'git: config, remote, branch renamed, submodule, worktree, stash, rebase',
+    size: 'small',
+    project: '@pinojs/redact',
+    needs: ['git'],
+    command: `${GIT_DATES}; git init -q -b main . && git config user.name a && git config user.email a@example.org &&
+      git add -A && git commit -qm one && git remote add origin https://example.org/x.git && git branch -m main trunk &&
+      git config branch.trunk.description text && git checkout -qb side && echo a > a && git add a && git commit -qm two &&
+      git checkout -q trunk && echo b > b && git add b && git commit -qm three && git rebase -q trunk side && echo c >> a &&
+      git stash -q && git stash pop -q && git worktree add -q ../tree HEAD~1 && git log --format='%T %s' && git status -s &&
+      git -C ../tree log --format=%T -1 && git remote -v && git branch --list && git worktree remove ../tree && rm -rf .git`,
+  },
+  {
+    name: 'a SQLite database in WAL mode',
+    size: 'small',
+    project: 'zod',
+    needs: ['sqlite3'],
+    command: `sqlite3 t.db 'pragma journal_mode=wal; create table t(a, b); with recursive c(i) as (select 1 union all select i + 1 from c
+      where i < 20000) insert into t select i, hex(i * 7) from c; create index i on t(b); select count(*), sum(a) from t where b like "3%"' &&
+      sqlite3 t.db 'pragma integrity_check' && rm t.db*`,
+  },
+  {
+    name: 'Python: bytecode, a zip application, subprocesses',
+    size: 'small',
+    project: 'zod',
+    needs: ['python3'],
+    command: `mkdir app && printf 'import sys, subprocess, tempfile, pathlib, concurrent.futures\ndef main():\n  with concurrent.futures.ProcessPoolExecutor(4) as pool:\n    print(sum(pool.map(abs, range(1000))))\n  print(subprocess.run(["wc", "-c", "package.json"], capture_output=True, text=True).stdout)\n  with tempfile.TemporaryDirectory() as d: pathlib.Path(d, "x").write_text("y")\nif __name__ == "__main__": main()\n' > app/__main__.py &&
+      python3 -m compileall -q app && python3 -m zipapp app -o app.pyz && python3 app.pyz; rm -r app app.pyz`,
+  },
+  {
+    name: 'C++ through CMake',
+    size: 'small',
+    needs: ['cmake', 'g++', 'make'],
+    command: `printf 'cmake_minimum_required(VERSION 3.10)\nproject(x CXX)\nadd_library(l STATIC l.cpp)\nadd_executable(x x.cpp)\ntarget_link_libraries(x l)\n' > CMakeLists.txt &&
+      printf 'int twice(int i) { return 2 * i; }\n' > l.cpp && printf '#include <cstdio>\nint twice(int);\nint main() { std::printf("%%d\\n", twice(21)); }\n' > x.cpp &&
+      cmake -S . -B /tmp/cmake-build >/dev/null && cmake --build /tmp/cmake-build -j2 >/dev/null && /tmp/cmake-build/x; rm -rf /tmp/cmake-build`,
+  },
+  {
+    name: 'Rust by cargo, without dependencies',
+    size: 'small',
+    needs: ['cargo'],
+    command: `export CARGO_TARGET_DIR=/tmp/cargo-target; cargo init -q --name x --vcs none . && cargo build -q --offline && /tmp/cargo-target/debug/x && cargo test -q --offline 2>&1 | grep -c ok; rm -rf /tmp/cargo-target`,
+  },
+  {
+    name: 'Java, compiled and run',
+    size: 'small',
+    needs: ['javac', 'java'],
+    command: `printf 'public class X { public static void main(String[] a) { System.out.println(java.util.stream.IntStream.range(0, 1000).parallel().sum()); } }\n' > X.java && javac -d /tmp/classes X.java && java -cp /tmp/classes X; rm -rf /tmp/classes`,
+  },
+  {
+    name: 'keys and signatures (openssl, ssh-keygen)',
+    size: 'small',
+    project: 'zod',
+    needs: ['openssl', 'ssh-keygen'],
+    command: `d=$(mktemp -d); openssl req -x509 -newkey rsa:2048 -nodes -keyout $d/k -out $d/c -days 1 -subj /CN=localhost 2>/dev/null && openssl verify -CAfile $d/c $d/c | sed 's/.*: //' &&
+      ssh-keygen -q -t ed25519 -N '' -f $d/id && ssh-keygen -q -Y sign -f $d/id -n file package.json 2>/dev/null && printf 'a@example.org ' > $d/who && cat $d/id.pub >> $d/who &&
+      ssh-keygen -q -Y verify -f $d/who -I a@example.org -n file -s package.json.sig < package.json; echo $?; rm -rf $d package.json.sig`,
+  },
+  {
+    name: 'many small processes (find, xargs -P, awk, sed, sort)',
+    size: 'small',
+    project: 'zod',
+    command: `find . -name '*.ts' -print0 | sort -z | head -z -n 120 | xargs -0 -P4 -n4 sha256sum | sort -k2 | awk '{ print substr($1, 1, 8), $2 }' | sed 's/[a-f]/x/g' | tail -20`,
+  },
+  {
+    name: 'text of a whole tree changed in place (perl -pi)',
+    size: 'small',
+    project: 'zod',
+    needs: ['perl'],
+    command: `find src -name '*.ts' -exec perl -pi -e 's/\\bZodType\\b/ZodKind/g' {} + && grep -rl ZodKind src | wc -l`,
+  },
+  {
+    name: 'jobs, traps, signals and exit codes of a shell',
+    size: 'small',
+    command: `trap 'echo ended' EXIT; (trap 'echo term; exit 7' TERM; while :; do sleep 0.05; done) & job=$!; sleep 0.2; kill $job; wait $job; echo $?;
+      exec 9>lock; flock -n 9 && (exec 9<lock; flock -n 9 || echo locked); mkfifo p; (echo through > p) & cat p; rm p lock; exec 2>/dev/null; sh -c 'kill -9 $$' 2>/dev/null; echo $?`,
+  },
+  {
+    name: 'archives of other kinds (zip, xz in threads)',
+    size: 'small',
+    project: 'zod',
+    needs: ['zip', 'unzip', 'xz'],
+    command: `zip -qr /tmp/a.zip src && unzip -qt /tmp/a.zip | tail -1 && tar c src | xz -T2 -1 > /tmp/a.xz && xz -dc /tmp/a.xz | tar t | wc -l; rm /tmp/a.zip /tmp/a.xz`,
+  },
+  {
+    name: "npm: a project's script and its program, offline",
+    size: 'small',
+    needs: ['node', 'npm'],
+    command: `printf '{"name":"x","version":"1.0.0","scripts":{"pretest":"echo before","test":"says hello"},"bin":{"says":"says.js"},"dependencies":{"y":"file:y"}}' > package.json && mkdir y && printf '{"name":"y","version":"1.0.0","bin":{"says":"says.js"}}' > y/package.json && printf '#!/usr/bin/env node\nconsole.log(process.argv[2], process.env.npm_lifecycle_event)\n' > y/says.js && chmod +x y/says.js &&
+      npm install --offline --no-audit --no-fund --loglevel=error >/dev/null && npm test --silent && npm ls --json | grep -c version; rm -rf node_modules`,
+  },
+  {
+    name: 'TypeScript: the compiler over zod',
+    size: 'large',
+    project: 'zod',
+    needs: ['node', 'npm'],
+    prepare: 'npm install --no-audit --no-fund --no-save --ignore-scripts typescript@5 >/dev/null 2>&1',
+    command:
+      'npx tsc --noEmit --skipLibCheck --target es2022 --module nodenext --moduleResolution nodenext --strict src/v4/core/*.ts | wc -l',
+    namesOnly: ['node_modules'],
+  },
+  {
+    name: 'prettier and esbuild over zod',
+    size: 'large',
+    project: 'zod',
+    needs: ['node', 'npm'],
+    prepare: 'npm install --no-audit --no-fund --no-save prettier@3 esbuild@0.25 >/dev/null 2>&1',
+    command:
+      'npx prettier --check src/v4/core 2>&1 | tail -1 | cut -c1-20; npx esbuild src/v4/core/index.ts --bundle --format=esm --outfile=/tmp/o.js --log-level=error; sha256sum < /tmp/o.js; rm /tmp/o.js',
     namesOnly: ['node_modules'],
   },
 ];
