@@ -1,7 +1,7 @@
 /**
- * Whether bubblewrap bound the folders and files that it was told to. A bind has a source and a target, both are names, and
- * bubblewrap follows links in both: a command that runs beside can swap a folder of its own for a link in that moment, and the
- * new sandbox would show, under that name, what is hidden elsewhere. The kernel tells afterwards what each mount really shows.
+ * Checks that bubblewrap bound the folders and files that it was told to. A bind's source and target are both names, and
+ * bubblewrap follows links in both: a command that runs at the same time can swap one of its folders for a link, and the
+ * new sandbox would show hidden files under that name. Afterwards the kernel's mount table tells what each mount really shows.
  */
 import { dirname, join, relative } from 'node:path';
 import { ToolError } from '../errors.ts';
@@ -9,20 +9,20 @@ import { isInside } from '../paths.ts';
 import { type Cover, isNameless } from './bubblewrap.ts';
 import type { Mounted } from './proc.ts';
 
-/** The paths that these covers bind on themselves: each has to show what lies at that path, and nothing else. */
+/** The paths that these covers bind onto themselves: each must show what lies at that path, and nothing else. */
 export const boundPaths = (covers: readonly Cover[]): string[] =>
   covers.flatMap((it) => {
     if (it.kind === 'rw-try' || it.kind === 'ro-try') return [it.path];
     return it.kind === 'listed' ? it.entries : [];
   });
 
-/** Whether each cover lies where it was put, and shows what it was to show. Pure. */
+/** Whether each cover is still mounted at its path and shows what it should. Pure. */
 export function areCovered(covers: readonly Cover[], mounts: readonly Mounted[]): boolean {
   const points = new Set(mounts.map((it) => it.point));
   return covers.every((it) => isNameless(it) || points.has(it.path)) && areInPlace(boundPaths(covers), mounts);
 }
 
-/** Pure. A bind whose source was missing, or that landed at another place, is not in place either. */
+/** Whether each path is a mount that shows that same path. False for a bind whose source was missing or that landed elsewhere. Pure. */
 export function areInPlace(paths: readonly string[], mounts: readonly Mounted[]): boolean {
   const byPoint = Map.groupBy(mounts, (it) => it.point);
   return paths.every((path) => {
@@ -36,14 +36,14 @@ export function areInPlace(paths: readonly string[], mounts: readonly Mounted[])
   });
 }
 
-/** Whether the first bind of a folder in a sandbox shows what the folder's path leads to where `outside` are the mounts. Pure. */
+/** Whether the first bind of a folder in a sandbox shows what the folder's path leads to outside, whose mounts are `outside`. Pure. */
 export function isBoundFrom(folder: string, mounts: readonly Mounted[], outside: readonly Mounted[]): boolean {
   const bind = mounts.find((it) => it.point === folder);
   const seen = mountAt(folder, outside);
   return bind !== undefined && seen !== undefined && isSame(bind, placeIn(seen, folder));
 }
 
-/** A sandbox shows something else than it was told to. Nothing of its caller has run in it: another one may be built. */
+/** A sandbox shows something other than it was told to. Nothing of its caller has run in it, so another may be built. */
 export class NotInPlace extends ToolError {
   constructor() {
     super('SANDBOX_UNAVAILABLE', 'folders of the workspace were moved or replaced while the sandbox was built', {
@@ -52,7 +52,7 @@ export class NotInPlace extends ToolError {
   }
 }
 
-/** Builds a sandbox, and another one where the first was not in place: folders are replaced for honest reasons, too. */
+/** Builds a sandbox, and a second one if the first was not in place: folders are also replaced for honest reasons. */
 export async function inPlace<T>(build: () => Promise<T>, signal: AbortSignal): Promise<T> {
   try {
     return await build();
@@ -71,7 +71,7 @@ const placeIn = (mount: Mounted, path: string): Shown => ({
   root: join(mount.root, relative(mount.point, path)),
 });
 
-/** The mount that a path would be in without its own. The first one at a point: an empty folder may be mounted over it. */
+/** The mount that a path would be in without a mount of its own. At each point the first one: an empty folder may be mounted over it. */
 function nearestAbove(path: string, byPoint: ReadonlyMap<string, readonly Mounted[]>): Mounted | undefined {
   for (let at = dirname(path); ; at = dirname(at)) {
     const found = byPoint.get(at)?.[0];

@@ -1,5 +1,5 @@
 /**
- * Profiles as bubblewrap arguments. A profile is data, so that a test can take one layer away and show what it held.
+ * Turns profiles into bubblewrap arguments. A profile is data, so that a test can remove one layer and show what it prevents.
  * Figures and reasons: docs/decisions/0003-confinement.md.
  */
 import { existsSync, lstatSync, readdirSync, readlinkSync } from 'node:fs';
@@ -9,19 +9,19 @@ import { guard, type Masks, maskMounts, NO_MASKS } from './masks.ts';
 export type Mount =
   | { readonly kind: 'ro' | 'rw'; readonly path: string }
   | { readonly kind: 'ro-at' | 'rw-at'; readonly path: string; readonly at: string }
-  /** Left out where there is no such path. */
+  /** Skipped if the path does not exist. */
   | { readonly kind: 'ro-try' | 'rw-try'; readonly path: string }
-  /** Covers a path that exists: neither opened, changed, removed nor moved by anybody inside, its owner included. */
+  /** Covers an existing path: nobody inside, its owner included, can open, change, remove or move it. */
   | {
       readonly kind: 'hidden';
       readonly type: 'file' | 'directory';
       readonly path: string;
-      /** The path itself where it is not UTF-8: no argument can hold it, see `toArgBytes`. */
+      /** The path as bytes if it is not UTF-8: no argument can hold it, see `toArgBytes`. */
       readonly bytes?: Uint8Array;
     }
-  /** Another file in the place of one that exists, read-only. */
+  /** Shows another file in place of an existing one, read-only. */
   | { readonly kind: 'replaced'; readonly path: string; readonly by: string }
-  /** An empty directory in the place of one that exists, with these of its entries in it and no others; nothing can be made or removed in it. */
+  /** Replaces an existing directory with one that shows only `entries`; nothing can be created or removed in it. */
   | {
       readonly kind: 'listed';
       readonly path: string;
@@ -30,35 +30,35 @@ export type Mount =
     }
   | { readonly kind: 'tmpfs'; readonly at: string; readonly bytes: number }
   | { readonly kind: 'symlink'; readonly to: string; readonly at: string }
-  /** An empty directory, for a later mount. */
+  /** An empty directory as a mount point for a later mount. */
   | { readonly kind: 'folder'; readonly at: string };
 
-/** One that lies over something that has a path already. */
+/** A mount over a path that exists already. */
 export type Cover = Extract<Mount, { readonly path: string }>;
 
 export interface Profile {
-  /** In order: a later one covers an earlier one. */
+  /** In order: a later mount covers an earlier one. */
   readonly mounts: readonly Mount[];
   /** Uid and gid shown inside; needed when the real uid is 0, which may not be mapped into a nested namespace. */
   readonly shownId?: number;
   /** Whether processes inside may start sandboxes of their own (an execute host must). */
   readonly nests: boolean;
-  /** Whether it is built in a host of such a profile, which has put together what of /etc it shows. */
+  /** Whether the sandbox is built inside an execute host, which has already assembled its /etc. */
   readonly isNested?: boolean;
   /** `bound`: the caller has mounted a fresh /proc of its own pid namespace, which bubblewrap can't without covering parts of it. */
   readonly proc: 'own' | 'bound';
   readonly network: 'none' | 'host';
-  /** Folder with the `hosts` and `nsswitch.conf` of its /etc; the machine's nsswitch.conf, and no hosts file, when absent. */
+  /** Folder with the `hosts` and `nsswitch.conf` for its /etc; if absent, the machine's nsswitch.conf and no hosts file. */
   readonly names?: string;
-  /** Size of its /dev/shm, which is memory; 32 MiB when absent. */
+  /** Size of its /dev/shm, which takes memory; 32 MiB if absent. */
   readonly shmBytes?: number;
-  /** Whether the program is the namespace's init: one process less, for programs that have no orphans. */
+  /** Whether the program is the namespace's init: saves a process for programs that leave no orphans. */
   readonly asInit: boolean;
-  /** Number of the inherited descriptor that holds the seccomp program; absent only in tests that show what it held. */
+  /** Number of the inherited descriptor that holds the seccomp program; absent only in tests that show what the program prevents. */
   readonly seccompFd?: number;
 }
 
-/** It writes nothing. */
+/** Isolate hosts write nothing. */
 const ISOLATE_TMP_BYTES = 1024 * 1024;
 const SHM_BYTES = 32 * 1024 * 1024;
 
@@ -67,7 +67,7 @@ export function toBwrapArgs(profile: Profile): string[] {
   const { shownId, seccompFd } = profile;
   return [
     ...['--unshare-user', '--unshare-ipc', '--unshare-uts'],
-    // In a namespace of groups nothing can be moved to where it does not reach, as an execute host moves its commands.
+    // Inside a cgroup namespace no process can be moved outside it, which an execute host must do with its commands.
     ...(profile.nests ? [] : ['--unshare-cgroup-try']),
     ...(profile.proc === 'own' ? ['--unshare-pid'] : []),
     ...(profile.network === 'none' ? ['--unshare-net'] : []),
@@ -75,33 +75,33 @@ export function toBwrapArgs(profile: Profile): string[] {
     ...(profile.nests ? [] : ['--disable-userns']),
     ...['--cap-drop', 'ALL', '--die-with-parent', '--new-session', '--hostname', 'sandbox'],
     ...(profile.asInit ? ['--as-pid-1'] : []),
-    // For each of its mounts bubblewrap reads the table of all: what brings many at once (/etc, in a host) comes after what takes many.
+    // bubblewrap reads the whole mount table for each mount: put what adds many mounts at once (/etc, in a host) last.
     ...(profile.proc === 'own' ? ['--proc', '/proc'] : ['--bind', '/proc', '/proc']),
     ...(profile.nests ? [] : readOnlyProc(shownId)),
     ...['--dev', '/dev'],
     ...toArgs({ kind: 'tmpfs', at: '/dev/shm', bytes: profile.shmBytes ?? SHM_BYTES }),
     ...systemMounts(profile).flatMap(toArgs),
     ...profile.mounts.flatMap(toArgs),
-    // Both are writable tmpfs of half the memory unless remounted.
+    // Both are writable tmpfs of half the memory unless remounted read-only.
     ...['--remount-ro', '/dev', '--remount-ro', '/'],
     ...(seccompFd === undefined ? [] : ['--seccomp', `${seccompFd}`]),
   ];
 }
 
 /**
- * Files in /proc are the real root's, and of the whole machine, in every /proc: what runs as that could write core_pattern, which is an
- * escape, and set the modes of all. To others /proc/sys is refused twice, and they may write what is their own.
+ * Files in every /proc belong to the real root and concern the whole machine: a process that runs as root could write core_pattern,
+ * which is an escape, and change the modes of all. For other users a read-only /proc/sys is a second barrier, and the rest of
  */
 const readOnlyProc = (shownId: number | undefined): string[] =>
   shownId === undefined ? ['--ro-bind', '/proc/sys', '/proc/sys'] : ['--remount-ro', '/proc'];
 
 const IDS = ['--uid', '--gid'];
 
-/** The same arguments for a program that is shown as root where the workspace is root's: without any of root's rights. */
+/** The same arguments for a program that is shown as root in a workspace that root owns, without any of root's rights. */
 export const asOwner = (args: readonly string[]): string[] =>
   args.map((it, i) => (IDS.includes(args[i - 1] as string) ? '0' : it));
 
-/** One mount as bwrap's arguments. */
+/** One mount as bwrap arguments. */
 export function toArgs(mount: Mount): string[] {
   switch (mount.kind) {
     case 'ro':
@@ -117,7 +117,7 @@ export function toArgs(mount: Mount): string[] {
     case 'rw-try':
       return ['--bind-try', mount.path, mount.path];
     case 'hidden':
-      // A device on a mount without devices can't be opened by anybody, and it needs no file of ours that every uid could reach.
+      // Nobody can open a device on a nodev mount, and it needs no file of ours that every uid can reach.
       if (mount.type === 'file') return ['--ro-bind', '/dev/null', mount.path];
       return ['--perms', '0000', '--tmpfs', mount.path, '--remount-ro', mount.path];
     case 'replaced':
@@ -138,7 +138,7 @@ export function toArgs(mount: Mount): string[] {
   }
 }
 
-/** The mounts over paths that are not UTF-8, as bubblewrap reads arguments from a descriptor (`--args`): Node's are text. */
+/** The mounts over paths that are not UTF-8, as bubblewrap reads arguments from a descriptor (`--args`): Node's arguments are text. */
 export function toArgBytes(mounts: readonly Cover[]): Buffer {
   const words = mounts.flatMap((mount) => {
     if (!isNameless(mount)) return [];
@@ -147,11 +147,11 @@ export function toArgBytes(mounts: readonly Cover[]): Buffer {
   return Buffer.concat(words.flatMap((word) => [word, Buffer.from([0])]));
 }
 
-/** Whether no argument can name where it lies. */
+/** Whether the mount's path fits in no argument because it is not UTF-8. */
 export const isNameless = (mount: Cover): mount is Cover & { readonly kind: 'hidden'; readonly bytes: Uint8Array } =>
   mount.kind === 'hidden' && mount.bytes !== undefined;
 
-/** The parts of /etc that programs need to start, and that say little of the machine. */
+/** Names in /etc that programs need to start and that tell little about the machine. */
 const ETC = [
   ...['ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'passwd', 'group', 'nsswitch.conf', 'localtime', 'alternatives'],
   ...['ssl', 'ca-certificates', 'pki', 'mime.types', 'services', 'protocols', 'terminfo', 'inputrc', 'os-release'],
@@ -160,16 +160,19 @@ const ETC = [
 /** Distributions keep the settings of these under names with versions: without them Java does not start. */
 const ETC_VERSIONED = /^(?:java(?:-\d+-openjdk)?|python3(?:\.\d+)?)$/;
 
-/** What an execute host calls its /etc, beside that. No machine does: a command's profile that is used elsewhere shows nothing more, and fails. */
+/**
+ * A second path of an execute host's /etc. No machine has this path: a command's profile used elsewhere fails instead
+ * of showing more.
+ */
 const HOST_ETC = '/run/ringfence/etc';
 
 /**
- * What an execute host calls the folder of its commands' homes. Its real path, which lies in the state directory, would be among
- * the arguments of bubblewrap, which each command can read in /proc.
+ * Path of the folder of commands' homes inside an execute host. Its real path, which lies in the state directory, would be among
+ * bubblewrap's arguments, which each command can read in /proc.
  */
 export const HOST_HOMES = '/run/ringfence/homes';
 
-/** The read-only system: /usr, the top-level folders that are links into it or stand beside it, a few files of /etc. */
+/** The read-only system: /usr, the top-level folders that link into it or stand beside it, and a few files of /etc. */
 function systemMounts(profile: Pick<Profile, 'nests' | 'isNested' | 'names'>): Mount[] {
   const top = ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'].flatMap((path): Mount[] => {
     const stat = lstatSync(path, { throwIfNoEntry: false });
@@ -179,7 +182,7 @@ function systemMounts(profile: Pick<Profile, 'nests' | 'isNested' | 'names'>): M
   return [{ kind: 'ro', path: '/usr' }, ...top, ...etcMounts(profile)];
 }
 
-/** bubblewrap reads the table of mounts for each: what an execute host has put together is one mount for its commands. */
+/** bubblewrap reads the mount table for each mount: commands mount their host's assembled /etc as one. */
 function etcMounts({ nests, isNested = false, names }: Pick<Profile, 'nests' | 'isNested' | 'names'>): Mount[] {
   if (isNested) return [{ kind: 'ro-at', path: HOST_ETC, at: '/etc' }];
   const own = names === undefined ? [] : OWN_NAMES.map((it) => ({ path: `${names}/${it}`, at: `/etc/${it}` }));
@@ -194,7 +197,7 @@ function etcMounts({ nests, isNested = false, names }: Pick<Profile, 'nests' | '
   ];
 }
 
-/** Names are looked up by these; the machine's may need a resolver that no sandbox has, and name hosts of its networks. */
+/** Our own files for name lookup; the machine's may need a resolver that no sandbox has, and may name hosts of its networks. */
 const OWN_NAMES = ['hosts', 'nsswitch.conf'];
 
 /** Path of a command's home in its sandbox; no workspace or toolchain lies there. */
@@ -206,17 +209,17 @@ export const GIT_SYSTEM = '/run/git';
 /** Path of a command's own copies of repositories' configs in its sandbox. */
 export const GIT_COPIES = '/run/git-config';
 
-/** A home that is kept on disk, or, without one, as much memory. */
+/** Mounts a home that is kept on disk or, without one, a tmpfs of `bytes`. */
 export const homeMount = (kept: string | undefined, bytes: number): string[] =>
   kept === undefined ? toArgs({ kind: 'tmpfs', at: HOME, bytes }) : ['--bind', kept, HOME];
 
-/** Where our own code lies; absolute paths of files and folders. */
+/** Paths of our own code; absolute paths of files and folders. */
 export interface Runtime {
-  /** Folder with the `hosts` and `nsswitch.conf` of commands. */
+  /** Folder with the `hosts` and `nsswitch.conf` for commands. */
   readonly etc: string;
-  /** What hosts run from: code, packages, Node. */
+  /** What hosts need to run: code, packages, Node. */
   readonly needed: readonly string[];
-  /** What this or the next daemon runs: read-only where a workspace holds it, or an agent would write its own guard. */
+  /** What this or the next daemon runs: read-only even inside a workspace, or an agent could rewrite its own guard. */
   readonly guarded: readonly string[];
 }
 
@@ -227,11 +230,11 @@ export interface ProfileRequest {
   readonly tmpBytes: number;
   /** More folders that commands see, read-only; absolute. */
   readonly toolchains?: readonly string[];
-  /** Where a write host keeps what is needed to undo its calls; absolute, the workspace's own. */
+  /** Folder in which a write host keeps the undo data of its calls; absolute, one per workspace. */
   readonly spool?: string;
   /** Folder that holds the homes of the workspace's commands, for execute hosts; absolute. */
   readonly homes?: string;
-  /** What a policy keeps from this host; nothing when absent. */
+  /** What a policy hides from this host; nothing if absent. */
   readonly masks?: Masks;
 }
 
@@ -255,7 +258,7 @@ export function hostProfile(tier: Exclude<HostTier, 'execute'>, request: Profile
       tmp(tier === 'isolate' ? ISOLATE_TMP_BYTES : request.tmpBytes),
       ...(sees ? workspaceMounts(workspace, tier === 'write', request) : []),
       ...(tier === 'write' && spool !== undefined ? [{ kind: 'rw', path: spool } as const] : []),
-      // Last, so that a policy that hides Ringfence's own files does not keep its hosts from starting.
+      // Last, so that a policy that hides Ringfence's own files does not stop its hosts from starting.
       ...runtime.needed.map(readOnly),
     ],
     ...(shownId !== undefined && { shownId }),
@@ -267,10 +270,10 @@ export function hostProfile(tier: Exclude<HostTier, 'execute'>, request: Profile
   };
 }
 
-/** Of /etc, what names are looked up by. */
+/** Files in /etc that name lookup reads. */
 const NAMES = ['/etc/resolv.conf', '/etc/hosts', '/etc/host.conf', '/etc/gai.conf'];
 
-/** The profile of the egress proxy: the network, and nothing else of the machine. */
+/** The profile of the egress proxy: the network and nothing else of the machine. */
 export function egressProfile({ runtime, shownId, tmpBytes }: Omit<ProfileRequest, 'workspace' | 'masks'>): Profile {
   return {
     mounts: [tmp(tmpBytes), ...NAMES.map((path): Mount => ({ kind: 'ro-try', path })), ...runtime.needed.map(readOnly)],
@@ -284,17 +287,17 @@ export function egressProfile({ runtime, shownId, tmpBytes }: Omit<ProfileReques
 }
 
 /**
- * The profile of an execute host: what its commands may see, and the right to start sandboxes within. It has no masks of
- * its own: its commands would inherit them, those that are out of date and those that a person lifted for one call included.
+ * The profile of an execute host: what its commands may see, and the right to start nested sandboxes. It has no masks of
+ * its own: its commands would inherit them, outdated masks and those that a person lifted for one call included.
  */
 export function executeHostProfile(
   request: ProfileRequest & { workspace: string; groups?: readonly string[] },
 ): Profile {
   const host = hostProfile('write', { ...request, masks: NO_MASKS });
-  // Nothing of it is in the sandboxes of commands.
+  // Commands' sandboxes get none of these.
   const groups = (request.groups ?? []).map((path): Mount => ({ kind: 'rw', path }));
   const base = { ...host, mounts: [...host.mounts, ...groups] };
-  // A covered /proc forbids fresh ones below it, and bubblewrap run by root covers parts of the one it mounts.
+  // The kernel forbids mounting a fresh /proc below a partly covered one, and bubblewrap run by root covers parts of its /proc.
   const homes: Mount[] = request.homes === undefined ? [] : [{ kind: 'rw-at', path: request.homes, at: HOST_HOMES }];
   const mounts = [...base.mounts, ...homes, ...toolchainMounts(request)];
   return {
@@ -308,13 +311,13 @@ export function executeHostProfile(
 }
 
 /**
- * The profile of one command, without what is masked in it: that is found out when it starts, since files come and go.
- * `isNested`: it is built in an execute host that is confined itself.
+ * The profile of one command, without masks: those are computed when it starts, since files come and go.
+ * `isNested`: the sandbox is built in an execute host that is itself confined.
  */
 export function commandProfile(request: ProfileRequest & { workspace: string; isNested?: boolean }): Profile {
   const { workspace, shownId, tmpBytes, isNested = false } = request;
   return {
-    // First, so that nothing in the workspace is covered.
+    // First, so that none of these covers anything in the workspace.
     mounts: [
       tmp(tmpBytes),
       { kind: 'folder', at: HOME },
@@ -334,16 +337,16 @@ export function commandProfile(request: ProfileRequest & { workspace: string; is
   };
 }
 
-/** What a provider's processes see beside the system: nothing of the person's but what its configuration names. */
+/** What a provider's processes see besides the system: of the person's files only what its configuration names. */
 export interface ProviderView {
-  /** Absolute; whether it may be changed. */
+  /** The workspace's absolute path, and whether the provider may change it. */
   readonly workspace?: { readonly path: string; readonly isWritable: boolean };
-  /** More paths, read-only: where its own code lies. */
+  /** More read-only paths: the provider's own code. */
   readonly reads: readonly string[];
   readonly masks: Masks;
 }
 
-/** The profile of a provider: its host and its server together, without a network but by the egress proxy. */
+/** The profile of a provider: its host and its server together, with no network except through the egress proxy. */
 export function providerProfile(
   request: Omit<ProfileRequest, 'workspace' | 'masks' | 'spool'>,
   { workspace, reads, masks }: ProviderView,
@@ -363,22 +366,25 @@ export function providerProfile(
     nests: false,
     proc: 'own',
     network: 'none',
-    // bubblewrap's own init reaps what its server leaves behind.
+    // bubblewrap's own init reaps the processes that the server leaves behind.
     asInit: false,
     seccompFd,
   };
 }
 
-/** Descriptors that a host's and a command's bwrap inherits; 3 is the host's line to the gateway, a command's filter. */
+/**
+ * Descriptors that the bwrap of hosts and of commands inherits; 3 is a host's channel to the gateway, and a command's
+ * seccomp program.
+ */
 export const HOST_FRAMES_FD = 3;
 export const HOST_SECCOMP_FD = 4;
-/** Of an execute host whose commands may connect: its line to the egress proxy. Its seccomp program is the next one. */
+/** An execute host's channel to the egress proxy, if its commands may connect. Its seccomp program is the next descriptor. */
 export const HOST_EGRESS_FD = 4;
-/** Of the egress proxy: where the listeners of commands come from. */
+/** The egress proxy's descriptor from which it receives the commands' listeners. */
 export const EGRESS_LISTENERS_FD = 4;
-/** Of a provider host that may connect: its line to the egress proxy, the pipes that its first program and its token come by. */
+/** For a provider host that may connect: its channel to the egress proxy, and the pipes that bring its first program and its token. */
 export const PROVIDER_FDS = { line: HOST_EGRESS_FD, program: 5, token: 6 };
 export const COMMAND_SECCOMP_FD = 3;
 export const COMMAND_STATUS_FD = 4;
-/** Of a command that may connect: the same three. Nothing of them is open when the command runs. */
+/** For a command that may connect: the same three. All are closed when the command runs. */
 export const COMMAND_EGRESS_FDS = { line: 5, program: 6, token: 7 };

@@ -1,22 +1,22 @@
-/** Directories that are hidden whole because what is to be masked in them can't be masked by itself, and how people are told. */
+/** Directories that are hidden whole because single entries can't be masked, and the messages that tell people. */
 
-/** Why a directory is hidden with all that is in it, though the policy means only some of that. */
+/** Why a directory is hidden whole though the policy names only part of its contents. */
 export type CoarseReason = 'too-many' | 'too-deep' | 'not-utf8' | 'unreadable';
 
 export interface Coarse {
-  /** Relative to the workspace; '' for the workspace, whose own files are then not shown. */
+  /** Relative to the workspace; '' for the workspace itself, whose own files are then not shown. */
   readonly path: string;
   readonly why: CoarseReason;
-  /** The rule that holds most of what is in it; absent for what no policy may open. */
+  /** The rule that hides most of the directory; absent for paths that no policy may open. */
   readonly rule?: string;
-  /** How many paths in it are masked, where they were counted. */
+  /** Number of masked paths in it, if counted. */
   readonly count?: number;
 }
 
-/** Characters of a path that are shown; one of 4 000 would hide what is said of it. */
+/** Characters of a path that a message shows; a path of 4,000 would bury the message. */
 const PATH_CHARS_MAX = 200;
 
-/** One sentence: what is hidden, why, and what makes it visible again. The path is as it is on the disk, control characters too. */
+/** One sentence: what is hidden, why, and what makes it visible again. Shows the path unescaped, control characters included. */
 export function describeCoarse({ path, why, rule, count }: Coarse): string {
   const shown = path.length > PATH_CHARS_MAX ? `${path.slice(0, PATH_CHARS_MAX)}…` : path;
   const by = rule === undefined ? 'files that other programs trust' : `names that \`${rule}\` keeps`;

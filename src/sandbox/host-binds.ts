@@ -1,6 +1,6 @@
 /**
- * Whether the sandbox of a host or a provider shows of its workspace what it was told to show. The gateway asks when the process says
- * that it runs, and tells it nothing before: no call, and no server that it is to start, has met that sandbox then.
+ * Checks that the sandbox of a host or provider shows the right parts of its workspace. The gateway checks when the process reports
+ * that it runs, and sends it nothing before: no call has run, and no server has started, in that sandbox until then.
  */
 import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
@@ -12,13 +12,13 @@ import { mountsOf } from './proc.ts';
 
 export interface HostBinds {
   readonly workspace: string;
-  /** All that is mounted on paths of the workspace but the workspace itself. */
+  /** All mounts on paths in the workspace except the workspace itself. */
   readonly covers: readonly Cover[];
-  /** Whom the process was started as: the owner of what had the workspace's name then. */
+  /** User that the process was started as: the owner of the workspace's folder at that time. */
   readonly owner: ReturnType<typeof identity>;
 }
 
-/** What has to be in place of the mounts of a profile; undefined where it shows no workspace. */
+/** Selects the mounts of a profile to check; undefined if it shows no workspace. */
 export function bindsOf(
   workspace: string,
   { mounts }: { readonly mounts: readonly Mount[] },
@@ -29,7 +29,7 @@ export function bindsOf(
   return inside.some(isWhole) ? { workspace, covers: inside.filter((it) => !isWhole(it)), owner } : undefined;
 }
 
-/** `pid`: a process in the sandbox. Throws SANDBOX_UNAVAILABLE. */
+/** Checks the mounts of `pid`, a process in the sandbox. Throws SANDBOX_UNAVAILABLE. */
 export function assertInPlace({ workspace, covers, owner }: HostBinds, pid: number): void {
   const [mounts, outside] = [mountsOf(pid), mountsOf('self')];
   const isRight =
@@ -41,16 +41,16 @@ export function assertInPlace({ workspace, covers, owner }: HostBinds, pid: numb
   if (!isRight) throw new NotInPlace();
 }
 
-/** Node does not name it. */
+/** Not among Node's constants. */
 const O_PATH = 0o10000000;
 
-/** Whose the workspace is; undefined where its name leads to something else in this moment. */
+/** Owner of the workspace; undefined if its path leads elsewhere at the moment. */
 function ownerNow(workspace: string): HostBinds['owner'] | undefined {
   let fd: number;
   try {
     fd = openSync(workspace, O_PATH | constants.O_DIRECTORY);
   } catch {
-    return undefined; // ENOENT, ENOTDIR.
+    return undefined; // ENOENT, ENOTDIR: removed or replaced.
   }
   try {
     const opened = `/proc/self/fd/${fd}`;

@@ -1,9 +1,9 @@
-/** What a kernel does, by its release as `uname -r` says it: differences that can't be tried out without harm. */
+/** What a kernel does, by its `uname -r` release: differences that can't be tested without harm. */
 
-/** Whether RLIMIT_NPROC counts a user namespace for itself; before, it counts all of a user's processes. */
+/** Whether RLIMIT_NPROC counts each user namespace separately; older kernels count all processes of a user. */
 export const countsTasksByNamespace = (release: string): boolean => isAtLeast(release, 5, 18);
 
-/** Whether a pid namespace has a pid_max of its own; before, writing it changes the machine's. */
+/** Whether a pid namespace has its own pid_max; on older kernels writing it changes the machine's. */
 export const boundsPidsByNamespace = (release: string): boolean => isAtLeast(release, 6, 14);
 
 function isAtLeast(release: string, major: number, minor: number): boolean {

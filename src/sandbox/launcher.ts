@@ -1,4 +1,4 @@
-/** Starts confined processes, whether or not the confinement was proven. */
+/** Starts confined processes, whether or not their confinement has been proven. */
 import type { ChildProcess, StdioOptions } from 'node:child_process';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,17 +33,17 @@ import {
 import { type Masks, onDisk } from './masks.ts';
 import { seccompFilter } from './seccomp.ts';
 
-/** From descriptor 0 on. */
+/** Descriptors from 0 on. */
 export type Stdio = Extract<StdioOptions, readonly unknown[]>;
 
-/** The whole environment of a host or a launcher: nothing of the daemon's own. */
+/** The complete environment of a host or launcher: no variable of the daemon. */
 export const BARE_ENVIRONMENT: Readonly<Record<string, string>> = {
   PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   HOME: '/tmp',
   LANG: 'C.UTF-8',
 };
 
-/** The settings that commands' git has before any file's, as git takes them from the environment. */
+/** Settings of commands' git that override all config files, as environment variables. */
 const gitSettings = (settings: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries([
     ['GIT_CONFIG_COUNT', `${Object.keys(settings).length}`],
@@ -54,8 +54,8 @@ const gitSettings = (settings: Readonly<Record<string, string>>): Record<string,
   ]);
 
 /**
- * A home is kept from one command to the next, and settings in it name programs: what one command left there would run in another that a
- * person, or a rule, looked at by its words. These are of one command only.
+ * Keeps settings out of the home. A home outlives a command, and settings in it name programs: what one command left there would run in
+ * another command, of which a person or a rule had checked only the words. These files last for one command.
  */
 const SETTINGS_IN_SCRATCH = {
   XDG_CONFIG_HOME: '/tmp/.config',
@@ -66,24 +66,24 @@ const SETTINGS_IN_SCRATCH = {
 };
 
 /**
- * `git status` else refreshes the index that it only reads; and a repository may carry another one as plain files, whose
- * config names a program that git then runs in that folder, while it is not in `.git`, where nobody writes (as of git 3.0).
+ * Keeps `git status` from refreshing the index. Also stops git from using a bare repository inside another: a repository may carry
+ * one as plain files outside of the protected `.git`, whose config names a program that git then runs (default as of git 3.0).
  */
 export const COMMAND_ENVIRONMENT: Readonly<Record<string, string>> = {
   ...BARE_ENVIRONMENT,
   HOME,
   ...SETTINGS_IN_SCRATCH,
   TERM: 'dumb',
-  // Nobody looks on, but at a terminal; and what a model reads is paid for.
+  // No person watches except at a terminal; and a model's input costs money.
   CI: '1',
   NO_UPDATE_NOTIFIER: '1',
   npm_config_update_notifier: 'false',
   GIT_OPTIONAL_LOCKS: '0',
-  // Of masked files git is shown size and time of change only: src/sandbox/git/view.ts.
+  // git sees only size and change time of masked files: src/sandbox/git-view.ts.
   ...gitSettings({ 'safe.bareRepository': 'explicit', 'core.checkStat': 'minimal' }),
 };
 
-/** It writes nothing. */
+/** The egress proxy writes nothing. */
 const EGRESS_TMP_BYTES = 1024 * 1024;
 
 interface HostRequest {
@@ -94,19 +94,19 @@ interface HostRequest {
   /** Whether a sandbox within a sandbox works here. */
   readonly nests: boolean;
   readonly group?: HostGroup;
-  /** Descriptor of its filter. */
+  /** Descriptor of its seccomp program. */
   readonly seccompFd: number;
 }
 
 export interface LauncherOptions {
   readonly runtime: Runtime;
-  /** Folder of the daemon's own, which no sandbox holds; seccomp programs are kept there. */
+  /** Folder of the daemon, visible in no sandbox; holds the seccomp programs. */
   readonly stateDir: string;
   /** Folders outside of /usr that commands see, read-only. */
   readonly toolchains?: readonly string[];
-  /** Where write hosts of a workspace keep what is needed to undo their calls; nowhere when absent. */
+  /** Gives the folder in which a workspace's write hosts keep their undo data; there is none if absent. */
   spoolOf?(workspace: string): string | undefined;
-  /** Folder that holds the homes of a workspace's commands; when absent, each command has one in memory. */
+  /** Gives the folder with the homes of a workspace's commands; if absent, each command has one in memory. */
   homesOf?(workspace: string): string | undefined;
   readonly limits: Limits;
   readonly arch: string;
@@ -115,7 +115,7 @@ export interface LauncherOptions {
 interface CommandArgsOptions {
   readonly isNested: boolean;
   readonly seccompFd?: number;
-  /** Where a control group counts it: a quarter of what a command may have. */
+  /** Whether a control group counts memory: then /dev/shm may hold a quarter of the largest command's memory. */
   readonly isCounted?: boolean;
 }
 
@@ -128,14 +128,14 @@ export interface Launcher {
   host(request: HostRequest): Launch;
   egress(program: readonly string[]): Launch;
   commandArgs(workspace: string, options: CommandArgsOptions): string[];
-  /** `filters` become the descriptors after those of `stdio`. */
+  /** `filters` become the descriptors that follow `stdio`. */
   start(launch: Launch, stdio: Stdio, filters: readonly string[]): ChildProcess;
 }
 
-/** Programs of commands without Unix sockets, and of those with their own; `isCounted` where a control group counts their memory. */
+/** Seccomp programs of commands without Unix sockets, and with their own; `isCounted` if a control group counts their memory. */
 export function commandFilters(arch: string, isCounted: boolean): { none: Buffer; own: Buffer } {
   const base = { arch, allowMemfd: isCounted };
-  // Commands may use sockets inside their own network namespace; Unix sockets of others are masked.
+  // Commands may use sockets inside their own network namespace; masks hide the Unix sockets of other processes.
   return {
     none: seccompFilter({ ...base, sockets: ['inet'] }),
     own: seccompFilter({ ...base, sockets: ['inet', 'unix'] }),
@@ -143,7 +143,7 @@ export function commandFilters(arch: string, isCounted: boolean): { none: Buffer
 }
 
 function filterFiles(arch: string, toFile: (name: string, program: Buffer) => string): Launcher['filters'] {
-  // Commands are held to their host's filter as well as to their own.
+  // Commands are subject to their host's filter and their own.
   const ofCommands = { arch, sockets: ['inet', 'unix'], allowMemfd: true } as const;
   return {
     host: toFile('seccomp-host.bpf', seccompFilter({ arch, sockets: [] })),
@@ -182,7 +182,7 @@ export function createLauncher(bwrap: string, options: LauncherOptions, powers: 
       const bounds = [...rlimits(limits, tier === 'execute'), ...readOnlyDevices(shownId, devices)];
       if (tier === 'execute' && !nests) return toLaunch([...bounds, ...dying(), ...program], who);
       const groups = group?.commands ? [...foldersOf(group.commands.group), ...group.commands.home] : [];
-      // No other host holds it, and no command.
+      // No other host sees it, and no command.
       const spool = tier === 'write' ? options.spoolOf?.(workspace) : undefined;
       const homes = tier === 'execute' ? options.homesOf?.(workspace) : undefined;
       const more = { groups, ...(spool !== undefined && { spool }), ...(homes !== undefined && { homes }) };

@@ -1,7 +1,7 @@
 /**
- * How a command that may use the network gets there: native/listen.c is its first program. It makes a listening socket in
- * the command's network namespace, hands that to the egress proxy and becomes the command, so that the proxy takes
- * connections there while nothing of ours is in the sandbox: no process, no path, no descriptor.
+ * Connects a command to the egress proxy: native/listen.c is its first program, which makes a listening socket in
+ * the command's network namespace, passes it to the egress proxy and executes the command. The proxy then accepts
+ * connections there while the sandbox holds nothing of Ringfence: no process, no path, no descriptor.
  */
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -9,11 +9,11 @@ import type { Writable } from 'node:stream';
 import { nativeProgram } from '../native-programs.ts';
 import { COMMAND_EGRESS_FDS, HOST_EGRESS_FD } from './bubblewrap.ts';
 
-/** Where the proxy is found in a command's own loopback. */
+/** Port of the proxy on a command's loopback interface. */
 const EGRESS_PORT = 3128;
 const PROXY = `127.0.0.1:${EGRESS_PORT}`;
 export const EGRESS_PROXY_URL = `http://${PROXY}`;
-/** What programs of a command find the proxy by; names go to it as they are. `NODE_USE_ENV_PROXY` has Node heed the rest. */
+/** Variables that point a command's programs to the proxy, which resolves names. `NODE_USE_ENV_PROXY` makes Node heed the rest. */
 export const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries({
     http_proxy: EGRESS_PROXY_URL,
@@ -24,41 +24,41 @@ export const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromE
   }).flatMap(([name, value]) => (name.startsWith('node') ? [] : [[name, value]]).concat([[name.toUpperCase(), value]])),
 );
 
-/** Where bubblewrap writes the program in a sandbox: in memory. It unlinks itself when it starts. */
+/** Path to which bubblewrap writes the program, in memory. The program unlinks itself when it starts. */
 const PROGRAM = '/dev/shm/.ringfence-listen';
 
-/** What the start of a command needs so that it may connect. */
+/** What the start of a command needs if it may connect. */
 export interface CommandEgress {
-  /** Of bwrap. */
+  /** bwrap arguments. */
   readonly args: readonly string[];
-  /** Stands before the command's own program. */
+  /** Words before the command's own program. */
   readonly first: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
-  /** Descriptors after that of its status. */
+  /** Descriptors after the status descriptor. */
   readonly stdio: readonly (number | 'pipe')[];
   give(child: ChildProcess): void;
 }
 
-/** Of a command that may connect to nothing. */
+/** For a command that may not connect. */
 export const NO_EGRESS: CommandEgress = { args: [], first: [], environment: {}, stdio: [], give() {} };
 
-/** The program's bytes: bubblewrap copies them, since a mount would stay in the command's sandbox. */
+/** The program's bytes: bubblewrap copies them, since a mount would remain in the command's sandbox. */
 let program: Buffer | undefined;
 
-/** For a command of that token; nothing for one without. */
+/** Gives what a command with that token needs; `NO_EGRESS` without a token. */
 export function egressOf(token: string | undefined, fds = COMMAND_EGRESS_FDS): CommandEgress {
   if (token === undefined) return NO_EGRESS;
   program ??= readFileSync(nativeProgram('listen'));
   const contents = { [fds.program]: program, [fds.token]: token };
   return {
     args: ['--perms', '0500', '--file', `${fds.program}`, PROGRAM],
-    // The token comes by a pipe: what stands on a command line everybody on the machine can read.
+    // The token comes through a pipe: everybody on the machine can read a command line.
     first: [PROGRAM, `${fds.line}`, `${fds.token}`, `${EGRESS_PORT}`],
     environment: EGRESS_ENVIRONMENT,
     stdio: [HOST_EGRESS_FD, 'pipe', 'pipe'],
     give(child) {
       const pipes = child.stdio as readonly unknown[];
-      // EPIPE: bwrap ended before it was read, and says why.
+      // EPIPE: bwrap ended before it read all; its status tells why.
       for (const [fd, content] of Object.entries(contents))
         (pipes[Number(fd)] as Writable).on('error', () => {}).end(content);
     },

@@ -1,8 +1,8 @@
 /**
- * The control groups of a daemon: which version it may use here, one group for each host, and their removal. The kernel
- * counts and limits in them what a watchdog could only look at. docs/decisions/0006-cgroups.md
+ * The control groups of a daemon: chooses the version that works here, makes one group for each host, and removes them. The kernel
+ * counts and limits in them what a watchdog could only observe. docs/decisions/0006-cgroups.md
  *
- *     ringfence-<pid namespace>-<pid>-<start>.<n>     of this daemon
+ *     ringfence-<pid namespace>-<pid>-<start>.<n>     this daemon's groups
  *       daemon                                        version 2 only: the daemon, since a group with groups in it holds no process
  *       host-<n>                                      what one host and its commands may use together
  *         own                                         the host's processes
@@ -38,7 +38,7 @@ import {
   removeGroup,
 } from './files.ts';
 
-/** Arguments before a probe that put it into a group as a host does with a command: made, limited and entered from within. */
+/** Arguments that start a probe in a group as a host starts a command: it makes, limits and enters the group from within. */
 export function trialArgs(host: HostGroup | undefined): string[] {
   if (!host?.commands) return [];
   const { group } = host.commands;
@@ -53,31 +53,31 @@ export function trialArgs(host: HostGroup | undefined): string[] {
   return ['/bin/sh', '-c', script, 'sh', ...folders, limit, ...files];
 }
 
-/** What a launch needs to put a host into its group. */
+/** What a launch needs to start a host in its group. */
 export interface HostGroup {
-  /** Files to which its launcher writes 0 before anything else. */
+  /** Files to which the host's launcher writes 0 before anything else. */
   readonly join: readonly string[];
   /** Absent for hosts that run no commands. */
   readonly commands?: CommandPlace;
 }
 
-/** Where an execute host makes the groups of its commands; plain data. */
+/** The place in which an execute host makes the groups of its commands; plain data. */
 export interface CommandPlace {
   readonly group: Group;
-  /** Files to which a thread that entered a command's group writes 0 to be back. */
+  /** Files to which a thread that entered a command's group writes 0 to return to the host's group. */
   readonly home: readonly string[];
 }
 
 export interface HostGroupRequest {
   readonly runsCommands: boolean;
-  /** Of a host with less, or more, than others. */
+  /** Bounds of a host that has less or more than others. */
   readonly bounds?: { readonly memoryMb: number; readonly tasks: number };
-  /** Who the host runs as. */
+  /** User id that the host runs as. */
   readonly uid?: number;
   readonly gid?: number;
 }
 
-/** The group that this process is in, as the two files of /proc tell it; for each version that there is. */
+/** The groups of this process in each version, as read from two files of /proc. */
 export interface OwnGroups {
   readonly v1?: Group;
   readonly v2?: Group;
@@ -85,7 +85,7 @@ export interface OwnGroups {
 
 const CONTROLLERS = ['memory', 'pids', 'cpuacct'] as const;
 
-/** From the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`. */
+/** Parses the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`. */
 export function parseOwnGroups(cgroups: string, mountinfo: string): OwnGroups {
   const mounts = mountinfo.split('\n').flatMap((line) => {
     const [left = '', right = ''] = line.split(' - ');
@@ -101,7 +101,7 @@ export function parseOwnGroups(cgroups: string, mountinfo: string): OwnGroups {
     if (!mount || path === undefined) return undefined;
     const { root, at } = mount;
     if (root === '/') return resolve(join(at, path));
-    // A container is shown its own part of the tree only, under a name that counts from the top.
+    // A container sees only its own part of the tree, under a name that counts from the top.
     return path === root || path.startsWith(`${root}/`) ? join(at, path.slice(root.length)) : at;
   };
   const [memory, pids, cpu] = CONTROLLERS.map((name) =>
@@ -120,24 +120,24 @@ export function parseOwnGroups(cgroups: string, mountinfo: string): OwnGroups {
   };
 }
 
-/** As mountinfo writes spaces and the like. */
+/** Decodes mountinfo's octal escapes of spaces and the like. */
 const unescaped = (text: string): string =>
   text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 
 export interface CgroupOptions {
-  /** Where it is noted which groups there are, for the next start. */
+  /** Folder whose file lists the daemon's groups, for the next start. */
   readonly stateDir: string;
   readonly limits: Limits;
-  /** The only version to be tried, or none; the best one when absent. */
+  /** The only version to try, or none; the best one if absent. */
   readonly force?: CgroupVersion | 'none';
-  /** Of this process; by tests also of a file system that is none. */
+  /** Groups of this process; tests pass folders of an ordinary file system. */
   readonly own?: OwnGroups;
 }
 
 /** File of the state directory with the groups of daemons that may not have removed them. */
 const NOTED = 'cgroups';
 
-/** The best version that can be used here, tried by making and limiting a group; undefined where there is none. */
+/** Opens the best version that works here, tested by making and limiting a group; undefined if none works. */
 export function openCgroups(options: CgroupOptions, powers: Powers): Cgroups | undefined {
   const { force, own = ownGroups() } = options;
   removeLeftovers(options.stateDir, own, powers);
@@ -147,7 +147,7 @@ export function openCgroups(options: CgroupOptions, powers: Powers): Cgroups | u
     try {
       return new Cgroups(base, options, powers);
     } catch (error) {
-      // EACCES, EROFS, ENOENT: not delegated; EBUSY: the group holds others' processes.
+      // EACCES, EROFS, ENOENT: not delegated; EBUSY: the group holds other processes.
       powers.log.debug({ version, error }, 'control groups can not be used');
     }
   }
@@ -159,14 +159,14 @@ function ownGroups(): OwnGroups {
   return parseOwnGroups(readFileSync('/proc/self/cgroup', 'utf8'), readFileSync('/proc/self/mountinfo', 'utf8'));
 }
 
-/** How long what is in a group may take to be gone; the kernel takes some milliseconds. */
+/** How long a group may take to become empty; the kernel needs some milliseconds. */
 const CLEAR = { everyMs: 20, times: 100 };
 
 let opened = 0;
 
 export class Cgroups implements AsyncDisposable {
   readonly version: CgroupVersion;
-  /** Which controllers, and where: what a proof of them rests on. */
+  /** Folders of the controllers: a stored proof is valid only for these. */
   readonly base: Group;
   readonly #root: Group;
   readonly #limits: Limits;
@@ -175,7 +175,7 @@ export class Cgroups implements AsyncDisposable {
   readonly #clearing = new Set<Promise<void>>();
   #nextHost = 1;
 
-  /** Throws when groups can't be made or limited below `base`. */
+  /** Throws if groups can't be made or limited below `base`. */
   constructor(base: Group, { limits, stateDir }: CgroupOptions, powers: Powers) {
     this.version = base.version;
     this.base = base;
@@ -193,7 +193,7 @@ export class Cgroups implements AsyncDisposable {
     }
   }
 
-  /** A group for a host that is about to start. */
+  /** Makes a group for a host that is about to start. */
   open({ runsCommands, bounds, uid, gid }: HostGroupRequest): HostGroup {
     const { hostMemoryMb, hostCommandsMax, hostCommandsMemoryMb, commandMax, commandThreadsMax } = this.#limits;
     const memoryBytes = (bounds?.memoryMb ?? hostMemoryMb) * MiB;
@@ -203,12 +203,12 @@ export class Cgroups implements AsyncDisposable {
     makeGroup(whole);
     passOn(whole);
     makeGroup(own);
-    // Somebody else may have to find what is theirs below, whatever our umask is.
+    // Another user may need to reach their groups below, whatever our umask is.
     for (const it of [this.#root, whole, own].flatMap(foldersOf)) chmodSync(it, 0o711);
     limitGroup(own, { memoryBytes, ...(bounds && { tasks: bounds.tasks }) });
     let host: HostGroup = { join: joinFilesOf(own) };
     if (runsCommands) {
-      // A host that was taken over could lift the limits of its commands, but not this.
+      // A compromised host could lift the limits of its commands, but not this one.
       limitGroup(whole, {
         memoryBytes: memoryBytes + Math.min(hostCommandsMax * commandMax.memoryMb, hostCommandsMemoryMb) * MiB,
         tasks: TASKS_OF_HOST + hostCommandsMax * (commandMax.processes * commandThreadsMax + TASKS_OF_SANDBOX),
@@ -217,7 +217,7 @@ export class Cgroups implements AsyncDisposable {
       makeGroup(group);
       passOn(group);
       const home = this.version === 'v1' ? joinFilesOf(own) : [];
-      // In version 2 whoever moves a process must be allowed to in the group above both.
+      // In version 2, moving a process takes write access to the common ancestor of both groups.
       const above = this.version === 'v2' ? [join(whole.memory, 'cgroup.procs')] : [];
       if (uid !== undefined && gid !== undefined)
         for (const it of [...foldersOf(group), ...home, ...above]) chownSync(it, uid, gid);
@@ -227,23 +227,23 @@ export class Cgroups implements AsyncDisposable {
     return host;
   }
 
-  /** Ends what is still in a host's group and removes it, now or as soon as it is empty. */
+  /** Kills what is still in a host's group and removes the group, now or once it is empty. */
   close(host: HostGroup): void {
     const group = this.#hosts.get(host);
     if (!group) return;
     this.#hosts.delete(host);
     const clearing = clear(group, this.#powers).finally(() => {
       this.#clearing.delete(clearing);
-      // In version 2 this process is in it: the next start removes it, or whoever gave us the group.
+      // In version 2 this process is in the group: the next start removes it, or whoever delegated it to us.
       if (this.version === 'v1' && this.#hosts.size === 0) removeGroup(this.#root);
     });
     this.#clearing.add(clearing);
   }
 
-  /** Waits until all groups are removed whose hosts have ended. */
+  /** Waits until the groups of all ended hosts are removed. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const host of [...this.#hosts.keys()]) this.close(host);
-    // Timers of powers keep no process alive, and nothing else may.
+    // Timers of `powers` are unreferenced and would let the process exit early.
     const alive = setInterval(() => {}, 2 ** 30);
     await Promise.all(this.#clearing).finally(() => clearInterval(alive));
   }
@@ -267,18 +267,18 @@ export class Cgroups implements AsyncDisposable {
 
 const MiB = 1024 * 1024;
 
-/** Threads of an execute host and its launchers. */
+/** Threads that an execute host and its launchers need. */
 const TASKS_OF_HOST = 256;
 
-/** bubblewrap's own two processes of a command. */
+/** Processes of bubblewrap itself for each command. */
 export const TASKS_OF_SANDBOX = 2;
 
-/** Back to where the daemon came from, for a machine whose version 2 can't be used after all. */
+/** Moves the daemon back to its original group, for a machine whose version 2 turns out unusable. */
 function leaveDaemonGroup(base: Group): void {
   try {
     writeFileSync(join(base.memory, 'cgroup.procs'), `${process.pid}`);
   } catch {
-    // EBUSY, EACCES: it had not moved.
+    // EBUSY, EACCES: the daemon had not moved.
   }
 }
 
@@ -292,14 +292,14 @@ async function clear(group: Group, powers: Powers): Promise<void> {
 
 const PREFIX = 'ringfence';
 
-/** A pid is used again, and means another process in another container; with its start and namespace it does not. */
+/** Adds start time and namespace to the pid, which is reused and means another process in another container. */
 function ownName(): string {
   return `${PREFIX}-${pidNamespace()}-${process.pid}-${statOf(process.pid)?.startedAt}`;
 }
 
 const pidNamespace = (): string => /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? '';
 
-/** Whether it is a group of a daemon that is no more. */
+/** Whether the folder is a group of a daemon that has ended. */
 function isLeftover(folder: string): boolean {
   const [, namespace, pid, startedAt] = LEFTOVER.exec(basename(folder)) ?? [];
   return namespace === pidNamespace() && statOf(Number(pid))?.startedAt !== startedAt;
@@ -316,7 +316,7 @@ function note(stateDir: string, root: Group): void {
   );
 }
 
-/** Those beside our own, and those that this state directory knows of: a daemon may have been started somewhere else. */
+/** Removes leftovers beside our own group and those listed in this state directory: a daemon may have started in another group. */
 function removeLeftovers(stateDir: string, own: OwnGroups, powers: Powers): void {
   const file = join(stateDir, NOTED);
   const noted = existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
@@ -325,7 +325,7 @@ function removeLeftovers(stateDir: string, own: OwnGroups, powers: Powers): void
     .filter((it) => existsSync(it))
     .flatMap((parent) => readdirSync(parent).map((name) => join(parent, name)));
   const leftover = [...new Set([...noted, ...beside])].filter(isLeftover);
-  // One folder is a group of one controller, or of all.
+  // A folder is the group of one controller, or of all.
   for (const it of leftover) if (existsSync(it)) void clear({ version: 'v1', memory: it, pids: it, cpu: it }, powers);
   writeFileSync(
     file,

@@ -1,6 +1,6 @@
 /**
- * A control group as the files that the kernel shows of it. What differs between version 1 (one folder for each controller)
- * and version 2 (one for all) is known here and nowhere else.
+ * Reads and writes the kernel's files of a control group. Only this file knows what differs between version 1 (one folder for each
+ * controller) and version 2 (one folder for all).
  */
 import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { textOf } from '../proc.ts';
 
 export type CgroupVersion = 'v1' | 'v2';
 
-/** Where a group lies, by what is counted there; plain data. In version 2 the three are one. */
+/** The folders of a group, one for each controller; plain data. In version 2 all three are the same. */
 export interface Group {
   readonly version: CgroupVersion;
   readonly memory: string;
@@ -22,16 +22,16 @@ export interface GroupLimits {
   readonly tasks?: number;
 }
 
-/** What the kernel counted in a group since it was made. */
+/** What the kernel has counted in a group since its creation. */
 export interface GroupUse {
   readonly cpuMs: number;
-  /** Most memory at once; pages of files that were read count, as long as nothing else wanted the room. */
+  /** Peak memory, bytes; cached file pages count as long as nothing else needed the memory. */
   readonly peakBytes?: number;
-  /** Most processes and threads at once; on an older kernel how many there are. */
+  /** Peak number of processes and threads; on an older kernel the current number. */
   readonly tasks: number;
-  /** Whether a process was killed because the group had no more memory for it. */
+  /** Whether the kernel killed a process because the group ran out of memory. */
   readonly outOfMemory: boolean;
-  /** Whether a process or thread could not be started because the group had too many. */
+  /** Whether a process or thread could not start because the group was at its limit. */
   readonly outOfTasks: boolean;
 }
 
@@ -45,32 +45,32 @@ export const groupBelow = ({ version, memory, pids, cpu }: Group, name: string):
 });
 
 /**
- * Files to which a process writes 0 to enter. In version 1 those of single threads: the kernel lets a thread move itself
- * at once, while a process that is moved waits some milliseconds for all processors.
+ * Files to which a process writes 0 to enter the group. In version 1 the ones for single threads: a thread can move itself
+ * at once, while moving a process waits some milliseconds for all processors.
  */
 export const joinFilesOf = (group: Group): string[] =>
   foldersOf(group).map((it) => join(it, group.version === 'v1' ? 'tasks' : 'cgroup.procs'));
 
 /**
- * Whether the kernel has given it what limits take; where it does not say, that is found out by trying. To try costs some
- * milliseconds in version 2, since the daemon moves for it.
+ * Whether the group has the controllers that limits need; true if the kernel does not say, and the caller tries. Trying costs some
+ * milliseconds in version 2, since the daemon has to change its group.
  */
 export function isGiven({ version, memory }: Group): boolean {
   const given = version === 'v2' ? textOf(join(memory, 'cgroup.controllers'))?.split(/\s+/) : undefined;
   return given === undefined || ['memory', 'pids'].every((it) => given.includes(it));
 }
 
-/** Makes it. Throws where that is not allowed. */
+/** Creates the group's folders. Throws if that is not allowed. */
 export function makeGroup(group: Group): void {
   for (const folder of foldersOf(group)) mkdirSync(folder);
 }
 
-/** Lets groups be made within that are limited. */
+/** Lets the groups inside this one have limits. */
 export function passOn(group: Group): void {
   if (group.version === 'v2') write(join(group.memory, 'cgroup.subtree_control'), '+memory +pids');
 }
 
-/** Throws where a limit is not taken. Swap counts as memory, or there is none. */
+/** Sets the group's limits. Throws if the kernel rejects one. Swap counts as memory or is off. */
 export function limitGroup(group: Group, { memoryBytes, tasks }: GroupLimits): void {
   const { version, memory, pids } = group;
   if (tasks !== undefined) write(join(pids, 'pids.max'), `${tasks}`);
@@ -86,8 +86,8 @@ export function limitGroup(group: Group, { memoryBytes, tasks }: GroupLimits): v
 }
 
 /**
- * A figure that the kernel does not give is absent, or 0. What can't have happened by the others is not asked: each file
- * takes 20 µs, of each command. A process that was killed because the whole machine had no memory is not the group's.
+ * Reads what the group has used. A figure that the kernel does not give is absent, or 0. Events that the other figures rule out are
+ * not read: each file costs each command 20 µs. A process killed because the whole machine ran out of memory does not count.
  */
 export function useOf({ version, memory, pids, cpu }: Group, { memoryBytes, tasks = 0 }: GroupLimits): GroupUse {
   const isV1 = version === 'v1';
@@ -97,7 +97,7 @@ export function useOf({ version, memory, pids, cpu }: Group, { memoryBytes, task
     ? (numberOf(join(cpu, 'cpuacct.usage')) ?? 0) / 1e6
     : (rowOf(join(cpu, 'cpu.stat'), 'usage_usec') ?? 0) / 1e3;
   const counted = (file: string, row: string) => (rowOf(file, row) ?? 0) > 0;
-  // A huge page is refused when there is room for small ones, and the processors hold some of it in advance.
+  // The kernel refuses a huge page while small ones still fit, and each processor reserves some memory in advance.
   const isNear = peakBytes === undefined || peakBytes > memoryBytes / 2;
   return {
     cpuMs: Math.round(cpuMs),
@@ -108,7 +108,10 @@ export function useOf({ version, memory, pids, cpu }: Group, { memoryBytes, task
   };
 }
 
-/** Memory of a group that the kernel can't take back, and how often it has read pages of files again that it had taken back; since it was made. */
+/**
+ * Memory of a group that the kernel can't reclaim, in bytes, and the number of reclaimed file pages that were read
+ * again; since its creation.
+ */
 export function heldIn({ version, memory }: Group): { readonly bytes: number; readonly refaults: number } {
   const file = join(memory, 'memory.stat');
   const rows =
@@ -118,18 +121,18 @@ export function heldIn({ version, memory }: Group): { readonly bytes: number; re
   return { bytes, refaults: all.get('workingset_refault_file') ?? 0 };
 }
 
-/** Pids of the processes in it, not in groups within, as our namespace numbers them. */
+/** Pids of the processes in the group itself, not in its subgroups, in our pid namespace. */
 export const processesOf = ({ pids }: Group): number[] => pidsIn(pids);
 
 const pidsIn = (folder: string): number[] =>
   (textOf(join(folder, 'cgroup.procs')) ?? '').split('\n').filter(Boolean).map(Number);
 
-/** Removes it; false while something is in it. */
+/** Removes the group; false while it holds anything. */
 export function removeGroup(group: Group): boolean {
   return foldersOf(group).map(removeFolder).every(Boolean);
 }
 
-/** Ends everything in a group and in those within it, and removes them; false while something is left. */
+/** Kills everything in a group and its subgroups and removes them; false while anything is left. */
 export function clearGroup(group: Group): boolean {
   return foldersOf(group)
     .map((it) => clearFolder(it))
@@ -151,7 +154,7 @@ function foldersIn(folder: string): string[] {
       .filter((it) => it.isDirectory())
       .map((it) => it.name);
   } catch {
-    return []; // ENOENT: it is gone.
+    return []; // ENOENT: already gone.
   }
 }
 
@@ -159,23 +162,23 @@ function removeFolder(folder: string): boolean {
   try {
     rmdirSync(folder);
   } catch {
-    return !existsSync(folder); // EBUSY, ENOENT.
+    return !existsSync(folder); // EBUSY: still in use; ENOENT: already gone.
   }
   return true;
 }
 
 function kill(pid: number): void {
   try {
-    // 0 is a process of another namespace, and would be our own group.
+    // The kernel shows a process of another pid namespace as 0; kill(0) would signal our own process group.
     if (pid > 0 && pid !== process.pid) process.kill(pid, 'SIGKILL');
   } catch {
-    // ESRCH: it is gone.
+    // ESRCH: already gone.
   }
 }
 
 const write = (file: string, text: string): void => writeFileSync(file, text);
 
-/** False where the kernel has no such file. */
+/** False if the kernel has no such file. */
 function writeIfThere(file: string, text: string): boolean {
   if (!existsSync(file)) return false;
   write(file, text);
@@ -192,7 +195,7 @@ function rowsOf(file: string): ReadonlyMap<string, number> {
   return new Map(lines.map(([name = '', number]): [string, number] => [name, Number(number)]));
 }
 
-/** Of a file whose lines are names and numbers. */
+/** Reads one number from a file whose lines are names and numbers. */
 function rowOf(file: string, name: string): number | undefined {
   const row = (textOf(file) ?? '').split('\n').find((it) => it.startsWith(`${name} `));
   return row === undefined ? undefined : Number(row.slice(name.length + 1));

@@ -1,11 +1,11 @@
-/** The start of a process in a control group of its own, which goes when the process does. */
+/** Starts a process in a control group of its own, which is removed when the process ends. */
 import type { ChildProcess } from 'node:child_process';
 import { ToolError } from '../../errors.ts';
 import type { Cgroups, HostGroup, HostGroupRequest } from './cgroup.ts';
 
 /**
- * Starts a process in a group, which is removed with all that is in it when the process has ended; without one where there
- * are no groups. Throws SANDBOX_UNAVAILABLE where there should be one.
+ * Starts a process in a group, which is removed with everything in it when the process ends; starts it without a group if there
+ * are no control groups. Throws SANDBOX_UNAVAILABLE if the group can't be made.
  */
 export function inGroup(
   cgroups: Cgroups | undefined,

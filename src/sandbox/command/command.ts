@@ -1,5 +1,5 @@
 /**
- * One command in a sandbox of its own: started, fed, read to its bounds, ended. Runs in an execute host.
+ * Runs one command in a sandbox of its own: starts it, feeds it, reads its output up to its bounds, ends it. Runs in an execute host.
  * Everything that a command starts lives in its pid namespace and dies with it, `setsid` or not.
  */
 import type { ChildProcess } from 'node:child_process';
@@ -28,9 +28,9 @@ import { type Begun, begin, shapeOf } from './start.ts';
 import type { Status } from './status.ts';
 import type { WaitingSandbox } from './waiting-sandbox.ts';
 
-/** Why a command is to end: it may first be asked to. */
+/** Why a command must end; it may get SIGTERM first. */
 export class Aborted extends ToolError {
-  /** From its SIGTERM to its SIGKILL; 0 for the latter at once. */
+  /** Time from SIGTERM to SIGKILL; 0 sends SIGKILL at once. */
   readonly graceMs: number;
 
   constructor(graceMs: number) {
@@ -41,96 +41,96 @@ export class Aborted extends ToolError {
 
 export interface CommandRequest {
   readonly command: string;
-  /** A program and its arguments, run in place of the command line. */
+  /** A program and its arguments, run instead of the command line. */
   readonly argv?: readonly string[];
   /** Absolute, inside the workspace. */
   readonly cwd: string;
   readonly env: Record<string, string>;
   readonly stdin?: string;
   readonly workspace: string;
-  /** Whether it sees the workspace read-only. */
+  /** Whether the command sees the workspace read-only. */
   readonly readOnly?: boolean;
-  /** Whether it is shown as who its files belong to, where that is root: git compares that with what was written of them outside. */
+  /** Whether the command is shown as root when root owns the workspace: git compares its user with the owner of files written outside. */
   readonly asOwner?: boolean;
-  /** Bytes of standard output to give as they are, from the start; with more, of both streams together, it is ended. */
+  /** Bytes of standard output to return unchanged, from the start; the command is ended if both streams together exceed this. */
   readonly captureBytes?: number;
-  /** What this very command may not see or change, as the policy stands now. */
+  /** What this command may not see or change, as the policy stands now. */
   readonly masks: Masks;
   /**
-   * Called with each chunk, up to what a log of it may hold. Where it gives a promise, nothing more is read before that
-   * settles, so that the command waits in its write.
+   * Called with each chunk, up to what a log may hold. If it returns a promise, nothing more is read until that
+   * settles, and the command blocks in its write.
    */
   readonly onOutput?: OnPiece;
   readonly bounds: CommandBounds;
-  /** Unix sockets of others that it may not reach, relative to the workspace; absent where it may make none itself. */
+  /** Unix sockets of other processes that it may not reach, relative to the workspace; absent if it may not create any itself. */
   readonly sockets?: readonly string[];
-  /** Name of its home among those on disk; one in memory, of its own, when absent. */
+  /** Name of its home on disk; if absent, the command gets its own home in memory. */
   readonly home?: string;
-  /** By which the egress proxy knows it; absent for a command that may not connect. */
+  /** Token that identifies the command to the egress proxy; absent for a command that may not connect. */
   readonly egressToken?: string;
-  /** Its reason may be an `Aborted`. */
+  /** Ends the command; the reason may be an `Aborted`. */
   readonly signal: AbortSignal;
 }
 
 export interface CommandSetup {
   readonly bwrap: string;
-  /** Of bubblewrap.ts, without directory and environment. */
+  /** bwrap arguments from bubblewrap.ts, without directory and environment. */
   readonly args: readonly string[];
   /** Absolute paths, read-only whatever the masks say. */
   readonly guarded: readonly string[];
-  /** The seccomp program; a file, since its descriptor is read to its end by each bwrap. */
+  /** File with the seccomp program: each bwrap reads its descriptor to the end. */
   readonly filterFile: string;
-  /** The same for commands that may have Unix sockets of their own. */
+  /** The same for commands that may create Unix sockets. */
   readonly ownSocketsFilterFile: string;
   readonly environment: Record<string, string>;
   readonly limits: Limits;
   readonly rlimits: Rlimits;
-  /** Of all commands of this process. */
+  /** Watches all commands of this process. */
   readonly watchdog: Watchdog;
-  /** Where the kernel counts and limits what a command uses, the watchdog need not. */
+  /** If present, the kernel counts and limits what commands use, and the watchdog need not. */
   readonly groups?: CommandGroups;
   /** What git sees of masked files. */
   readonly git?: GitView;
-  /** Whom commits are by where nobody says it; absent where the person's name is not known. */
+  /** Default author of commits; absent if the person's name is not known. */
   readonly gitIdentity?: GitIdentity;
-  /** Their homes on disk; absent where each has one in memory. */
+  /** Homes on disk; absent if each command has one in memory. */
   readonly homes?: Homes;
-  /** Where more commands are to come. */
+  /** Builds a sandbox ahead for the next command; absent if no more commands will come. */
   readonly waiting?: WaitingSandbox;
 }
 
 export interface CommandOutcome {
-  /** 128 + n when signal n ended it; undefined when it was killed by us. */
+  /** 128 + n if signal n ended it; undefined if we killed it. */
   readonly exitCode: number | undefined;
   readonly signal?: string;
   readonly stdout: string;
-  /** Where it was asked for. */
+  /** Standard output unchanged, if `captureBytes` was set. */
   readonly captured?: Buffer;
   readonly stderr: string;
   readonly durationMs: number;
-  /** What its processes used, as far as it was seen; at least what was waited for. */
+  /** What its processes used, as far as observed; at least what its waited-for processes used. */
   readonly used: Seen;
-  /** What the kernel says that it was kept from. */
+  /** Accesses that the kernel reports as denied. */
   readonly denied: readonly Denial[];
-  /** What its sandbox hid, or held read-only. */
+  /** What its sandbox hid or made read-only. */
   readonly withheld: Masks;
-  /** Files that git tracks, of those that were hidden. */
+  /** Number of hidden files that git tracks. */
   readonly tracked: number;
-  /** What became of its changes of repositories' configs. */
+  /** Which of its changes of repository configs were taken over. */
   readonly gitConfigs: readonly TakenOver[];
-  /** Whether its scratch space was full at some time. */
+  /** Whether its scratch space was ever full. */
   readonly scratchFull: boolean;
-  /** Parts of its home that were removed before. */
+  /** Parts of its home that were removed before it began. */
   readonly homeRemoved: readonly string[];
   readonly outputBytes: number;
   readonly truncated: boolean;
-  /** Why it was killed, if it was; `exceeded`: `used` says by what. */
+  /** Why the command was killed, if it was; for `exceeded`, `used` tells the limit. */
   readonly ended: 'exit' | 'aborted' | 'output' | 'exceeded';
 }
 
 const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
 
-/** Runs to the end; resolves also when the command was killed. Throws SANDBOX_UNAVAILABLE when its sandbox could not be built. */
+/** Runs a command to its end; also resolves if it was killed. Throws SANDBOX_UNAVAILABLE if its sandbox could not be built. */
 export async function runCommand(
   request: CommandRequest,
   setup: CommandSetup,
@@ -166,12 +166,12 @@ export async function runCommand(
     const failure = await ended(child);
     const cpuMs = group ? 0 : cpuSinceLastMs();
     output.release();
-    // A process that bwrap has not yet killed may hold the pipes.
+    // A process that bwrap has not killed yet may hold the pipes.
     await settlesWithin(closed, setup.limits.commandDrainMs, powers);
     output.flush();
     if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
 
-    // bwrap's own word on how it went may come after 100 ms on a slow machine, and nobody else can hold that pipe.
+    // bwrap's own report may take 100 ms on a slow machine; no other process can hold that pipe.
     await settlesWithin(status.ended, STATUS_WAIT_MS, powers);
     const { exitCode } = status;
     const gitConfigs = await begun.copies.takeOver();
@@ -195,12 +195,12 @@ export async function runCommand(
     watch?.[Symbol.dispose]();
     network?.[Symbol.dispose]();
     for (const stream of [...child.stdio, ...output.pipes]) stream?.destroy();
-    // Once its result is on its way.
+    // After the result has been sent.
     setup.waiting?.prepareIn(0);
   }
 }
 
-/** Ends a command when its caller wants that; where there is time for it, it is asked first. */
+/** Ends a command when its caller aborts; sends SIGTERM first if there is a grace period. */
 function stopOnAbort(
   signal: AbortSignal,
   { status, kill, powers }: { status: Status; kill: () => void; powers: Powers },
@@ -221,7 +221,7 @@ function stopOnAbort(
   };
 }
 
-/** Nothing for one that has its home in memory, or none since it changes nothing. */
+/** Enters the command's home; undefined if the home is in memory, or if the command is read-only and has none. */
 export function enterHome(
   { home, readOnly = false }: Pick<CommandRequest, 'home' | 'readOnly'>,
   { homes }: Pick<CommandSetup, 'homes'>,
@@ -230,13 +230,13 @@ export function enterHome(
   return home === undefined || readOnly ? undefined : homes?.enter(home, onExceeded);
 }
 
-/** Most commands take less, and would share processors and this thread with what builds the next sandbox; a longer one needs little of it. */
+/** Most commands take less time, and would compete with the build of the next sandbox; a longer command suffers little from it. */
 const SHORT_MS = 15;
 
 const signalOf = (exitCode = 0): string | undefined =>
   exitCode > 128 ? SIGNALS.get((exitCode - 128) as never) : undefined;
 
-/** At once where nobody has to be waited for. */
+/** Returns synchronously if git's index needs no settling. */
 function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun | Promise<Begun> {
   const settling = setup.git?.settle(request.masks);
   return settling
@@ -248,7 +248,7 @@ function takeOrBeginNow(request: CommandRequest, setup: CommandSetup, powers: Po
   const shape = shapeOf(request, setup);
   const taken = setup.waiting?.take(request, shape);
   if (!(taken instanceof Promise)) return taken ?? begin(shape, request, setup, powers);
-  // What is masked may have changed meanwhile.
+  // The masks may have changed meanwhile.
   return taken.then((it) => it ?? begin(shapeOf(request, setup), request, setup, powers));
 }
 
@@ -262,7 +262,7 @@ function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
   };
 }
 
-/** The exceeded limit is the watchdog's to tell; a signal that only a limit sends tells of those that the kernel held. */
+/** The watchdog reports the exceeded limit; for a limit that the kernel enforces, a signal that only that limit sends reveals it. */
 function usedOf(
   seen: Seen | undefined,
   of: { cpuMs: number; signal: string | undefined; bounds: CommandBounds; home: HomeStay | undefined },
@@ -287,9 +287,9 @@ interface Output {
   readonly pipes: readonly Readable[];
   overflowed: boolean;
   onOverflow: () => void;
-  /** From now on all is read as it comes: the command is over, and its pipes hold little. More comes of what is being killed. */
+  /** From now on reads everything at once: the command has ended, and its pipes hold little. More comes if it is being killed. */
   release(): void;
-  /** Gives what was read so far. */
+  /** Passes on what was read so far. */
   flush(): void;
 }
 
@@ -312,12 +312,12 @@ function collect(
       pieces?.flush();
     },
     release() {
-      // What the pipes hold, and what was just read.
+      // The contents of the pipes, and what was just read.
       ahead = limits.outputWindowBytes + pipes.length * FLOOD_PIPE_BYTES;
       resume();
     },
   };
-  /** Bytes that may be sent without waiting for room, once the command is over. */
+  /** Bytes that may be sent without waiting for room after the command has ended. */
   let ahead: number | undefined;
   const resume = () => {
     for (const pipe of pipes) pipe.resume();
@@ -369,15 +369,15 @@ function notBuilt(stderr: string): ToolError {
   });
 }
 
-/** For a bwrap that was killed while its init lived on for a moment. */
+/** Wait for a bwrap that was killed while its init lived on for a moment. */
 const STATUS_WAIT_MS = 1000;
 
 const TICKS_PER_SECOND = 100;
 let accountedTicks = 0;
 
 /**
- * CPU time of the commands that ended since the last call: the host's count of its waited-for children, which a command
- * enters, with all its descendants, when it is reaped. Two that end in the same turn of the loop may be mixed up. Ticks are 10 ms.
+ * Gives the CPU time of the commands that ended since the last call: the host's total of waited-for children, which includes a command
+ * and its descendants once it is reaped. Two that end in the same turn of the event loop may be mixed up. Ticks are 10 ms.
  */
 function cpuSinceLastMs(): number {
   const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]?.split(' ') ?? [];

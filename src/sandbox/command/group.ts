@@ -1,6 +1,6 @@
 /**
- * Control groups of commands, on the side of the execute host: made before a command, entered before it runs, looked at
- * while it does, removed after it. What the kernel counted there is exact and of this command only.
+ * Control groups of commands, on the execute host's side: made before a command, entered before it runs, checked
+ * while it runs, removed after it. The kernel's counts are exact and cover this command only.
  */
 import type { ChildProcess } from 'node:child_process';
 import { openSync, writeFileSync, writeSync } from 'node:fs';
@@ -27,17 +27,17 @@ import {
 } from '../cgroup/files.ts';
 import type { Exceeded, Seen, Watch } from '../watchdog.ts';
 
-/** Groups that could not be removed yet, for each command that may run at once; with more, something is wrong with the machine. */
+/** Groups that may await removal, for each command that may run at once; with more, something is wrong with the machine. */
 const WAITING_PER_COMMAND = 4;
 
 export class CommandGroups {
   readonly #place: CommandPlace;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  /** Held open, since every command's start ends with it. */
+  /** Kept open, since every command's start ends by writing to these. */
   readonly #home: readonly number[];
   readonly #watched = new Set<CommandGroup>();
-  /** Of commands that ended; the kernel may still count a process that is gone. */
+  /** Groups of ended commands, to be removed; the kernel may still count an ended process. */
   readonly #waiting = new Set<Group>();
   #next = 1;
   #looks = false;
@@ -53,7 +53,7 @@ export class CommandGroups {
     return `cgroup ${this.#place.group.version}`;
   }
 
-  /** A group for one command, with its limits. Throws SANDBOX_UNAVAILABLE: no command runs without. */
+  /** Makes a group with limits for one command. Throws SANDBOX_UNAVAILABLE: no command runs without one. */
   open(bounds: CommandBounds): CommandGroup {
     const limits = this.#limitsOf(bounds);
     return new CommandGroup({
@@ -66,7 +66,7 @@ export class CommandGroups {
       onClose: (it, group) => {
         this.#watched.delete(it);
         this.#waiting.add(group);
-        // After the result is on its way.
+        // After the result has been sent.
         this.#powers.after(0, () => this.#remove());
       },
     });
@@ -114,22 +114,22 @@ const none = (why: string): ToolError =>
 interface Options {
   readonly group: Group;
   readonly limits: Required<GroupLimits>;
-  /** Descriptors of the files by which a thread that entered a group is back. */
+  /** Descriptors of the files to which a thread in a command's group writes 0 to return to the host's group. */
   readonly home: readonly number[];
   readonly bounds: CommandBounds;
-  /** Looks in a row that find it starved of memory before it is ended. */
+  /** Consecutive checks that find the command starved of memory before it is killed. */
   readonly looksMax: number;
   readonly enforcedBy: `cgroup ${CgroupVersion}`;
   readonly onWatch: (it: CommandGroup) => void;
   readonly onClose: (it: CommandGroup, group: Group) => void;
 }
 
-/** Share of its memory from which a command is told that it was near its end. */
+/** Share of the memory limit above which a command's result says that it came close. */
 export const NEAR = 0.9;
-/** Pages read again from one look to the next that are no accident: 20 MiB/s. */
+/** Pages read again between two checks that count as starving: 20 MiB/s. */
 const REFAULTS_PER_LOOK = 256;
 
-/** This thread. Throws SANDBOX_UNAVAILABLE. */
+/** Moves this thread into a group. Throws SANDBOX_UNAVAILABLE. */
 function enter(group: Group): void {
   try {
     for (const file of joinFilesOf(group)) writeFileSync(file, '0');
@@ -141,7 +141,7 @@ function enter(group: Group): void {
   }
 }
 
-/** One command's. */
+/** The control group of one command. */
 export class CommandGroup implements Watch {
   readonly #options: Options;
   readonly #sandboxTasks: number;
@@ -153,23 +153,23 @@ export class CommandGroup implements Watch {
 
   constructor(options: Options) {
     this.#options = options;
-    // In version 2 bubblewrap itself stays outside, and its init only is within.
+    // In version 2 only bubblewrap's init is in the group; bubblewrap itself stays outside.
     this.#sandboxTasks = options.group.version === 'v1' ? TASKS_OF_SANDBOX : TASKS_OF_SANDBOX - 1;
   }
 
-  /** Whether bubblewrap is to hold its command until it was admitted, by its last descriptor. */
+  /** Whether bubblewrap must hold its command, with its last descriptor, until `admit` has run. */
   get holds(): boolean {
     return this.#options.group.version !== 'v1';
   }
 
-  /** What bubblewrap is told of that; `fd` is the number of the descriptor. */
+  /** bubblewrap's arguments for holding the command; `fd` is the descriptor's number. */
   holdArgs(fd: number): readonly string[] {
     return this.holds ? ['--block-fd', `${fd}`] : [];
   }
 
   /**
-   * Starts bubblewrap. Version 1: within the group from its first instruction, since this thread is in it meanwhile: a thread
-   * moves itself in 10 µs for each controller, any other way waits some milliseconds for all processors.
+   * Starts bubblewrap. In version 1 bubblewrap is in the group from its first instruction, since this thread enters the group
+   * meanwhile: a thread moves itself in 10 µs per controller; any other way waits some milliseconds for all processors.
    */
   spawn(start: () => ChildProcess): ChildProcess {
     const { group, home } = this.#options;
@@ -182,11 +182,11 @@ export class CommandGroup implements Watch {
     }
   }
 
-  /** Version 2: takes in the init of a sandbox, whose command is held until then. Throws SANDBOX_UNAVAILABLE. */
+  /** Version 2: moves a sandbox's init into the group, and then releases the held command. Throws SANDBOX_UNAVAILABLE. */
   async admit(init: number, child: ChildProcess): Promise<void> {
     if (!this.holds) return;
     try {
-      // Not synchronous: the kernel takes some milliseconds, in which the sandbox is built.
+      // Not synchronous: the kernel takes some milliseconds, during which bubblewrap builds the sandbox.
       await writeFile(join(this.#options.group.memory, 'cgroup.procs'), `${init}`);
     } catch (error) {
       throw new ToolError(
@@ -197,7 +197,7 @@ export class CommandGroup implements Watch {
     (child.stdio.at(-1) as Writable).on('error', () => {}).end('.');
   }
 
-  /** Looks at it many times a second from now on; `onExceeded` is called at most once. */
+  /** Checks the group many times a second from now on; calls `onExceeded` at most once. */
   watch(onExceeded: () => void): void {
     this.#onExceeded = onExceeded;
     this.#options.onWatch(this);
@@ -207,11 +207,11 @@ export class CommandGroup implements Watch {
     this.#judge(true);
   }
 
-  /** All that was used until now. */
+  /** Everything used so far. */
   get seen(): Seen {
     const { cpuMs, peakBytes: most, tasks } = this.#judge(false);
     const isOver = this.#exceeded?.kind === 'memory';
-    // Pages of files that were read are no need of the command.
+    // Cached file pages are not memory that the command needs.
     const peakBytes = isOver || !this.#isMuch(most) ? most : (this.#heldBytes ?? most);
     const processes = tasks - this.#sandboxTasks;
     return {
@@ -231,8 +231,8 @@ export class CommandGroup implements Watch {
   }
 
   /**
-   * A command whose own data leave nearly no room for the files that it reads, its programs among them, reads them again and again: it has
-   * not run out of memory, and does not come to an end.
+   * Ends a command that starves: its own data leave so little room for the files that it reads, its programs among them, that it reads
+   * them again and again. It has not run out of memory, and would never finish.
    */
   #judgeHeld(): void {
     const { group, limits, looksMax } = this.#options;
@@ -252,7 +252,7 @@ export class CommandGroup implements Watch {
     const { memoryBytes } = limits;
     if (whileItRuns && this.#isMuch(use.peakBytes)) this.#judgeHeld();
     if (use.outOfMemory) this.#exceed('memory', memoryBytes, Math.max(memoryBytes, use.peakBytes ?? 0), enforcedBy);
-    // The kernel counts threads as well, of which there may be more.
+    // The kernel also counts threads, which have a higher bound.
     const many = use.tasks - this.#sandboxTasks > bounds.processes;
     const processes = whileItRuns && many ? processesOf(group).length - this.#sandboxTasks : 0;
     if (processes > bounds.processes)

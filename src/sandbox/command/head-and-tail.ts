@@ -1,10 +1,10 @@
-/** The first and the last bytes of a stream that may be endless. */
+/** Keeps the first and the last bytes of a stream that may be endless. */
 export class HeadAndTail {
   bytesTotal = 0;
   readonly #half: number;
   #head: Buffer[] = [];
   #headBytes = 0;
-  /** What came last, from `#tailAt` on round to before it. */
+  /** Ring buffer of the last bytes; the oldest is at `#tailAt`. */
   #tail = Buffer.alloc(0);
   #tailAt = 0;
   #tailBytes = 0;
@@ -18,7 +18,7 @@ export class HeadAndTail {
     return this.bytesTotal > 2 * this.#half;
   }
 
-  /** Copies what it keeps: the chunk's memory may be filled again. */
+  /** Copies what it keeps: the chunk's memory may be reused. */
   push(chunk: Buffer): void {
     this.bytesTotal += chunk.length;
     const head = chunk.subarray(0, this.#half - this.#headBytes);
@@ -29,7 +29,7 @@ export class HeadAndTail {
     if (head.length < chunk.length) this.#keepLast(chunk.subarray(Math.max(head.length, chunk.length - this.#half)));
   }
 
-  /** At most as many bytes as there is room for. */
+  /** Keeps the last bytes; `bytes` must fit into the buffer. */
   #keepLast(bytes: Buffer): void {
     if (this.#tail.length === 0) this.#tail = Buffer.allocUnsafeSlow(this.#half);
     const first = bytes.copy(this.#tail, this.#tailAt);
@@ -38,12 +38,12 @@ export class HeadAndTail {
     this.#tailBytes = Math.min(this.#half, this.#tailBytes + bytes.length);
   }
 
-  /** What is kept of the start, as it came; whole where that is all. */
+  /** The kept start, unchanged; the whole stream if it fit. */
   head(): Buffer {
     return Buffer.concat(this.#head);
   }
 
-  /** As text, with a line in the middle that says what is left out. Characters are never cut: half ones are left out as well. */
+  /** Decodes the kept bytes, with a line in the middle that tells how many are left out. Never splits a character. */
   text(): string {
     const tail = this.#last();
     if (!this.truncated) return Buffer.concat([...this.#head, tail]).toString('utf8');

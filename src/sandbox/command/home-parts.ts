@@ -1,10 +1,10 @@
-/** What a home holds, and its removal. A home is a command's to fill: links, closed folders and names of any kind are in there. */
+/** Measures and removes parts of homes. Commands fill a home as they like: with links, unreadable folders and names of any kind. */
 import { closeSync, constants, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 
-/** What something takes of a disk: bytes of its blocks, files and folders. */
+/** Disk usage: bytes of blocks; files and folders. */
 export interface Size {
   readonly bytes: number;
   readonly entries: number;
@@ -15,10 +15,10 @@ interface Means {
   readonly powers: Powers;
 }
 
-/** Folders whose entries are parts by themselves, outer ones first. */
+/** Folders whose entries each count as a part, outer folders first. */
 const OF_PARTS = ['.cache', '.local', '.local/share'];
 
-/** Each path's. A folder that its owner closed is opened, since it would count for nothing; where that fails, it counts for all. */
+/** Measures each path. Makes unreadable folders readable, since they would count for nothing; if that fails, they count as infinite. */
 export async function sizesOf(paths: readonly string[], means: Means): Promise<Size[]> {
   if (paths.length === 0) return [];
   const measure = () => Promise.all([du(['--block-size=1'], paths, means), du(['--inodes'], paths, means)] as const);
@@ -62,7 +62,7 @@ function run(
   const told = { stdout: '', stderr: '' };
   child.stdout?.setEncoding('utf8').on('data', (text: string) => (told.stdout += text));
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    // Complaints are of names that a command chose, as many as it likes.
+    // Error messages contain names that a command chose, as many as it likes.
     if (told.stderr.length < limits.hostStderrCharsMax) told.stderr += text;
   });
   return new Promise((resolve) => {
@@ -71,7 +71,7 @@ function run(
   });
 }
 
-/** What is removed as a whole, relative to the home; undefined where that is more than `max`. */
+/** Names of the parts that can be removed, relative to the home; undefined if there are more than `max`. */
 export function partNames(home: string, max: number): string[] | undefined {
   const parts: string[] = [];
   for (const folder of ['', ...OF_PARTS]) {
@@ -88,7 +88,7 @@ export function partNames(home: string, max: number): string[] | undefined {
   return parts;
 }
 
-/** Moves a part out of its home, wherever links in there lead by now; one that is not there any more is left alone. */
+/** Moves a part out of its home without following links; does nothing if it no longer exists. */
 export function moveAway({ home, part, trash, as }: { home: string; part: string; trash: string; as: string }): void {
   mkdirSync(trash, { recursive: true, mode: 0o700 });
   const folder = dirname(part);
@@ -97,13 +97,13 @@ export function moveAway({ home, part, trash, as }: { home: string; part: string
   try {
     renameSync(`/proc/self/fd/${fd}/${basename(part)}`, join(trash, as));
   } catch {
-    // ENOENT, EACCES: a command removed it, or closed its folder; the next measurement finds what is left.
+    // ENOENT, EACCES: a command removed it or closed its folder; the next measurement finds what is left.
   } finally {
     closeSync(fd);
   }
 }
 
-/** A folder below a home, by names none of which is a link; undefined where there is none. */
+/** Opens a folder below a home without following links; undefined if there is none. */
 function openBelow(home: string, folder: string): number | undefined {
   const flags = constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_RDONLY;
   let fd: number | undefined;
@@ -120,6 +120,6 @@ function openBelow(home: string, folder: string): number | undefined {
     }
     return fd;
   } catch {
-    return undefined; // ENOENT, ENOTDIR, ELOOP, EACCES.
+    return undefined; // ENOENT, ENOTDIR, ELOOP, EACCES: missing, replaced, or not readable.
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The homes of a workspace's commands, on the side of an execute host: folders on disk, one for each policy, kept from one command to the
- * next. No disk quota holds them, so that they are measured while commands run. A command that takes a home over its bound is ended; when
+ * Keeps the homes of a workspace's commands, on an execute host's side: folders on disk, one for each policy, kept between commands.
+ * No disk quota limits them, so they are measured while commands run. A command that takes a home over its bound is ended; when
  * no command runs, the largest parts of homes that are more than half full are removed.
  */
 import { mkdirSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
@@ -10,29 +10,29 @@ import type { Powers, Timer } from '../../powers.ts';
 import type { Exceeded } from '../watchdog.ts';
 import { moveAway, partNames, type Size, sizesOf } from './home-parts.ts';
 
-/** Shortest time between two measurements; a fast disk takes about 1 GiB in between. */
+/** Shortest time between two measurements; a fast disk takes about 1 GiB in that time. */
 const MEASURE_MS = 1_000;
-/** Longest that commands which seem to write little go unmeasured. */
+/** Longest time without a measurement for commands that seem to write little. */
 const MEASURED_MS = 60_000;
-/** How many times as long as a measurement the rest after it is: large homes take seconds. */
+/** The pause after a measurement, as a multiple of its duration: large homes take seconds. */
 const MEASURE_SHARE = 20;
-/** Between two looks at how much room the disk has left, which cost nothing. */
+/** Interval of checks of free disk space, which cost next to nothing. */
 const LOOK_MS = 100;
-/** Growth that is blamed for a disk without room, and that is worth a measurement. */
+/** Growth that gets blamed for a full disk, and that triggers a measurement. */
 const GROWTH_BYTES = 16 * 1024 * 1024;
 const GROWTH_ENTRIES = 1_000;
-/** Homes with more parts are not looked at part by part: all of them go. */
+/** Homes with more parts are removed whole. */
 const PARTS_MAX = 1_000;
-/** Removed parts that a caller is told of. */
+/** Removed parts that a result lists. */
 const TOLD_MAX = 8;
-/** Beside the homes: what is being removed, and marks of hosts whose commands run. No name of a home begins with a dot. */
+/** Names beside the homes: what is being removed, and marks of hosts whose commands run. No home's name begins with a dot. */
 const TRASH = '.removed';
 const MARK = '.busy-';
-/** Marks are renewed with each measurement at least; one that is older is of a host that died. */
+/** Each measurement renews the marks; an older mark belongs to a host that died. */
 const MARK_OLD_MS = 60_000;
 
 export interface HomesOptions {
-  /** Holds the homes; nothing else is in it. Absolute. */
+  /** Folder that holds the homes and nothing else; absolute. */
   readonly folder: string;
   readonly limits: Limits;
   readonly powers: Powers;
@@ -40,7 +40,7 @@ export interface HomesOptions {
 
 /** A command's stay in a home. */
 export interface HomeStay extends Disposable {
-  /** Set when the home grew over its bound while the command was in it. */
+  /** Set if the home grew over its bound while the command was in it. */
   readonly exceeded: Exceeded | undefined;
   /** Parts of the home that were removed before the command began, relative to the home. */
   readonly removed: readonly string[];
@@ -64,7 +64,7 @@ export class Homes {
   #measuring: Promise<void> | undefined;
   #measureAt = 0;
   #measuredAt = -Infinity;
-  /** As of the last measurement, so that what many short commands write adds up. */
+  /** Free space at the last measurement, so that what many short commands write adds up. */
   #freeBefore: Size | undefined;
 
   constructor(options: HomesOptions) {
@@ -72,7 +72,7 @@ export class Homes {
     this.#mark = join(options.folder, `${MARK}${options.powers.uuid()}`);
   }
 
-  /** The folder of a home, made when it is not there. */
+  /** The folder of a home; created if missing. */
   pathOf(name: string): string {
     const path = join(this.#options.folder, name);
     if (!this.#made.has(name)) mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -80,7 +80,7 @@ export class Homes {
     return path;
   }
 
-  /** Until it is disposed of; `onExceeded` is called at most once, and is to end the command. */
+  /** Enters a home until disposed of; calls `onExceeded` at most once, which must end the command. */
   enter(name: string, onExceeded: () => void): HomeStay {
     if (this.#stays.size === 0) this.#begin();
     const removed = this.#removed.get(name) ?? [];
@@ -125,7 +125,7 @@ export class Homes {
     });
   }
 
-  /** Ends the commands of the home that is largest, where all together are over their bound; those that grew, where the disk has no room. */
+  /** Ends the commands of the largest home if all together are over their bound; those that grew if the disk is full. */
   #judge(): void {
     const { homeBytesMax, homeEntriesMax } = this.#options.limits;
     const bytes = sum(this.#sizes, 'bytes');
@@ -144,7 +144,7 @@ export class Homes {
     }
   }
 
-  /** When no command runs any more: measures where something may have grown, and makes room. */
+  /** Runs when the last command has ended: measures homes that may have grown, and makes room. */
   async #settle(): Promise<void> {
     const { bytes, entries } = this.#free();
     const before = this.#freeBefore as Size;
@@ -185,7 +185,7 @@ export class Homes {
     this.#measureAt = this.#now() + Math.min(Math.max(MEASURE_MS, MEASURE_SHARE * tookMs), MARK_OLD_MS / 2);
   }
 
-  /** Removes the largest parts of large homes, or all parts where the disk lacks room, unless a command has begun meanwhile. */
+  /** Removes the largest parts of large homes, or all parts if the disk is full, unless a command has begun meanwhile. */
   async #makeRoom(): Promise<void> {
     const { folder } = this.#options;
     const lacksRoom = this.#lacksRoom;
@@ -193,7 +193,7 @@ export class Homes {
     for (const [name, size] of this.#sizes) {
       if (!this.#made.has(name) || !(lacksRoom || this.#isLarge(size))) continue;
       const parts = await this.#partsOf(name);
-      // From here on nothing is awaited: no command of this host can begin in between.
+      // Nothing is awaited from here on, so no command of this host can begin in between.
       if (this.#stays.size > 0 || this.#othersRun) return;
       const removed = lacksRoom ? parts.map((it) => it.path) : this.#toRemove(parts, size);
       for (const part of removed)
@@ -205,7 +205,7 @@ export class Homes {
     if (isRemoved) await this.#emptyTrash();
   }
 
-  /** Whether another host has commands in these homes: one for terminals, or for another policy. */
+  /** Whether another host (for terminals or another policy) has commands in these homes. */
   get #othersRun(): boolean {
     const { folder, powers } = this.#options;
     return readdirSync(folder).some((name) => {
@@ -240,7 +240,7 @@ export class Homes {
     return parts.map((path, i) => ({ path, ...(sizes[i] as Size) }));
   }
 
-  /** Caches of some languages are read-only folders, which are opened to be removed. */
+  /** Empties the trash. Some languages' caches are read-only folders, which must become writable first. */
   async #emptyTrash(): Promise<void> {
     const trash = join(this.#options.folder, TRASH);
     const script = 'chmod -R u+rwX -- "$1"; exec rm -rf --one-file-system -- "$1"';

@@ -1,7 +1,7 @@
 /**
- * The start of a command: bubblewrap builds its sandbox, and bash in it runs the command. The sandbox may have been built before the
- * command is known, for one like it; then bash waits for its words. What is masked is found out when the command is known, however
- * long ago that was: a sandbox that was built with other masks, or one of whose masks is not where it was put any more, is not used.
+ * Starts commands: bubblewrap builds the sandbox, and bash runs the command in it. The sandbox may have been built in advance for
+ * commands of the same shape; then bash waits for its words. Masks are computed when the command is known, however old the sandbox
+ * is: a sandbox that was built with other masks, or that has lost one of them, is not used.
  */
 import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { closeSync, lstatSync, openSync } from 'node:fs';
@@ -30,35 +30,35 @@ import { type OutputPipe, openOutputPipe } from './output-pipe.ts';
 import { COMPUTED, type Gate, toBashArgs, toWaitingBashArgs, toWords } from './prologue.ts';
 import { Status } from './status.ts';
 
-/** Of a request, what its sandbox is built of. */
+/** The fields of a request that its sandbox depends on. */
 export type Parts = Pick<
   CommandRequest,
   'cwd' | 'workspace' | 'readOnly' | 'asOwner' | 'masks' | 'bounds' | 'home' | 'sockets'
 >;
 
-/** What a sandbox is built of, as far as commands differ in it. */
+/** What a sandbox is built from, as far as commands differ in it. */
 export interface Shape {
   readonly bounds: CommandBounds;
   readonly cwd: string;
-  /** Which directory that is: whatever becomes of its name, a process that is in it stays in it. */
+  /** Identity of that directory: a process stays in it whatever happens to its name. */
   readonly cwdIs: string;
   readonly asOwner: boolean;
-  /** File of its seccomp program. */
+  /** File that holds its seccomp program. */
   readonly filterFile: string;
-  /** bubblewrap's arguments for its home. */
+  /** bubblewrap arguments that mount its home. */
   readonly home: readonly string[];
-  /** Over the workspace, in order. */
+  /** Mounts over the workspace, in order. */
   readonly masks: readonly Cover[];
-  /** What those masks keep from it. */
+  /** What those masks hide. */
   readonly withheld: Masks;
-  /** Files that git tracks, of those that are hidden. */
+  /** Number of hidden files that git tracks. */
   readonly tracked: number;
-  /** Configs of repositories that it has copies of. */
+  /** Repository configs that it has copies of. */
   readonly gitConfigs: readonly GivenConfig[];
   readonly workspace: string;
 }
 
-/** The masks hold what is there now; the gateway's word on it may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
+/** Computes masks from the files that exist now; the gateway's list may be some milliseconds old. Throws SANDBOX_UNAVAILABLE. */
 export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | 'groups' | 'waiting'>): Shape {
   const { guarded, homes, limits, git } = setup;
   const { workspace, readOnly = false, asOwner = false, bounds, cwd, sockets } = request;
@@ -71,26 +71,26 @@ export function shapeOf(request: Parts, setup: Omit<CommandSetup, 'watchdog' | '
   return {
     ...{ bounds, cwd, cwdIs: identityOf(cwd), asOwner },
     filterFile: sockets ? setup.ownSocketsFilterFile : setup.filterFile,
-    // One that may change nothing has none: an empty folder on a read-only root.
+    // A read-only command has no home: an empty folder on a read-only root.
     home: readOnly ? [] : homeMount(kept, limits.commandTmpBytes),
-    // Over the writable one: a remount would leave mounts below it as they are.
+    // Mounted over the writable workspace: a remount would leave the mounts below unchanged.
     masks: [...(readOnly ? [{ kind: 'ro', path: workspace } as const] : []), ...mounts],
     ...{ withheld: found, tracked, workspace, gitConfigs: readOnly ? [] : givenConfigs(found, { workspace, cwd }) },
   };
 }
 
-/** Empty for what can't be looked at: bubblewrap says so of a command that is to run there. */
+/** Empty if the folder can't be read: bubblewrap then reports the error. */
 function identityOf(folder: string): string {
   try {
     const { dev, ino, birthtimeNs, ctimeNs } = lstatSync(folder, { bigint: true });
-    // The number of one that was removed may be given to another.
+    // Inode numbers are reused at once; birth times are not.
     return `${dev}:${ino}:${birthtimeNs || ctimeNs}`;
   } catch {
     return '';
   }
 }
 
-/** The words of a command that may come to a sandbox that waits; undefined where it needs one of its own. */
+/** The words to send to a waiting sandbox; undefined if the command needs a sandbox of its own. */
 export function lateWordsOf(request: CommandRequest, { rlimits }: CommandSetup): Buffer | undefined {
   const { stdin, egressToken, env } = request;
   if (stdin !== undefined || egressToken !== undefined || COMPUTED.some((it) => Object.hasOwn(env, it)))
@@ -99,46 +99,46 @@ export function lateWordsOf(request: CommandRequest, { rlimits }: CommandSetup):
   return toWords({ ...request, rlimits });
 }
 
-/** A sandbox that is being built, or is. Disposed of, its group is let go, and the pipes that nobody has begun to read. */
+/** A sandbox that is being built, or has been. Disposing of it releases its group and the pipes that nobody reads. */
 export interface Begun extends Disposable {
   readonly shape: Shape;
   readonly child: ChildProcess;
   readonly status: Status;
   readonly group: CommandGroup | undefined;
-  /** Settles when its init is in its group. Rejects with SANDBOX_UNAVAILABLE; never, where it was not built. */
+  /** Settles when its init is in its group. Rejects with SANDBOX_UNAVAILABLE; never settles if the sandbox was not built. */
   readonly admitted: Promise<void>;
   readonly stdout: OutputPipe;
   readonly stderr: OutputPipe;
-  /** Its copies of repositories' configs. */
+  /** Copies of repository configs in this sandbox. */
   readonly copies: GitCopies;
 }
 
-/** One that waits for its command. */
+/** A sandbox that waits for its command. */
 export interface Waiting extends Begun {
-  /** By which it is told its words. */
+  /** Pipe that brings the command's words. */
   readonly line: Writable;
-  /** Settles when nothing of it is left to build, or when it will not come to that. */
+  /** Settles when the sandbox is complete, or will never be. */
   readonly built: Promise<void>;
-  /** Whether nothing of it is left to build. */
+  /** Whether the sandbox is complete. */
   isBuilt: boolean;
 }
 
-/** Where the words of a command come from. */
+/** Descriptor from which bash reads the command's words. */
 const LINE_FD = COMMAND_STATUS_FD + 1;
-/** By which one that waits says that it is built. */
+/** Descriptor on which a waiting sandbox reports that it is built. */
 const BUILT_FD = LINE_FD + 1;
 
-/** Builds one that waits. Throws SANDBOX_UNAVAILABLE. */
+/** Builds a sandbox that waits for its command. Throws SANDBOX_UNAVAILABLE. */
 export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): Waiting {
   const bash = toWaitingBashArgs({ fd: LINE_FD, builtFd: BUILT_FD }, { bounds: shape.bounds, rlimits: setup.rlimits });
   const begun = start({ shape, bash, env: {}, stdio: ['pipe', 'pipe'] }, setup, powers);
   const stdio = begun.child.stdio as readonly unknown[];
   const [line, said] = [stdio[LINE_FD] as Writable, stdio[BUILT_FD] as Readable];
-  // EPIPE: it has ended, and says why.
+  // EPIPE: bubblewrap has ended; its status tells why.
   line.on('error', () => {});
   const { promise: built, resolve } = Promise.withResolvers<void>();
   const waiting = { ...begun, line, built, isBuilt: false };
-  // What bubblewrap says comes by another pipe, and may be read later.
+  // bubblewrap's status comes through another pipe, and may arrive later.
   said.on('error', () => {});
   said.once('data', () =>
     begun.status.onInit(async (init) => {
@@ -148,14 +148,14 @@ export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers):
     }),
   );
   said.once('close', resolve);
-  // What bubblewrap leaves behind when it is killed may hold that, and go on alone.
+  // When bubblewrap is killed, a process that it leaves behind may keep this pipe open.
   for (const event of ['exit', 'error']) begun.child.once(event, () => resolve());
   return waiting;
 }
 
 /**
- * Whether each mask of one that is built is where it was put, and shows what it was to show: the kernel takes a mount away when its
- * place is removed or replaced in another namespace, and moves it along when that is renamed.
+ * Whether each mask of a built sandbox is still mounted at its path and shows what it should: the kernel removes a mount when its
+ * mount point is removed or replaced in another namespace, and moves the mount along when the mount point is renamed.
  */
 export function isMasked({ status, shape }: Pick<Begun, 'status' | 'shape'>): boolean {
   if (shape.masks.length === 0) return true;
@@ -163,10 +163,13 @@ export function isMasked({ status, shape }: Pick<Begun, 'status' | 'shape'>): bo
   return mounts !== undefined && areCovered(shape.masks, withoutLinks(mounts));
 }
 
-/** Whether bash has to wait until `isMasked` is known: only what is bound by a name can be swapped for something else. */
+/** Whether bash must wait until `isMasked` is known: only binds by name can be swapped for something else. */
 export const needsGate = ({ masks }: Shape): boolean => boundPaths(masks).length > 0;
 
-/** Lets a bash at its gate go on. Rejects with SANDBOX_UNAVAILABLE where it must not; never settles where it doesn't come so far. */
+/**
+ * Lets a bash that waits at its gate go on. Rejects with SANDBOX_UNAVAILABLE if it must not; never settles if bash
+ * does not get there.
+ */
 export function letThrough(
   child: ChildProcess,
   { status, shape, copies }: Pick<Begun, 'status' | 'shape'> & Partial<Pick<Begun, 'copies'>>,
@@ -174,7 +177,7 @@ export function letThrough(
 ) {
   const stdio = child.stdio as readonly unknown[];
   const [line, said] = [stdio[gate.fd] as Writable, stdio[gate.builtFd] as Readable];
-  // EPIPE, ECONNRESET: it has ended, and says why.
+  // EPIPE, ECONNRESET: bubblewrap has ended; its status tells why.
   for (const it of [line, said]) it.on('error', () => {});
   return new Promise<void>((resolve, reject) => {
     said.once('data', () =>
@@ -189,13 +192,13 @@ export function letThrough(
 }
 
 /**
- * Whether it is never built ahead: what it hides and somebody removes meanwhile would be there again, empty, since bubblewrap makes what
- * it is to mount on. At a command's start that is as old as masks are; right after an answer is when people remove things.
+ * Whether the sandbox is never built ahead of time: bubblewrap creates missing mount points, so a hidden file that is removed in the
+ * meantime would reappear, empty. At a command's start the masks are fresh; right after a result is when people remove files.
  */
 export const hides = ({ masks }: Shape): boolean =>
   masks.some(({ kind }) => kind === 'hidden' || kind === 'replaced' || kind === 'listed');
 
-/** Builds one for a command, which begins at once. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
+/** Builds a sandbox for a command, which begins at once. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
 export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
   const egress = egressOf(request.egressToken);
   const first = LINE_FD + egress.stdio.length;
@@ -208,7 +211,7 @@ export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup
   if (!gate || begun.child.pid === undefined) return begun;
   const through = letThrough(begun.child, begun, gate);
   const admitted = Promise.all([begun.admitted, through]).then(() => {});
-  // Whoever has it then is told.
+  // Avoids an unhandled rejection when nobody awaits it.
   admitted.catch(() => {});
   return { ...begun, admitted };
 }
@@ -219,9 +222,9 @@ interface Own {
   readonly bash: readonly string[];
   readonly env: CommandRequest['env'];
   readonly egress?: CommandEgress;
-  /** Whether it is given something to read. */
+  /** Whether the command gets input. */
   readonly feeds?: boolean;
-  /** Descriptors after that of its status. */
+  /** Descriptors after the status descriptor. */
   readonly stdio: readonly (number | 'pipe')[];
 }
 
@@ -257,14 +260,14 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   } finally {
     closeSync(filter);
   }
-  // EPIPE: it has ended, and says why.
+  // EPIPE: bubblewrap has ended; its status tells why.
   if (nameless.length > 0) (child.stdio[masksFd] as Writable).on('error', () => {}).end(nameless);
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   copies.feed(child, status);
   const admitted = new Promise<void>((resolve, reject) => {
     status.onInit((init) => (group ? group.admit(init, child).then(resolve, reject) : resolve()));
   });
-  // Whoever has it then is told.
+  // Avoids an unhandled rejection when nobody awaits it.
   admitted.catch(() => {});
   const kept = parts.move();
   return {
@@ -273,30 +276,30 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   };
 }
 
-/** Throws INPUT_INVALID. No program can be given one, and a word would end at it that a rule has seen whole. */
+/** Throws INPUT_INVALID if a word holds a NUL byte: the word would end there, though a rule has matched the whole. */
 function withoutNul<Words extends readonly string[]>(words: Words): Words {
   if (words.some((it) => it.includes('\0')))
     throw new ToolError('INPUT_INVALID', 'no word or variable of a command may hold a NUL byte');
   return words;
 }
 
-/** What stands around a command. */
+/** What surrounds a command in its sandbox. */
 export interface Around {
-  /** Programs that become bash. */
+  /** Programs that run before bash, the last of which executes it. */
   readonly launcher?: readonly string[];
   readonly egress?: CommandEgress;
-  /** What bubblewrap is told of copies of configs. */
+  /** bubblewrap arguments for copies of configs. */
   readonly copies?: readonly string[];
-  /** What bubblewrap is told of its group. */
+  /** bubblewrap arguments for its group. */
   readonly hold?: readonly string[];
-  /** By which descriptor it is told of masks over paths that are not UTF-8. */
+  /** Descriptor from which bubblewrap reads masks over paths that are not UTF-8. */
   readonly masksFd?: number;
 }
 
 /**
- * bwrap's arguments for one command; `launcher` stands between the sandbox and bash. None of the caller's variables (LD_PRELOAD …)
- * reaches bwrap while it still has rights, nor bash before its limits are set: `toBashArgs` holds them, but for those that bash must
- * not be told by assignment.
+ * bwrap arguments for one command; `launcher` runs between the sandbox and bash. None of the caller's variables (LD_PRELOAD …)
+ * reaches bwrap while it still has rights, nor bash before its limits are set: `toBashArgs` passes them, except those that bash must
+ * not get by assignment.
  */
 export function toSandboxArgs(
   { shape, env, bash }: Pick<Own, 'shape' | 'env' | 'bash'>,

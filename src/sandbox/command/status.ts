@@ -2,9 +2,9 @@ import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { firstChildOf } from '../proc.ts';
 
-/** What bwrap says of its command: the pid of its init, then how it ended; nothing when it never began. */
+/** What bwrap reports about its command: the pid of its init, then how it ended; nothing if it never began. */
 export class Status {
-  /** Settles when bwrap has nothing more to say. */
+  /** Settles when bwrap has closed its status pipe. */
   readonly ended: Promise<void>;
   #text = '';
   #listeners: ((init: number) => void)[] | undefined = [];
@@ -24,13 +24,13 @@ export class Status {
       });
   }
 
-  /** Calls `listener` once: now, or when the init is known. */
+  /** Calls `listener` once: now, or once the init is known. */
   onInit(listener: (init: number) => void): void {
     if (this.#listeners) this.#listeners.push(listener);
     else listener(this.init as number);
   }
 
-  /** The command itself, as this process sees it; undefined when there is none. */
+  /** Pid of the command itself, in our pid namespace; undefined if there is none. */
   get main(): number | undefined {
     const init = this.init;
     return init === undefined || this.exitCode !== undefined ? undefined : firstChildOf(init);
@@ -41,33 +41,33 @@ export class Status {
   }
 
   /**
-   * Kills the init, and with it the whole pid namespace, then bwrap. While bwrap has not said which it is, waits for that:
-   * an init whose bwrap dies before it asked to die with it would go on alone.
+   * Kills the init, and with it the whole pid namespace, then bwrap. Waits until bwrap has reported the init:
+   * an init whose bwrap dies before PR_SET_PDEATHSIG is set would go on alone.
    */
   kill(child: ChildProcess): void {
     this.#kill = () => {
       try {
         process.kill(this.init as number, 'SIGKILL');
       } catch {
-        // ESRCH: it ended by itself.
+        // ESRCH: already ended.
       }
       child.kill('SIGKILL');
     };
     if (this.init !== undefined && child.exitCode === null && child.signalCode === null) this.#kill();
   }
 
-  /** Asks the command to end; false when there is none yet, or none any more. */
+  /** Sends SIGTERM to the command; false if it has not started or has already ended. */
   ask(): boolean {
     const { main } = this;
     if (main === undefined) return false;
     try {
       return process.kill(main, 'SIGTERM');
     } catch {
-      return false; // ESRCH: it ended by itself.
+      return false; // ESRCH: already ended.
     }
   }
 
-  /** As this process sees it; undefined when bwrap has not said it yet. */
+  /** Pid of the init in our pid namespace; undefined until bwrap has reported it. */
   get init(): number | undefined {
     return this.#number('child-pid');
   }

@@ -1,6 +1,6 @@
 /**
- * Whom the commits of commands are by: the person, unless a repository or the command says otherwise. Variables
- * (`GIT_AUTHOR_NAME` …) would win over `user.name` of each repository, so this is git's system config, which yields to all others.
+ * Sets the author of commands' commits: the person, unless a repository or the command says otherwise. Variables
+ * (`GIT_AUTHOR_NAME` …) would override each repository's `user.name`, so this writes git's system config, which all others override.
  */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,14 +14,14 @@ interface Identity {
   readonly email?: string;
 }
 
-/** What commands need in order to have it. */
+/** What commands need to use the identity. */
 export interface GitIdentity {
-  /** Absolute; mounted at `GIT_SYSTEM`, read-only. */
+  /** Absolute path; mounted at `GIT_SYSTEM`, read-only. */
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Writes the config, once for all commands of a host. Undefined where nobody's name or mail is known. */
+/** Writes the config, once for all commands of a host. Undefined if neither name nor email is known. */
 export function createGitIdentity(identity: Identity): GitIdentity | undefined {
   const text = toGitConfig(identity);
   if (text === undefined) return undefined;
@@ -30,7 +30,7 @@ export function createGitIdentity(identity: Identity): GitIdentity | undefined {
   return { folder, environment: { GIT_CONFIG_SYSTEM: `${GIT_SYSTEM}/${FILE}` } };
 }
 
-/** As git reads it. A name that holds quotes or line ends stays a name, and begins no other key. */
+/** Writes the identity in git's format. Quotes and line ends in a name are escaped, so that they start no other key. */
 export function toGitConfig({ name, email }: Identity): string | undefined {
   const lines = Object.entries({ name, email }).flatMap(([key, value]) =>
     value === undefined ? [] : [`\t${key} = ${quoted(value)}\n`],

@@ -1,6 +1,6 @@
 /**
- * What git's index says of files: names, sizes and times, and what was in them as a hash. Written by whoever writes the
- * workspace, so that each step is bounded by the bytes that there are; what is not understood is no index.
+ * Parses git's index: files' names, sizes and times, and a hash of their content. Whoever writes the workspace writes it, so each
+ * step is bounded by the bytes in the file; anything unknown is not an index.
  * https://git-scm.com/docs/index-format
  */
 
@@ -15,12 +15,12 @@ export interface IndexEntry {
 }
 
 const HEADER_BYTES = 12;
-/** Times, identity, mode, size, a SHA-1 and flags, up to the name. */
+/** Bytes of an entry up to its name: times, identity, mode, size, a SHA-1 and flags. */
 const ENTRY_BYTES = 62;
 const EXTENDED = 0x4000;
 const STAGES = 0x3000;
 
-/** The entries that are not in conflict, by path. Undefined for what is no index of SHA-1 names in version 2, 3 or 4. */
+/** Reads the entries that are not in conflict, by path. Undefined unless it is an index with SHA-1 names in version 2, 3 or 4. */
 export function parseIndex(bytes: Buffer): ReadonlyMap<string, IndexEntry> | undefined {
   if (bytes.length < HEADER_BYTES || bytes.toString('latin1', 0, 4) !== 'DIRC') return undefined;
   const version = bytes.readUInt32BE(4);
@@ -35,7 +35,7 @@ export function parseIndex(bytes: Buffer): ReadonlyMap<string, IndexEntry> | und
     if (!named) return undefined;
     before = named.name;
     if ((flags & STAGES) === 0) entries.set(named.name.toString('utf8'), readEntry(bytes, at));
-    // Before version 4 an entry is filled up to a multiple of eight bytes.
+    // Before version 4 an entry is padded to a multiple of eight bytes.
     at = version === 4 ? named.end : at + ((named.end - 1 - at + 8) & ~7);
   }
   return entries;
@@ -55,7 +55,7 @@ const readEntry = (bytes: Buffer, at: number): IndexEntry => ({
   size: bytes.readUInt32BE(at + 36),
 });
 
-/** A name and what follows its NUL; `before` is the one that a compressed name shares its beginning with. */
+/** Reads a name and the offset after its NUL; a compressed name shares its beginning with `before`. */
 function readName(bytes: Buffer, from: number, before?: Buffer): { name: Buffer; end: number } | undefined {
   let at = from;
   let shared = 0;

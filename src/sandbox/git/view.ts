@@ -1,6 +1,6 @@
 /**
- * How git in a command sees files that are masked: those that it tracks as unchanged, the others not at all. A mask of its
- * own would be a change to git, which `add -A` and `commit -a` fail at or commit; docs/decisions/0016-masks-and-git.md.
+ * Makes git in a command see masked files that it tracks as unchanged, and others not at all. To git an ordinary mask
+ * would be a change, on which `add -A` and `commit -a` fail or which they commit; docs/decisions/0016-masks-and-git.md.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -27,29 +27,29 @@ import type { Masks } from '../masks.ts';
 import { type IndexEntry, parseIndex } from './index-file.ts';
 
 interface Repository {
-  /** Relative to the workspace, '' for itself. */
+  /** Relative to the workspace; '' for the workspace itself. */
   readonly root: string;
   readonly indexPath: string;
   readonly indexMtimeSec: number;
   readonly entries: ReadonlyMap<string, IndexEntry>;
 }
 
-/** What stands over masked files for git's sake. */
+/** Mounts over masked files for git's sake. */
 export interface GitCovers {
-  /** By the absolute path that each lies over. */
+  /** Mounts by the absolute path that each covers. */
   readonly covers: ReadonlyMap<string, Cover>;
-  /** Files among them that git tracks. */
+  /** Number of covered files that git tracks. */
   readonly tracked: number;
 }
 
 const NOTHING: GitCovers = { covers: new Map(), tracked: 0 };
 
-/** For the commands of one workspace; not for other threads. */
+/** Serves the commands of one workspace; not thread-safe. */
 export class GitView {
   readonly #workspace: string;
   readonly #limits: Limits;
   readonly #powers: Powers;
-  /** By the path of its index; `print` tells whether that is the same still. */
+  /** Repositories by the path of their index; `print` tells whether the index is unchanged. */
   readonly #indexes = new Map<string, { readonly print: string; readonly repository: Repository | undefined }>();
   readonly #made = new Set<string>();
   #folder: string | undefined;
@@ -63,9 +63,9 @@ export class GitView {
   }
 
   /**
-   * Has git believe what its index says of masked files. An index that was written in the second of a file's last change is
-   * not believed: git reads the file, which it can't. Once that second is over, and all such files were found to be what the
-   * index says, the index is dated after them. Undefined where there is nothing to wait for.
+   * Makes git trust its index about masked files. git does not trust an index that was written in the second of a file's last change:
+   * it reads the file, which it can't. Once that second is over, and all such files match the
+   * index, this dates the index after them. Undefined if there is nothing to wait for.
    */
   settle(masks: Masks): Promise<void> | undefined {
     const doubtful = new Set<Repository>();
@@ -77,7 +77,7 @@ export class GitView {
     return doubtful.size === 0 ? undefined : this.#settleAll([...doubtful]);
   }
 
-  /** What to mount instead of the masks of hidden files, and over the lists of what git does not look at. */
+  /** Finds what to mount instead of the masks of hidden files, and over git's exclude lists. */
   coversOf(masks: Masks): GitCovers {
     const covers = new Map<string, Cover>();
     const unseen = new Map<Repository, string[]>();
@@ -101,7 +101,7 @@ export class GitView {
     return covers.size === 0 && tracked === 0 ? NOTHING : { covers, tracked };
   }
 
-  /** The nearest one above a path, if that has an index of its own. */
+  /** The nearest repository above a path, if it has an index of its own. */
   #repositoryOf(path: string): Repository | undefined {
     for (let folder = dirname(path); ; folder = dirname(folder)) {
       const root = folder === '.' ? '' : folder;
@@ -132,14 +132,14 @@ export class GitView {
       const racy = [...repository.entries].filter(([, it]) => it.mtimeSec >= repository.indexMtimeSec);
       const after = Math.max(...racy.map(([, it]) => it.mtimeSec)) + 1;
       const waitMs = after * 1000 - this.#powers.now();
-      // Times of the future are somebody's choice.
+      // A time in the future was set on purpose.
       if (waitMs > SECOND_MS) continue;
       if (waitMs > 0) await new Promise<void>((resolve) => void this.#powers.after(waitMs, resolve));
       if (this.#areUnchanged(repository, racy)) lutimesSync(repository.indexPath, after, after);
     }
   }
 
-  /** Whether each is what the index says, or differs from it by what git looks at first, so that no date of the index hides it. */
+  /** Whether each file matches the index, or differs in what git checks first, so that redating the index hides no change. */
   #areUnchanged({ root }: Repository, entries: readonly (readonly [string, IndexEntry])[]): boolean {
     const bytes = entries.reduce((sum, [, { size }]) => sum + size, 0);
     if (bytes > this.#limits.gitIndexBytesMax) return false;
@@ -153,7 +153,7 @@ export class GitView {
     });
   }
 
-  /** A file that nobody can read, with what git compares. */
+  /** Makes an unreadable file with the attributes that git compares. */
   #standInOf({ size, mtimeSec, mtimeNsec, isExecutable }: IndexEntry): string | undefined {
     return this.#make(`${size}-${mtimeSec}-${mtimeNsec}-${isExecutable ? 'x' : ''}`, (path) => {
       writeFileSync(path, '');
@@ -163,7 +163,7 @@ export class GitView {
     });
   }
 
-  /** The list with more names in it; undefined where the repository has none. */
+  /** Makes a copy of the exclude list with more names; undefined if the repository has no list. */
   #excludeOf(at: string, names: readonly string[]): string | undefined {
     const before = readRegular(at, (size) => size <= EXCLUDE_BYTES_MAX);
     if (!before) return undefined;
@@ -175,7 +175,7 @@ export class GitView {
     return this.#make(name, (path) => writeFileSync(path, text, { mode: 0o644 }));
   }
 
-  /** Undefined when there are too many, or it can't be: its size is by whoever wrote the index. */
+  /** Writes a stand-in; undefined if there are too many, or it can't be written: whoever wrote the index chose its size. */
   #make(name: string, write: (path: string) => void): string | undefined {
     this.#folder ??= mkdtempSync(join(tmpdir(), 'ringfence-git-'));
     const path = join(this.#folder, name);
@@ -184,7 +184,7 @@ export class GitView {
     try {
       write(path);
     } catch {
-      return undefined; // EFBIG, ENOSPC: the usual mask stays, which git takes for a change.
+      return undefined; // EFBIG, ENOSPC: the usual mask stays, which git sees as a change.
     }
     this.#made.add(name);
     return path;
@@ -192,11 +192,11 @@ export class GitView {
 }
 
 const SECOND_MS = 1000;
-/** Repositories of one workspace whose indexes are remembered. */
+/** Repositories of one workspace whose indexes are cached. */
 const REPOSITORIES_MAX = 16;
-/** Files that stand for masked ones, of one thread's life; each is an inode of its host's memory. */
+/** Stand-ins for masked files in a thread's lifetime; each takes an inode of the host's tmpfs. */
 const STAND_INS_MAX = 5_000;
-/** A list of exclusions that a copy is made of, and copies in one thread's life: each takes memory of the host, whose /tmp is small. */
+/** Largest exclude list that is copied, and copies in a thread's lifetime: each takes memory of the host, whose /tmp is small. */
 const EXCLUDE_BYTES_MAX = 16 * 1024;
 const EXCLUDES_MAX = 256;
 
@@ -205,23 +205,23 @@ const nameIn = ({ root }: Repository, path: string): string => (root === '' ? pa
 const blobOf = (content: Buffer): string =>
   createHash('sha1').update(`blob ${content.length}\0`).update(content).digest('hex');
 
-/** What git would hash of it; undefined where it is not what the index says by type and size. */
+/** Reads the content that git would hash; undefined if type or size differ from the index. */
 function contentOf(path: string, { type, size }: IndexEntry): Buffer | undefined {
   if (type === 'file') return readRegular(path, (bytes) => bytes === size);
   try {
     return readlinkSync(path, { encoding: 'buffer' });
   } catch {
-    return undefined; // ENOENT, EINVAL: it changed, which git finds out.
+    return undefined; // ENOENT, EINVAL: the file changed, which git notices.
   }
 }
 
-/** A file's content, never of what a command put in its place: a link, or a pipe that this thread would wait for. */
+/** Reads a regular file; never a link that a command put in its place, nor a pipe that would block this thread. */
 function readRegular(path: string, isWanted: (bytes: number) => boolean): Buffer | undefined {
   let fd: number;
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch {
-    return undefined; // ENOENT, ELOOP, EACCES.
+    return undefined; // ENOENT, ELOOP, EACCES: missing, a link, or not readable.
   }
   try {
     const stat = fstatSync(fd);

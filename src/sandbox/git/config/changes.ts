@@ -1,4 +1,4 @@
-/** What a command changed in its own copy of a repository's config, and what of that the repository's config gets. Pure. */
+/** Finds what a command changed in its copy of a repository's config, and what of that goes to the repository. Pure. */
 import { concerns, danglingRemotes, whyRefused } from './keys.ts';
 import { parseGitConfig, valuesOf, withValues } from './text.ts';
 
@@ -8,7 +8,7 @@ export interface RefusedKey {
 }
 
 export interface Merged {
-  /** The new text of the repository's config; undefined where it stays as it is. */
+  /** The new text of the repository's config; undefined if unchanged. */
   readonly text?: string;
   readonly taken: readonly string[];
   readonly refused: readonly RefusedKey[];
@@ -16,12 +16,15 @@ export interface Merged {
 
 type Changes = Map<string, readonly string[]>;
 
-/** Keys that one command may change: each costs a reading of the text. */
+/** Keys that one command may change: each costs a parse of the text. */
 const CHANGES_MAX = 128;
 const KEY_CHARS_TOLD = 256;
 const ALL = 'all keys';
 
-/** `given`: what the command was given; `after`: what it left; `now`: what the repository has, which may have changed meanwhile. */
+/**
+ * `given`: the text that the command got; `after`: the text that it left; `now`: the repository's text, which may
+ * have changed meanwhile.
+ */
 export function merge(given: string, after: string, now: string): Merged {
   if (after === given) return { taken: [], refused: [] };
   const [before, left, current] = [given, after, now].map((it) => parseGitConfig(it));
@@ -62,7 +65,7 @@ function withChanges(values: ReadonlyMap<string, readonly string[]>, changes: Ch
   return new Map([...values, ...changes].filter(([key]) => changes.get(key)?.length !== 0));
 }
 
-/** Undefined where the new text would not say exactly what it is to say. */
+/** Applies the changes; undefined if the new text would not hold exactly these values. */
 function apply(now: string, changes: Changes): string | undefined {
   let text: string | undefined = now;
   for (const [key, values] of changes) text = text === undefined ? undefined : withValues(text, key, values);

@@ -1,8 +1,8 @@
 /**
- * A command's own copy of each repository's config that it may not write. git writes a config by renaming a new file over it, which
- * the kernel refuses where something is mounted; but through a symbolic link git renames beside the link's target. So a link is mounted
- * over the config that leads to a small file system of the command's own. bubblewrap mounts no links: `mount` does it in the
- * sandbox before anything of the caller's runs there. Where that fails, the read-only mount below stays.
+ * Gives a command its own copy of each repository config that it may not write. git writes a config by renaming a new file over it,
+ * which the kernel refuses on a mount point; but through a symbolic link git renames beside the link's target. So a link is mounted
+ * over the config, and leads to a small file system of the command's own. bubblewrap can't mount links: `mount` does it in the
+ * sandbox before any of the caller's programs run there. If that fails, the read-only mount below stays.
  * docs/decisions/0017-git-config-of-commands.md.
  */
 import type { ChildProcess } from 'node:child_process';
@@ -19,26 +19,26 @@ import { type Mounted, mountsOf } from '../../proc.ts';
 import { readBelow, readIn, type TakenOver, takeOver } from './take-over.ts';
 import { parseGitConfig } from './text.ts';
 
-/** A config as a command finds it. */
+/** A config as a command gets it. */
 export interface GivenConfig {
   /** Relative to the workspace. */
   readonly path: string;
   readonly text: string;
 }
 
-/** Repositories whose configs a command may change; those of others stay read-only. */
+/** Repositories whose configs a command may change; other configs stay read-only. */
 const REPOSITORIES_MAX = 4;
 const GIVEN_BYTES_MAX = 64 * 1024;
 const LEFT_BYTES_MAX = 128 * 1024;
-/** All that a command may write beside its configs. */
+/** Bytes that a command may write beside its configs. */
 const COPIES_BYTES = 1024 * 1024;
 const O_PATH = 0x200000;
 
-/** Failed attempts since the last one that did not fail. Where this system does not mount links so, commands stop trying. */
+/** Consecutive failures. On a system that can't mount links this way, commands stop trying. */
 let failures = 0;
 const FAILURES_MAX = 3;
 
-/** The configs that a command with these masks, which begins in `cwd`, gets copies of: those of the repositories nearest to it. */
+/** Chooses the configs that a command with these masks, which begins in `cwd`, gets copies of: those of the nearest repositories. */
 export function givenConfigs(
   { readOnly }: Masks,
   { workspace, cwd }: { workspace: string; cwd: string },
@@ -56,7 +56,7 @@ export function givenConfigs(
     });
 }
 
-/** Those above it first, the nearest of them before others, then those below it. */
+/** Ranks a config: repositories above `cwd` first, the nearest first, then those below it. */
 function farFrom(cwd: string, config: string): number {
   const root = config.slice(0, config.lastIndexOf('/.git/'));
   if (isInside(root, cwd)) return cwd.length - root.length;
@@ -79,12 +79,12 @@ export class GitCopies implements Disposable {
   readonly #firstFd: number;
   readonly #powers: Powers;
   readonly #open = new DisposableStack();
-  /** The user namespace that the sandbox's mounts belong to: its processes leave it once the sandbox is built. */
+  /** The user namespace that owns the sandbox's mounts: its processes leave it once the sandbox is built. */
   #user: number | undefined;
   #folder: number | undefined;
   #laid: readonly GivenConfig[] = [];
 
-  /** `firstFd` is the number of the first of as many pipes as there are configs. */
+  /** `firstFd` is the first of consecutive pipe descriptors, one for each config. */
   constructor(
     given: readonly GivenConfig[],
     { workspace, firstFd }: { readonly workspace: string; readonly firstFd: number },
@@ -100,7 +100,7 @@ export class GitCopies implements Disposable {
     return this.#given.map(() => 'pipe');
   }
 
-  /** bubblewrap's arguments, to stand after all that mounts. */
+  /** bubblewrap arguments, to follow all other mounts. */
   get args(): readonly string[] {
     if (this.#given.length === 0) return [];
     const files = this.#given.flatMap(({ path }, i) => {
@@ -112,14 +112,14 @@ export class GitCopies implements Disposable {
   }
 
   /**
-   * Gives bubblewrap the texts. It waits for them while it builds, so that its user namespace is found: what is in the sandbox
-   * later has left that one for one within it, which has no power over the mounts.
+   * Gives bubblewrap the texts. bubblewrap waits for them while it builds, so that we can open its user namespace: later the sandbox's
+   * processes are in a nested one, which has no power over the mounts.
    */
   feed(child: ChildProcess, status: Status): void {
     if (this.#given.length === 0) return;
     const stdio = child.stdio as readonly unknown[];
     const pipes = this.#given.map((_, i) => stdio[this.#firstFd + i] as Writable);
-    // EPIPE: it has ended, and says why.
+    // EPIPE: bubblewrap has ended; its status tells why.
     for (const it of pipes) it.on('error', () => {});
     status.onInit((init) => {
       this.#user = this.#hold(`/proc/${init}/ns/user`, constants.O_RDONLY);
@@ -127,7 +127,7 @@ export class GitCopies implements Disposable {
     });
   }
 
-  /** Mounts the links. The sandbox is built, and nothing of the caller's runs in it yet. */
+  /** Mounts the links. The sandbox is built, and none of the caller's programs run in it yet. */
   async lay(init: number): Promise<void> {
     const [user, program] = [this.#user, toProgram()];
     if (this.#given.length === 0 || user === undefined || !program) return;
@@ -140,7 +140,7 @@ export class GitCopies implements Disposable {
     failures = codes.includes(0) ? 0 : failures + 1;
   }
 
-  /** What the command wrote into its copies goes to the repositories, as far as it may. */
+  /** Takes permitted changes from the command's copies over into the repositories. */
   async takeOver(): Promise<TakenOver[]> {
     const folder = this.#folder;
     if (folder === undefined) return [];
@@ -170,7 +170,7 @@ export class GitCopies implements Disposable {
     const words = [mount, '-c', '--bind', '/proc/self/fd/4', join(this.#workspace, path)];
     const child = this.#powers.spawn(nsenter, [...enter, '--', ...words], {
       stdio: ['ignore', 'ignore', 'ignore', user, link],
-      // The newer way to mount is refused to hosts.
+      // Hosts may not use the newer mount system calls.
       env: { LIBMOUNT_FORCE_MOUNT2: 'always' },
       cwd: '/',
     });
@@ -186,7 +186,7 @@ export class GitCopies implements Disposable {
       this.#open.defer(() => closeSync(fd));
       return fd;
     } catch {
-      return undefined; // ENOENT, EACCES: it has ended, or this system does not let us look.
+      return undefined; // ENOENT, EACCES: the sandbox has ended, or this system does not let us look.
     }
   }
 }
@@ -194,7 +194,7 @@ export class GitCopies implements Disposable {
 const inNamespace = (init: number, name: string): string =>
   `--${name === 'mnt' ? 'mount' : name}=/proc/${init}/ns/${name}`;
 
-/** The mounts without the links, which lie over others. */
+/** The mounts without the links, which lie over other mounts. */
 export function withoutLinks(mounts: readonly Mounted[]): readonly Mounted[] {
   const device = deviceOf(mounts);
   return device === undefined ? mounts : mounts.filter((it) => it.device !== device || it.point === GIT_COPIES);

@@ -1,6 +1,6 @@
 /**
- * Which keys of a repository's config a command may set. The person's git obeys that file, and many keys name a program, a hook, a
- * file to read or another place to fetch from; so this is a list of those that name none, with what their values may be.
+ * Lists the keys of a repository's config that a command may set. The person's git obeys that file, and many keys name a program, a
+ * hook, a file to read or another place to fetch from; so this lists the keys that name none, with their permitted values.
  */
 
 type Check = (value: string) => boolean;
@@ -13,13 +13,13 @@ const isBoolean = oneOf('true', 'false');
 const isText: Check = (value) => value.length <= 1024 && !/\p{Cc}/u.test(value);
 const isProse: Check = (value) => value.length <= 8192 && !/[^\P{Cc}\n]/u.test(value);
 
-/** git takes `name::rest` for the program `git-remote-name`, a path for a repository whose hooks run, and a leading `-` for an option. */
+/** git reads `name::rest` as the program `git-remote-name`, a path as a repository whose hooks run, and a leading `-` as an option. */
 const isUrl: Check = (value) =>
   value.length <= 2048 &&
   (/^(?:https?|ssh|git):\/\/(?:[^\s\p{Cc}/@-][^\s\p{Cc}/@]*@)?[A-Za-z0-9[][^\s\p{Cc}]*$/u.test(value) ||
     /^(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9][\w.-]*:(?![:/]*-)(?!:|\/\/)[^\s\p{Cc}]+$/u.test(value));
 
-/** git takes what is no remote's name for a path, or a URL: whether there is such a remote is looked at in `danglingRemotes`. */
+/** git reads a value that names no remote as a path or URL: `danglingRemotes` checks that the remote exists. */
 const isRemote: Check = (value) => value === '.' || /^[A-Za-z0-9_][\w./-]*$/.test(value);
 const isRef: Check = (value) => value.length <= 1024 && /^(?!-)[^\s\p{Cc}~^:?*[\\]+$/u.test(value);
 const isRefspec: Check = (value) =>
@@ -54,7 +54,7 @@ const KEYS: readonly (readonly [RegExp, Check])[] = [
   [/^submodule\..+\.url$/, isUrl],
   [/^submodule\..+\.active$/, isBoolean],
   [/^submodule\..+\.branch$/, isRef],
-  // Another word, with `!` before it, is a program.
+  // Any other value that starts with `!` names a program.
   [/^submodule\..+\.update$/, oneOf('checkout', 'rebase', 'merge', 'none')],
   [/^submodule\.active$/, isText],
   [/^submodule\.recurse$/, isBoolean],
@@ -63,8 +63,8 @@ const KEYS: readonly (readonly [RegExp, Check])[] = [
 ];
 
 /**
- * Why a command may not give a key these values, or take it away (none); undefined where it may. `had`: the values that it has. Where the
- * person's pushes go stays as it is, or a command without a network could have them send what it can't.
+ * Why a command may not set a key to these values, or remove it (no values); undefined if it may. `had`: the present values. The
+ * targets of the person's pushes can't be changed, or a command without a network could have the person send data out.
  */
 export function whyRefused(key: string, values: readonly string[], had: readonly string[] = []): string | undefined {
   if (had.length > 0 && /^remote\..+\.url$/s.test(key)) return LEADS;
@@ -78,7 +78,7 @@ export function whyRefused(key: string, values: readonly string[], had: readonly
 const LEADS = 'commands may add a remote, and neither change where one leads nor remove it';
 const FOLLOWS = 'commands may not change which remote a branch follows';
 
-/** Remotes that are used, or set up, and that have no address: git would take such a name for a path. */
+/** Finds remotes that are used or configured but have no URL: git would read such a name as a path. */
 export function danglingRemotes(values: ReadonlyMap<string, readonly string[]>): Set<string> {
   const used = [...values].filter(([key]) => USES_REMOTE.test(key)).flatMap(([, names]) => names);
   const setUp = [...values.keys()].flatMap((key) => /^remote\.(.+)\.[^.]+$/s.exec(key)?.[1] ?? []);
@@ -87,6 +87,6 @@ export function danglingRemotes(values: ReadonlyMap<string, readonly string[]>):
 
 const USES_REMOTE = /^(?:branch\..+\.(?:remote|pushremote)|remote\.pushdefault)$/;
 
-/** Whether a change concerns that remote. */
+/** Whether a change affects that remote. */
 export const concerns = (remote: string, key: string, values: readonly string[]): boolean =>
   key.startsWith(`remote.${remote}.`) || (USES_REMOTE.test(key) && values.includes(remote));

@@ -1,4 +1,4 @@
-/** Whether this machine lets a command have copies of repositories' configs: tried with a sandbox that holds nothing else. */
+/** Checks that this machine lets a command have copies of repository configs, with a sandbox that holds nothing else. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,10 +12,10 @@ import { GitCopies } from './copies.ts';
 const CONFIG = '.git/config';
 const PROBE_MS = 5000;
 
-/** Says that it is built, waits for the link to be mounted, and looks for it. */
+/** Reports that the sandbox is built, waits until the link is mounted, and checks it. */
 const LOOK = 'echo; read -r _; [ -L "$0" ]';
 
-/** Gives why not; undefined where it works. */
+/** Tells why copies do not work; undefined if they do. */
 export async function whyNoGitCopies(powers: Powers): Promise<string | undefined> {
   const missing = ['bwrap', 'nsenter', 'mount'].find((it) => findProgram(it) === undefined);
   if (missing !== undefined) return `there is no program \`${missing}\``;
@@ -44,7 +44,7 @@ async function isLaidIn(folder: string, powers: Powers): Promise<boolean> {
   const status = new Status(child.stdio[COMMAND_STATUS_FD] as Readable);
   copies.feed(child, status);
   const [line, said] = [child.stdin as Writable, child.stdout as Readable];
-  // EPIPE: it has ended.
+  // EPIPE: the sandbox has ended.
   line.on('error', () => {});
   said.once('data', () =>
     status.onInit(async (init) => {

@@ -1,6 +1,6 @@
 /**
- * Writes what a command changed in its copy of a config into the repository's own, as far as it may. The file is written in place: a
- * rename over it would take away, in the sandboxes of all other commands, the mount that keeps them from writing it.
+ * Writes a command's permitted changes of its copy of a config into the repository's config. Writes the file in place: a
+ * rename over it would remove, in all other commands' sandboxes, the mount that keeps them from writing it.
  */
 import {
   closeSync,
@@ -19,9 +19,9 @@ import { basename, dirname } from 'node:path';
 import type { Powers } from '../../../powers.ts';
 import { type Merged, merge, refuseAll } from './changes.ts';
 
-/** What became of the changes of one config. */
+/** Outcome of the changes of one config. */
 export interface TakenOver extends Pick<Merged, 'taken' | 'refused'> {
-  /** Of the config, relative to the workspace. */
+  /** The config's path, relative to the workspace. */
   readonly path: string;
 }
 
@@ -29,14 +29,14 @@ interface Change {
   readonly workspace: string;
   readonly path: string;
   readonly given: string;
-  /** Undefined where the copy can't be read. */
+  /** Text of the copy; undefined if it can't be read. */
   readonly left: string | undefined;
 }
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, O_CREAT, O_EXCL } = constants;
-/** As large as a repository's config may become. */
+/** Largest size of a repository's config. */
 const CONFIG_BYTES_MAX = 128 * 1024;
-/** git, and we, hold the lock of a config for some milliseconds. */
+/** git and Ringfence hold a config's lock for some milliseconds. */
 const LOCK_TRIES = 10;
 const LOCK_WAIT_MS = 20;
 
@@ -50,7 +50,7 @@ export async function takeOver({ workspace, path, given, left }: Change, powers:
   }
 }
 
-/** Undefined where somebody else holds the lock. */
+/** Merges under the config's lock; undefined if another program holds it. */
 function mergeLocked({
   workspace,
   path,
@@ -80,12 +80,12 @@ function mergeLocked({
   }
 }
 
-/** A command that runs beside may have removed it, or put something else in its place. */
+/** Removes the lock. A command that runs at the same time may have removed or replaced it. */
 function unlock(path: string): void {
   try {
     unlinkSync(path);
   } catch {
-    // ENOENT, EISDIR.
+    // ENOENT, EISDIR: removed or replaced.
   }
 }
 
@@ -102,7 +102,7 @@ function mergeIn(
     if (merged.text === undefined) return merged;
     const after = Buffer.from(merged.text);
     if (after.length > CONFIG_BYTES_MAX) return refuseAll('it would become too large');
-    // Where this process is killed while it writes, all of it is here.
+    // If this process is killed while it writes the config, the lock file holds the whole text.
     writeFileSync(lock, after);
     fsyncSync(lock);
     rewrite(fd, before, after);
@@ -115,8 +115,8 @@ function mergeIn(
 const HASH = Buffer.from('#');
 
 /**
- * Writes a text over another one so that whoever reads meanwhile, even in the middle of a write, finds no line that is in neither: the
- * old lines become comments, one byte each, the last one first; comments are replaced by comments; then the new lines are made lines.
+ * Writes a text over another one so that a concurrent reader, even in the middle of a write, finds no line that is in neither text: the
+ * old lines become comments, one byte each, the last one first; comments replace comments; then the new lines lose their `#`.
  */
 export function rewrite(fd: number, before: Buffer, after: Buffer, write: typeof writeSync = writeSync): void {
   const from = firstDifference(before, after);
@@ -134,7 +134,7 @@ export function rewrite(fd: number, before: Buffer, after: Buffer, write: typeof
   fsyncSync(fd);
 }
 
-/** Room on the disk first: what is full is met before anything has changed. */
+/** Reserves disk space first: a full disk then fails before anything has changed. */
 function grow(fd: number, before: Buffer, grown: Buffer, write: typeof writeSync): void {
   const more = grown.length - before.length;
   if (more === 0) return;
@@ -147,7 +147,7 @@ function grow(fd: number, before: Buffer, grown: Buffer, write: typeof writeSync
   }
 }
 
-/** Where the first line begins that is not the same. */
+/** Offset of the first line that differs. */
 function firstDifference(before: Buffer, after: Buffer): number {
   let [line, at] = [0, 0];
   for (; at < before.length && at < after.length && before[at] === after[at]; at++)
@@ -155,7 +155,7 @@ function firstDifference(before: Buffer, after: Buffer): number {
   return at === before.length && (at === 0 || before[at - 1] === NEWLINE) ? at : line;
 }
 
-/** Where lines begin, from there on, but for empty ones. */
+/** Offsets of non-empty lines from `from` on. */
 function linesOf(text: Buffer, from: number): number[] {
   const starts: number[] = [];
   for (let at = from; at < text.length; at = text.indexOf(NEWLINE, at) + 1) {
@@ -167,7 +167,7 @@ function linesOf(text: Buffer, from: number): number[] {
 
 const NEWLINE = 0x0a;
 
-/** The text of a file below a folder, on whose way no link is followed; undefined where it is none, is too large, or is not UTF-8. */
+/** Reads a file below a folder without following any link; undefined if it is missing, not regular, too large or not UTF-8. */
 export function readBelow(root: string, path: string, bytesMax: number): string | undefined {
   const folder = openFolder(root, dirname(path));
   if (folder === undefined) return undefined;
@@ -178,7 +178,7 @@ export function readBelow(root: string, path: string, bytesMax: number): string 
   }
 }
 
-/** The same in an opened folder. */
+/** Reads the same in an opened folder. */
 export function readIn(folder: number, name: string, bytesMax: number): string | undefined {
   const fd = openRegular(folder, name, O_RDONLY, bytesMax);
   if (fd === undefined) return undefined;
@@ -191,7 +191,7 @@ export function readIn(folder: number, name: string, bytesMax: number): string |
   }
 }
 
-/** A regular file of one name only: another name of it may be shown elsewhere. */
+/** Opens a regular file without other hard links: another link may be visible elsewhere. */
 function openRegular(folder: number, name: string, access: number, bytesMax: number): number | undefined {
   const path = `/proc/self/fd/${folder}/${name}`;
   let fd: number;
@@ -199,7 +199,7 @@ function openRegular(folder: number, name: string, access: number, bytesMax: num
     if (!lstatSync(path).isFile()) return undefined;
     fd = openSync(path, access | O_NOFOLLOW | O_NONBLOCK);
   } catch {
-    return undefined; // ENOENT, ELOOP, EACCES.
+    return undefined; // ENOENT, ELOOP, EACCES: missing, a link, or not readable.
   }
   const stat = fstatSync(fd);
   if (stat.isFile() && stat.nlink === 1 && stat.size <= bytesMax) return fd;
@@ -207,7 +207,7 @@ function openRegular(folder: number, name: string, access: number, bytesMax: num
   return undefined;
 }
 
-/** Each name is opened below the folder before it, so that a link in the place of one leads nowhere. */
+/** Opens each name relative to the folder before it, so that a link in between is not followed. */
 function openFolder(root: string, path: string): number | undefined {
   let fd: number | undefined;
   try {
@@ -220,6 +220,6 @@ function openFolder(root: string, path: string): number | undefined {
     return fd;
   } catch {
     if (fd !== undefined) closeSync(fd);
-    return undefined; // ENOENT, ENOTDIR, ELOOP, EACCES.
+    return undefined; // ENOENT, ENOTDIR, ELOOP, EACCES: missing, replaced, or not readable.
   }
 }

@@ -1,30 +1,30 @@
 /**
- * git's config as text: what it says, and how a key of it is set while all that people wrote around it stays. Reads what git reads
- * (`git config --list --file`), and nothing of a text that git would refuse.
+ * Reads git's config from its text, and sets a key while everything that people wrote around it stays. Accepts what git accepts
+ * (`git config --list --file`), and rejects a text that git would reject.
  */
 
-/** `value` is undefined where a key stands alone, which git takes for `true`. */
+/** `value` is undefined for a key without `=`, which git reads as `true`. */
 export interface Entry {
-  /** As git shows it: section and name in lower case, the part in quotes as it is. */
+  /** The key as git shows it: section and name in lower case, the quoted part unchanged. */
   readonly key: string;
   readonly value: string | undefined;
 }
 
 interface Placed extends Entry {
-  /** Where its line begins and ends; undefined where it shares the line with something else. */
+  /** Offsets of its lines; undefined if it shares a line with something else. */
   readonly lines: { readonly start: number; readonly end: number } | undefined;
 }
 
 interface Section {
   readonly name: string;
   readonly start: number;
-  /** After the line of its header. */
+  /** Offset after its header line. */
   readonly bodyStart: number;
   end: number;
   readonly entries: Placed[];
 }
 
-/** Undefined for what git could not read. */
+/** Parses a config; undefined if git could not read it. */
 export function parseGitConfig(text: string): Entry[] | undefined {
   return sectionsOf(text)?.flatMap((it) => it.entries);
 }
@@ -36,7 +36,7 @@ export function valuesOf(entries: readonly Entry[]): Map<string, string[]> {
   return values;
 }
 
-/** The text with these values for a key, and no others; undefined where they can't be set without touching something else. */
+/** Gives the text with exactly these values for a key; undefined if they can't be set without touching something else. */
 export function withValues(text: string, key: string, values: readonly string[]): string | undefined {
   const sections = sectionsOf(text);
   if (!sections) return undefined;
@@ -46,7 +46,7 @@ export function withValues(text: string, key: string, values: readonly string[])
   const old = own.flatMap((it) => it.entries).filter((it) => it.key === key);
   if (old.some((it) => !it.lines)) return undefined;
   const cuts = old.map((it) => it.lines as { start: number; end: number });
-  // A section that only held this key goes with it, unless somebody wrote a comment there.
+  // A section that held only this key is removed with it, unless it holds a comment.
   for (const it of values.length === 0 ? own : [])
     if (it.entries.length > 0 && it.entries.every((entry) => entry.key === key) && holdsOnlyEntries(text, it))
       cuts.push({ start: it.start, end: it.bodyStart });
@@ -158,7 +158,7 @@ class Reader {
     if (!this.#match(/\r?(?:\n|$)/y)) this.#fail();
   }
 
-  /** Up to the end of its last line. */
+  /** Reads a value up to the end of its last line. */
   #value(): string {
     let [value, spaces, isQuoted] = ['', '', false];
     for (;;) {
