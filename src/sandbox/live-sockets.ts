@@ -1,22 +1,22 @@
 /**
- * Which Unix sockets of a workspace somebody listens at. A command is kept from those; one that a command left behind leads nowhere, and
- * a mount on it would keep the next command from removing it.
+ * Finds the Unix sockets of a workspace on which a process listens, which are masked for commands. A socket that an ended command left
+ * behind is dead, and a mount on it would keep the next command from removing it.
  */
 import { closeSync, constants, lstatSync, openSync } from 'node:fs';
 import { connect } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import type { Powers } from '../powers.ts';
 
-/** Age from which a socket that refuses connections is dead: a server makes its socket before it listens. */
+/** Age from which a socket that refuses connections counts as dead: a server makes its socket before it listens. */
 const SETTLED_MS = 10_000;
-/** How long a server may take to be connected to; one that is busy is alive. */
+/** How long a connection may take; a server that is busy counts as alive. */
 const CONNECT_MS = 200;
 const DEAD_MAX = 4096;
 
 export class LiveSockets {
   readonly #workspace: string;
   readonly #powers: Powers;
-  /** Which files were dead: nothing makes such a one listen again. */
+  /** Dead socket files: nothing can make such a file listen again. */
   readonly #dead = new Set<string>();
 
   /** `workspace` is absolute. */
@@ -25,7 +25,7 @@ export class LiveSockets {
     this.#powers = powers;
   }
 
-  /** Those of `paths`, relative to the workspace, that are not known to lead nowhere. */
+  /** Filters `paths`, relative to the workspace: leaves out sockets that are known to be dead. */
   async of(paths: readonly string[]): Promise<string[]> {
     const dead = await Promise.all(paths.map((path) => this.#isDead(path)));
     return paths.filter((_, i) => !dead[i]);
@@ -44,7 +44,7 @@ export class LiveSockets {
   }
 }
 
-/** By its directory's descriptor: an address holds 107 bytes. */
+/** Whether a socket refuses connections. Connects through its directory's descriptor: an address holds only 107 bytes. */
 function refuses(path: string, powers: Powers): Promise<boolean> {
   let fd: number;
   try {

@@ -1,6 +1,6 @@
 /**
- * What a policy keeps from a workspace's hosts and commands, as mounts. Whatever a program is called and however a path
- * is spelled, the kernel meets the mount: `cat`, an interpreter, an archiver and a link all get the same answer.
+ * Turns what a policy hides from a workspace's hosts and commands into mounts. Whatever a program is called and however a path
+ * is spelled, the kernel finds the mount: `cat`, an interpreter, an archiver and a link all get the same answer.
  */
 import { lstatSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
@@ -14,7 +14,7 @@ import { mayEnter, type Owner } from './entry-rights.ts';
 export interface Hidden {
   readonly path: string;
   readonly type: 'file' | 'directory';
-  /** The path itself where it is not UTF-8; `path` then shows it as if it were Latin-1. */
+  /** The path as bytes if it is not UTF-8; `path` then shows it decoded as Latin-1. */
   readonly bytes?: Uint8Array;
 }
 
@@ -23,29 +23,29 @@ export interface Masks {
   readonly hidden: readonly Hidden[];
   readonly readOnly: readonly string[];
   /**
-   * Can be neither moved nor removed: every directory on the way to a mask. Moved away, its place could be filled with
-   * something else, and what was masked by its path would be found by the next command under another one.
+   * Every directory above a mask, which can be neither moved nor removed. If one were moved away, something else could take its
+   * place, and the next command would find the masked files under another path.
    */
   readonly pinned: readonly string[];
   /**
-   * The workspace's own entries that are shown, where more of them have to be hidden than there may be mounts: the workspace
-   * is then an empty read-only directory with these in it. All of its entries when absent.
+   * Top-level entries of the workspace that stay visible if more have to be hidden than there may be mounts: the workspace
+   * is then an empty read-only directory that holds these. All of its entries if absent.
    */
   readonly shown?: readonly string[];
-  /** What is masked more coarsely than the policy says, to be told to people. */
+  /** Directories that are masked more coarsely than the policy says, to be reported to people. */
   readonly coarse?: readonly Coarse[];
 }
 
 export const NO_MASKS: Masks = { hidden: [], readOnly: [], pinned: [] };
 
-/** The directories above a path, without the workspace itself, whose mount nobody inside can move. */
+/** The directories above a path, without the workspace itself, whose mount no process inside can move. */
 export function ancestorsOf(path: string): string[] {
   const above: string[] = [];
   for (let at = dirname(path); at !== '.' && at !== '/' && at !== path; at = dirname(at)) above.push(at);
   return above;
 }
 
-/** Masks with some more read-only paths: absolute ones, of which those outside the workspace are left out. */
+/** Adds read-only paths to masks: absolute paths, of which those outside the workspace are left out. */
 export function guard(masks: Masks, workspace: string, paths: readonly string[]): Masks {
   const inside = paths.filter((it) => isInside(workspace, it)).map((it) => relative(workspace, it));
   if (inside.length === 0) return masks;
@@ -57,10 +57,10 @@ export function guard(masks: Masks, workspace: string, paths: readonly string[])
 }
 
 /**
- * What of the masks is on the disk now, as what it is now: bubblewrap would make what is missing, and follow links. Where a
- * directory can't be entered, bubblewrap can mount nothing below it: that directory is hidden whole instead, since whoever
- * closed it (`chmod 000`) may open it again while the command runs. `owner` is who mounts, where that is not this process.
- * Throws SANDBOX_UNAVAILABLE for what can't be looked at.
+ * Reduces masks to the paths that exist now, with their present types: bubblewrap would create missing paths, and follow links. If a
+ * directory can't be entered, bubblewrap can mount nothing below it: the directory is hidden whole instead, since whoever
+ * closed it (`chmod 000`) may open it again while the command runs. `owner` is the user who mounts, if that is not this process's.
+ * Throws SANDBOX_UNAVAILABLE if a path can't be examined.
  */
 export function onDisk(masks: Masks, workspace: string, owner?: Owner): Masks {
   const looks = new Looks(workspace, owner);
@@ -84,13 +84,13 @@ export function onDisk(masks: Masks, workspace: string, owner?: Owner): Masks {
   };
 }
 
-/** What paths of one workspace are, and which directories keep others from being looked at. */
+/** Looks up the types of a workspace's paths, and collects the directories that prevent it. */
 class Looks {
   /** Directories that can't be entered. */
   readonly closed = new Set<string>();
   readonly #workspace: string;
   readonly #owner: Owner | undefined;
-  /** Of directories above what was asked for, whether the owner may enter them. */
+  /** Whether the owner may enter each directory examined so far. */
   readonly #entered = new Map<string, boolean>();
 
   constructor(workspace: string, owner: Owner | undefined) {
@@ -98,7 +98,7 @@ class Looks {
     this.#owner = owner;
   }
 
-  /** Undefined for what is not there, is a link, or lies in a directory that is closed. */
+  /** Type of a path; undefined if it is missing, a link, or in a directory that can't be entered. */
   typeOf(path: string, bytes?: Uint8Array): Hidden['type'] | undefined {
     const closedAbove = this.#owner && ancestorsOf(path).findLast((it) => !this.#mayEnter(it));
     if (closedAbove !== undefined) {
@@ -115,7 +115,7 @@ class Looks {
     return join(this.#workspace, path);
   }
 
-  /** True for what is no directory: the path itself is looked at then. */
+  /** True also if it is not a directory: looking up the path then settles it. */
   #mayEnter(folder: string): boolean {
     const known = this.#entered.get(folder);
     if (known !== undefined) return known;
@@ -125,7 +125,7 @@ class Looks {
     return may;
   }
 
-  /** The nearest directory above a path that can be looked at. Throws SANDBOX_UNAVAILABLE where that is the workspace. */
+  /** The nearest directory above a path that can be examined. Throws SANDBOX_UNAVAILABLE if only the workspace can. */
   #nearestOpen(path: string): string {
     const open = ancestorsOf(path).find((it) => typeAt(this.#at(it)) === 'directory');
     if (open !== undefined) return open;
@@ -136,7 +136,7 @@ class Looks {
   }
 }
 
-/** `closed`: a directory on the way to it can't be entered, or the path is too long for the kernel. */
+/** Type of a path itself; `closed` if a directory above it can't be entered or the path is too long for the kernel. */
 function typeAt(path: string | Buffer): Hidden['type'] | 'closed' | undefined {
   try {
     const stat = lstatSync(path);
@@ -144,7 +144,7 @@ function typeAt(path: string | Buffer): Hidden['type'] | 'closed' | undefined {
     return stat.isDirectory() ? 'directory' : 'file';
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException;
-    // ELOOP: links were put in the place of a directory above it; masks follow none.
+    // ELOOP: a link replaced a directory above it; masks follow no links.
     if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP') return undefined;
     if (code === 'EACCES' || code === 'ENAMETOOLONG') return 'closed';
     const name = basename(path.toString());
@@ -153,8 +153,8 @@ function typeAt(path: string | Buffer): Hidden['type'] | 'closed' | undefined {
 }
 
 /**
- * The mounts, in order, to stand after the workspace's own. Where that one is read-only (`writable` false), only what is
- * hidden needs a mount. Pure.
+ * The mounts of masks, in order, to follow the workspace's own mount. If that is read-only (`writable` false), only hidden
+ * paths need a mount. Pure.
  */
 export function maskMounts(masks: Masks, workspace: string, writable: boolean): Cover[] {
   const at = (path: string) => (path === '' ? workspace : `${workspace}/${path}`);
@@ -173,7 +173,7 @@ export function maskMounts(masks: Masks, workspace: string, writable: boolean): 
     : [];
   return [
     ...listed,
-    // A bind brings the real content of its source, so that an inner one must come after the outer one.
+    // A bind shows the real content of its source, so an inner bind must come after the outer one.
     ...held.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, mount]) => mount),
     ...masks.hidden.map(
       ({ path, type, bytes }): Cover => ({
@@ -184,7 +184,7 @@ export function maskMounts(masks: Masks, workspace: string, writable: boolean): 
   ];
 }
 
-/** Covers on sockets of others that are there, relative to the workspace, but for those that a mask hides already. */
+/** Covers for existing sockets of other processes, relative to the workspace, except those that a mask already hides. */
 export function socketMounts(sockets: readonly string[], workspace: string, { hidden }: Masks): Cover[] {
   const masked = new Set(hidden.map((it) => it.path));
   return sockets

@@ -1,4 +1,4 @@
-/** The start of an external provider: its host and, below that, its server, in one sandbox without a network of its own. */
+/** Starts an external provider: its host and, below that, its server, in one sandbox without a network of its own. */
 import type { ChildProcess } from 'node:child_process';
 import type { Limits } from '../limits.ts';
 import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
@@ -14,7 +14,7 @@ export interface ProviderRequest {
   readonly program: readonly string[];
   readonly view: ProviderView;
   readonly bounds: { readonly memoryMb: number; readonly tasks: number };
-  /** By which the egress proxy knows it, where it may connect. */
+  /** Token that identifies it to the egress proxy, if it may connect. */
   readonly egressToken?: string;
 }
 
@@ -27,11 +27,11 @@ export interface ProviderParts {
   readonly cgroups: Cgroups | undefined;
   /** File for `readOnlyDevices`. */
   readonly devices: string;
-  /** Starts it with the filter of commands as the descriptor after those of `stdio`. */
+  /** Starts it with the commands' seccomp filter as the descriptor that follows `stdio`. */
   start(launch: Launch, stdio: Stdio): ChildProcess;
 }
 
-/** Starts it as the owner of its workspace, or of the state directory where it has none. Throws SANDBOX_UNAVAILABLE. */
+/** Starts a provider as the owner of its workspace or, without one, of the state directory. Throws SANDBOX_UNAVAILABLE. */
 export function startProvider(request: ProviderRequest, stdio: Stdio, parts: ProviderParts): ChildProcess {
   const { program, view, bounds, egressToken } = request;
   const { bwrap, runtime, limits, stateDir, toolchains = [], cgroups, devices, start } = parts;

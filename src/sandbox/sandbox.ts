@@ -1,6 +1,6 @@
 /**
- * What confinement this machine can give, found out by trying, and the launch of a confined process.
- * Fails closed: a tier whose level was not proven is refused, never run weaker.
+ * Tests what confinement this machine can give, and launches confined processes.
+ * Fails closed: a tier whose level was not proven is refused, never run with less.
  */
 import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -30,56 +30,59 @@ import { prove } from './proof/proof.ts';
 import { type ProviderRequest, startProvider } from './provider-launch.ts';
 import { isSupported } from './syscalls.ts';
 
-/** A: with cgroups, and nothing of the machine's to change. B: without one of these. C: namespaces but no file confinement. docs/protocol.md, `hello`. */
+/**
+ * A: with cgroups, and nothing of the machine can be changed. B: without one of these. C: namespaces but no file
+ * confinement. See docs/protocol.md, `hello`.
+ */
 export type Level = 'A' | 'B' | 'C' | 'none';
 
 export interface Confinement {
   readonly level: Level;
   readonly backend: 'bubblewrap' | 'none';
   readonly cgroup: CgroupVersion | 'none';
-  /** What a better machine would have: `cgroup`, `root-workspace`, `execute-host`, or the id of a probe that did not hold. */
+  /** What this machine lacks: `cgroup`, `root-workspace`, `execute-host`, or the id of a probe that did not hold. */
   readonly missing: readonly string[];
-  /** Why the level is what it is and what would raise it, for people; empty at level B and better. */
+  /** Why the level is what it is and how to raise it, for people; empty at level B and better. */
   readonly advice: string;
-  /** What each probe of probes.ts found, by its id. */
+  /** Result of each probe of probes.ts, by its id. */
   readonly probes: ProbeOutcomes;
-  /** Whether an execute host can itself be confined, which takes a sandbox within a sandbox. */
+  /** Whether an execute host can itself be confined, which takes a nested sandbox. */
   readonly nests: boolean;
 }
 
-/** What clients are told of it. */
+/** The part that clients see. */
 export const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({
   ...{ level, backend, cgroup, missing },
-  // Masks keep those of others from a command, and there are none without a sandbox.
+  // Masks hide other processes' sockets from a command, and there are none without a sandbox.
   unixSockets: backend === 'none' ? 'none' : 'own',
 });
 
 export interface Sandbox extends AsyncDisposable {
   readonly confinement: Confinement;
-  /** Throws SANDBOX_UNAVAILABLE when this machine can't hold the tier, with the fix. */
+  /** Throws SANDBOX_UNAVAILABLE, with the remedy, if this machine can't confine the tier. */
   assertHolds(tier: HostTier): void;
   /**
-   * Starts `program` as the tier host; `stdio` is for descriptors 0 to 3, and to 4 where its commands may connect. An execute
-   * host has no masks, its commands have.
+   * Starts `program` as the tier host; `stdio` is for descriptors 0 to 3, and 4 if its commands may connect. An execute
+   * host has no masks; its commands have.
    */
   startHost(tier: HostTier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
   /**
-   * Throws SANDBOX_UNAVAILABLE where the sandbox of a host that was started, which holds the process `pid`, shows of its workspace
-   * something else than it was told to: names in it may have been swapped for links meanwhile.
+   * Throws SANDBOX_UNAVAILABLE if a started host's sandbox, which holds the process `pid`, does not show the right parts of its
+   * workspace: names in it may have been swapped for links meanwhile.
    */
   assertInPlace(host: ChildProcess, pid: number): void;
-  /** Where an execute host that was started makes the control groups of its commands; undefined where there are none. */
+  /** The place in which a started execute host makes the control groups of its commands; undefined if there are none. */
   commandPlaceOf(host: ChildProcess): CommandPlace | undefined;
   /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
   startEgress(program: readonly string[], stdio: Stdio): ChildProcess;
   /**
-   * Starts `program` as the host of an external provider, with its server below it; `stdio` is for descriptors 0 to 3, and to
-   * 4 where it may connect, as the egress proxy knows it by `egressToken`. Throws SANDBOX_UNAVAILABLE.
+   * Starts `program` as the host of an external provider, with its server below it; `stdio` is for descriptors 0 to 3, and
+   * 4 if it may connect; `egressToken` identifies it to the egress proxy. Throws SANDBOX_UNAVAILABLE.
    */
   startProvider(request: ProviderRequest, stdio: Stdio): ChildProcess;
   /**
-   * bwrap's arguments for a command of this workspace, to which its masks are added; its seccomp program. They hold in its execute
-   * host, or, where `isDirect`, in this process.
+   * bwrap arguments, without masks, and the seccomp program of this workspace's commands. They are valid in its execute
+   * host or, if `isDirect`, in this process.
    */
   commandSandbox(workspace: string, options?: { readonly isDirect: boolean }): CommandParts;
 }
@@ -88,15 +91,15 @@ export interface CommandParts {
   readonly bwrap: string;
   readonly args: string[];
   readonly filter: Uint8Array;
-  /** The filter of commands that may have Unix sockets of their own. */
+  /** The seccomp filter of commands that may have Unix sockets of their own. */
   readonly ownSocketsFilter: Uint8Array;
-  /** Absolute paths that are read-only whatever the policy says; those outside the workspace do not matter. */
+  /** Absolute paths that are read-only whatever the policy says; paths outside the workspace do not matter. */
   readonly guarded: readonly string[];
-  /** Folder that holds the homes of its commands; when absent, each command has one in memory. */
+  /** Folder that holds the homes of its commands; if absent, each command has one in memory. */
   readonly homesFolder?: string;
 }
 
-/** Lowest level at which a tier runs, by default; docs/policy.md lets an operator lower it once policies can. */
+/** Lowest level at which a tier runs by default; docs/policy.md lets an operator lower it once policies can. */
 const LEVEL_NEEDED: Record<HostTier, Level> = {
   read_only: 'B',
   write: 'B',
@@ -109,13 +112,13 @@ const RANK: Record<Level, number> = { none: 0, C: 1, B: 2, A: 3 };
 export interface SandboxOptions extends LauncherOptions {
   readonly workspaces: readonly string[];
   readonly platform: string;
-  /** Of Ringfence: another one proves anew. */
+  /** Version of Ringfence: another version proves again. */
   readonly version: string;
-  /** The only version of control groups to be used, or none; the best one when absent. */
+  /** The only version of control groups to use, or none; the best one if absent. */
   readonly cgroup?: CgroupVersion | 'none';
 }
 
-/** Tries the machine's confinement once and remembers what it gave. */
+/** Tests the machine's confinement once and remembers the result. */
 export async function createSandbox(options: SandboxOptions, powers: Powers): Promise<Sandbox> {
   const bwrap = findProgram('bwrap');
   const why = whyNot(options, bwrap);
@@ -173,11 +176,11 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   };
 }
 
-/** Where the homes lie as the process sees it that starts the commands: a confined host, or one that sees the machine. */
+/** Path of the homes as seen by the process that starts the commands: a confined host, or one that sees the machine. */
 const homesPart = (homesFolder: string | undefined, isNested: boolean) =>
   homesFolder === undefined ? {} : { homesFolder: isNested ? HOST_HOMES : homesFolder };
 
-/** Tried with control groups, where there are any; they are used only where a command was seen to be limited by one. */
+/** Tests with control groups, if there are any; they are used only if one was seen to limit a command. */
 async function tryAll(
   launcher: Launcher,
   options: SandboxOptions,
@@ -189,11 +192,11 @@ async function tryAll(
   const confinement = await tryOut(launcher, cgroups, options, powers);
   if (confinement.cgroup !== 'none') return { confinement, cgroups };
   await cgroups[Symbol.asyncDispose]();
-  // What did not hold may be the group alone.
+  // The control group alone may have failed.
   return { confinement: await tryOut(launcher, undefined, options, powers) };
 }
 
-/** Launches of a probe in the very profile that commands get: within an execute host's, and by itself. */
+/** Launches of a probe in the exact profile of commands: within an execute host's sandbox, and by itself. */
 function trialsOf(launcher: Launcher, workspace: string) {
   const nestedFd = HOST_SECCOMP_FD + 1;
   const { bwrap, devices } = launcher;
@@ -212,7 +215,7 @@ function trialsOf(launcher: Launcher, workspace: string) {
   return { who, nested, direct };
 }
 
-/** Probes both; the better one counts. */
+/** Probes both; the better result counts. */
 async function tryOut(
   launcher: Launcher,
   cgroups: Cgroups | undefined,
@@ -230,7 +233,7 @@ async function tryOut(
     {
       ...options,
       bwrap,
-      // bubblewrap tells what it starts, another bubblewrap included, where it stands, and so does a shell before it, which may also count itself.
+      // bubblewrap sets PWD for what it starts, another bubblewrap included, and so does a shell before it, which may also set SHLVL.
       variables: [...Object.keys(BARE_ENVIRONMENT), 'PWD', 'OLDPWD', 'SHLVL', '_'],
       groups: cgroups?.base,
       within: {
@@ -276,7 +279,7 @@ function assertHolds({ level, advice, missing }: Confinement, tier: HostTier): v
 const INSTALL_BUBBLEWRAP =
   'Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap) and start the daemon again.';
 
-/** Why this machine can have no sandbox at all, and what would help; undefined where it can be tried. */
+/** Why this machine can have no sandbox at all, and what would help; undefined if it is worth testing. */
 function whyNot({ platform, arch }: SandboxOptions, bwrap: string | undefined): string | undefined {
   if (platform !== 'linux') return `Confinement is not available on ${platform} yet; run Ringfence on Linux.`;
   if (!isSupported(arch)) return `The seccomp filter has no table for ${arch}; run Ringfence on x86_64 or arm64.`;

@@ -1,17 +1,17 @@
 /**
  * The seccomp filter of every sandbox: classic BPF, assembled here and handed to `bwrap --seccomp FD`.
- * Namespaces hide the system; this closes the doors that they leave open and the kernel code that they would expose.
+ * Namespaces hide the system; the filter closes what they leave open and the kernel code that they would expose.
  *
  * A program is blocks one after the other. A block tests the accumulator and either ends in a verdict or falls through
  * to the next block, so every jump is a short one forwards. Only instructions that the kernel's own analysis understands
- * are used (load, and, jeq, jge, jset, ret): since 5.11 it works out at load which calls are allowed whatever their
+ * are used (load, and, jeq, jge, jset, ret): since 5.11 it determines at load which calls are allowed whatever their
  * arguments, and those never run the filter.
  */
 import { ToolError } from '../errors.ts';
 import { type Arch, type CallName, callNumbers, isSupported } from './syscalls.ts';
 
 export interface SeccompOptions {
-  /** As in `process.arch`. */
+  /** Architecture as in `process.arch`. */
   arch: string;
   /** Address families that `socket()` may make. */
   sockets: readonly ('inet' | 'unix')[];
@@ -20,35 +20,38 @@ export interface SeccompOptions {
    * datagrams and NETLINK_ROUTE whatever `sockets` says, so the host needs a network namespace of its own.
    */
   allowNamespaces?: boolean;
-  /** Leave open memfd_create, where a control group counts its memory. */
+  /** Leave memfd_create open; for commands whose memory a control group counts. */
   allowMemfd?: boolean;
 }
 
 /**
- * The last number of Linux 6.18, the newest kernel whose calls were gone through. A later call may be one more way to
- * mount (as open_tree_attr was in 6.15); answered as by an older kernel, programs fall back.
+ * The last number of Linux 6.18, the newest kernel whose calls were reviewed. A later call may be another way to
+ * mount (as open_tree_attr was in 6.15); it fails as on an older kernel, and programs fall back.
  * Also above it: 512 to 547, which kernels before 5.4 took as the x32 ioctl, ptrace and so on even without the x32 bit,
  * and with that bit (0x40000000) every call a second time.
  */
 const LAST_REVIEWED = 469;
 
-/** Answered as if the kernel had none: their flags and modes lie in memory, where a filter can't look. libc falls back. */
+/** Calls that fail as if the kernel had none: their flags and modes lie in memory, which a filter can't read. libc falls back. */
 const UNINSPECTABLE: readonly CallName[] = ['clone3', 'openat2'];
 
-/** Memory of no process and no file system, which only a cgroup would count. Programs fall back to /dev/shm, which is bounded. */
+/**
+ * Makes memory that belongs to no process and no file system, which only a cgroup counts. Programs fall back to
+ * /dev/shm, which is bounded.
+ */
 const UNCOUNTED: readonly CallName[] = ['memfd_create'];
 
-/** Memory that not even the kernel looks into. */
+/** Makes memory that not even the kernel can read. */
 const SECRET_MEMORY: readonly CallName[] = ['memfd_secret'];
 
 /**
- * What bubblewrap itself calls inside its new namespaces (0.8.0, --hostname and --disable-userns included), and what `nsenter` enters those by
- * (git-config/copies.ts): a host has power over none but those that it made.
+ * Calls that bubblewrap makes inside its new namespaces (0.8.0, --hostname and --disable-userns included), and with which `nsenter`
+ * enters them (git/config/copies.ts): a host has power only over namespaces that it made.
  */
 const BUILD_NAMESPACES: readonly CallName[] = ['pivot_root', 'mount', 'umount2', 'sethostname', 'unshare', 'setns'];
 
 const REFUSED = [
-  // Reading and steering other processes of the same uid, and taking their open files.
+  // Reading and controlling other processes of the same uid, and taking their open files.
   ['ptrace', 'process_vm_readv', 'process_vm_writev', 'kcmp', 'pidfd_getfd'],
 
   // Leaving the mount namespace, and the mount code itself: fsconfig alone gave root from a user namespace
@@ -56,18 +59,18 @@ const REFUSED = [
   ['chroot', 'name_to_handle_at', 'open_by_handle_at'],
   ['open_tree', 'move_mount', 'fsopen', 'fsconfig', 'fsmount', 'fspick', 'mount_setattr', 'open_tree_attr'],
 
-  // Keyrings have no namespace of their own: the session keyring of whoever started the daemon is inherited.
+  // Keyrings have no namespace of their own: processes inherit the session keyring of the user who started the daemon.
   ['add_key', 'request_key', 'keyctl'],
 
-  // The usual ways from a bug to the kernel. io_uring also opens, connects and makes sockets without passing here.
+  // Common ways to exploit kernel bugs. io_uring also opens files, connects and makes sockets without passing this filter.
   ['perf_event_open', 'bpf', 'userfaultfd', 'io_uring_setup', 'io_uring_enter', 'io_uring_register'],
 
-  // The machine: its kernel, its swap, its accounting, its log, its names, its consoles. Root only, and so a second lock.
+  // The machine: its kernel, swap, accounting, log, names and consoles. Root only, so this is a second barrier.
   ['reboot', 'kexec_load', 'kexec_file_load', 'init_module', 'delete_module', 'finit_module'],
   ['swapon', 'swapoff', 'acct', 'quotactl', 'quotactl_fd', 'nfsservctl'],
   ['syslog', 'lookup_dcookie', 'setdomainname', 'vhangup', 'iopl', 'ioperm'],
 
-  // The clock, which has no namespace; time limits and audit entries rest on it.
+  // The clock, which has no namespace; time limits and audit entries depend on it.
   ['adjtimex', 'settimeofday', 'clock_settime', 'clock_adjtime'],
 
   // Switches off address randomisation for the programs that follow.
@@ -90,12 +93,12 @@ const SOCK_STREAM = 1;
 const SOCK_DGRAM = 2;
 const SOCK_SEQPACKET = 5;
 
-/** NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME is clone3's only: here it is part of the signal. */
+/** NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME works in clone3 only: here it is part of the signal. */
 const CLONE_NEW = 0x7e020000;
 /** O_CREAT and the bit of O_TMPFILE that is not O_DIRECTORY: without either the mode argument is whatever was there. */
 const OPEN_CREATES = 0x40 | 0x400000;
 const SET_ID_BITS = 0o6000;
-/** For mknod also the bit of S_IFCHR and S_IFBLK, and of no other type that it takes; CAP_MKNOD is the first lock. */
+/** For mknod also the bit that only S_IFCHR and S_IFBLK share among its types; CAP_MKNOD is the first barrier. */
 const NODE_BITS = SET_ID_BITS | 0o020000;
 
 const TIOCSTI = 0x5412;
@@ -106,9 +109,9 @@ const TIOCLINUX = 0x541c;
 interface Instruction {
   code: number;
   k: number;
-  /** Instructions skipped when the test holds. */
+  /** Instructions skipped if the test holds. */
   jt: number;
-  /** Instructions skipped when it does not. */
+  /** Instructions skipped if it does not. */
   jf: number;
 }
 type Block = readonly Instruction[];
@@ -127,7 +130,10 @@ const ARCH_OFFSET = 4;
 const ARGS_OFFSET = 16;
 
 const load = (offset: number): Block => [{ code: LOAD_WORD, k: offset, jt: 0, jf: 0 }];
-/** The low half only. The kernel takes int or less from every argument looked at here, so the high half is the caller's to fill. */
+/**
+ * Loads the low half only. The kernel reads int or less from every argument checked here, and the caller may set the
+ * high half at will.
+ */
 const loadArg = (index: number): Block => load(ARGS_OFFSET + 8 * index);
 const keepBits = (mask: number): Block => [{ code: AND, k: mask, jt: 0, jf: 0 }];
 
@@ -148,14 +154,14 @@ const unlessEqual = (value: number, body: Block): Block => [
   { code: JUMP_EQUAL, k: value, jt: body.length, jf: 0 },
   ...body,
 ];
-/** One test per value; each but the last jumps over the rest of the tests to the body. */
+/** Makes one test per value; each but the last jumps over the remaining tests to the body. */
 const ifOneOf = (values: readonly number[], body: Block): Block => {
   const last = values.length - 1;
   const tests = values.map((k, i) => ({ code: JUMP_EQUAL, k, jt: last - i, jf: i === last ? body.length : 0 }));
   return values.length === 0 ? [] : [...tests, ...body];
 };
 
-/** As the kernel takes it; a jump over more than 255 instructions fits no u8 and throws a RangeError. */
+/** Encodes the program for the kernel; a jump over more than 255 instructions does not fit a u8 and throws a RangeError. */
 function assemble(program: Block): Buffer {
   const bytes = Buffer.alloc(8 * program.length);
   for (const [i, { code, jt, jf, k }] of program.entries()) {
@@ -167,9 +173,9 @@ function assemble(program: Block): Buffer {
   return bytes;
 }
 
-// The rules. Each expects the call's number in the accumulator and leaves it there where it falls through.
+// The rules. Each expects the call's number in the accumulator and leaves it there if it falls through.
 
-/** `body` for those of the calls that the architecture has. */
+/** Applies `body` to those calls that the architecture has. */
 type When = (calls: readonly CallName[], body: Block) => Block;
 
 const refuseMode = (argument: number, mask = SET_ID_BITS): Block => [
@@ -184,8 +190,8 @@ const refuseOpenMode = (flags: number): Block => [
 ];
 
 /**
- * A file left in the workspace with a setuid bit runs as its owner for every other user of the machine: the sandbox's
- * nosuid mounts end at its door. openat comes first, being the only frequent call whose arguments count. mkdir is left
+ * A setuid file left in the workspace runs as its owner for every other user of the machine: the sandbox's
+ * nosuid mounts apply only inside. openat comes first, being the only frequent call whose arguments matter. mkdir is left
  * alone: the kernel itself drops these bits from its mode, and `cp -r` hands it those of a setgid directory.
  */
 const setIdRules = (when: When): Block => [
@@ -197,7 +203,7 @@ const setIdRules = (when: When): Block => [
   ...when(['mknodat'], refuseMode(2, NODE_BITS)),
 ];
 
-/** Both type into a terminal: a command could leave a line for the shell that started the daemon. */
+/** Both requests insert input into a terminal: a command could leave a line for the shell that started the daemon. */
 const terminalRule = (when: When): Block =>
   when(['ioctl'], [...loadArg(1), ...ifOneOf([TIOCSTI, TIOCLINUX], fail(EPERM)), ...ALLOW]);
 
@@ -212,7 +218,7 @@ const allowSocketTypes = (types: readonly number[]): Block => [
 ];
 
 /**
- * bubblewrap finds `lo` through a datagram socket, AF_INET where AF_UNIX is refused, and brings it up over
+ * bubblewrap finds `lo` through a datagram socket, AF_INET if AF_UNIX is refused, and brings it up over
  * NETLINK_ROUTE. The other netlink protocols, netfilter above all, would be reached with the full capabilities of a new
  * user namespace.
  */
@@ -222,8 +228,8 @@ const loopbackSockets: Block = [
 ];
 
 /**
- * A network namespace does not hold AF_VSOCK (the hypervisor), AF_UNIX (sockets in bound directories) or the rarer
- * families, which few look after and whose modules are loaded on demand.
+ * A network namespace does not confine AF_VSOCK (the hypervisor), AF_UNIX (sockets in bound directories) or the rarer
+ * families, which are poorly maintained and whose modules are loaded on demand.
  */
 const socketRule = (when: When, { sockets, allowNamespaces = false }: SeccompOptions): Block =>
   when(
@@ -240,7 +246,7 @@ const socketRule = (when: When, { sockets, allowNamespaces = false }: SeccompOpt
   );
 
 /**
- * Node's child_process talks to its children over a socketpair, so AF_UNIX pairs are always made. A connected stream
+ * Node's child_process talks to its children over a socketpair, so AF_UNIX pairs are always allowed. A connected stream
  * stays with its two ends. A datagram pair does not: either end may send to any path, so it counts as an AF_UNIX
  * socket, and so does SOCK_RAW, which the kernel turns into one.
  */
@@ -256,7 +262,7 @@ const socketpairRule = (when: When, { sockets }: SeccompOptions): Block =>
 
 /**
  * The filter as `struct sock_filter[]`, 8 bytes each, for `bwrap --seccomp FD`.
- * Throws SANDBOX_UNAVAILABLE where there is no table of call numbers for `arch`.
+ * Throws SANDBOX_UNAVAILABLE if there is no table of call numbers for `arch`.
  */
 export function seccompFilter(options: SeccompOptions): Buffer {
   const { arch, allowNamespaces = false, allowMemfd = false } = options;

@@ -1,11 +1,11 @@
 /** Numbers of system calls for the two architectures that Ringfence runs on. A test compares them with the kernel's headers. */
 
-/** As in `process.arch`. */
+/** Architectures as in `process.arch`. */
 export type Arch = 'x64' | 'arm64';
 
 export const isSupported = (arch: string): arch is Arch => arch === 'x64' || arch === 'arm64';
 
-/** Number on x64, then on arm64; null where the architecture has no such call. arm64 has only the newer one of two that do the same. */
+/** Number on x64, then on arm64; null if the architecture has no such call. arm64 lacks calls that a newer call replaces. */
 export const CALLS = {
   read: [0, 63],
   open: [2, null],
@@ -97,10 +97,10 @@ export const CALLS = {
 
 export type CallName = keyof typeof CALLS;
 
-/** Undefined where the architecture has no such call. */
+/** Number of a call; undefined if the architecture has no such call. */
 export const callNumber = (name: CallName, arch: Arch): number | undefined =>
   CALLS[name][arch === 'x64' ? 0 : 1] ?? undefined;
 
-/** The numbers of those calls that the architecture has. */
+/** Numbers of those calls that the architecture has. */
 export const callNumbers = (names: readonly CallName[], arch: Arch): number[] =>
   names.flatMap((it) => callNumber(it, arch) ?? []);

@@ -1,26 +1,26 @@
 /**
- * What running commands use, looked at many times a second where no cgroup counts it: memory, CPU time and processes of a
- * whole pid namespace, which nothing that a command starts can leave. One that uses more than it may is reported once.
+ * Measures what running commands use, many times a second, if no cgroup counts it: memory, CPU time and processes of a
+ * whole pid namespace, which no process of a command can leave. Reports a command that exceeds its bounds once.
  */
 import { closeSync, openSync, readdirSync, readlinkSync } from 'node:fs';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
 import { type Stat, sharedMemoryOf, statmOf, statOf } from './proc.ts';
 
-/** What a command used more of than it may. */
+/** A bound that a command exceeded. */
 export interface Exceeded {
   readonly kind: 'memory' | 'cpu' | 'processes' | 'file' | 'home' | 'home-entries';
-  /** In the unit of the error's details: bytes, milliseconds, or a number. */
+  /** Limit in the unit of the error's details: bytes, milliseconds, or a number. */
   readonly limit: number;
   readonly used: number;
   readonly enforcedBy: 'watchdog' | 'rlimit' | 'cgroup v1' | 'cgroup v2';
 }
 
-/** A word for what was exceeded, as verdicts have it. */
+/** The exceeded bound, as verdicts name it. */
 export const verdictOf = (kind: Exceeded['kind']): 'memory' | 'cpu' | 'processes' | 'file' =>
   kind === 'home' || kind === 'home-entries' ? 'file' : kind;
 
-/** What was seen of one command; nothing where it was over before the first look. */
+/** Measured use of one command; absent figures if it ended before the first measurement. */
 export interface Seen {
   readonly cpuMs: number;
   readonly peakBytes?: number;
@@ -33,23 +33,23 @@ export interface Watch extends Disposable {
 }
 
 export interface WatchRequest {
-  /** The first process of the command's pid namespace, by its pid in ours. */
+  /** Init of the command's pid namespace, by its pid in ours. */
   readonly init: number;
   readonly bounds: CommandBounds;
-  /** Called at most once: it ends the command. */
+  /** Called at most once; must end the command. */
   readonly onExceeded: () => void;
 }
 
-/** Processes with less than this of shared memory are not asked whose it is: that many can't add up. */
+/** Shared memory below which a process is not examined: that little can't add up, even over many processes. */
 const SHARED_BYTES_MIN = 1024 * 1024;
 
 export class Watchdog {
   readonly #watched = new Set<Watched>();
-  /** Pid namespaces of fork bombs. Their init is killed, but waits for its turn behind thousands that go on forking. */
+  /** Pid namespaces of fork bombs. Their init has been killed, but waits for its turn behind thousands that go on forking. */
   readonly #swept = new Map<string, Watched>();
   readonly #limits: Limits;
   readonly #powers: Powers;
-  /** Which command a pid belongs to; a pid is used again, together with its start it is not. */
+  /** The command that each pid belongs to; a pid is reused, but not with the same start time. */
   #known = new Map<number, { readonly startedAt: string; readonly watched: Watched | undefined }>();
   #looks = false;
 
@@ -58,7 +58,7 @@ export class Watchdog {
     this.#powers = powers;
   }
 
-  /** Until it is disposed. */
+  /** Watches a command until disposed of. */
   watch(request: WatchRequest): Watch {
     const watched = new Watched(request, this.#limits);
     this.#watched.add(watched);
@@ -112,14 +112,14 @@ export class Watchdog {
     }
   }
 
-  /** Where all together take more than a host's commands may, the largest one ends. */
+  /** Ends the largest command if all together use more memory than a host's commands may. */
   #endLargest(all: readonly Watched[]): void {
     const limit = this.#limits.hostCommandsMemoryMb * 1024 * 1024;
     if (all.reduce((sum, it) => sum + it.usedBytes, 0) <= limit) return;
     all.toSorted((a, b) => b.usedBytes - a.usedBytes)[0]?.endForRoom();
   }
 
-  /** Kills whatever is in the namespaces of fork bombs until nothing is: what is killed forks no more. */
+  /** Kills everything in the namespaces of fork bombs until they are empty: a killed process forks no more. */
   #sweep(): void {
     for (let turn = 0; turn < SWEEPS && this.#swept.size > 0; turn++) {
       const found = new Set<string>();
@@ -139,19 +139,19 @@ export class Watchdog {
   }
 }
 
-/** Turns of a sweep, each of which finds what was forked in the one before. */
+/** Passes of a sweep, each of which finds what was forked during the one before. */
 const SWEEPS = 3;
 
-/** One command under watch: what one look at its processes finds, and the most that any did. */
+/** One watched command: the figures of one measurement, and the peaks of all. */
 class Watched {
   readonly #request: WatchRequest;
   readonly #threadsMax: number;
   readonly #cpu = new CpuSum();
   readonly #shared: number[] = [];
-  /** Held open, so that no other namespace can get its name. */
+  /** Held open, so that no other namespace can get its number. */
   #namespace: { readonly fd: number; readonly name: string } | undefined;
   #now = { cpuMs: 0, privateBytes: 0, sharedBytes: 0, processes: 0, threads: 0 };
-  /** As of the last look. */
+  /** Bytes at the last measurement. */
   usedBytes = 0;
   #peakBytes = 0;
   #processes = 0;
@@ -171,7 +171,7 @@ class Watched {
     };
   }
 
-  /** Begins a look; undefined when there is nothing left to look at. */
+  /** Begins a measurement; gives the namespace's name, or undefined if there is nothing to measure. */
   begin(): string | undefined {
     if (this.#exceeded) return undefined;
     this.#namespace ??= openNamespace(this.#request.init);
@@ -180,13 +180,13 @@ class Watched {
     return this.#namespace?.name;
   }
 
-  /** Lets go of its namespace; nothing is looked at any more. */
+  /** Releases the namespace; ends all measurements. */
   release(): void {
     if (this.#namespace) closeSync(this.#namespace.fd);
     this.#namespace = undefined;
   }
 
-  /** Ends the command in the middle of the look where there are too many: a fork bomb is not to be counted to its end. */
+  /** Adds a process. Ends the command at once if there are too many: a fork bomb is not counted to its end. */
   add(pid: number, { cpuMs, threads }: Stat): void {
     if (this.#exceeded) return;
     const now = this.#now;
@@ -205,7 +205,7 @@ class Watched {
     if (memory.sharedBytes > SHARED_BYTES_MIN) this.#shared.push(pid);
   }
 
-  /** Ends a look: judges what was added up. */
+  /** Ends a measurement: compares the sums with the bounds. */
   end(): void {
     if (this.#exceeded) return;
     const { memoryMb, cpuMs } = this.#request.bounds;
@@ -217,14 +217,14 @@ class Watched {
     else if (this.#cpu.totalMs > cpuMs) this.#exceed('cpu', cpuMs, this.#cpu.totalMs);
   }
 
-  /** Ends it though it took no more than it may: all commands together did. */
+  /** Ends the command though it kept its bounds: all commands together exceeded theirs. */
   endForRoom(): void {
     if (!this.#exceeded) this.#exceed('memory', this.#request.bounds.memoryMb * 1024 * 1024, this.usedBytes);
   }
 
   /**
-   * Pages of files that are mapped can be read again and are nobody's; shared memory counts in each process that has it.
-   * Which is which costs another file for each process, so that it is asked only where it could matter.
+   * Mapped file pages can be read again and count for no process; shared memory counts in each process that has it.
+   * Telling them apart costs another file read per process, so it is done only if it could matter.
    */
   #usedBytes(limit: number): number {
     const { privateBytes, sharedBytes } = this.#now;
@@ -239,19 +239,19 @@ class Watched {
 }
 
 /**
- * CPU time of a tree of processes from sums over those that live, with what they waited for. A child's time moves into its
- * parent's when that waits for it, and is lost when it never does.
+ * CPU time of a process tree, from sums over live processes and their waited-for children. A child's time moves into its
+ * parent's when the parent waits for it, and is lost if it never does.
  */
 export class CpuSum {
   totalMs = 0;
   #lostMs = 0;
   #missingMs = 0;
 
-  /** `sumMs` is of one look. */
+  /** `sumMs` is the sum of one measurement. */
   add(sumMs: number): void {
     const missingMs = this.totalMs - this.#lostMs - sumMs;
     if (missingMs > 0) {
-      // A child that ended between the looks at its parent and at itself is missing once; what is missing twice is lost.
+      // A child that ended between the reads of its parent and of itself is missing once; time that is missing twice is lost.
       const lostMs = Math.min(missingMs, this.#missingMs);
       this.#lostMs += lostMs;
       this.#missingMs = missingMs - lostMs;
@@ -265,7 +265,7 @@ function openNamespace(pid: number): { fd: number; name: string } | undefined {
   try {
     fd = openSync(`/proc/${pid}/ns/pid`, 'r');
   } catch {
-    return undefined; // ENOENT: it is gone.
+    return undefined; // ENOENT: already gone.
   }
   return { fd, name: readlinkSync(`/proc/self/fd/${fd}`) };
 }
@@ -274,15 +274,15 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // ESRCH: it is gone.
+    // ESRCH: already gone.
   }
 }
 
-/** A name for the pid namespace of a process; undefined when it is gone, or is somebody's whose secrets are not ours to see. */
+/** Name of a process's pid namespace; undefined if it has ended, or we may not inspect it. */
 function namespaceOf(pid: number): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/ns/pid`);
   } catch {
-    return undefined; // ENOENT, EACCES.
+    return undefined; // ENOENT, EACCES: ended, or not ours to inspect.
   }
 }

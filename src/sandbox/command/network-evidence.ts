@@ -1,24 +1,24 @@
 /**
- * What the kernel counted in a command's network namespace: packets for which there was no route, and those to a port of its
- * own loopback at which nobody listens, as names are looked up where there is no resolver. No program can change the counts.
+ * Reads the kernel's counters of a command's network namespace: packets without a route, and packets to a loopback port on
+ * which nothing listens, which name lookups without a resolver send. No program can change the counters.
  */
 import { closeSync, openSync, readSync } from 'node:fs';
 import type { Denial } from '../../call.ts';
 
 export interface NetworkEvidence extends Disposable {
-  /** What was tried so far and could not work. */
+  /** Attempts so far that could not succeed. */
   denied(): Denial[];
 }
 
 const NOTHING: NetworkEvidence = { denied: () => [], [Symbol.dispose]() {} };
 
-/** Of the namespace of process `pid`, which stays as long as this is held, the process or not. */
+/** Opens the counters of the namespace of process `pid`; they stay readable after the process has ended. */
 export function openNetworkEvidence(pid: number): NetworkEvidence {
   const fds: number[] = [];
   try {
     for (const name of ['snmp', 'snmp6']) fds.push(openSync(`/proc/${pid}/net/${name}`, 'r'));
   } catch {
-    // ENOENT: it is gone, or the kernel has no IPv6.
+    // ENOENT: the process has ended, or the kernel has no IPv6.
     if (fds.length === 0) return NOTHING;
   }
   return {
@@ -32,7 +32,7 @@ export function openNetworkEvidence(pid: number): NetworkEvidence {
 const buffer = Buffer.allocUnsafe(16 * 1024);
 const read = (fd: number): string => buffer.toString('latin1', 0, readSync(fd, buffer, 0, buffer.length, 0));
 
-/** From the texts of /proc/net/snmp and snmp6. Pure. */
+/** Parses the texts of /proc/net/snmp and snmp6. Pure. */
 export function toDenials(text: string): Denial[] {
   const unroutable = column(text, 'Ip', 'OutNoRoutes') + line(text, 'Ip6OutNoRoutes');
   const lookups = column(text, 'Udp', 'NoPorts') + line(text, 'Udp6NoPorts');
@@ -47,7 +47,7 @@ export function toDenials(text: string): Denial[] {
   ];
 }
 
-/** In snmp, a line of names is followed by one of values. */
+/** Reads a value of snmp, where a line of names precedes a line of values. */
 function column(text: string, protocol: string, name: string): number {
   const [names = [], values = []] = text
     .split('\n')

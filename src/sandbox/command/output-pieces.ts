@@ -1,6 +1,6 @@
 /**
- * What a command writes in one turn of the loop, put together: programs write a few KiB at a time, and each piece on its way
- * costs a message, a frame and an entry. All but the first wait a moment for more.
+ * Joins what a command writes in one turn of the event loop: programs write a few KiB at a time, and each piece
+ * costs a message, a frame and a log entry. All pieces but the first wait a moment for more.
  */
 
 import type { Powers, Timer } from '../../powers.ts';
@@ -10,7 +10,7 @@ const MOMENT_MS = 2;
 
 export type StreamName = 'stdout' | 'stderr';
 
-/** Takes a piece whose memory is its own; gives a promise where more had better wait. */
+/** Takes a piece and owns its memory; returns a promise to have the caller wait. */
 export type OnPiece = (stream: StreamName, data: Uint8Array) => Promise<void> | undefined;
 
 export class OutputPieces {
@@ -18,21 +18,21 @@ export class OutputPieces {
   readonly #onFull: (room: Promise<void>) => void;
   readonly #powers: Powers;
   #stream: StreamName = 'stdout';
-  /** One piece's memory, filled as far as `#bytes` says. */
+  /** Buffer of one piece, filled up to `#bytes`. */
   #room = Buffer.alloc(0);
   #bytes = 0;
   #turn: NodeJS.Immediate | undefined;
   #moment: Timer | undefined;
   #isFirst = true;
 
-  /** `onFull` is told of each promise that `onPiece` gives. */
+  /** `onFull` gets each promise that `onPiece` returns. */
   constructor({ onPiece, onFull }: { onPiece: OnPiece; onFull(room: Promise<void>): void }, powers: Powers) {
     this.#onPiece = onPiece;
     this.#onFull = onFull;
     this.#powers = powers;
   }
 
-  /** Copies the chunk: its memory may be filled again. */
+  /** Copies the chunk: its memory may be reused. */
   push(stream: StreamName, chunk: Buffer): void {
     if (stream !== this.#stream) this.flush();
     this.#stream = stream;
@@ -48,7 +48,7 @@ export class OutputPieces {
     else this.#moment = this.#powers.after(MOMENT_MS, () => this.flush());
   }
 
-  /** Gives what is there. */
+  /** Passes on what is buffered. */
   flush(): void {
     clearImmediate(this.#turn);
     this.#moment?.cancel();
@@ -59,7 +59,7 @@ export class OutputPieces {
     if (room) this.#onFull(room);
   }
 
-  /** A full room is given away, of another one a copy. */
+  /** Gives a full buffer away, or a copy of one that is not full. */
   #take(): Buffer {
     const room = this.#room;
     const isFull = this.#bytes === room.length;

@@ -1,30 +1,30 @@
 /**
- * The pipe for one stream of what a command writes. Those that Node makes are sockets, each read of which has new memory: 200 MB
- * through a real pipe, read into one and the same memory, take a third of the time, and `/dev/stdout` can be opened by name.
+ * The pipe for one output stream of a command. Node's own are sockets, and each read of one allocates memory: 200 MB
+ * through a real pipe, read into the same memory, take a third of the time, and `/dev/stdout` can be opened by name.
  */
 import { closeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { loadNative } from '../../native.ts';
 
-/** Of all pipes of a thread: what came is dealt with before the next read. */
+/** Read buffer of all pipes of a thread: each chunk is handled before the next read. */
 const room = Buffer.allocUnsafeSlow(64 * 1024);
 
 const O_CLOEXEC = 0o2000000;
 const F_SETPIPE_SZ = 1031;
 
 /**
- * Who writes that much is a flood. Its reader is the faster one, and would be woken for each few KiB, which costs both of them
- * more than the bytes: it sleeps instead, for a time in which the larger pipe does not fill.
+ * Bytes after which a stream counts as a flood. Its reader is faster than the writer, and would wake for each few KiB, which costs both
+ * more than the bytes: it sleeps instead, for less time than the enlarged pipe takes to fill.
  */
 const FLOOD_BYTES = 1024 * 1024;
-/** The most that a pipe holds. */
+/** Largest capacity of a pipe, bytes. */
 export const FLOOD_PIPE_BYTES = 1024 * 1024;
 const NAP_MS = 0.1;
-/** Nobody wakes who waits here. */
+/** Never notified: used only as a timed sleep. */
 const nap = new Int32Array(new SharedArrayBuffer(4));
 
-/** Of the C library; undefined where there is no FFI. */
+/** Functions of the C library; undefined if there is no FFI. */
 const calls = {
   loaded: false,
   pipe2: undefined as ReturnType<typeof loadNative>,
@@ -32,16 +32,16 @@ const calls = {
 };
 
 export interface OutputPipe extends Disposable {
-  /** For the `stdio` of who writes. */
+  /** The writer's end, for the `stdio` of a spawn. */
   readonly writer: number | 'pipe';
   /**
-   * Reads what the process that was started with it writes; `made` is the stream of its own that it may have. `onBytes` gets
-   * memory that the next read fills again. An error of the pipe is its end.
+   * Reads what the process that was started with it writes; `made` is the stream that Node may have made for it. `onBytes` gets
+   * memory that the next read overwrites. An error of the pipe counts as its end.
    */
   read(made: Readable | null | undefined, onBytes: (bytes: Buffer) => void): Readable | undefined;
 }
 
-/** Nothing is left of it where it was read to its end or what is read was destroyed, or where it is disposed of before. */
+/** Opens a pipe. Reading it to the end, destroying the stream that `read` gives, or disposing of it before releases it. */
 export function openOutputPipe(): OutputPipe {
   if (!calls.loaded) load();
   const ends = Buffer.alloc(8);
@@ -55,7 +55,7 @@ function load(): void {
   calls.fcntl = loadNative('fcntl', { arguments: ['i32', 'i32', 'i32'], return: 'i32' });
 }
 
-/** The one that Node makes: where there is no FFI, or no descriptor left, which the spawn will say. */
+/** Node's own pipe: used if there is no FFI, or no descriptor left, which the spawn will report. */
 export const NODES_PIPE: OutputPipe = {
   writer: 'pipe',
   read: (made, onBytes) => made?.on('error', () => {}).on('data', onBytes) ?? undefined,

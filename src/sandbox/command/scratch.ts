@@ -1,9 +1,9 @@
-/** Whether a command's scratch space (/tmp, in memory) was full at some time: programs that meet that may go on without a word of it. */
+/** Watches whether a command's scratch space (/tmp, in memory) was ever full: programs may go on without reporting it. */
 import { closeSync, openSync, statfsSync } from 'node:fs';
 import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
 
-/** Share of it that is full: programs leave room that is smaller than what they want to write. */
+/** Share from which it counts as full: programs leave a rest that is smaller than their next write. */
 const FULL = 0.98;
 
 export class ScratchWatch implements Disposable {
@@ -19,13 +19,13 @@ export class ScratchWatch implements Disposable {
     this.#powers = powers;
   }
 
-  /** Of the sandbox with that init, as this process sees it. */
+  /** Begins to watch the sandbox with that init, a pid of our namespace. */
   begin(init: number): void {
     this.#init = init;
     this.#lookLater();
   }
 
-  /** Looks once more: also when the sandbox is gone, whose scratch space is held open. */
+  /** Checks once more, even after the sandbox has ended: its scratch space is held open. */
   get wasFull(): boolean {
     this.#look();
     return this.#wasFull;
@@ -49,12 +49,12 @@ export class ScratchWatch implements Disposable {
     try {
       const fd = this.#fd ?? openSync(`/proc/${this.#init}/root/tmp`, 'r');
       const { blocks, bfree, bsize } = statfsSync(`/proc/self/fd/${fd}`);
-      // While the sandbox is being built, another /tmp is there.
+      // While the sandbox is being built, its /tmp is another one.
       if (blocks * bsize !== this.#limits.commandTmpBytes) return closeSync(fd);
       this.#fd = fd;
       this.#wasFull ||= blocks - bfree >= FULL * blocks;
     } catch {
-      // ENOENT, EACCES: the sandbox is not built yet, or gone.
+      // ENOENT, EACCES: the sandbox is not built yet, or has ended.
     }
   }
 }

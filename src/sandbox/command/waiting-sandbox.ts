@@ -1,6 +1,6 @@
 /**
- * A sandbox for the next command, built when the one before it is over: what starts bubblewrap, and what that builds, are four fifths of what a
- * short command takes. Nothing of any command has been in it. Where its line ends before all words of one came, it runs none, and ends.
+ * Builds a sandbox for the next command when the one before it ends: starting bubblewrap and building takes four fifths of a short
+ * command's time. No command has run in the sandbox before. If its pipe ends before all of a command's words came, it runs none and ends.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Powers, Timer } from '../../powers.ts';
@@ -17,22 +17,22 @@ import {
   type Waiting,
 } from './start.ts';
 
-/** Commands, and those of git's tools, which see a read-only workspace, take turns. */
+/** Ordinary commands and those of git's tools, which see a read-only workspace, take turns. */
 const KINDS_MAX = 2;
 
-/** How many of the newest kind wait: where one command comes right behind the other, the next one's is built while this one's runs. */
+/** Waiting sandboxes of the newest kind: for rapid commands, the next one is built while this one runs. */
 const READY_MAX = 2;
 
 interface Kind {
   readonly parts: Parts;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly ready: Waiting[];
 }
 
 export class WaitingSandbox {
   readonly #setup: CommandSetup;
   readonly #powers: Powers;
-  /** Of the last commands, the newest first: the next one is likely to be like one of them. */
+  /** Kinds of the last commands, newest first: the next command is likely to be like one of them. */
   #kinds: Kind[] = [];
   #timer: Timer | undefined;
 
@@ -42,12 +42,12 @@ export class WaitingSandbox {
   }
 
   /**
-   * The one that waits, told to run the command, if it can have it; whoever takes it owns it. A promise where it is still being built;
-   * aborted meanwhile, it is told nothing. Throws INPUT_INVALID.
+   * Sends the command to a waiting sandbox if one fits; the caller then owns that sandbox. Gives a promise if it is still being built;
+   * if aborted meanwhile, the sandbox gets no command. Throws INPUT_INVALID.
    */
   take(request: CommandRequest, shape: Shape): Begun | Promise<Begun | undefined> | undefined {
     const words = lateWordsOf(request, this.#setup);
-    // Those are few, and would leave another kind of sandbox for the many that are not like them.
+    // Such commands are few; preparing for them would displace sandboxes for the usual kinds.
     if (!words) return undefined;
     const { cwd, workspace, readOnly = false, asOwner = false, masks, bounds, home, sockets } = request;
     const own = { ...(home !== undefined && { home }), ...(sockets && { sockets }) };
@@ -58,31 +58,31 @@ export class WaitingSandbox {
     return begun.isBuilt ? tell(begun, words) : tellOnceBuilt(begun, words, request.signal);
   }
 
-  /** Builds the next ones in a while, instead of when that was said before. */
+  /** Builds the next sandboxes after a delay; replaces an earlier request. */
   prepareIn(delayMs: number): void {
     this.#timer?.cancel();
     this.#timer = this.#powers.after(delayMs, () => this.prepare());
   }
 
-  /** Builds what does not wait already. It takes a millisecond or two, in which this thread does nothing else. */
+  /** Builds the sandboxes that are missing. Blocks this thread for a millisecond or two. */
   prepare(): void {
     this.#timer?.cancel();
     for (const [at, kind] of this.#kinds.entries()) {
       try {
         this.#build(kind, at === 0 ? READY_MAX : 1);
       } catch {
-        // SANDBOX_UNAVAILABLE, EMFILE: the next command tries again, and says why not.
+        // SANDBOX_UNAVAILABLE, EMFILE: the next command tries again, and reports the error.
       }
     }
   }
 
-  /** Ends those that wait. */
+  /** Ends all waiting sandboxes. */
   [Symbol.dispose](): void {
     this.#timer?.cancel();
     for (const kind of this.#kinds) dropAll(kind);
   }
 
-  /** The newest from now on. */
+  /** Finds or makes a kind, and makes it the newest. */
   #kindOf(parts: Parts): Kind {
     const known = this.#kinds.find((it) => isDeepStrictEqual(it.parts, parts));
     const kind = known ?? { parts, ready: [] };
@@ -92,17 +92,17 @@ export class WaitingSandbox {
     return kind;
   }
 
-  /** Has `max` wait that are as they would be built now. */
+  /** Keeps `max` sandboxes waiting, all as they would be built now. */
   #build(kind: Kind, max: number): void {
     const shape = shapeOf(kind.parts, this.#setup);
     const isGood = (it: Waiting) => isDeepStrictEqual(it.shape, shape) && (!it.isBuilt || isMasked(it));
     for (const old of kind.ready.filter((it) => !isGood(it))) drop(kind, old);
-    // Without its directory it would not come up, again and again.
+    // Without its directory it would fail to start, again and again.
     if (shape.cwdIs === '' || hides(shape)) return;
     while (kind.ready.length < max && this.#buildOne(kind, shape));
   }
 
-  /** Whether it could be begun. */
+  /** Starts to build one; tells whether that succeeded. */
   #buildOne(kind: Kind, shape: Shape): boolean {
     const begun = beginWaiting(shape, this.#setup, this.#powers);
     const lose = () => drop(kind, begun);
@@ -114,7 +114,7 @@ export class WaitingSandbox {
   }
 }
 
-/** Ends one that waits, where it still does. */
+/** Ends a sandbox if it still waits. */
 function drop(kind: Kind, waiting: Waiting): void {
   const at = kind.ready.indexOf(waiting);
   if (at < 0) return;
@@ -126,7 +126,7 @@ function dropAll(kind: Kind): void {
   for (const it of kind.ready.splice(0)) end(it);
 }
 
-/** Undefined, and it is ended, where a mask of it is gone. */
+/** Sends the words; if one of the masks is gone, ends the sandbox and gives undefined. */
 function tell(begun: Waiting, words: Buffer): Begun | undefined {
   if (!isMasked(begun)) return end(begun);
   begun.line.end(words);
@@ -139,15 +139,15 @@ async function tellOnceBuilt(begun: Waiting, words: Buffer, signal: AbortSignal)
   signal.addEventListener('abort', onAbort);
   if (!signal.aborted) await Promise.race([begun.built, aborted.promise]);
   signal.removeEventListener('abort', onAbort);
-  // Its end may have been told before anybody else listens for that.
+  // It may have ended before anybody listened for that.
   if (begun.child.exitCode !== null || begun.child.signalCode !== null) return end(begun);
   if (begun.isBuilt) return tell(begun, words);
-  // Whoever has it ends it.
+  // The caller ends it.
   return signal.aborted ? begun : end(begun);
 }
 
 function end(begun: Waiting): undefined {
-  // Without its line it ends by itself, should bubblewrap not have said yet which process is to be killed.
+  // Without its pipe it ends by itself, in case bubblewrap has not reported yet which process to kill.
   begun.line.destroy();
   begun.status.kill(begun.child);
   begun[Symbol.dispose]();

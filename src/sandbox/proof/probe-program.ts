@@ -1,10 +1,10 @@
 /**
- * What native/probe.c reads and writes: the steps that it is to make, with the memory that they point into, and what came
- * of them. All numbers are 64-bit and little-endian, as both architectures have them.
+ * Encodes and decodes what native/probe.c reads and writes: its steps, the memory that they point into, and their
+ * results. All numbers are 64-bit and little-endian, as on both architectures.
  */
 import { type Arch, type CallName, callNumber } from '../syscalls.ts';
 
-/** A number, what an earlier call gave, bytes to point to, or room to point to whose content is told. */
+/** A number, the result of an earlier call, a pointer to bytes, or a pointer to a buffer that the report contains. */
 type Argument = number | { readonly resultOf: string } | { readonly data: Uint8Array } | { readonly roomBytes: number };
 
 export interface Call {
@@ -13,7 +13,7 @@ export interface Call {
   readonly args: readonly Argument[];
 }
 
-/** `child` is done by a new process, which then ends; the result is its pid. */
+/** A new process makes the calls in `child` and then ends; the result is its pid. */
 interface Fork {
   readonly as: string;
   readonly child: readonly Call[];
@@ -21,25 +21,25 @@ interface Fork {
 
 export type Step = Call | Fork;
 
-/** What the program told. */
+/** The program's answer. */
 export interface Report {
-  /** What the call gave: a negative number is an errno, as in the kernel. */
+  /** Result of the call: a negative number is an errno, as in the kernel. */
   result(as: string): number;
-  /** The bytes that it wrote into its room, as text. */
+  /** The bytes that the call wrote into its buffer, as text. */
   text(as: string): string;
 }
 
-/** As native/probe.c names them. */
+/** Constants of native/probe.c. */
 const FORK = -1;
 const [NUMBER, RESULT_OF_STEP, OFFSET_IN_MEMORY] = [0, 1, 2];
 const ARGUMENTS = 6;
 const STEPS_MAX = 256;
 const MEMORY_MAX = 65_536;
 
-/** The steps without nesting, as the program has them: those of a child stand behind their fork. */
+/** The steps without nesting, as the program reads them: a child's calls follow their fork. */
 const flat = (steps: readonly Step[]): Step[] => steps.flatMap((it) => ('child' in it ? [it, ...it.child] : [it]));
 
-/** The rooms come first in the memory, since they are told; constants follow. */
+/** Memory layout: buffers come first, since the report contains them; constants follow. */
 interface Layout {
   readonly steps: readonly Step[];
   readonly offsets: ReadonlyMap<Argument, number>;
@@ -81,7 +81,7 @@ function encodeStep(step: Step, layout: Layout, arch: Arch): number[] {
   return [number, ...words.map(([kind]) => kind), ...words.map(([, value]) => value)];
 }
 
-/** What the program is to read. */
+/** Encodes steps as the program's input. */
 export function encodeSteps(nested: readonly Step[], arch: Arch): Buffer {
   const layout = layOut(nested);
   const { steps, memory, roomBytes } = layout;
@@ -90,13 +90,13 @@ export function encodeSteps(nested: readonly Step[], arch: Arch): Buffer {
   return Buffer.concat([Buffer.from(BigInt64Array.from(words, BigInt).buffer), memory]);
 }
 
-/** How long a whole answer of the program is, in bytes. */
+/** Length of a complete report in bytes. */
 export function reportBytesOf(nested: readonly Step[]): number {
   const { steps, roomBytes } = layOut(nested);
   return 8 * steps.length + roomBytes;
 }
 
-/** What the program told of `nested`; undefined when it is not a whole answer. */
+/** Decodes the report on `nested`; undefined if it is incomplete. */
 export function readReport(nested: readonly Step[], told: Buffer): Report | undefined {
   const { steps, offsets, roomBytes } = layOut(nested);
   if (told.length !== 8 * steps.length + roomBytes) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Tries a sandbox from inside: one program makes every attempt of probes.ts and tells what came of each, so that a
- * sandbox is built once for all of them. The level that the daemon shows was proven by it.
+ * Tests a sandbox from inside: one program makes every attempt of probes.ts and reports the results, so that a
+ * sandbox is built once for all of them. These tests prove the level that the daemon shows.
  */
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync, readlinkSync } from 'node:fs';
@@ -22,37 +22,37 @@ import {
 } from './probes.ts';
 
 export interface ProbeResult {
-  /** Whether everything on which level B rests was found to hold. */
+  /** Whether everything that level B requires was found to hold. */
   readonly ok: boolean;
   readonly probes: ProbeOutcomes;
   /** One sentence for people; empty when ok. */
   readonly reason: string;
 }
 
-/** Where the program stands in a sandbox: in its own /tmp, since the state directory may forbid programs. */
+/** The program's path in a sandbox: in its own /tmp, since the state directory may forbid programs. */
 const PROGRAM = '/tmp/ringfence-probe';
 
-/** bwrap's arguments after those of a profile: the program, native/probe.c, is read from descriptor `fd`. */
+/** bwrap arguments after a profile's: the program, native/probe.c, is read from descriptor `fd`. */
 export const probeArgs = (fd: number): string[] => ['--perms', '0700', '--file', `${fd}`, PROGRAM, '--', PROGRAM];
 
-/** The namespace of this process, as `Aims` takes it. */
+/** The pid namespace of this process, for `Aims`. */
 export const ownPidNamespace = (): string => readlinkSync('/proc/self/ns/pid');
 
 const stepsOf = (aims: Aims): Step[] => [...COMMON_STEPS, ...PROBE_IDS.flatMap((id) => PROBES[id].steps(aims))];
 
-/** Has a program that was started with a pipe at 0 and 1 make the attempts; waits at most `probeMs`, and leaves nothing of it. */
+/** Runs the attempts in a program that was started with pipes at 0 and 1; waits at most `probeMs`, and leaves no process behind. */
 export async function runProbe(
   child: ChildProcess,
   { aims, limits, powers }: { aims: Aims; limits: Limits; powers: Powers },
 ): Promise<ProbeResult> {
   const steps = stepsOf(aims);
-  // EPIPE: it has ended, and says why.
+  // EPIPE: the program has ended; its exit tells why.
   child.stdin?.on('error', () => {}).write(encodeSteps(steps, process.arch as Arch));
   const timer = powers.after(limits.probeMs, () => child.kill('SIGKILL'));
   const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
   const ended = endOf(child);
   const { told, memoryLimited } = await listen(child, reportBytesOf(steps));
-  // The program has told all and waits for this.
+  // The program has reported everything and waits for this.
   child.stdin?.end();
   const failure = await ended;
   timer.cancel();
@@ -86,7 +86,7 @@ interface Told {
   err: string;
 }
 
-/** Until the answer is whole, or the program has ended without one. Looks at its cgroup while it still lives. */
+/** Reads until the report is complete or the program has ended. Checks its control group while it still runs. */
 async function listen(child: ChildProcess, bytes: number): Promise<{ told: Told; memoryLimited: boolean | undefined }> {
   const told: Told = { out: Buffer.alloc(0), err: '' };
   child.stderr?.on('data', (chunk) => (told.err += chunk));
@@ -103,7 +103,7 @@ async function listen(child: ChildProcess, bytes: number): Promise<{ told: Told;
   return { told, memoryLimited };
 }
 
-/** Why it did not go well; empty when it did. */
+/** Why the program failed; empty if it did not. */
 function endOf(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once('error', (error) => resolve(error.message));
@@ -111,26 +111,26 @@ function endOf(child: ChildProcess): Promise<string> {
   });
 }
 
-/** Its number means the same process here only where there is no namespace between; elsewhere it ends by itself in seconds. */
+/** Kills the survivor. Its pid is valid here only if it is in our pid namespace; elsewhere it ends by itself in seconds. */
 function endSurvivor(report: Report, { pidNamespace }: Aims): void {
   if (report.text('pid-ns') !== pidNamespace) return;
   try {
     process.kill(report.result('survivor'), 'SIGKILL');
   } catch {
-    // ESRCH: it has ended by itself.
+    // ESRCH: already ended.
   }
 }
 
-/** Bytes from which on cgroup v1 means no limit. */
+/** Bytes from which cgroup v1 means no limit. */
 const UNLIMITED = 2 ** 62;
 
-/** The last of a chain of launchers. */
+/** The last process in a chain of launchers. */
 function innermost(pid: number): number {
   const child = firstChildOf(pid);
   return child === undefined ? pid : innermost(child);
 }
 
-/** Whether a process is in another memory group than we are, and that one is limited. */
+/** Whether a process is in another memory group than this one, and that group is limited. */
 function hasMemoryLimit(pid: number): boolean | undefined {
   try {
     const [theirs, ours] = [memoryGroup(`${pid}`), memoryGroup('self')];
@@ -139,7 +139,7 @@ function hasMemoryLimit(pid: number): boolean | undefined {
     const limit = readFileSync(theirs.limitFile, 'utf8').trim();
     return limit !== 'max' && Number(limit) < UNLIMITED;
   } catch {
-    return undefined; // It has ended, or its group is not ours to see.
+    return undefined; // The process has ended, or we may not see its group.
   }
 }
 
@@ -157,6 +157,6 @@ function notBuilt(complaint: string): string {
   return `${why} ${USERNS_FIX}`;
 }
 
-/** How unprivileged user namespaces are allowed, where they are not. */
+/** How to allow unprivileged user namespaces. */
 export const USERNS_FIX =
   'Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or on Ubuntu 24.04 and later an AppArmor profile with "userns," for /usr/bin/bwrap.';

@@ -1,39 +1,39 @@
 /**
- * What a sandbox must not let through, each as an attempt from inside and what its outcome shows. A wall counts as proven
- * only by the answer that a standing wall gives: what is neither that nor a leak is unknown, and unknown does not hold.
+ * What a sandbox must prevent: for each, an attempt from inside and what its outcome shows. A barrier counts as proven
+ * only by the error that a working barrier gives: anything else that is no leak is unknown, and unknown does not count as holding.
  */
 import type { Call, Report, Step } from './probe-program.ts';
 
 export type Outcome = 'ok' | 'leaks' | 'unknown';
 
-/** What the attempts are made on; all of it lies outside of the sandbox. */
+/** Targets of the attempts; all lie outside the sandbox. */
 export interface Aims {
-  /** A file of the daemon's. */
+  /** A file of the daemon. */
   readonly canary: string;
   readonly daemonPid: number;
-  /** As `/proc/self/ns/pid` names the daemon's: in another namespace its number is somebody else's. */
+  /** The daemon's pid namespace, as in `/proc/self/ns/pid`: in another namespace its pid belongs to another process. */
   readonly pidNamespace: string;
-  /** A port of 127.0.0.1 at which the daemon listens. */
+  /** A port of 127.0.0.1 on which the daemon listens. */
   readonly port: number;
-  /** Names of all variables that a launcher is given. */
+  /** Names of all environment variables that a launcher gets. */
   readonly variables: readonly string[];
 }
 
-/** What is seen from outside. */
+/** Observations from outside. */
 export interface Outside {
-  /** Whether a process of the sandbox was there when it had ended. */
+  /** Whether a process of the sandbox remained after it had ended. */
   readonly survived: boolean;
-  /** Whether it is in a cgroup of its own with a memory limit; undefined where that can't be read. */
+  /** Whether the sandbox is in its own cgroup with a memory limit; undefined if that can't be read. */
   readonly memoryLimited: boolean | undefined;
 }
 
 export interface Probe {
-  /** What it shows, as a sentence that is true when the wall stands. */
+  /** What the probe shows, as a sentence that is true if the barrier holds. */
   readonly shows: string;
   readonly layer: string;
-  /** What to do where it does not stand. */
+  /** What to do if the barrier does not hold. */
   readonly fix: string;
-  /** The level that rests on it. */
+  /** The level that requires it. */
   readonly level: 'A' | 'B';
   readonly steps: (aims: Aims) => readonly Step[];
   readonly judge: (report: Report, aims: Aims, outside: Outside) => Outcome;
@@ -46,14 +46,14 @@ const READ_ONLY = [EROFS, EACCES, EPERM];
 const [O_RDONLY, O_WRONLY, W_OK] = [0, 1, 2];
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_VSOCK] = [1, 2, 10, 16, 40];
 const [SOCK_STREAM, SOCK_DGRAM, SOCK_RAW] = [1, 2, 3];
-/** Folder that relative paths start from: the program's own. All paths here are absolute. */
+/** Folder for relative paths: the program's current one. All paths here are absolute. */
 const AT_FDCWD = -100;
 const PTRACE_TRACEME = 0;
 const TIOCSTI = 0x5412;
 const NEW_NAMESPACES = 0x10000000 | 0x00020000;
 const SET_UID = 0o4755;
 
-/** How long the process that should not survive would: longer than it is waited for, short enough to leave nothing. */
+/** Lifetime of the process that should not survive: longer than the wait for it, short enough to leave nothing behind. */
 const SURVIVOR_SECONDS = 4;
 const FILE_BYTES = 8192;
 
@@ -63,11 +63,11 @@ const ALIEN = 'Report it, with the output of `ringfence doctor --json`: this mac
 
 const path = (text: string) => ({ data: Buffer.from(`${text}\0`) });
 const tell = (as: string, call: Call['call'], ...args: Call['args']): Call => ({ as, call, args });
-/** arm64 has no calls without the folder. */
+/** arm64 has only the calls that take a folder. */
 const open = (as: string, file: string, flags: number): Call => tell(as, 'openat', AT_FDCWD, path(file), flags);
 const chmod = (as: string, file: string, mode: number): Call => tell(as, 'fchmodat', AT_FDCWD, path(file), mode);
 
-/** That the call was refused, and for one of the reasons that a standing wall gives. */
+/** Judges that the kernel refused the call, with one of the errors of a working barrier. */
 const refused =
   (as: string, ...errnos: readonly number[]) =>
   (report: Report): Outcome => {
@@ -97,7 +97,7 @@ const socketFamily = (name: string, family: number, type: number, shows: string)
   judge: refused(name, EAFNOSUPPORT, EPERM),
 });
 
-/** A line of /proc/self/status. */
+/** A probe that checks a line of /proc/self/status. */
 const status = (what: Omit<Probe, 'steps' | 'judge' | 'level'>, holds: (text: string) => boolean): Probe => ({
   ...what,
   level: 'B',
@@ -109,7 +109,7 @@ const status = (what: Omit<Probe, 'steps' | 'judge' | 'level'>, holds: (text: st
   },
 });
 
-/** Addresses of documentation (RFC 5737, 3849): a datagram socket that connects to one sends nothing, but needs a route. */
+/** Documentation addresses (RFC 5737, 3849): a datagram socket that connects to one sends nothing, but needs a route. */
 const address4 = (port: number, ...bytes: number[]) => {
   const it = Buffer.alloc(16);
   it.writeUInt16LE(AF_INET);
@@ -125,7 +125,7 @@ const address6 = (...bytes: number[]) => {
   return { data: it };
 };
 
-/** Where a socket can't even be made, there is nothing to connect. */
+/** Judges a connection attempt; without a socket there is nothing to connect. */
 const notConnected = (as: string) => (report: Report) =>
   report.result(`${as}-socket`) < 0
     ? refused(`${as}-socket`, EAFNOSUPPORT, EPERM)(report)
@@ -138,7 +138,7 @@ const connectTo = (as: string, family: number, type: number, to: { data: Buffer 
 
 const sameNamespace = (report: Report, { pidNamespace }: Aims): boolean => report.text('pid-ns') === pidNamespace;
 
-/** Told for all: who and where the program is. */
+/** Steps that every run reports: who and where the program is. */
 export const COMMON_STEPS: readonly Step[] = [
   ...readFile('status', '/proc/self/status'),
   tell('pid-ns', 'readlinkat', AT_FDCWD, path('/proc/self/ns/pid'), { roomBytes: 64 }, 64),
@@ -166,7 +166,7 @@ const FILES = {
     layer: 'read-only mounts',
     fix: REINSTALL,
     level: 'B',
-    // Asked, not tried: a write that got through would stay.
+    // Only asks for access: a write that succeeded would stay.
     steps: () => ['/', '/usr', '/etc', '/dev'].map((it) => tell(`write${it}`, 'faccessat', AT_FDCWD, path(it), W_OK)),
     judge: all(...['/', '/usr', '/etc', '/dev'].map((it) => refused(`write${it}`, ...READ_ONLY))),
   },
@@ -183,7 +183,7 @@ const FILES = {
     layer: 'read-only mounts',
     fix: 'Run the daemon as a user who is not root, or let it make mounts (CAP_SYS_ADMIN).',
     level: 'A',
-    // The modes that they have: nothing is another where it gets through.
+    // Sets the present modes: nothing changes if it succeeds.
     steps: () => [chmod('shared-dev', '/dev/full', 0o666), chmod('shared-proc', '/proc/version', 0o444)],
     judge: all(refused('shared-dev', EROFS, EPERM), refused('shared-proc', EROFS, EPERM)),
   },
@@ -192,7 +192,7 @@ const FILES = {
     layer: 'seccomp',
     fix: SECCOMP,
     level: 'B',
-    // A file of no folder: nothing is left where it gets through.
+    // A file in no folder: nothing is left if it succeeds.
     steps: () => [
       tell('suid-file', 'memfd_create', path('probe'), 0),
       tell('suid', 'fchmod', { resultOf: 'suid-file' }, SET_UID),
@@ -292,7 +292,7 @@ const PROCESSES = {
     fix: SECCOMP,
     level: 'B',
     steps: () => [tell('tiocsti', 'ioctl', 0, TIOCSTI, path('x'))],
-    // Any other answer came from the driver of descriptor 0, which is no terminal here: the request had got that far.
+    // Any other error came from the driver of descriptor 0, which is no terminal here: the request got past the barrier.
     judge: (report) => (report.result('tiocsti') === -EPERM ? 'ok' : 'leaks'),
   },
   memory: {
@@ -330,7 +330,7 @@ const RIGHTS = {
   },
 } as const satisfies Record<string, Probe>;
 
-/** Every probe by its id, in the order in which they are tried: what changes the program itself comes last. */
+/** Every probe by its id, in the order of the attempts: those that change the program itself come last. */
 export const PROBES = { ...FILES, ...NETWORK, ...PROCESSES, ...RIGHTS } as const;
 export type ProbeId = keyof typeof PROBES;
 export const PROBE_IDS = Object.keys(PROBES) as ProbeId[];
@@ -341,6 +341,6 @@ export type ProbeOutcomes = Readonly<Record<ProbeId, Outcome>>;
 export const allProbes = (outcome: Outcome): ProbeOutcomes =>
   Object.fromEntries(PROBE_IDS.map((id) => [id, outcome])) as ProbeOutcomes;
 
-/** The probes on which level B rests and that were not found to hold. */
+/** The probes that level B requires and that did not hold. */
 export const notHeld = (outcomes: ProbeOutcomes): ProbeId[] =>
   PROBE_IDS.filter((id) => PROBES[id].level === 'B' && outcomes[id] !== 'ok');

@@ -1,7 +1,7 @@
 /**
- * The proof of a sandbox: its probes, run at start. A whole one is kept in the state directory, which no sandbox holds,
- * and counts as long as everything that it rested on is the same; one that is not whole is looked for again each time,
- * since what mends it (a sysctl, an AppArmor profile) may be nothing that could be looked at here.
+ * Proves a sandbox by running its probes at start. A complete proof is stored in the state directory, which no sandbox sees,
+ * and is valid as long as everything that it depends on is unchanged; an incomplete one is repeated at each start,
+ * since a remedy (a sysctl, an AppArmor profile) may not be visible here.
  */
 import type { ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -15,23 +15,23 @@ import type { Powers } from '../../powers.ts';
 import { ownPidNamespace, type ProbeResult, runProbe } from './probe.ts';
 import { type Aims, notHeld, PROBE_IDS, type ProbeOutcomes } from './probes.ts';
 
-/** A sandbox to be tried: all that makes it what it is, and the start of the probe program in it. */
+/** A sandbox to test: everything that defines it, and the start of the probe program in it. */
 interface Trial {
   readonly launch: object;
   readonly start: () => ChildProcess;
 }
 
 interface ProofRequest {
-  /** Of the daemon's own, or of the doctor's, which has no proof in it. */
+  /** State directory of the daemon, or the doctor's own, which holds no proof. */
   readonly stateDir: string;
   readonly version: string;
   readonly bwrap: string;
-  /** Names of all that a launcher's environment has. */
+  /** Names of all variables in a launcher's environment. */
   readonly variables: readonly string[];
   readonly limits: Limits;
-  /** Where the control groups are that it is tried in; absent where there are none. */
+  /** The control groups in which it is tested; absent if there are none. */
   readonly groups?: object | undefined;
-  /** A command's sandbox within an execute host's, and by itself. */
+  /** A command's sandbox within an execute host's sandbox, and by itself. */
   readonly within: Trial;
   readonly without: Trial;
 }
@@ -46,7 +46,7 @@ const kept = z.strictObject({
   probes: z.strictObject(Object.fromEntries(PROBE_IDS.map((id) => [id, z.enum(['ok', 'leaks', 'unknown'])]))),
 });
 
-/** The proof that is kept, or one made now; the log says which. */
+/** The stored proof, or a new one; the log says which. */
 export async function prove(request: ProofRequest, powers: Powers): Promise<Proof> {
   const file = join(request.stateDir, 'sandbox-proof.json');
   const key = keyOf(request);
@@ -80,11 +80,11 @@ async function tryBoth(request: ProofRequest, powers: Powers): Promise<Proof> {
   return { within, without };
 }
 
-/** A port of this machine's loopback that answers, for as long as it is probed. */
+/** Opens a loopback port that answers until disposed of. */
 async function listenOnLoopback(): Promise<AsyncDisposable & { port: number }> {
   const server = createServer((socket) => socket.destroy());
   const port = await new Promise<number>((resolve) => {
-    // A machine without loopback has none that could be reached.
+    // On a machine without loopback no port can be reached.
     server.once('error', () => resolve(1));
     server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port));
   });
@@ -94,19 +94,19 @@ async function listenOnLoopback(): Promise<AsyncDisposable & { port: number }> {
   };
 }
 
-/** What user namespaces depend on and may change while the machine runs. */
+/** Settings that user namespaces depend on and that may change while the machine runs. */
 const SETTINGS = [
   '/proc/sys/kernel/unprivileged_userns_clone',
   '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
   '/proc/sys/user/max_user_namespaces',
 ];
 
-/** Everything that a proof rests on: this boot, its kernel and settings, bubblewrap, who we are, and the very arguments. */
+/** Hash of everything that a proof depends on: this boot, its kernel and settings, bubblewrap, our user, and the exact arguments. */
 function keyOf({ version, bwrap, groups, within, without }: ProofRequest): string {
   const { ino, size, ctimeMs } = statSync(bwrap);
   const parts = [
     ...[text('/proc/sys/kernel/random/boot_id'), release(), version, process.getuid?.(), process.getgid?.()],
-    // Another bubblewrap of the same version is another one too.
+    // Another build of the same bubblewrap version counts as another one too.
     ...[bwrap, ino, size, ctimeMs, SETTINGS.map(text), PROBE_IDS, groups ?? null, within.launch, without.launch],
   ];
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
@@ -114,14 +114,14 @@ function keyOf({ version, bwrap, groups, within, without }: ProofRequest): strin
 
 const text = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8').trim() : '');
 
-/** Undefined also for a file that is damaged: then it is proven anew. */
+/** Loads a stored proof; undefined also if the file is damaged: then it is proven again. */
 function load(file: string, key: string): ProbeOutcomes | undefined {
   if (!existsSync(file)) return undefined;
   let plain: unknown;
   try {
     plain = JSON.parse(readFileSync(file, 'utf8'));
   } catch {
-    return undefined; // Cut short when the daemon was killed.
+    return undefined; // Truncated when the daemon was killed.
   }
   const parsed = kept.safeParse(plain, { jitless: true });
   if (!parsed.success || parsed.data.key !== key) return undefined;

@@ -1,10 +1,10 @@
-/** The last output of a terminal, as it came. A place in it is the number of bytes before it since the start. */
+/** Keeps the last output of a terminal, unchanged. A position in it is the number of bytes since the start. */
 export interface Excerpt {
-  /** UTF-8; what is none, or was overwritten in the middle of a character, is U+FFFD. */
+  /** UTF-8; invalid bytes, and characters that were partly overwritten, become U+FFFD. */
   readonly text: string;
-  /** Where the next one begins. */
+  /** Position at which the next excerpt begins. */
   readonly seq: number;
-  /** Bytes between what was asked for and what is still there; 0 for none. */
+  /** Bytes between the requested position and the oldest kept byte; 0 if none are missing. */
   readonly missedBytes: number;
 }
 
@@ -31,7 +31,7 @@ export class TerminalLog {
     this.#end += chunk.length;
   }
 
-  /** At most `bytesMax` after `seq`; a character whose end has not come yet is left for the next one. */
+  /** Reads at most `bytesMax` after `seq`; an incomplete character at the end is left for the next read. */
   after(seq: number, bytesMax: number): Excerpt {
     const start = Math.max(0, this.#end - this.#ring.length);
     const asked = Math.min(seq, this.#end);
@@ -39,7 +39,7 @@ export class TerminalLog {
     const bytes = this.#bytes(from, Math.min(this.#end, from + bytesMax));
     const isAll = from + bytes.length === this.#end;
     const cut = bytes.subarray(0, wholeCharacters(bytes));
-    // What is begun and nothing follows may still come; where more is there already, it is no character.
+    // An incomplete character at the end may still be completed; before other bytes it is invalid.
     const taken = cut.length > 0 || isAll ? cut : bytes;
     return { text: taken.toString('utf8'), seq: from + taken.length, missedBytes: from - asked };
   }
@@ -53,7 +53,7 @@ export class TerminalLog {
   }
 }
 
-/** Length of `bytes` without a character at its end that is not complete. */
+/** Length of `bytes` without an incomplete character at the end. */
 function wholeCharacters(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back] as number;

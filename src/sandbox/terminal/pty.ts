@@ -1,4 +1,4 @@
-/** Pseudoterminals: the pair that the kernel gives, and its size. What runs in one is terminal.ts's. */
+/** Opens and resizes pseudoterminals. terminal.ts runs programs in them. */
 import { createRequire } from 'node:module';
 import { ReadStream } from 'node:tty';
 import { ToolError } from '../../errors.ts';
@@ -9,17 +9,17 @@ export interface Size {
 }
 
 export interface Pty {
-  /** Our end. */
+  /** The master end. */
   readonly stream: ReadStream;
-  /** Descriptor of the other end; for the program, and closed by whoever starts that. */
+  /** Descriptor of the slave end, for the program; whoever starts the program closes it. */
   readonly slave: number;
-  /** Path of the other end, as this process sees it. */
+  /** Path of the slave end, as this process sees it. */
   readonly path: string;
-  /** Tells the foreground program by SIGWINCH. */
+  /** Sets the size, which sends SIGWINCH to the foreground program. */
   resize(size: Size): void;
 }
 
-/** The part of node-pty's binary that is used: it leaves starting the program to us, which its `fork` does without our descriptors. */
+/** The part of node-pty's binary that is used: we start the program ourselves, since its `fork` can't pass our descriptors. */
 interface Native {
   open(cols: number, rows: number): { readonly master: number; readonly slave: number; readonly pty: string };
   resize(fd: number, cols: number, rows: number): void;
@@ -40,7 +40,7 @@ function load(): Native {
   }
 }
 
-/** Neither end is closed on exec: whoever starts a program while one is open sees to that. Throws SANDBOX_UNAVAILABLE. */
+/** Opens a pair. Neither end closes on exec: a start of any program while one is open must close it. Throws SANDBOX_UNAVAILABLE. */
 export function openPty({ cols, rows }: Size): Pty {
   native ??= load();
   const { open, resize } = native;

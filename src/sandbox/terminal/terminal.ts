@@ -1,6 +1,6 @@
 /**
- * One terminal: a program in a sandbox of its own, as command.ts builds it, with a pseudoterminal for its standard streams.
- * Runs in an execute host that holds nothing else, since our ends of all of them are open there.
+ * One terminal: a program in a sandbox of its own, built as for a command, with a pseudoterminal for its standard streams.
+ * Runs in an execute host for terminals only, since the master ends of all terminals are open there.
  */
 import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { closeSync, openSync, statSync } from 'node:fs';
@@ -22,38 +22,38 @@ import { type Excerpt, TerminalLog } from './log.ts';
 import { openPty, type Pty, type Size } from './pty.ts';
 import { foregroundOf, type Tty, waiterOf } from './tty-wait.ts';
 
-/** What keeps the picture of a terminal. It may be lost: what it is made from is hostile. */
+/** Keeps the picture of a terminal. It may be lost: its input is hostile. */
 export interface Screen {
-  /** Gives a promise where no more should come before it settles. */
+  /** Returns a promise if the caller should wait before it writes more. */
   write(chunk: Buffer): Promise<void> | undefined;
   resize(size: Size): void;
-  /** Called with what the terminal answers to its program's questions (where is the cursor?). */
+  /** Called with the terminal's answers to its program's queries (for instance the cursor position). */
   onReply: (text: string) => void;
   close(): void;
 }
 
-/** Why it is over: by itself, or ended for what it used, by its owner, or by the daemon. */
+/** Why the terminal ended: by itself, or for what it used, by its owner, or by the daemon. */
 export type TerminalEnd = 'exit' | 'memory' | 'cpu' | 'processes' | 'file' | 'output' | 'closed';
 
 export interface TerminalRequest extends CommandRequest {
   readonly size: Size;
 }
 
-/** Closes what this process has open for other terminals before anything of the caller's runs: all above `last`. */
+/** Closes descriptors above `last`, which this process has open for other terminals, before any of the caller's programs runs. */
 const closing = (last: number): string =>
   `for it in /proc/self/fd/*; do n=\${it##*/}; if ((n > ${last})); then eval "exec $n>&-"; fi; done; exec "$@"`;
 
-/** From one look at whether it waits for input to the next; what holds in two is told. */
+/** Interval of checks whether the program waits for input; two equal results in a row count. */
 const LOOK_MS = 20;
-/** How many times as long as a look the rest after it is. */
+/** The pause after a check, as a multiple of its duration. */
 const LOOK_SHARE = 4;
-/** For a program that does not come up, and for one that was killed. */
+/** Wait for a program that does not start, or that was killed. */
 const PATIENCE_MS = 10_000;
 const SIGNAL_NAMES = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
 
 export class Terminal {
   readonly log: TerminalLog;
-  /** Settles when all of it is gone. */
+  /** Settles when all of its processes have ended. */
   readonly gone: Promise<void>;
   readonly startedAt: number;
   #size: Size;
@@ -69,16 +69,16 @@ export class Terminal {
   readonly #home: HomeStay | undefined;
   #ended: TerminalEnd | undefined;
   #killedFor: TerminalEnd | undefined;
-  /** Whether its program may begin: its sandbox was looked at. */
+  /** Whether its program may begin: its sandbox has been checked. */
   #isThrough: boolean;
-  /** Why it may not. */
+  /** Why it may not begin. */
   #refusal: unknown;
-  /** Who waited for input when it was given some last: that it still does says nothing new. */
+  /** The thread that waited when input was last written: if it still waits, that says nothing new. */
   #waiterBefore: string | undefined;
-  /** Those that wait for output, or the end. */
+  /** Callbacks that wait for output or the end. */
   readonly #waiting = new Set<() => void>();
 
-  /** Starts it. Throws SANDBOX_UNAVAILABLE. */
+  /** Starts the program. Throws SANDBOX_UNAVAILABLE. */
   constructor(request: TerminalRequest, setup: CommandSetup, { screen, powers }: { screen: Screen; powers: Powers }) {
     this.#limits = setup.limits;
     this.#powers = powers;
@@ -111,7 +111,7 @@ export class Terminal {
     this.#status.onInit((init) => {
       const onExceeded = () => this.#kill(verdictOf(this.#watch?.seen.exceeded?.kind ?? 'memory'));
       if (!group) this.#watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded });
-      // One that could not be let in its group is not to run without.
+      // A program that could not enter its group must not run without one.
       group?.admit(init, this.#child).catch(() => this.#kill('memory'));
     });
     this.#isThrough = !needsGate(shape);
@@ -130,7 +130,7 @@ export class Terminal {
     return this.#ended;
   }
 
-  /** How the program ended; nothing where it was killed by us, or runs. */
+  /** How the program ended; empty if we killed it, or it still runs. */
   get exit(): { exitCode?: number; signal?: string } {
     const { exitCode } = this.#status;
     if (this.#ended !== 'exit' || exitCode === undefined) return {};
@@ -138,7 +138,7 @@ export class Terminal {
     return { exitCode, ...(signal !== undefined && { signal }) };
   }
 
-  /** Until there is a program that signals reach, or none any more. Throws SANDBOX_UNAVAILABLE where it may not begin. */
+  /** Waits until signals reach a program, or it has ended. Throws SANDBOX_UNAVAILABLE if it may not begin. */
   async started(signal: AbortSignal): Promise<void> {
     const until = this.#powers.monotonicMs() + PATIENCE_MS;
     const isBegun = () => this.#isThrough && this.#foreground !== undefined;
@@ -149,7 +149,7 @@ export class Terminal {
     if (this.#refusal) throw this.#refusal;
   }
 
-  /** Input for the program, as if it were typed. Throws CONFLICT where that does not take any, or there is none. */
+  /** Writes input for the program, as if typed. Throws CONFLICT if the program does not read, or has ended. */
   write(data: string): void {
     this.#assertLive();
     const { stream } = this.#pty;
@@ -168,7 +168,7 @@ export class Terminal {
     this.#screen.resize(size);
   }
 
-  /** Sends a signal to the program in the foreground. Throws CONFLICT where there is none. */
+  /** Sends a signal to the program in the foreground. Throws CONFLICT if there is none. */
   signal(name: NodeJS.Signals): void {
     this.#assertLive();
     const group = this.#foreground;
@@ -177,22 +177,22 @@ export class Terminal {
     try {
       process.kill(-group, name);
     } catch {
-      // ESRCH: it ended by itself.
+      // ESRCH: already ended.
     }
   }
 
-  /** What the caller has not seen, in one piece. */
+  /** Output that the caller has not seen, in one piece. */
   after(seq: number): Excerpt {
     return this.log.after(seq, this.#limits.terminalReadBytes);
   }
 
-  /** Names who waits for input; undefined where nobody does. */
+  /** Names the thread that waits for input; undefined if none does. */
   waiter(): string | undefined {
     const { main } = this.#status;
     return main === undefined || this.#ended !== undefined ? undefined : waiterOf(main, this.#tty);
   }
 
-  /** Whether what is typed shows (`line`), does not (`password`), or is taken key by key by a program that shows what it likes. */
+  /** Whether typed text shows (`line`), does not (`password`), or goes key by key to a program that shows what it likes. */
   async inputKind(): Promise<'line' | 'password' | 'key'> {
     const settings = await settingsOf(this.#pty.path, this.#powers);
     if (settings.has('-icanon')) return 'key';
@@ -200,8 +200,8 @@ export class Terminal {
   }
 
   /**
-   * Until it is over, its program waits for input that it did not wait for when it was last given some, `waitMs` are over,
-   * or, where a place in the log is given, there is something after that.
+   * Waits until the terminal ends, its program newly waits for input since the last write, `waitMs` have passed,
+   * or, if a position in the log is given, there is output after it.
    */
   async settle({
     waitMs,
@@ -219,7 +219,7 @@ export class Terminal {
       if (this.#ended !== undefined || (afterSeq !== undefined && this.log.end > afterSeq)) return;
       const lookedAt = this.#powers.monotonicMs();
       const waiter = this.waiter();
-      // A look at a thousand threads takes its time, and is not to take all of this host's.
+      // A check of a thousand threads takes time, and must not use up this host's.
       const restMs = Math.max(LOOK_MS, LOOK_SHARE * (this.#powers.monotonicMs() - lookedAt));
       const now = waiter === undefined || waiter === this.#waiterBefore ? undefined : `${waiter} ${this.log.end}`;
       if (now !== undefined && now === before) return;
@@ -232,7 +232,7 @@ export class Terminal {
     }
   }
 
-  /** Ends all that runs in it; settles when that is gone. */
+  /** Kills all that runs in the terminal; settles when that has ended. */
   async close(): Promise<void> {
     this.#kill('closed');
     await this.gone;
@@ -256,7 +256,7 @@ export class Terminal {
 
   async #live(): Promise<void> {
     const { stream } = this.#pty;
-    // EIO: nobody has the other end any more.
+    // EIO: no process has the slave end open.
     stream.on('error', () => {});
     stream.on('data', (chunk: Buffer) => this.#take(chunk));
     const drained = new Promise<void>((resolve) => stream.once('close', () => resolve()));
@@ -308,7 +308,7 @@ export class Terminal {
     });
   }
 
-  /** Until output comes or it ends, at most so long. */
+  /** Waits for output or the end, at most `ms`. */
   async #change(ms: number, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.add(resolve);
@@ -321,12 +321,12 @@ export class Terminal {
   }
 }
 
-/** Answers of the terminal that its program has not read; a flood of questions gets no more. */
+/** Bytes of the terminal's answers that its program has not read; a flood of queries gets no more. */
 const REPLY_BYTES_MAX = 4096;
 
 /**
- * bwrap's arguments. In a session of its own, whose terminal it is: bubblewrap's `--new-session` would leave it without one,
- * and without either the program would be in the session of this host. Throws SANDBOX_UNAVAILABLE.
+ * bwrap arguments. setsid gives the program a session whose terminal this is: with bubblewrap's `--new-session` it would have none,
+ * and without either it would be in this host's session. Throws SANDBOX_UNAVAILABLE.
  */
 function toArgs(shape: Shape, request: CommandRequest, setup: CommandSetup, group: CommandGroup | undefined): string[] {
   const setsid = findProgram('setsid');
@@ -345,12 +345,12 @@ function toArgs(shape: Shape, request: CommandRequest, setup: CommandSetup, grou
   });
 }
 
-/** The descriptor on which a sandbox's bash waits until its mounts were checked. */
+/** Descriptors of the gate at which a sandbox's bash waits until its mounts have been checked. */
 const GATE: Gate = { fd: COMMAND_STATUS_FD + 1, builtFd: COMMAND_STATUS_FD + 2 };
 
 const gatePipes = (shape: Shape) => (needsGate(shape) ? (['pipe', 'pipe'] as const) : []);
 
-/** Somebody looks on, and may answer. */
+/** Drops `CI`: a person watches, and may answer. */
 const withoutCi = ({ CI: _, ...rest }: Record<string, string>): Record<string, string> => rest;
 
 function start(
@@ -387,7 +387,7 @@ function start(
   }
 }
 
-/** What `stty` says of a terminal, word by word: Node has no way to ask. */
+/** Reads a terminal's settings, word by word, from `stty`: Node can't query them. */
 function settingsOf(path: string, powers: Powers): Promise<Set<string>> {
   const child = powers.spawn('/usr/bin/stty', ['-F', path, '-a'], { stdio: ['ignore', 'pipe', 'ignore'], env: {} });
   let text = '';

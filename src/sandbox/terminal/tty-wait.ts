@@ -1,25 +1,25 @@
 /**
- * Whether the program in the foreground of a terminal waits for input, by what the kernel says of its threads: the system
- * call that each sleeps in, and whether that is about the terminal. What a prompt says is not looked at.
+ * Tells whether a terminal's foreground program waits for input, from what the kernel tells about its threads: the system
+ * call that each sleeps in, and whether that call reads the terminal. A prompt's text does not matter.
  */
 import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs';
 import { type Arch, type CallName, callNumbers } from '../syscalls.ts';
 
-/** Where a terminal's other end lies: its file, as this process sees it. */
+/** The file of a terminal's slave end, as this process sees it. */
 export interface Tty {
   readonly dev: number;
   readonly ino: number;
 }
 
-/** Process group in the foreground of the terminal of `leader`; undefined when there is none. */
+/** Foreground process group of the terminal of `leader`; undefined if there is none. */
 export function foregroundOf(leader: number): number | undefined {
   const group = Number(fieldsOf(leader)?.[TPGID]);
   return group > 0 ? group : undefined;
 }
 
 /**
- * Names a thread of the foreground that sleeps until the terminal gives it input, and how often it slept: once it was woken
- * it is another name. Undefined where there is none.
+ * Names a foreground thread that waits for the terminal's input, with its count of sleeps: after it has woken up
+ * the name differs. Undefined if there is none.
  */
 export function waiterOf(leader: number, tty: Tty): string | undefined {
   const group = foregroundOf(leader);
@@ -41,7 +41,7 @@ export function waiterOf(leader: number, tty: Tty): string | undefined {
   return undefined;
 }
 
-/** Fields of /proc/PID/stat behind the name. */
+/** Fields of /proc/PID/stat after the name. */
 const PGRP = 2;
 const TPGID = 5;
 
@@ -50,18 +50,18 @@ function fieldsOf(pid: number): string[] | undefined {
   return text?.slice(text.lastIndexOf(')') + 2).split(' ');
 }
 
-/** Threads looked at in one foreground; with more, whether one of them reads is not found out. */
+/** Threads checked in one foreground; with more, the others are ignored. */
 const THREADS_MAX = 512;
 
 function threadsOf(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/task`);
   } catch {
-    return []; // ENOENT: it is gone.
+    return []; // ENOENT: already gone.
   }
 }
 
-/** The calls that wait for a file; others that wait (accept, futex …) are not about files. */
+/** Calls that wait for a file; other blocking calls (accept, futex …) do not wait for files. */
 const numbers = (...names: CallName[]) => new Set(callNumbers(names, process.arch as Arch));
 const READS = numbers('read', 'readv');
 const POLLS = numbers('poll', 'ppoll');
@@ -70,7 +70,7 @@ const EPOLLS = numbers('epoll_wait', 'epoll_pwait', 'epoll_pwait2');
 const POLLIN = 1;
 const FDS_MAX = 1024;
 
-/** `call` is a line of /proc/PID/syscall: the number, then its arguments. */
+/** Whether a call waits for the terminal. `call` is a line of /proc/PID/syscall: the number, then its arguments. */
 function waitsFor(pid: number, call: readonly string[], tty: Tty): boolean {
   const number = Number(call[0] === undefined || call[0] === '' ? Number.NaN : call[0]);
   const [first, second] = [Number(call[1]), Number(call[2])];
@@ -84,10 +84,10 @@ function waitsFor(pid: number, call: readonly string[], tty: Tty): boolean {
 function isTty(pid: number, fd: number, { dev, ino }: Tty): boolean {
   try {
     const found = statSync(`/proc/${pid}/fd/${fd}`);
-    // /dev/tty is whatever terminal its session has.
+    // /dev/tty is the terminal of the process's session.
     return (found.dev === dev && found.ino === ino) || (found.isCharacterDevice() && found.rdev === DEV_TTY);
   } catch {
-    return false; // ENOENT: closed, or gone.
+    return false; // ENOENT: closed, or the process has ended.
   }
 }
 
@@ -102,7 +102,7 @@ function polled(pid: number, address: number, count: number): number[] {
   return found;
 }
 
-/** Descriptors of a set that `select` looks at. */
+/** Descriptors of a `select` set. */
 function selected(pid: number, count: number, address: number): number[] {
   const limit = Math.min(count, FDS_MAX);
   const bytes = memoryOf(pid, address, 8 * Math.ceil(limit / 64));
@@ -119,7 +119,7 @@ function watched(pid: number, fd: number): number[] {
     .map(([, it]) => Number(it));
 }
 
-/** Bytes of another process's memory; fewer where it has none there. */
+/** Reads another process's memory; fewer bytes if it has none there. */
 function memoryOf(pid: number, address: number, length: number): Buffer {
   const bytes = Buffer.alloc(length);
   let fd: number | undefined;
@@ -127,7 +127,7 @@ function memoryOf(pid: number, address: number, length: number): Buffer {
     fd = openSync(`/proc/${pid}/mem`, 'r');
     return bytes.subarray(0, readSync(fd, bytes, 0, length, address));
   } catch {
-    return Buffer.alloc(0); // EACCES, EIO, ESRCH: it can't be known.
+    return Buffer.alloc(0); // EACCES, EIO, ESRCH: not readable.
   } finally {
     if (fd !== undefined) closeSync(fd);
   }
@@ -137,6 +137,6 @@ function readQuietly(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return undefined; // ENOENT, ESRCH: it is gone. EACCES: it can't be known.
+    return undefined; // ENOENT, ESRCH: already gone. EACCES: not readable.
   }
 }
