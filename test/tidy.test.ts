@@ -252,6 +252,15 @@ function valueImportsOf(file: string): string[] {
   });
 }
 
+test('no doc comment begins with a word that stands for something said nowhere', () => {
+  const vague =
+    /\/\*\*\s*(?:\n\s*\* )?\s*(?:Of|It|Its|Those|They|Who|Whoever|That|By|Where|As|What is|What was)\b[^\n]*/g;
+  const found = files.flatMap((file) =>
+    [...(texts.get(file) as string).matchAll(vague)].map(([comment]) => `${file}: ${comment}`),
+  );
+  expect(found).toEqual([]);
+});
+
 test('names say what a file is for', () => {
   expect(
     files.filter((it) => /(utils?|helpers?|common|misc|manager|service|handler)\.ts|(^|\/)index\.ts$/.test(it)),

@@ -246,7 +246,7 @@ describe('with a daemon', () => {
 
   test('tools lists, tells about one, and knows all formats', async () => {
     expect((await cli(['tools'])).stdout).toMatch(/^file_list +read_only +allow/m);
-    expect((await cli(['tools', 'bash'])).stdout).toMatch(/terminal_execute — Run a bash/);
+    expect((await cli(['tools', 'bash'])).stdout).toMatch(/terminal_execute — Run a command/);
     expect(JSON.parse((await cli(['tools', '--format', 'anthropic'])).stdout)[0]).toHaveProperty('input_schema');
     expect((await cli(['tools', 'none'])).code).toBe(1);
   });
