@@ -148,6 +148,8 @@ export interface JobUsage {
   trackedHidden?: number;
   /** Whether git in the command failed to write a repository's config, which commands see read-only. */
   gitConfigHeld?: boolean;
+  /** Whether a program in the command reported that a file would have become too large. */
+  fileLimitMet?: boolean;
   /** The outcome of the commands' changes to configs of repositories. */
   gitConfigs?: readonly TakenOver[];
   /** Whether a command came close to its memory limit. */

@@ -115,6 +115,12 @@ describe('out of its limits', () => {
 });
 
 describe('files', () => {
+  test('a command that goes on after a program met the limit is warned', async () => {
+    const command = 'python3 -c \'open("holes", "w").truncate(1 << 40)\'; truncate -s 1T holes; echo on';
+    const { metadata } = await client.call('terminal_execute', { command });
+    expect(metadata.warnings).toEqual([expect.stringContaining('tiers.execute.fileMb')]);
+  });
+
   test('a command that writes a larger one is FILE_LIMIT, and the file is no larger', async () => {
     const { code, verdict, ...details } = FILE;
     expect(await run('echo before; exec yes > large')).toMatchObject({

@@ -37,6 +37,7 @@ type Counted =
   | 'withheld'
   | 'trackedHidden'
   | 'gitConfigHeld'
+  | 'fileLimitMet'
   | 'gitConfigs'
   | 'scratchFull'
   | 'memoryNear'
@@ -67,6 +68,7 @@ export class Commands {
     const { exitCode, signal, stdout, stderr, durationMs, outputBytes } = outcome;
     if (outcome.tracked > 0) this.used.trackedHidden = outcome.tracked;
     if (couldNotConfigure(stderr)) this.used.gitConfigHeld = true;
+    if (metFileLimit(stderr)) this.used.fileLimitMet = true;
     if (outcome.truncated) this.#options.truncated(outputBytes);
     if (exitCode !== 0) this.used.withheld = this.#options.toWithheld(outcome.withheld);
     if (exitCode === undefined) throw this.#killed(outcome);
@@ -128,6 +130,9 @@ export class Commands {
  */
 const couldNotConfigure = (stderr: string): boolean =>
   stderr.includes('could not write config file') && stderr.includes('Device or resource busy');
+
+/** Whether a program reports EFBIG or SIGXFSZ; the command itself may go on after that, and exit with 0. */
+const metFileLimit = (stderr: string): boolean => /File too large|File size limit exceeded/.test(stderr);
 
 const OVER: Record<Exceeded['kind'], { code: Code; says: (limit: number) => string }> = {
   memory: { code: 'MEMORY_LIMIT', says: (limit) => `took more than ${limit} bytes of memory` },

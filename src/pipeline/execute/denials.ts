@@ -71,6 +71,7 @@ export function warningsOf({ egress, coarse = [], result: { usage } }: Ran): str
   if (unknown !== undefined) warnings.push(`which files it changed is not known: ${unknown}`);
   const { trackedHidden = 0 } = usage;
   if (Number.isSafeInteger(trackedHidden) && trackedHidden > 0) warnings.push(toldTracked(trackedHidden));
+  if (usage.fileLimitMet === true) warnings.push(FILE_LIMIT_MET);
   if (usage.gitConfigHeld === true) warnings.push(GIT_CONFIG_HELD);
   return [...warnings, ...gitConfigWarnings(usage), ...coarseWarnings(coarse)];
 }
@@ -80,6 +81,8 @@ const toldTracked = (count: number): string =>
 const GIT_CONFIG_HELD =
   "the config of a repository is read-only to commands, since it can name programs that the person's git would run: git did not write it. " +
   'For one command use `git -c key=value` or `git config --global`, which end with it; to keep it, the person runs the command outside';
+const FILE_LIMIT_MET =
+  'a file would have become larger than the policy allows (tiers.execute.fileMb, limits.commandMax.fileMb); holes in it count';
 const MEMORY_NEAR =
   'the command used more than 90 % of the memory that it may have, and may have been slow for it (limits.commandMax.memoryMb, tiers.execute.memoryMb)';
 const SCRATCH_FULL =
