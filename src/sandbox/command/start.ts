@@ -155,10 +155,10 @@ export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers):
 
 /**
  * Whether each mask of a built sandbox is still mounted at its path and shows what it should: the kernel removes a mount when its
- * mount point is removed or replaced in another namespace, and moves the mount along when the mount point is renamed.
+ * mount point is removed or replaced in another namespace, and moves the mount along when the mount point is renamed. False for a
+ * sandbox that has ended, even if nobody was told of its end yet.
  */
 export function isMasked({ status, shape }: Pick<Begun, 'status' | 'shape'>): boolean {
-  if (shape.masks.length === 0) return true;
   const mounts = status.init === undefined ? undefined : mountsOf(status.init);
   return mounts !== undefined && areCovered(shape.masks, withoutLinks(mounts));
 }
