@@ -101,7 +101,7 @@ test('a command beside which other calls ran says that it may tell of theirs', a
   await dataOf(its.call('file_write', { path: 'go', content: '' }));
   const { metadata } = await running;
   expect(metadata.filesChanged?.map((it) => it.path)).toEqual(['began', 'go']);
-  expect(metadata.warnings?.join()).toContain('may tell of what they changed');
+  expect(metadata.warnings?.join()).toContain('may hold their changes');
   const alone = await its.call('terminal_execute', { command: 'rm go' });
   expect(alone.metadata.warnings).toBeUndefined();
 });

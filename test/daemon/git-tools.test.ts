@@ -237,9 +237,11 @@ test('all of a repository that is named beside a part of it is still without wha
   for (const it of ['a', '.env']) repository.write(it, 'one\n');
   repository.commit('first');
   for (const it of ['a', '.env']) repository.write(it, 'two\n');
-  expect(await dataOf(call('git_commit', { message: 'x', files: ['named-twice', 'named-twice/a'] }))).toMatchObject({
-    ...{ filesChanged: 1, hidden: ['named-twice/.env'] },
-  });
+  const done = await dataOf(call('git_commit', { message: 'x', files: ['named-twice', 'named-twice/a'] }));
+  expect(done).toMatchObject({ filesChanged: 1 });
+  // Once the daemon's watcher has masked the file, git takes it for unchanged, and there is nothing to name.
+  expect([[], ['named-twice/.env']]).toContainEqual(done.hidden);
+  expect(repository.git('show', 'HEAD:.env')).toBe('one\n');
 });
 
 test('branches are created, switched to and told', async () => {

@@ -15,7 +15,7 @@ const source = (path: string) => JSON.stringify(fileURLToPath(new URL(`../../src
 const WRITER = `
 import { writeFileSync, writeSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
-import { AuditLog } from ${source('store/audit-log.ts')};
+import { AuditLog } from ${source('store/audit/log.ts')};
 import { defaultLimits } from ${source('limits.ts')};
 import { systemPowers } from ${source('powers.ts')};
 const folder = process.argv[2];
