@@ -108,23 +108,10 @@ test('nothing that a repository names is run, by no tool', async () => {
     error: { code: 'UNSUPPORTED', details: { reason: 'filter' } },
   });
   // The only way back to the committed state.
-  repository.git(
-    '-c',
-    'core.worktree=.',
-    '-c',
-    'core.fsmonitor=',
-    '-c',
-    'filter.x.clean=cat',
-    '-c',
-    'filter.x.smudge=cat',
-    '-c',
-    'core.hooksPath=/dev/null',
-    'checkout',
-    '-q',
-    '-f',
-    '--',
-    'a.txt',
-  );
+  const disarmed = ['core.fsmonitor=', 'filter.x.clean=cat', 'filter.x.smudge=cat', 'core.hooksPath=/dev/null'];
+  const settings = disarmed.flatMap((it) => ['-c', it]);
+  // git takes core.worktree from the repository's own config only, whatever -c says.
+  repository.git('--work-tree=.', ...settings, 'checkout', '-q', '-f', '--', 'a.txt');
   rmSync(mark, { force: true });
   expect(await call('git_branch', { path, action: 'switch', name: 'other' })).toMatchObject({ success: true });
   expect(existsSync(mark)).toBe(false);
