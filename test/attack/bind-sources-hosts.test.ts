@@ -68,7 +68,7 @@ async function underAttack(ask: () => Promise<string>, targets = outside): Promi
   writeFileSync(join(workspace, 'stop'), '');
   expect(await swapping).toMatchObject({ success: true, data: { stdout: expect.stringMatching(/swapped \d{3}/) } });
   for (const it of readdirSync(decoy)) rmSync(join(decoy, it), { recursive: true });
-  rmSync(join(workspace, 'other'), { force: true });
+  rmSync(join(workspace, 'other'), { recursive: true, force: true });
   // Masks of removed files would keep the next attacker from moving the folder.
   await setTimeout(1_000);
   return seen;

@@ -10,7 +10,7 @@ import { dataOf, startDaemon, type TestDaemon } from '../support/daemon.ts';
 let daemon: TestDaemon;
 let client: Client;
 /** Not below /tmp: each sandbox has its own /tmp. */
-const toolchain = mkdtempSync(join(existsSync('/opt') ? '/opt' : homedir(), 'ringfence-toolchain-'));
+const toolchain = mkdtempSync(join(process.getuid?.() === 0 ? '/opt' : homedir(), 'ringfence-toolchain-'));
 beforeAll(async () => {
   mkdirSync(join(toolchain, 'bin'));
   writeFileSync(join(toolchain, 'bin/our-tool'), '#!/bin/sh\necho tool-ran\n', { mode: 0o755 });

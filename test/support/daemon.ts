@@ -1,5 +1,5 @@
 /** Starts a real daemon for a test or a bench, on a temporary socket; disposing it removes everything. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import {
   chownSync,
   existsSync,
@@ -7,7 +7,6 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -87,8 +86,8 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   child.stderr?.on('data', (chunk) => (log += chunk));
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
   const cleanUp = () => {
-    if (!options.stateDir) rmSync(stateDir, { recursive: true, force: true });
-    if (!options.workspace) rmSync(workspace, { recursive: true, force: true });
+    if (!options.stateDir) removeTree(stateDir);
+    if (!options.workspace) removeTree(workspace);
   };
   let notice = '';
   for await (const chunk of child.stdio[3] as NodeJS.ReadableStream) notice += chunk;
@@ -131,6 +130,11 @@ export function processesWith(text: string): number[] {
       }
     })
     .map(Number);
+}
+
+/** Removes a folder with all in it: Node can't remove the empty folders without permissions that masks leave behind, `rm` can. */
+export function removeTree(folder: string): void {
+  execFileSync('rm', ['-rf', '--', folder]);
 }
 
 /** Polls until `condition` holds. Throws after `withinMs`. */

@@ -12,7 +12,7 @@ print(len(urllib.request.urlopen('http://localhost:%d/package.json' % server.ser
 " 2>/dev/null`;
 
 /** Parses every module of the project in eight threads, each with a WebAssembly memory of its own. */
-const LEXERS = `cat > /tmp/lexers.cjs <<'END'
+const LEXERS = `cat > $T/lexers.cjs <<'END'
 const { Worker, isMainThread, parentPort } = require('node:worker_threads');
 const { readFileSync, globSync, readdirSync } = require('node:fs');
 if (isMainThread) {
@@ -23,7 +23,7 @@ if (isMainThread) {
   init.then(() => parentPort.postMessage(parse(readFileSync('dist/lexer.js', 'utf8'))[1].length));
 }
 END
-node /tmp/lexers.cjs`;
+node $T/lexers.cjs`;
 
 /** Names and dates that make commits the same on both sides. */
 const GIT_DATES =
@@ -65,7 +65,7 @@ export const WORKLOADS: readonly Workload[] = [
     name: 'an archive, packed and unpacked',
     size: 'small',
     project: 'typescript',
-    command: 'tar czf /tmp/all.tgz lib && rm -r lib && tar xzf /tmp/all.tgz && find lib -type f | wc -l',
+    command: 'tar czf $T/all.tgz lib && rm -r lib && tar xzf $T/all.tgz && find lib -type f | wc -l',
   },
   {
     name: 'a Python server on localhost',
@@ -106,7 +106,7 @@ export const WORKLOADS: readonly Workload[] = [
     project: 'zod',
     needs: ['tmux'],
     // A session that ends at once also ends its server, while clients talk to it.
-    command: `tmux -L workload -f /dev/null new-session -d -s w &&
+    command: `export SHELL=/bin/bash; tmux -L workload -f /dev/null new-session -d -s w &&
       tmux -L workload send-keys -t w 'wc -c package.json > part && mv part counted' Enter;
       for i in $(seq 100); do [ -e counted ] && break; sleep 0.1; done; tmux -L workload kill-server; cat counted`,
   },
@@ -115,8 +115,8 @@ export const WORKLOADS: readonly Workload[] = [
     size: 'small',
     refusesRoot: true,
     needs: ['initdb', 'pg_ctl', 'psql'],
-    command: `initdb -D /tmp/pg -A trust -U me >/dev/null && pg_ctl -s -D /tmp/pg -o '-k /tmp -h ""' -l /tmp/pg.log -w start &&
-      psql -h /tmp -U me -d postgres -Atc 'select sum(i) from generate_series(1, 1000) i'; pg_ctl -s -D /tmp/pg -m fast stop; rm -rf /tmp/pg /tmp/pg.log`,
+    command: `initdb -D $T/pg -A trust -U me >/dev/null && pg_ctl -s -D $T/pg -o '-k $T -h ""' -l $T/pg.log -w start &&
+      psql -h $T -U me -d postgres -Atc 'select sum(i) from generate_series(1, 1000) i'; pg_ctl -s -D $T/pg -m fast stop; rm -rf $T/pg $T/pg.log`,
   },
   {
     name: 'npm install of a Vite project, cold, and its build',
@@ -148,8 +148,8 @@ export const WORKLOADS: readonly Workload[] = [
       git add -A && git commit -qm one && git remote add origin https://example.org/x.git && git branch -m main trunk &&
       git config branch.trunk.description text && git checkout -qb side && echo a > a && git add a && git commit -qm two &&
       git checkout -q trunk && echo b > b && git add b && git commit -qm three && git rebase -q trunk side && echo c >> a &&
-      git stash -q && git stash pop -q && git worktree add -q ../tree HEAD~1 && git log --format='%T %s' && git status -s &&
-      git -C ../tree log --format=%T -1 && git remote -v && git branch --list && git worktree remove ../tree && rm -rf .git`,
+      git stash -q && git stash pop -q && git worktree add -q $T/tree HEAD~1 && git log --format='%T %s' && git status -s &&
+      git -C $T/tree log --format=%T -1 && git remote -v && git branch --list && git worktree remove $T/tree && rm -rf .git`,
   },
   {
     name: 'a SQLite database in WAL mode',
@@ -174,19 +174,19 @@ export const WORKLOADS: readonly Workload[] = [
     needs: ['cmake', 'g++', 'make'],
     command: `printf 'cmake_minimum_required(VERSION 3.10)\nproject(x CXX)\nadd_library(l STATIC l.cpp)\nadd_executable(x x.cpp)\ntarget_link_libraries(x l)\n' > CMakeLists.txt &&
       printf 'int twice(int i) { return 2 * i; }\n' > l.cpp && printf '#include <cstdio>\nint twice(int);\nint main() { std::printf("%%d\\n", twice(21)); }\n' > x.cpp &&
-      cmake -S . -B /tmp/cmake-build >/dev/null && cmake --build /tmp/cmake-build -j2 >/dev/null && /tmp/cmake-build/x; rm -rf /tmp/cmake-build`,
+      cmake -S . -B $T/cmake-build >/dev/null && cmake --build $T/cmake-build -j2 >/dev/null && $T/cmake-build/x; rm -rf $T/cmake-build`,
   },
   {
     name: 'Rust by cargo, without dependencies',
     size: 'small',
     needs: ['cargo'],
-    command: `export CARGO_TARGET_DIR=/tmp/cargo-target; cargo init -q --name x --vcs none . && cargo build -q --offline && /tmp/cargo-target/debug/x && cargo test -q --offline 2>&1 | grep -c ok; rm -rf /tmp/cargo-target`,
+    command: `export CARGO_TARGET_DIR=$T/cargo-target; cargo init -q --name x --vcs none . && cargo build -q --offline && $T/cargo-target/debug/x && cargo test -q --offline 2>&1 | grep -c ok; rm -rf $T/cargo-target`,
   },
   {
     name: 'Java, compiled and run',
     size: 'small',
     needs: ['javac', 'java'],
-    command: `printf 'public class X { public static void main(String[] a) { System.out.println(java.util.stream.IntStream.range(0, 1000).parallel().sum()); } }\n' > X.java && javac -d /tmp/classes X.java && java -cp /tmp/classes X; rm -rf /tmp/classes`,
+    command: `printf 'public class X { public static void main(String[] a) { System.out.println(java.util.stream.IntStream.range(0, 1000).parallel().sum()); } }\n' > X.java && javac -d $T/classes X.java && java -cp $T/classes X; rm -rf $T/classes`,
   },
   {
     name: 'keys and signatures (openssl, ssh-keygen)',
@@ -221,7 +221,7 @@ export const WORKLOADS: readonly Workload[] = [
     size: 'small',
     project: 'zod',
     needs: ['zip', 'unzip', 'xz'],
-    command: `zip -qr /tmp/a.zip src && unzip -qt /tmp/a.zip | tail -1 && tar c src | xz -T2 -1 > /tmp/a.xz && xz -dc /tmp/a.xz | tar t | wc -l; rm /tmp/a.zip /tmp/a.xz`,
+    command: `zip -qr $T/a.zip src && unzip -qt $T/a.zip >/dev/null && echo whole && tar c src | xz -T2 -1 > $T/a.xz && xz -dc $T/a.xz | tar t | wc -l; rm $T/a.zip $T/a.xz`,
   },
   {
     name: "npm: a project's script and its program, offline",
@@ -247,7 +247,7 @@ export const WORKLOADS: readonly Workload[] = [
     needs: ['node', 'npm'],
     prepare: 'npm install --no-audit --no-fund --no-save prettier@3 esbuild@0.25 >/dev/null 2>&1',
     command:
-      'npx prettier --check src/v4/core 2>&1 | tail -1 | cut -c1-20; npx esbuild src/v4/core/index.ts --bundle --format=esm --outfile=/tmp/o.js --log-level=error; sha256sum < /tmp/o.js; rm /tmp/o.js',
+      'npx prettier --check src/v4/core 2>&1 | tail -1 | cut -c1-20; npx esbuild src/v4/core/index.ts --bundle --format=esm --outfile=$T/o.js --log-level=error; sha256sum < $T/o.js; rm $T/o.js',
     namesOnly: ['node_modules'],
   },
 ];

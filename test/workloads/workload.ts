@@ -77,11 +77,12 @@ export class Workloads implements AsyncDisposable {
   async compare(workload: Workload): Promise<Compared> {
     const [bareAt, insideAt] = ['bare', 'inside'].map((it) => join(this.#folder, `${slug(workload.name)}-${it}`, 'w'));
     for (const it of [bareAt, insideAt] as string[]) makeProject(workload, it);
-    const bare = timed(() => runBare(workload.command, bareAt as string));
+    const command = withScratch(workload.command);
+    const bare = timed(() => runBare(command, bareAt as string));
     await using client = await this.#daemon.connect({ workspace: insideAt as string });
     await client.call('terminal_execute', { command: 'true' });
     const from = performance.now();
-    const result = await client.call('terminal_execute', { command: workload.command, timeout: TIMEOUT_MS });
+    const result = await client.call('terminal_execute', { command, timeout: TIMEOUT_MS });
     const insideMs = performance.now() - from;
     if (!result.success) throw new Error(`${result.error.code}: ${result.error.message}`);
     const { exitCode, stdout, stderr } = result.data;
@@ -109,6 +110,10 @@ async function registry(): Promise<string> {
   const found = await lookup('registry.npmjs.org', { family: 4 }).catch(() => undefined);
   return ['registry.npmjs.org', ...(found ? [`"${found.address}:443"`] : [])].join(', ');
 }
+
+/** Runs a command with a scratch folder, `$T`, that is gone afterwards. */
+const withScratch = (command: string): string =>
+  `export T=$(mktemp -d)\n(\n${command}\n)\ncode=$?; rm -rf "$T"; exit $code`;
 
 const slug = (name: string): string => name.replaceAll(/\W+/g, '-');
 

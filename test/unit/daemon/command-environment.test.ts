@@ -1,5 +1,4 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toCommandEnvironment, toolchainProblem } from '../../../src/daemon/command-environment.ts';
@@ -7,7 +6,7 @@ import { toCommandEnvironment, toolchainProblem } from '../../../src/daemon/comm
 const REST = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 let folder: string;
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'ringfence-env-'));
+  folder = mkdtempSync('/tmp/ringfence-env-'); // One of the tests is about /tmp itself.
   mkdirSync(join(folder, 'node/bin'), { recursive: true });
   mkdirSync(join(folder, 'plain'));
   mkdirSync(join(folder, 'home/.ssh/x'), { recursive: true });
