@@ -1,11 +1,12 @@
 /*
- * Makes the system calls that it reads from descriptor 0, one after the other, and writes what came of them to
- * descriptor 1. The sandbox is asked by the kernel's own answers, with no interpreter, library or tool that a machine
- * may lack, and with calls that no shell can make (AF_VSOCK, ptrace, TIOCSTI).
+ * Tries a sandbox from inside: makes the system calls listed on descriptor 0, one after the other, and writes their
+ * results to descriptor 1. The kernel itself answers, so no interpreter, library or tool is needed that a machine may
+ * lack, and calls can be tried that no shell can make (AF_VSOCK, ptrace, TIOCSTI).
  *
- * It reads a header, the steps and the contents of its memory; src/sandbox/proof/probe-program.ts writes them. It writes the
- * result of each step (below zero it is an errno) and the first part of its memory, into which the calls have written.
- * Then it waits for the end of descriptor 0, so that it can be looked at from outside.
+ * Input, written by src/sandbox/proof/probe-program.ts: a header, the steps, and the initial content of a block of memory
+ * that the steps may point into. Output: the result of each step (a negative result is an errno), then the first
+ * `told_bytes` of the memory, into which the calls have written. The program ends when descriptor 0 is closed; until then
+ * the daemon can inspect the living process from outside.
  */
 #include <signal.h>
 
@@ -15,7 +16,7 @@
 #define MEMORY_MAX 65536
 #define ARGUMENTS 6
 
-/* In place of a call's number: a new process does the next `arguments[0]` steps and ends. Its pid is the result. */
+/* Used as a call's number: a new process makes the next `arguments[0]` steps and ends; the result is that process's pid. */
 #define FORK -1
 
 enum kind { NUMBER, RESULT_OF_STEP, OFFSET_IN_MEMORY };
@@ -29,7 +30,7 @@ struct step {
 struct header {
   unsigned long steps;
   unsigned long memory_bytes;
-  /* How many bytes of the memory are told. */
+  /* How many bytes of the memory are part of the output. */
   unsigned long told_bytes;
 };
 

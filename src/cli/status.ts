@@ -1,3 +1,4 @@
+import type { HostStatus } from '../call.ts';
 import { type Coarse, describeCoarse } from '../sandbox/coarse-masks.ts';
 import { showLine } from '../text/shown-text.ts';
 import { type Caller, connect } from './connect.ts';
@@ -11,16 +12,7 @@ interface Status {
   rssBytes: number;
   sessions: number;
   calls: { queued: number; running: number };
-  hosts: {
-    tier: string;
-    workspace: string;
-    pid: number;
-    threads: number;
-    busy: number;
-    rssBytes: number;
-    cpuMs: number;
-    restarts: number;
-  }[];
+  hosts: HostStatus[];
   coarseMasks: (Coarse & { workspace: string })[];
   plugins: { name: string; version?: string; sha256?: string; tools: string[]; problem?: string }[];
   audit: { entries: number };

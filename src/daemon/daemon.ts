@@ -1,10 +1,10 @@
 /** The composition root: the only file that knows every part. */
 import { realpathSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { TIERS } from '../call.ts';
+import { type HostStatus, TIERS } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import { Egress } from '../hosts/egress.ts';
-import { type HostStatus, Hosts, type HostsOptions } from '../hosts/hosts.ts';
+import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
 import { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
 import { type ListenParts, listenMcp } from '../mcp/listen.ts';

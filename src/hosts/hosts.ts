@@ -2,6 +2,7 @@
  * Manages the tier hosts: starts them on demand, warms them, reaps idle ones, replaces dead ones, and keeps their
  * number within `hostsMax`.
  */
+import type { HostStatus } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
@@ -13,7 +14,6 @@ import type { Egress } from './egress.ts';
 import { crashed, end, unlessAborted } from './ends.ts';
 import { Host, type JobEnd, type JobRequest } from './host.ts';
 import { type CoarseIn, HostMasks, type Place } from './host-masks.ts';
-import type { HostStatus } from './host-status.ts';
 import type { HostSetup, Identity } from './job.ts';
 import { endSession, endStale, type Keeping, keptMax } from './keepers.ts';
 import type { Leased, Ran, RunOptions, RunRequest } from './runs.ts';
@@ -22,7 +22,6 @@ import { UsageLooks } from './usage-looks.ts';
 import type { TreeState } from './workspace-index.ts';
 
 export type { CoarseIn, Place } from './host-masks.ts';
-export type { HostStatus } from './host-status.ts';
 export type { PathView } from './job.ts';
 
 export interface HostsOptions {

@@ -2,6 +2,7 @@
  * Manages isolate hosts: each runs one program at a time and serves one session; one spare is kept; a host is ended
  * when anything but its program failed.
  */
+import type { HostStatus } from '../call.ts';
 import { ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
@@ -9,7 +10,6 @@ import { statmOf } from '../sandbox/proc.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { end, unlessAborted } from './ends.ts';
 import { Host, type JobEnd, type JobRequest } from './host.ts';
-import type { HostStatus } from './hosts.ts';
 import type { Ran, RunOptions } from './runs.ts';
 
 export interface IsolatesOptions {

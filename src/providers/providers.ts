@@ -1,7 +1,8 @@
 /** All external providers: the tools that are offered to callers, and the definitions that a person has accepted. */
+import type { HostStatus } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import { HostMasks } from '../hosts/host-masks.ts';
-import type { HostStatus, PathView } from '../hosts/hosts.ts';
+import type { PathView } from '../hosts/hosts.ts';
 import type { Ran, RunOptions } from '../hosts/runs.ts';
 import { subjectHash } from '../pipeline/approve/binding.ts';
 import type { UpstreamCaller, Upstreams } from '../pipeline/execute/upstream.ts';

@@ -1,7 +1,7 @@
 /** The handlers of a session's requests, one for each method. */
-import type { CallOptions, CallRecord } from '../call.ts';
+import type { CallOptions, CallRecord, HostStatus } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
-import type { CoarseIn, HostStatus } from '../hosts/hosts.ts';
+import type { CoarseIn } from '../hosts/hosts.ts';
 import type { Limits } from '../limits.ts';
 import type { Pipeline } from '../pipeline/pipeline.ts';
 import type { Powers } from '../powers.ts';

@@ -97,7 +97,7 @@ export class LanguageProcess implements Disposable {
   notify(method: string, params: unknown, signal: AbortSignal): Promise<void> {
     return this.#unlessAborted(signal, async () => {
       const connection = await this.#connection;
-      // It may have ended; the next request reports that.
+      // A write error means that the process has ended, which the next request reports.
       await connection.sendNotification(method, params).catch(() => {});
     });
   }

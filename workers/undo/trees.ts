@@ -250,12 +250,12 @@ export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions, par
       case 'file':
         return copyFile(source, place, shown, pass);
       case 'symlink':
-        // As bytes: a link's target need not be UTF-8.
+        // Read as bytes, since a link's target need not be UTF-8.
         return fs.symlinkSync(fs.readlinkSync(below(source.fd, source.name), { encoding: 'buffer' }), place);
       case 'directory': {
         using directory = openOrSay(source.fd, source.name, shown);
         const { mode } = fs.fstatSync(directory.fd);
-        // Its own permissions come last: they may forbid writing.
+        // Set the directory's permissions after its content, since they may forbid writing.
         makeDirectory(place, 0o700);
         using copied = new Directory(target.fd, target.name);
         for (const name of directory.names()) {

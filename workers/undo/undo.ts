@@ -266,7 +266,7 @@ export async function removePassing(entries: readonly KeptEntry[], { places, lim
         using spot = places.hold(folder === '.' ? name : `${folder}/${name}`, { kinds: ['write'] });
         await removeTree(spot.fd, spot.name, { path: entry.path, limits, breathe: () => Promise.resolve() });
       } catch (error) {
-        // Its directory is gone, or must not be written any more.
+        // The file's directory is gone, or may no longer be written.
         if (!(error instanceof ToolError)) throw error;
       }
     }

@@ -139,7 +139,7 @@ async function tellOnceBuilt(begun: Waiting, words: Buffer, signal: AbortSignal)
   signal.addEventListener('abort', onAbort);
   if (!signal.aborted) await Promise.race([begun.built, aborted.promise]);
   signal.removeEventListener('abort', onAbort);
-  // It may have ended before anybody listened for that.
+  // A sandbox that ended while this function waited sends no further 'exit' event.
   if (begun.child.exitCode !== null || begun.child.signalCode !== null) return end(begun);
   if (begun.isBuilt) return tell(begun, words);
   // The caller ends it.
