@@ -22,8 +22,9 @@ const isUrl: Check = (value) =>
 /** git reads a value that names no remote as a path or URL: `danglingRemotes` checks that the remote exists. */
 const isRemote: Check = (value) => value === '.' || /^[A-Za-z0-9_][\w./-]*$/.test(value);
 const isRef: Check = (value) => value.length <= 1024 && /^(?!-)[^\s\p{Cc}~^:?*[\\]+$/u.test(value);
-const isRefspec: Check = (value) =>
-  value.length <= 1024 && /^[+^]?(?!-)[^\s\p{Cc}~?[\\:]+(?::[^\s\p{Cc}~?[\\:]*)?$/u.test(value);
+/** A fetch writes tracking refs and tags only, so that the person's own branches stay as they are. */
+const isFetchRefspec: Check = (value) =>
+  value.length <= 1024 && /^[+^]?(?!-)[^\s\p{Cc}~?[\\:]+(?::refs\/(?:remotes|tags)\/[^\s\p{Cc}~?[\\:]+)?$/u.test(value);
 
 const REBASE = oneOf('true', 'false', 'merges', 'interactive');
 const ON_OR_ONLY = oneOf('true', 'false', 'only');
@@ -32,8 +33,8 @@ const KEYS: readonly (readonly [RegExp, Check])[] = [
   [/^(?:user|author|committer)\.(?:name|email)$/, isText],
   [/^user\.useconfigonly$/, isBoolean],
   [/^remote\.[A-Za-z0-9_][\w./-]*\.url$/, isUrl],
-  [/^remote\.[A-Za-z0-9_][\w./-]*\.(?:fetch|push)$/, isRefspec],
-  [/^remote\.[A-Za-z0-9_][\w./-]*\.(?:prune|prunetags|mirror|skipfetchall|skipdefaultupdate)$/, isBoolean],
+  [/^remote\.[A-Za-z0-9_][\w./-]*\.fetch$/, isFetchRefspec],
+  [/^remote\.[A-Za-z0-9_][\w./-]*\.(?:prune|prunetags|skipfetchall|skipdefaultupdate)$/, isBoolean],
   [/^remote\.[A-Za-z0-9_][\w./-]*\.tagopt$/, oneOf('--tags', '--no-tags')],
   [/^branch\..+\.remote$/, isRemote],
   [/^branch\..+\.merge$/, isRef],
@@ -44,7 +45,7 @@ const KEYS: readonly (readonly [RegExp, Check])[] = [
   [/^core\.sparsecheckout(?:cone)?$/, isBoolean],
   [/^core\.(?:autocrlf|safecrlf)$/, oneOf('true', 'false', 'input', 'warn')],
   [/^core\.eol$/, oneOf('lf', 'crlf', 'native')],
-  [/^push\.default$/, oneOf('nothing', 'current', 'upstream', 'tracking', 'simple', 'matching')],
+  [/^push\.default$/, oneOf('nothing', 'current', 'upstream', 'tracking', 'simple')],
   [/^push\.(?:autosetupremote|followtags)$/, isBoolean],
   [/^pull\.rebase$/, REBASE],
   [/^(?:pull|merge)\.ff$/, ON_OR_ONLY],
