@@ -9,7 +9,7 @@ import { reachOf, runsUnseen } from './approve/impact.ts';
 import { type Call, checkedOf } from './stage.ts';
 
 /** Calls of one principal in one workspace; there are as many as the configuration has such pairs. */
-interface Place {
+interface PrincipalWrites {
   readonly principal: string;
   readonly root: string;
   /** Grows with each start and each end of a call. */
@@ -20,8 +20,8 @@ interface Place {
 export class Writes {
   /** Identifies the run of the daemon: writes before this run are unknown. */
   readonly #run: string;
-  readonly #places = new Map<string, Place>();
-  readonly #begun = new Map<Call, Place>();
+  readonly #places = new Map<string, PrincipalWrites>();
+  readonly #begun = new Map<Call, PrincipalWrites>();
   #looks = 0;
 
   constructor(run: string) {

@@ -30,7 +30,7 @@ export function indexOf(rules: readonly Rule[]): RuleIndex {
 type Drawer = Map<string, FiledRule[]>;
 
 /** The list, or the map and key, under which a rule is stored. */
-type Place = readonly [drawer: Drawer, key: string] | readonly [list: FiledRule[]];
+type IndexSlot = readonly [drawer: Drawer, key: string] | readonly [list: FiledRule[]];
 
 export class RuleIndex {
   readonly all: readonly FiledRule[];
@@ -92,7 +92,7 @@ export class RuleIndex {
   }
 
   /** The places under which a rule can always be found; undefined if there are none. */
-  #placesOf(match: MatchSpec): Place[] | undefined {
+  #placesOf(match: MatchSpec): IndexSlot[] | undefined {
     // All conditions must hold, so one of them is enough to find the rule. The most selective comes first.
     const must = conjunctsOf(match);
     const globs = must.map(pathsByKey).find((it) => it.length > 0);
@@ -104,18 +104,18 @@ export class RuleIndex {
     if (tools.length > 0 && !tools.includes(undefined)) return tools.map((it) => [this.#byTool, it as string]);
     for (const { any = [] } of must) {
       const places = any.map((it) => this.#placesOf(it));
-      if (any.length > 0 && !places.includes(undefined)) return (places as Place[][]).flat();
+      if (any.length > 0 && !places.includes(undefined)) return (places as IndexSlot[][]).flat();
     }
     return undefined;
   }
 
-  #placesOfPaths(globs: readonly string[]): Place[] {
+  #placesOfPaths(globs: readonly string[]): IndexSlot[] {
     const keys = globs.flatMap(toPathPatterns).map(({ segments }) => keyOf(segments));
     if (keys.includes(undefined)) return [[this.#paths]];
     return (keys as Key[]).map(({ of, text }) => [of === 'segment' ? this.#bySegment : this.#byExtension, text]);
   }
 
-  #placesOfCommand(command: NonNullable<MatchSpec['command']>): Place[] {
+  #placesOfCommand(command: NonNullable<MatchSpec['command']>): IndexSlot[] {
     const programs = toTokens(command)[0]?.map((it) => it.literal) ?? [undefined];
     return programs.includes(undefined) ? [[this.#commands]] : programs.map((it) => [this.#byProgram, it as string]);
   }
@@ -151,7 +151,7 @@ function keyOf(segments: readonly string[]): Key | undefined {
 
 const extensionOf = (name: string): string => name.slice(name.lastIndexOf('.') + 1);
 
-function put([drawer, key]: Place, rule: FiledRule): void {
+function put([drawer, key]: IndexSlot, rule: FiledRule): void {
   const list = Array.isArray(drawer) ? drawer : (drawer.get(key as string) ?? []);
   if (!Array.isArray(drawer)) drawer.set(key as string, list);
   if (list.at(-1) !== rule) list.push(rule);

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { isInside, wayBelow } from '../paths.ts';
 
 /** The surroundings in which a path was written. All paths are absolute. */
-export interface Place {
+export interface PathContext {
   readonly workspace: string;
   readonly cwd: string;
   /** The directory for `~`; absent if the writer does not expand `~`, as with file tools. */
@@ -11,7 +11,7 @@ export interface Place {
 }
 
 /** `path` relative to the workspace if inside it (`.` for the workspace itself), else absolute; without `.`, `..` and doubled slashes. */
-export function toTarget(path: string, { workspace, cwd, home }: Place): string {
+export function toTarget(path: string, { workspace, cwd, home }: PathContext): string {
   const fromHome = home !== undefined && (path === '~' || path.startsWith('~/'));
   const absolute = fromHome ? join(home, path.slice(1)) : resolve(cwd, path);
   const way = wayBelow(workspace, absolute);

@@ -345,7 +345,7 @@ export class Gateway {
   }
 }
 
-interface Place {
+interface OpenedWorkspace {
   readonly workspace: string;
   readonly root: string;
   readonly identity: Identity;
@@ -361,13 +361,13 @@ function assertVersion(raw: unknown): void {
     throw new RpcError('VERSION_UNSUPPORTED', `protocol ${Number(protocol)} is not served`, { supported: [PROTOCOL] });
 }
 
-interface Opening extends Place, Part, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {
+interface Opening extends OpenedWorkspace, Part, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {
   readonly sessionName?: string | undefined;
   readonly policy?: string | undefined;
   readonly uid: number | undefined;
 }
 
-interface NewLink extends Place, Part {
+interface NewLink extends OpenedWorkspace, Part {
   readonly sessionName?: string | undefined;
   readonly id: string;
   readonly secret: string;

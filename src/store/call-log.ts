@@ -49,7 +49,7 @@ export interface CallLogOptions {
 }
 
 /** A position between two records. */
-interface Place {
+interface LogPosition {
   /** Seq of the entry before the position. */
   readonly seq: number;
   /** Bytes of output before the position. */
@@ -58,7 +58,7 @@ interface Place {
   readonly at: number;
 }
 
-const START: Place = { seq: 0, offset: 0, at: 0 };
+const START: LogPosition = { seq: 0, offset: 0, at: 0 };
 /** Distance of remembered positions in bytes, so that later reads need not start at the beginning. */
 const MARK_EVERY_BYTES = 256 * 1024;
 /** Buffered data is written after this time or at this size, in milliseconds and bytes; a producer of more must wait for it. */
@@ -78,7 +78,7 @@ export class CallLog {
   /** Position after the appended data, and after the part of it that is on disk. */
   #taken = START;
   #stored = START;
-  #marks: Place[] = [START];
+  #marks: LogPosition[] = [START];
   #state: CallState | undefined;
   #cut: Cut | undefined;
   /** Buffers of records not yet written: full ones, then the one being filled. */
@@ -131,7 +131,7 @@ export class CallLog {
     else if (this.#put(stream, data)) {
       const { offset, at } = this.#taken;
       this.#taken = { seq: seq + 1, offset: offset + data.length, at };
-      if (at - (this.#marks.at(-1) as Place).at >= MARK_EVERY_BYTES) this.#marks.push(this.#taken);
+      if (at - (this.#marks.at(-1) as LogPosition).at >= MARK_EVERY_BYTES) this.#marks.push(this.#taken);
     }
     return this.#waiting < WRITE_BYTES ? { seq: this.#seq } : { seq: this.#seq, written: this.flush() };
   }
@@ -194,7 +194,7 @@ export class CallLog {
     return Buffer.concat(parts);
   }
 
-  async *#entries(isBefore: (place: Place) => boolean): AsyncGenerator<LogEntry & { offset: number }> {
+  async *#entries(isBefore: (place: LogPosition) => boolean): AsyncGenerator<LogEntry & { offset: number }> {
     const mark = this.#marks.findLast(isBefore) ?? START;
     const { at: end } = this.#stored;
     if (mark.at >= end) return;
@@ -307,7 +307,7 @@ export class CallLog {
         if (kind !== 'stdout' && kind !== 'stderr') continue;
         seq += 1;
         offset += data.length;
-        if (at - (this.#marks.at(-1) as Place).at >= MARK_EVERY_BYTES) this.#marks.push({ seq, offset, at });
+        if (at - (this.#marks.at(-1) as LogPosition).at >= MARK_EVERY_BYTES) this.#marks.push({ seq, offset, at });
       }
     }
     this.#stored = { seq, offset, at };

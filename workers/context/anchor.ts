@@ -24,7 +24,7 @@ export interface Opened {
 }
 
 /** A name in an opened directory; the caller closes `fd`. */
-export interface Place {
+export interface OpenedName {
   readonly fd: number;
   readonly name: string;
   /** The real path relative to the root, without links and dots. */
@@ -57,7 +57,7 @@ export class Anchor {
   }
 
   /** Opens the parent of `path`, and gives it with the last name, which is not followed. With `make`, creates missing parents. */
-  place(path: string, make?: MakeDirectory): Place {
+  place(path: string, make?: MakeDirectory): OpenedName {
     const walk = this.#walk(path, make);
     const name = walk.queue.pop();
     if (name === undefined || name === '..')

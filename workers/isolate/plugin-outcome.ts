@@ -45,13 +45,13 @@ export async function endOfPlugin(
   return { ok: true, data, usage: { ...usage, verdict: 'ok' } };
 }
 
-interface Place {
+interface SourcePosition {
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-interface Thrown extends Partial<Place> {
+interface Thrown extends Partial<SourcePosition> {
   readonly name: string;
   readonly message: string;
   /** Error code of the tool that failed. */
@@ -91,7 +91,7 @@ function thrownError(body: string, plugin: PluginCode): ToolError {
   return codeError({ name, message, code, ...placeIn(stack, plugin) });
 }
 
-function placeIn(stack: string, { modules }: PluginCode): Place | undefined {
+function placeIn(stack: string, { modules }: PluginCode): SourcePosition | undefined {
   for (const [, file = '', line, column] of stack.matchAll(/(?:\(|\bat (?:async )?)([\w./-]+\.m?js):(\d+):(\d+)\)?/g))
     if (Object.hasOwn(modules, file)) return { file, line: Number(line), column: Number(column) };
   return undefined;

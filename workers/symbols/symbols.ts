@@ -17,7 +17,7 @@ import type { CheckedFile, CheckedSearch, ContentQuery } from '../../src/tools/t
 import type { LanguageServers } from './language-servers.ts';
 import { isServed, type ParsedLanguage, parsedInstead, parsedLanguage, servedLanguage } from './source-languages.ts';
 import { SourceLines, showAround, wordsAt } from './source-lines.ts';
-import { onePerProject, type Place, type ServedSymbol, type Sources, type Where } from './typescript-server.ts';
+import { onePerProject, type FilePosition, type ServedSymbol, type Sources, type Where } from './typescript-server.ts';
 
 export interface WorkspaceSymbolsOptions {
   /** Absolute path. */
@@ -31,7 +31,7 @@ export interface WorkspaceSymbolsOptions {
 }
 
 /** A symbol or a use of one, found by either means. */
-interface Name extends Place {
+interface Name extends FilePosition {
   readonly name: string;
   readonly type?: SymbolType;
 }
@@ -131,7 +131,7 @@ export class WorkspaceSymbols implements Symbols {
 
   async #servedReferences(
     symbol: string,
-    named: readonly Place[] | undefined,
+    named: readonly FilePosition[] | undefined,
     files: readonly string[],
     sources: Sources,
   ): Promise<Names> {
@@ -249,7 +249,7 @@ export class WorkspaceSymbols implements Symbols {
   }
 
   /** Positions in a file that name the symbol, on one line if given. Throws NOT_FOUND. */
-  async #placesIn(file: string, symbol: string, line: number | undefined): Promise<Place[]> {
+  async #placesIn(file: string, symbol: string, line: number | undefined): Promise<FilePosition[]> {
     const path = plain(file);
     const lines = await this.#lines.of(path);
     const all = lines.flatMap((text, at) => wordsAt(text, symbol).map((character) => ({ path, line: at, character })));
@@ -367,7 +367,7 @@ const plain = (path: string): string =>
     .filter((it) => it !== '' && it !== '.')
     .join('/');
 
-const byPlace = (a: Place, b: Place): number =>
+const byPlace = (a: FilePosition, b: FilePosition): number =>
   a.path === b.path ? a.line - b.line || a.character - b.character : a.path < b.path ? -1 : 1;
 
 /** Rank of a match: equal, equal ignoring case, prefix, substring, anything else. */

@@ -23,13 +23,13 @@ export interface Sources {
 }
 
 /** Positions as in the Language Server Protocol: from 0, characters in UTF-16 units. */
-export interface Place {
+export interface FilePosition {
   readonly path: string;
   readonly line: number;
   readonly character: number;
 }
 
-export interface ServedSymbol extends Place {
+export interface ServedSymbol extends FilePosition {
   readonly name: string;
   /** SymbolKind of the protocol. */
   readonly kind: number;
@@ -109,20 +109,20 @@ export class TypeScriptServer implements Disposable {
 
   /** All references to the symbols at `places`, these included. */
   references(
-    places: readonly Place[],
+    places: readonly FilePosition[],
     where: Where,
     signal: AbortSignal,
-  ): Promise<{ places: Place[]; complete: boolean }> {
+  ): Promise<{ places: FilePosition[]; complete: boolean }> {
     const { sources } = where;
     return this.#turn(sources, signal, async (turn) => {
       const context = { includeDeclaration: true };
-      const askAt = ({ path, line, character }: Place) => {
+      const askAt = ({ path, line, character }: FilePosition) => {
         const params = { textDocument: { uri: uriOf(path, sources) }, position: { line, character }, context };
         return turn.server.request<Location[] | null>('textDocument/references', params, signal).catch(orNothing);
       };
       const begin = [...new Set(places.map((it) => it.path))];
       const { found, complete } = await this.#askAll(turn, { ...where, begin }, async () => {
-        const all = new Map<string, Place>();
+        const all = new Map<string, FilePosition>();
         for (const asked of places)
           for (const it of (await askAt(asked)) ?? []) {
             const place = placeOf(it, sources);
@@ -222,7 +222,7 @@ export class TypeScriptServer implements Disposable {
    * Runs `ask` after loading the projects of all files concerned. A project may leave out some files near it: files
    * without results are opened themselves, and `ask` runs again.
    */
-  async #askAll<T extends Place>(
+  async #askAll<T extends FilePosition>(
     turn: Turn,
     { begin, doubtful, sources }: Where,
     ask: () => Promise<T[]>,
@@ -312,7 +312,7 @@ function oneEach(paths: readonly string[]): { files: string[]; directories: numb
 const uriOf = (path: string, { workspace }: Sources): string => pathToFileURL(join(workspace, path)).href;
 
 /** The place of a location; undefined if it lies outside, is ignored, or must not be shown. */
-function placeOf({ uri, range: { start } }: Location, { workspace, stamps }: Sources): Place | undefined {
+function placeOf({ uri, range: { start } }: Location, { workspace, stamps }: Sources): FilePosition | undefined {
   let absolute: string;
   try {
     absolute = fileURLToPath(uri);

@@ -7,12 +7,12 @@ import * as fs from 'node:fs';
 import type { FileChange } from '../../src/call.ts';
 import { ToolError } from '../../src/errors.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
-import { below, codeOf, type Place, toAccessError } from '../context/anchor.ts';
+import { below, codeOf, type OpenedName, toAccessError } from '../context/anchor.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
 
 /** A name in an open directory, with the path that the caller used. */
-export interface Spot extends Place {
+export interface Spot extends OpenedName {
   /** The path as the caller named it. */
   readonly path: string;
 }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
-import { below, codeOf, type Place } from '../context/anchor.ts';
+import { below, codeOf, type OpenedName } from '../context/anchor.ts';
 import { readAll } from '../context/files.ts';
 import { makeDirectory, writeNew } from './changes.ts';
 import type { Blob, BlobReader, Image, Leaf } from './spool.ts';
@@ -11,7 +11,7 @@ import type { Blob, BlobReader, Image, Leaf } from './spool.ts';
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const CHUNK_BYTES = 1024 * 1024;
 
-export type Spot = Pick<Place, 'fd' | 'name'>;
+export type Spot = Pick<OpenedName, 'fd' | 'name'>;
 
 /** Stores content. */
 export interface BlobKeeper {

@@ -4,21 +4,21 @@ import { applyEdits, modify, type ParseError, parse as parseJsonc, printParseErr
 import { parse as parseToml, stringify as toToml } from 'smol-toml';
 import { CliError, EXIT } from '../output.ts';
 
-export interface Place {
+export interface ConfigEntry {
   readonly format: 'json' | 'toml';
   /** Keys down to the entry: the list's key, and a name in the list. */
   readonly path: readonly [string, string];
 }
 
 /** The text with `entry` at its place, or without the entry if undefined. Throws CliError if the text does not have the given format. */
-export function withEntry(text: string, { format, path }: Place, entry: object | undefined): string {
+export function withEntry(text: string, { format, path }: ConfigEntry, entry: object | undefined): string {
   // Editors on Windows write a byte order mark.
   const mark = text.startsWith('\ufeff') ? '\ufeff' : '';
   const body = text.slice(mark.length);
   return mark + (format === 'json' ? inJson(body, path, entry) : inToml(body, path, entry));
 }
 
-function inJson(text: string, path: Place['path'], entry: object | undefined): string {
+function inJson(text: string, path: ConfigEntry['path'], entry: object | undefined): string {
   const errors: ParseError[] = [];
   const root: unknown = parseJsonc(text, errors, { allowTrailingComma: true });
   const [error] = errors;
@@ -38,7 +38,7 @@ function inJson(text: string, path: Place['path'], entry: object | undefined): s
 }
 
 /** Edits TOML line by line, since every TOML writer would lose the comments: the table is appended, or replaced in place. */
-function inToml(text: string, [list, name]: Place['path'], entry: object | undefined): string {
+function inToml(text: string, [list, name]: ConfigEntry['path'], entry: object | undefined): string {
   let root: Record<string, unknown>;
   try {
     root = parseToml(text);
@@ -77,7 +77,7 @@ function endOfTable(lines: readonly string[], at: number): number {
 }
 
 /** Parses the result again, since a multi-line string may look like table lines. Throws CliError. */
-function checked(text: string, [list, name]: Place['path'], entry: object | undefined): string {
+function checked(text: string, [list, name]: ConfigEntry['path'], entry: object | undefined): string {
   try {
     const known = parseToml(text)[list];
     const found = isTable(known) && isTable(known[name]) ? known[name] : {};

@@ -19,7 +19,7 @@ interface Line {
   running: number;
 }
 
-export interface Place {
+export interface QueueSlot {
   /** Names the line; work of one line shares its slots. */
   readonly line: string;
   readonly places: number;
@@ -58,7 +58,7 @@ export class FairQueue {
   }
 
   /** Waits for a slot; the returned function gives it back. Throws QUEUE_FULL, or the signal's reason. */
-  async enter(place: Place): Promise<() => void> {
+  async enter(place: QueueSlot): Promise<() => void> {
     const line = this.#line(place);
     const { session, placesOfSession } = place;
     const hasRoom = line.running < line.places && (line.held.get(session) ?? 0) < placesOfSession;
@@ -75,13 +75,13 @@ export class FairQueue {
     for (const [name, line] of this.#lines) this.#fill(name, line);
   }
 
-  #line({ line: name, places }: Place): Line {
+  #line({ line: name, places }: QueueSlot): Line {
     const line = this.#lines.get(name) ?? { lanes: new Map(), places, held: new Map(), running: 0 };
     this.#lines.set(name, line);
     return line;
   }
 
-  #wait(line: Line, { session, signal, congested, placesOfSession }: Place): Promise<void> {
+  #wait(line: Line, { session, signal, congested, placesOfSession }: QueueSlot): Promise<void> {
     const { sessionQueueMax, queueMax } = this.#limits;
     const lane = line.lanes.get(session) ?? [];
     if (lane.length >= sessionQueueMax || this.#queued >= queueMax) {

@@ -4,7 +4,7 @@ import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 import { hostTierOf, type Tool } from '../../tools/tool.ts';
 import { type Call, checkedOf, type Stage } from '../stage.ts';
-import type { FairQueue, Place } from './fair-queue.ts';
+import type { FairQueue, QueueSlot } from './fair-queue.ts';
 
 /** Waits for a slot at the tier host of the call's workspace. Throws QUEUE_FULL when too many wait. */
 export const schedule =
@@ -35,7 +35,7 @@ function placeOf(
   { isolated, upstream, connects }: Tool,
   tier: Tier,
   { call, limits }: { call: Call; limits: Limits },
-): Pick<Place, 'line' | 'places' | 'placesOfSession'> {
+): Pick<QueueSlot, 'line' | 'places' | 'placesOfSession'> {
   if (isolated) return { line: 'isolate', places: limits.isolatesMax, placesOfSession: limits.sessionIsolatesMax };
   // Each provider has a line of its own, so that a slow one holds up only its own callers.
   if (upstream) {

@@ -9,14 +9,14 @@ import { defaultLimits as limits } from '../../limits.ts';
 import type { ParsedCommand } from '../question.ts';
 import { toTarget } from '../target.ts';
 import { toCandidates } from './mentions.ts';
-import { type CommandPlace, type Draft, Reading } from './reading.ts';
+import { type CommandContext, type Draft, Reading } from './reading.ts';
 import { Beyond } from './syntax.ts';
 import type { Field } from './words.ts';
 
-export type { CommandPlace } from './reading.ts';
+export type { CommandContext as CommandPlace } from './reading.ts';
 
 /** What a command line would do, as far as its text says. Touches the disk only through `place.resolve`. */
-export function parseCommand(text: string, place: CommandPlace): ParsedCommand {
+export function parseCommand(text: string, place: CommandContext): ParsedCommand {
   const reading = new Reading(place);
   try {
     reading.read(text, 0);
@@ -53,13 +53,13 @@ function destinationsIn(reading: Reading, where: Where): string[] {
   return toTargets(made, reading, where).filter((it) => !read.has(it) && !isAbsolute(it));
 }
 
-interface Where extends CommandPlace {
+interface Where extends CommandContext {
   /** Every directory that the shell may be in, as far as known. */
   readonly folders: readonly string[];
   readonly isSure: boolean;
 }
 
-function foldersOf(reading: Reading, { cwd, home }: CommandPlace): string[] {
+function foldersOf(reading: Reading, { cwd, home }: CommandContext): string[] {
   const folders = new Set([resolve(cwd)]);
   for (const path of reading.goesTo) {
     if (path === undefined) continue;

@@ -14,7 +14,7 @@ import { DYNAMIC, type Field, toFields, toSingleField } from './words.ts';
 import { type Inner, unwrap } from './wrappers.ts';
 
 /** The surroundings in which a command line is to run. */
-export interface CommandPlace {
+export interface CommandContext {
   /** workspace, cwd and home are absolute. */
   readonly workspace: string;
   readonly cwd: string;
@@ -68,13 +68,13 @@ export class Reading implements Listener {
   /** Why no command can be known: a loop or a function may run an earlier command after what changes it. */
   lookup: string | undefined;
 
-  readonly #place: CommandPlace;
+  readonly #place: CommandContext;
   readonly #exported: ReadonlySet<string>;
   readonly #syntax = new Syntax(this);
   readonly #programs = new Map<string, string | undefined>();
   #words = 0;
 
-  constructor(place: CommandPlace) {
+  constructor(place: CommandContext) {
     this.#place = place;
     const exported = Object.entries(place.exported ?? {});
     this.#exported = new Set(exported.map(([name]) => name));

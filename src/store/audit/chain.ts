@@ -16,13 +16,13 @@ import type { Powers } from '../../powers.ts';
 export const GENESIS = '0'.repeat(64);
 
 /** A position in the chain. */
-export interface Place {
+export interface ChainPosition {
   readonly seq: number;
   readonly hash: string;
 }
 
 /** A signed statement that the log up to this position is genuine. */
-export interface Checkpoint extends Place {
+export interface Checkpoint extends ChainPosition {
   readonly at: string;
   /** Ed25519, base64. */
   readonly signature: string;
@@ -65,7 +65,7 @@ export class SigningKey {
   }
 
   /** Proves that the log ends at `place`; cheap enough for every write, unlike a signature. */
-  seal({ seq, hash }: Place): string {
+  seal({ seq, hash }: ChainPosition): string {
     return createHmac('sha256', this.#sealing).update(`${seq} ${hash}`).digest('base64');
   }
 
@@ -74,7 +74,7 @@ export class SigningKey {
     return createHmac('sha256', this.#sealing).update(`checkpoints ${seq}`).digest('base64');
   }
 
-  isSealed(place: Place, seal: string): boolean {
+  isSealed(place: ChainPosition, seal: string): boolean {
     return this.seal(place) === seal; // A timing attack does not matter here, since anybody who can measure this can read the key.
   }
 }

@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Powers } from '../../powers.ts';
 import { openDatabase } from '../database.ts';
-import { GENESIS, type Place } from './chain.ts';
+import { GENESIS, type ChainPosition } from './chain.ts';
 import { COLUMNS } from './entry.ts';
 
 /** Statements that write the log. */
@@ -19,8 +19,8 @@ export function prepare(database: DatabaseSync): Record<'begin' | 'insert' | 'se
 }
 
 /** The last position of the chain. */
-export const lastOf = (database: DatabaseSync): Place =>
-  (database.prepare('SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1').get() as Place | undefined) ?? {
+export const lastOf = (database: DatabaseSync): ChainPosition =>
+  (database.prepare('SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1').get() as ChainPosition | undefined) ?? {
     seq: 0,
     hash: GENESIS,
   };

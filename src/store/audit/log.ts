@@ -7,7 +7,7 @@ import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
 import { openDatabase } from '../database.ts';
 import { AuditBudget } from './budget.ts';
-import { createKey, type Place, readKey, type SigningKey } from './chain.ts';
+import { createKey, type ChainPosition, readKey, type SigningKey } from './chain.ts';
 import { CHECKPOINT_SCHEMA, Checkpoints } from './checkpoints.ts';
 import { AUDIT_SCHEMA, type AuditEntry, COLUMNS, hashOf, type Row, toRecord, toRow } from './entry.ts';
 import { type ExportFormat, toExportLine } from './export.ts';
@@ -54,7 +54,7 @@ export class AuditLog implements Disposable {
   readonly #firstOfRun: number;
   readonly #meter: AuditMeter;
   readonly #budget: AuditBudget;
-  #head: Place;
+  #head: ChainPosition;
   #first: number;
   #waiting: Row[] = [];
   #lost = 0;

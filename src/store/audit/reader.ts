@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
-import { GENESIS, type Place, readKey } from './chain.ts';
+import { GENESIS, type ChainPosition, readKey } from './chain.ts';
 import { linesOf, parseCheckpoint, problemOfTable } from './checkpoints.ts';
 import { type AuditPage, type AuditPageRequest, AuditQueries } from './query.ts';
 import { type Verification, verifyLog } from './verify.ts';
@@ -63,8 +63,8 @@ export class AuditReader implements Disposable {
     this.#database.close();
   }
 
-  get #last(): Place {
+  get #last(): ChainPosition {
     const last = this.#database.prepare('SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1').get();
-    return (last as Place | undefined) ?? { seq: 0, hash: GENESIS };
+    return (last as ChainPosition | undefined) ?? { seq: 0, hash: GENESIS };
   }
 }

@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Powers } from '../../powers.ts';
 import { Pacer } from '../pacer.ts';
-import { type Checkpoint, GENESIS, type Place, readKey, type SigningKey } from './chain.ts';
+import { type Checkpoint, GENESIS, type ChainPosition, readKey, type SigningKey } from './chain.ts';
 import { linesOf, parseCheckpoint } from './checkpoints.ts';
 import { hashOf, isWellFormed, type Row } from './entry.ts';
 
@@ -29,7 +29,7 @@ export interface Walk {
   /** Seq of the last checkpoint in the table, as the log's writer remembers it. */
   readonly lastInTable: number;
   /** The end of the log, as its writer remembers it; nothing on disk can change that. */
-  readonly head: Place;
+  readonly head: ChainPosition;
   readonly powers: Powers;
 }
 
@@ -68,7 +68,7 @@ class Verifier {
   readonly #walk: Walk;
   readonly #pacer: Pacer;
   /** The last verified entry. */
-  #at: Place | undefined;
+  #at: ChainPosition | undefined;
   /** Seq of the last entry that a signature covers. */
   #signed = 0;
   /** The last seq that the log records as dropped by retention. */
@@ -131,7 +131,7 @@ class Verifier {
   }
 
   /** The position before the first existing entry. Retention dropped the entries before it, which a later entry must confirm. */
-  #beginAt({ seq, previousHash }: Row): Place {
+  #beginAt({ seq, previousHash }: Row): ChainPosition {
     const at = { seq: (seq as number) - 1, hash: previousHash as string };
     if (at.seq < 0) throw new Broken(at.seq + 1, 'entries are counted from 1');
     if (at.seq === 0 && at.hash !== GENESIS) throw new Broken(1, 'the first entry follows something');
@@ -140,7 +140,7 @@ class Verifier {
   }
 
   #checkRow(row: Row): void {
-    const at = this.#at as Place;
+    const at = this.#at as ChainPosition;
     const seq = row.seq as number;
     if (seq !== at.seq + 1) throw new Broken(at.seq + 1, `entry ${at.seq + 1} is missing`);
     if (row.previousHash !== at.hash) throw new Broken(seq, `entry ${seq} does not follow the one before it`);
@@ -165,7 +165,7 @@ class Verifier {
     checkpoint: Checkpoint | undefined,
     checkpoints: AsyncGenerator<Checkpoint>,
   ): Promise<Checkpoint | undefined> {
-    const { seq, hash } = this.#at as Place;
+    const { seq, hash } = this.#at as ChainPosition;
     if (checkpoint?.seq !== seq) return checkpoint;
     if (checkpoint.hash !== hash) {
       const from = Math.max(this.#signed + 1, 1);
