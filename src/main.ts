@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { establishPerimeter } from '../workers/perimeter.ts';
 import { knownWorkspaces, useKeptCode } from './daemon/compiled-code.ts';
-import { findPlaces } from './daemon/user-dirs.ts';
+import { findUserDirs } from './daemon/user-dirs.ts';
 
 /** Descriptor on which the starting process reads that the daemon is ready, or why not. */
 const READY_FD = 3;
@@ -36,7 +36,7 @@ function tellReady(notice: object): void {
   closeSync(READY_FD);
 }
 
-const { stateDir, configFile } = findPlaces(flags, environment);
+const { stateDir, configFile } = findUserDirs(flags, environment);
 const workspaces = knownWorkspaces(flags, configFile);
 if (workspaces) useKeptCode(stateDir, workspaces);
 const { serve } = await import('./daemon/serve.ts');

@@ -63,12 +63,12 @@ async function findDaemon(flags: Flags, env: Environment): Promise<Socket | unde
 
 /** Starts a daemon for the client's folder, unless another bridge is doing so. */
 async function startDaemon(flags: Flags, env: Environment, folder: string): Promise<Socket> {
-  const [{ startDaemon: start, isStartedByAnother }, { findPlaces }] = await Promise.all([
+  const [{ startDaemon: start, isStartedByAnother }, { findUserDirs }] = await Promise.all([
     import('./cli/connect.ts'),
     import('./daemon/user-dirs.ts'),
   ]);
   const whole = withRuntimeDir(env, uid);
-  const failed = await start(findPlaces(flags, whole), ['--workspace', folder], {
+  const failed = await start(findUserDirs(flags, whole), ['--workspace', folder], {
     env: whole,
     cwd: process.cwd(),
   }).then(

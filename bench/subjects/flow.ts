@@ -1,7 +1,7 @@
 /** The steps of a coding agent that fixes a failing test, through MCP servers: how much its model must read, and how long it waits. */
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { findPlaces } from '../../src/daemon/user-dirs.ts';
+import { findUserDirs } from '../../src/daemon/user-dirs.ts';
 import { temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { breakAgain, FAULT, makeProject } from '../floors/project.ts';
@@ -179,7 +179,7 @@ async function measure(bench: Context): Promise<void> {
   const { socket } = await bench.daemon();
   try {
     await using peers = await startPeers(bench, { folder, home });
-    await using line = await connectMcp(findPlaces({ socket }, {}).mcpSocket, folder);
+    await using line = await connectMcp(findUserDirs({ socket }, {}).mcpSocket, folder);
     const agents = [ours(line), pairOf(peers, folder), commanderOf(peers, folder)].filter((it) => it !== undefined);
     const told: { agent: Agent; bytes: Bytes }[] = [];
     for (const agent of agents) {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { findPlaces } from '../../src/daemon/user-dirs.ts';
+import { findUserDirs } from '../../src/daemon/user-dirs.ts';
 import { dataOf, ringfence, temporaryDir } from '../../test/support/daemon.ts';
 import { type Context, defineBench } from '../bench.ts';
 import { connectMcp, type McpLine, startMcp } from '../mcp-line.ts';
@@ -73,7 +73,7 @@ async function run(bench: Context): Promise<void> {
   const client = await bench.client('mcp');
   const home = temporaryDir('peers-home');
   const { socket } = await bench.daemon();
-  const { mcpSocket } = findPlaces({ socket }, {});
+  const { mcpSocket } = findUserDirs({ socket }, {});
   const [path, full] = ['four-kib.txt', join(client.folder, 'four-kib.txt')];
   writeFileSync(full, `${'x'.repeat(63)}\n`.repeat(64));
   let lines = 64;

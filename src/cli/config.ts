@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { type Config, readConfigFile, settingsOf, toConfig } from '../daemon/config.ts';
-import { findPlaces } from '../daemon/user-dirs.ts';
+import { findUserDirs } from '../daemon/user-dirs.ts';
 import { readAdded } from '../daemon/workspaces.ts';
 import { defaultLimits } from '../limits.ts';
 import { readPolicy } from '../policy/load.ts';
@@ -13,7 +13,7 @@ import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 /** Prints the path of the config file. Returns the exit code. */
 export function configPath({ json }: { readonly json?: boolean }, { flags, env }: Caller): number {
-  const { configFile } = findPlaces(flags, env);
+  const { configFile } = findUserDirs(flags, env);
   if (json) printJson({ path: configFile, exists: existsSync(configFile) });
   else print(harmless(configFile));
   if (!existsSync(configFile)) say('there is no such file; the defaults are in force');
@@ -29,27 +29,24 @@ export function configCheck(
   { json }: { readonly json?: boolean },
   { flags, env, cwd }: Caller,
 ): number {
-  const found = findPlaces(flags, env);
-  const places = file === undefined ? found : { ...found, configFile: resolve(cwd, file) };
-  if (file !== undefined && !existsSync(places.configFile))
-    throw new CliError(EXIT.USAGE, `there is no file ${harmless(places.configFile)}`);
-  const { policy, principals, limits } = load(readConfigFile(places.configFile), { places, env, cwd });
+  const found = findUserDirs(flags, env);
+  const dirs = file === undefined ? found : { ...found, configFile: resolve(cwd, file) };
+  if (file !== undefined && !existsSync(dirs.configFile))
+    throw new CliError(EXIT.USAGE, `there is no file ${harmless(dirs.configFile)}`);
+  const { policy, principals, limits } = load(readConfigFile(dirs.configFile), { dirs, env, cwd });
   for (const it of [policy, ...principals.map((it) => it.policy)])
     if (it !== undefined) readPolicy(it, { limits, effectsOf: effectsOfBuiltin });
-  if (json) printJson({ ok: true, path: places.configFile, exists: existsSync(places.configFile) });
-  else
-    print(
-      `${harmless(places.configFile)}: ${existsSync(places.configFile) ? 'ok' : 'there is none; the defaults are'}`,
-    );
+  if (json) printJson({ ok: true, path: dirs.configFile, exists: existsSync(dirs.configFile) });
+  else print(`${harmless(dirs.configFile)}: ${existsSync(dirs.configFile) ? 'ok' : 'there is none; the defaults are'}`);
   return EXIT.OK;
 }
 
 /** Loads a config file. Without `workspaces` it uses none, so that the result does not depend on this folder. */
 function load(
   file: ReturnType<typeof readConfigFile>,
-  { places, env, cwd }: Pick<Caller, 'env' | 'cwd'> & { places: Config['places'] },
+  { dirs, env, cwd }: Pick<Caller, 'env' | 'cwd'> & { dirs: Config['dirs'] },
 ): Config {
-  return toConfig({ ...file, workspaces: file.workspaces ?? [] }, { flags: {}, env, cwd, places });
+  return toConfig({ ...file, workspaces: file.workspaces ?? [] }, { flags: {}, env, cwd, dirs });
 }
 
 interface Setting {
@@ -61,19 +58,19 @@ interface Setting {
 
 /** Shows the settings of a daemon that would be started here, and the source of each value. Returns the exit code. */
 export function configShow({ json }: { readonly json?: boolean }, { flags, env, cwd }: Caller): number {
-  const places = findPlaces(flags, env);
-  const file = readConfigFile(places.configFile);
-  const config = load(file, { places, env, cwd });
+  const dirs = findUserDirs(flags, env);
+  const file = readConfigFile(dirs.configFile);
+  const config = load(file, { dirs, env, cwd });
   const settings = settingsOf(file, { flags: {}, env });
   const inFile = (key: keyof typeof file) => (file[key] === undefined ? 'default' : 'file');
   const said = (flag: unknown, variable: string) =>
     flag !== undefined ? 'flag' : env[variable] !== undefined ? 'environment' : 'default';
   const shown: Setting[] = [
-    { key: 'file', value: places.configFile, from: env.RINGFENCE_CONFIG === undefined ? 'default' : 'environment' },
-    { key: 'state', value: places.stateDir, from: said(flags.state, 'RINGFENCE_STATE') },
-    { key: 'socket', value: places.socket, from: said(flags.socket, 'RINGFENCE_SOCKET') },
+    { key: 'file', value: dirs.configFile, from: env.RINGFENCE_CONFIG === undefined ? 'default' : 'environment' },
+    { key: 'state', value: dirs.stateDir, from: said(flags.state, 'RINGFENCE_STATE') },
+    { key: 'socket', value: dirs.socket, from: said(flags.socket, 'RINGFENCE_SOCKET') },
     { key: 'workspaces', value: file.workspaces ? config.workspaces : [cwd], from: inFile('workspaces') },
-    { key: 'workspaces added', value: readAdded(places), from: 'ringfence workspace add' },
+    { key: 'workspaces added', value: readAdded(dirs), from: 'ringfence workspace add' },
     { key: 'policy', value: config.policy, from: settings.policy.from },
     { key: 'listen', value: settings.listen.value ?? null, from: settings.listen.from },
     { key: 'listenHttp', value: settings.listenHttp.value ?? null, from: settings.listenHttp.from },

@@ -4,7 +4,14 @@ import { existsSync, openSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Client, type ClientOptions, createClient, RemoteError } from '../client.ts';
-import { type Environment, findPlaces, makeStateDir, type Places, readEndpoint, stateOf } from '../daemon/user-dirs.ts';
+import {
+  type Environment,
+  findUserDirs,
+  makeStateDir,
+  readEndpoint,
+  stateOf,
+  type UserDirs,
+} from '../daemon/user-dirs.ts';
 import { RPC_CODES } from '../errors.ts';
 import { entry } from '../runtime.ts';
 import { CliError, EXIT, say } from './output.ts';
@@ -42,13 +49,13 @@ export const isStartedByAnother = ({ message }: Error): boolean => /another daem
 
 /** A client of the running daemon, or of one that is started now. Throws CliError UNREACHABLE. */
 export async function connect({ flags, env, cwd, role, anywhere = false }: Caller): Promise<Client> {
-  const places = placesOf(flags, env);
+  const dirs = userDirsOf(flags, env);
   const workspace = flags.workspace === undefined ? undefined : resolve(cwd, flags.workspace);
   const sessionName = flags.session ?? (env.RINGFENCE_SESSION || undefined);
   let options: ClientOptions = {
-    socket: places.socket,
+    socket: dirs.socket,
     name: 'ringfence-cli',
-    ...(role === undefined ? { workspace: workspace ?? cwd } : { role, token: operatorToken(places) }),
+    ...(role === undefined ? { workspace: workspace ?? cwd } : { role, token: operatorToken(dirs) }),
     ...(role !== undefined && workspace !== undefined && { workspace }),
     ...(role === undefined && sessionName !== undefined && { sessionName }),
   };
@@ -66,23 +73,23 @@ export async function connect({ flags, env, cwd, role, anywhere = false }: Calle
       if (!isAbsent(error) && !isStopping(error)) throw error;
       failed ??= error;
       if (isAbsent(error) && !flags.autostart)
-        throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${places.socket}; start one with: ringfence serve`);
+        throw new CliError(EXIT.UNREACHABLE, `no daemon listens at ${dirs.socket}; start one with: ringfence serve`);
       if (isAbsent(error) && tries >= startAgainAt) {
-        failed = await begin(places, ['--workspace', workspace ?? cwd], { env, cwd });
+        failed = await begin(dirs, ['--workspace', workspace ?? cwd], { env, cwd });
         startAgainAt = tries + TRIES_BETWEEN_STARTS;
         if (failed === undefined) continue;
       }
     }
     await wait(TRY_MS);
   }
-  throw failed ?? new CliError(EXIT.UNREACHABLE, `the daemon at ${places.socket} does not answer`);
+  throw failed ?? new CliError(EXIT.UNREACHABLE, `the daemon at ${dirs.socket} does not answer`);
 }
 
 /** Starts a daemon and says so; returns the error if another one runs or is starting. Throws CliError. */
-async function begin(places: Places, args: string[], from: { env: Environment; cwd: string }): Promise<unknown> {
+async function begin(dirs: UserDirs, args: string[], from: { env: Environment; cwd: string }): Promise<unknown> {
   try {
-    const { pid } = await startDaemon(places, args, from);
-    say(`started a daemon (pid ${pid}, socket ${places.socket}); \`ringfence stop\` ends it`);
+    const { pid } = await startDaemon(dirs, args, from);
+    say(`started a daemon (pid ${pid}, socket ${dirs.socket}); \`ringfence stop\` ends it`);
     return undefined;
   } catch (error) {
     if (!isStartedByAnother(error as Error)) throw error;
@@ -95,20 +102,20 @@ export const isStopping = (error: unknown): boolean => (error as Error).message 
 
 const isForbidden = (error: unknown): boolean => error instanceof RemoteError && error.code === RPC_CODES.FORBIDDEN;
 
-/** The default places, or the ones recorded in the state directory by its daemon, which may have been started with another environment. */
-export function placesOf(flags: ConnectFlags, env: Environment): Places {
-  const places = findPlaces(flags, env);
-  const stateBeside = flags.state === undefined && env.RINGFENCE_STATE === undefined && stateOf(places.socket);
-  if (flags.socket !== undefined && stateBeside) return { ...places, stateDir: stateBeside };
-  if (flags.socket !== undefined || env.RINGFENCE_SOCKET !== undefined || existsSync(places.socket)) return places;
-  const told = readEndpoint(places.stateDir);
-  return told && existsSync(told.socket) ? { ...places, ...told } : places;
+/** The default directories, or the ones recorded in the state directory by its daemon, which may have been started with another environment. */
+export function userDirsOf(flags: ConnectFlags, env: Environment): UserDirs {
+  const dirs = findUserDirs(flags, env);
+  const stateBeside = flags.state === undefined && env.RINGFENCE_STATE === undefined && stateOf(dirs.socket);
+  if (flags.socket !== undefined && stateBeside) return { ...dirs, stateDir: stateBeside };
+  if (flags.socket !== undefined || env.RINGFENCE_SOCKET !== undefined || existsSync(dirs.socket)) return dirs;
+  const told = readEndpoint(dirs.stateDir);
+  return told && existsSync(told.socket) ? { ...dirs, ...told } : dirs;
 }
 
 const isAbsent = (error: unknown): boolean =>
   ['ENOENT', 'ENOTDIR', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '');
 
-function operatorToken({ stateDir }: Places): string {
+function operatorToken({ stateDir }: UserDirs): string {
   const path = join(stateDir, 'operator.token');
   if (!existsSync(path))
     throw new CliError(EXIT.UNREACHABLE, `no daemon has run with state directory ${stateDir} (there is no ${path})`);
@@ -123,14 +130,14 @@ interface Notice {
 
 /** Starts a daemon in its own session with its log in the state directory; settles when it is ready. Throws CliError. */
 export async function startDaemon(
-  places: Places,
+  dirs: UserDirs,
   args: readonly string[],
   { env, cwd }: { env: Environment; cwd: string },
 ): Promise<Notice> {
-  makeStateDir(places.stateDir);
-  const log = join(places.stateDir, 'daemon.log');
+  makeStateDir(dirs.stateDir);
+  const log = join(dirs.stateDir, 'daemon.log');
   const fd = openSync(log, 'a', 0o600);
-  const where = ['--state', places.stateDir, '--socket', places.socket];
+  const where = ['--state', dirs.stateDir, '--socket', dirs.socket];
   const child = spawn(process.execPath, [entry('main'), '--tell-ready', ...where, ...args], {
     detached: true,
     stdio: ['ignore', fd, fd, 'pipe'],

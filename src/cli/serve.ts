@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { ServeFlags } from '../daemon/config.ts';
-import { findPlaces } from '../daemon/user-dirs.ts';
+import { findUserDirs } from '../daemon/user-dirs.ts';
 import { entry } from '../runtime.ts';
 import { type Caller, startDaemon } from './connect.ts';
 import { say } from './output.ts';
@@ -17,9 +17,9 @@ export async function serve(
     ),
     ...workspace.flatMap((it) => ['--workspace', it]),
   ];
-  const places = findPlaces(flags, env);
+  const dirs = findUserDirs(flags, env);
   if (detach) {
-    const { pid, listeners, confinement } = await startDaemon(places, args, { env, cwd });
+    const { pid, listeners, confinement } = await startDaemon(dirs, args, { env, cwd });
     say(`daemon ready: pid ${pid}, ${listeners.join(', ')}, confinement level ${confinement.level}`);
     return 0;
   }

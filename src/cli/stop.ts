@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { findPlaces, readEndpoint } from '../daemon/user-dirs.ts';
+import { findUserDirs, readEndpoint } from '../daemon/user-dirs.ts';
 import { textOf } from '../sandbox/proc.ts';
 import { lockHolder } from '../store/database.ts';
 import { type Caller, connect, isStopping } from './connect.ts';
@@ -29,7 +29,7 @@ export async function stop(caller: Caller): Promise<number> {
 
 /** Asks the daemon to end; returns its pid. */
 async function askToEnd(caller: Caller): Promise<number> {
-  const { stateDir } = findPlaces(caller.flags, caller.env);
+  const { stateDir } = findUserDirs(caller.flags, caller.env);
   const there = readEndpoint(stateDir)?.pid;
   const wasThere = there !== undefined && isThere(there);
   try {

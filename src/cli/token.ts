@@ -4,7 +4,7 @@ import { lockFile } from '../daemon/user-dirs.ts';
 import { systemPowers } from '../powers.ts';
 import { acquireLock } from '../store/database.ts';
 import { knownTokens, replaceToken, tokenPath } from '../store/tokens.ts';
-import { type Caller, connect, placesOf } from './connect.ts';
+import { type Caller, connect, userDirsOf } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 interface Rotated {
@@ -20,7 +20,7 @@ export async function tokenRotate(
   { json }: { readonly json?: boolean },
   caller: Caller,
 ): Promise<number> {
-  const { stateDir } = placesOf(caller.flags, caller.env);
+  const { stateDir } = userDirsOf(caller.flags, caller.env);
   const { rotated, sessionsEnded } = (await byDaemon(names, caller)) ?? offline(names, stateDir);
   const files = rotated.map((name) => ({ name, path: tokenPath(stateDir, name) }));
   if (json) printJson({ rotated: files, sessionsEnded });

@@ -2,19 +2,19 @@
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { checkWorkspace, readConfigFile } from '../daemon/config.ts';
-import { findPlaces, makeStateDir } from '../daemon/user-dirs.ts';
+import { findUserDirs, makeStateDir } from '../daemon/user-dirs.ts';
 import { readAdded, writeAdded } from '../daemon/workspaces.ts';
 import type { Caller } from './connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';
 
 /** Adds a workspace. Returns the exit code. */
 export function workspaceAdd(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: Caller): number {
-  const places = findPlaces(flags, env);
-  makeStateDir(places.stateDir);
-  const real = checkWorkspace(resolve(cwd, folder), { places });
-  const added = readAdded(places);
+  const dirs = findUserDirs(flags, env);
+  makeStateDir(dirs.stateDir);
+  const real = checkWorkspace(resolve(cwd, folder), { dirs });
+  const added = readAdded(dirs);
   if (added.includes(real)) say(`${harmless(real)} is added already`);
-  else writeAdded(places, [...added, real]);
+  else writeAdded(dirs, [...added, real]);
   if (json) printJson({ path: real });
   else print(harmless(real));
   return EXIT.OK;
@@ -22,9 +22,9 @@ export function workspaceAdd(folder: string, { json }: { json?: boolean }, { fla
 
 /** Removes a workspace; open sessions there continue. Returns the exit code. */
 export function workspaceRemove(folder: string, { json }: { json?: boolean }, { flags, env, cwd }: Caller): number {
-  const places = findPlaces(flags, env);
+  const dirs = findUserDirs(flags, env);
   const path = resolve(cwd, folder);
-  const added = readAdded(places);
+  const added = readAdded(dirs);
   const names = [path, realOf(path)];
   const left = added.filter((it) => !names.includes(it));
   if (left.length === added.length)
@@ -32,7 +32,7 @@ export function workspaceRemove(folder: string, { json }: { json?: boolean }, { 
       EXIT.FAILED,
       `${harmless(path)} is not among the added ones: ${added.map(harmless).join(', ') || 'none'}`,
     );
-  writeAdded(places, left);
+  writeAdded(dirs, left);
   if (json) printJson({ removed: added.filter((it) => names.includes(it)) });
   say('open sessions there continue; `ringfence stop` ends them');
   return EXIT.OK;
@@ -40,11 +40,11 @@ export function workspaceRemove(folder: string, { json }: { json?: boolean }, { 
 
 /** Lists the workspaces. Returns the exit code. */
 export function workspaceList({ json }: { json?: boolean }, { flags, env }: Caller): number {
-  const places = findPlaces(flags, env);
-  const { workspaces } = readConfigFile(places.configFile);
+  const dirs = findUserDirs(flags, env);
+  const { workspaces } = readConfigFile(dirs.configFile);
   const all = [
-    ...(workspaces ?? []).map((path) => ({ path, from: places.configFile })),
-    ...readAdded(places).map((path) => ({ path, from: 'ringfence workspace add' })),
+    ...(workspaces ?? []).map((path) => ({ path, from: dirs.configFile })),
+    ...readAdded(dirs).map((path) => ({ path, from: 'ringfence workspace add' })),
   ];
   if (json) printJson(all);
   else for (const { path, from } of all) print(harmless(`${path}   (${from})`));

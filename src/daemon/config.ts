@@ -11,7 +11,7 @@ import { type Limits, limitsSchema } from '../limits.ts';
 import { isInside } from '../paths.ts';
 import { type ProviderSettings, providersSchema, toProviderSettings } from '../providers/settings.ts';
 import { toCommandEnvironment, toolchainProblem } from './command-environment.ts';
-import { type Environment, findPlaces, makeStateDir, type Places } from './user-dirs.ts';
+import { type Environment, findUserDirs, makeStateDir, type UserDirs } from './user-dirs.ts';
 
 /** An invalid flag, variable or setting in the config file, in words for the person who wrote it. */
 export class ConfigError extends Error {}
@@ -97,7 +97,7 @@ interface Address {
 }
 
 export interface Config {
-  readonly places: Places;
+  readonly dirs: UserDirs;
   /** Real paths of the workspaces; at least one. */
   readonly workspaces: readonly string[];
   /** Name of a built-in policy, or a path. */
@@ -124,9 +124,9 @@ export interface Config {
 
 /** Loads the daemon's settings. Throws ConfigError. */
 export function loadConfig(flags: ServeFlags, env: Environment, cwd: string): Config {
-  const places = findPlaces(flags, env);
-  makeStateDir(places.stateDir);
-  return toConfig(readConfigFile(places.configFile), { flags, env, cwd, places });
+  const dirs = findUserDirs(flags, env);
+  makeStateDir(dirs.stateDir);
+  return toConfig(readConfigFile(dirs.configFile), { flags, env, cwd, dirs });
 }
 
 /** The sources of a setting, the one with the highest precedence first. */
@@ -136,7 +136,7 @@ interface Given {
   readonly flags: ServeFlags;
   readonly env: Environment;
   readonly cwd: string;
-  readonly places: Places;
+  readonly dirs: UserDirs;
 }
 
 /** The first given value, and its source. */
@@ -151,28 +151,28 @@ function chosen<T>(given: { flag?: T | undefined; environment?: T | undefined; f
 }
 
 /** Merges a file's settings with flags and environment. Creates nothing. Throws ConfigError. */
-export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd, places }: Given): Config {
-  const toPath = (path: string) => pathInFile(path, places);
+export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd, dirs }: Given): Config {
+  const toPath = (path: string) => pathInFile(path, dirs);
   const named = flags.workspace?.length ? flags.workspace : (file.workspaces?.map(toPath) ?? [cwd]);
   const { listen, listenHttp, policy } = settingsOf(file, { flags, env });
   const policyPath = toPolicy(
     policy.value ?? 'default',
     policy.from === 'file' ? toPath : (path) => resolve(cwd, path),
   );
-  const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { places, policy: policyPath }));
-  const toolchains = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', places, workspaces }));
+  const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { dirs, policy: policyPath }));
+  const toolchains = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', dirs, workspaces }));
   return Object.freeze({
     ...{ toolchains, environment: toCommandEnvironment(env, toolchains) },
-    places,
+    dirs,
     workspaces,
     policy: policyPath,
-    policyOrigin: { from: policy.from, ...(policy.from === 'file' && { configFile: places.configFile }) },
+    policyOrigin: { from: policy.from, ...(policy.from === 'file' && { configFile: dirs.configFile }) },
     ...(listen.value !== undefined && { listen: toAddress('listen', listen.value) }),
     ...(listenHttp.value !== undefined && { listenHttp: toAddress('listen-http', listenHttp.value) }),
     limits: Object.freeze(limitsSchema.parse(withMachineMemory(file.limits ?? {}), { jitless: true })),
     ...(file.cgroup && { cgroup: file.cgroup }),
     cacheStrategy: file.cache?.strategy ?? 'lru',
-    providers: toProviders(file.providers ?? {}, { places, workspaces, env }),
+    providers: toProviders(file.providers ?? {}, { dirs, workspaces, env }),
     principals: Object.entries(file.principals ?? {}).map(([name, { policy: narrowedBy }]) => ({
       name,
       ...(narrowedBy !== undefined && { policy: toPolicy(narrowedBy, toPath) }),
@@ -232,10 +232,10 @@ export function readConfigFile(path: string): z.output<typeof configSchema> {
 /** The real path of a directory that may be a workspace with this config's other settings. Throws ConfigError. */
 export function checkWorkspace(
   path: string,
-  { places, policy, toolchains = [] }: Pick<Config, 'places'> & Partial<Pick<Config, 'policy' | 'toolchains'>>,
+  { dirs, policy, toolchains = [] }: Pick<Config, 'dirs'> & Partial<Pick<Config, 'policy' | 'toolchains'>>,
 ): string {
-  const workspace = toWorkspace(path, places);
-  const { stateDir, socket } = places;
+  const workspace = toWorkspace(path, dirs);
+  const { stateDir, socket } = dirs;
   for (const ours of [stateDir, dirname(socket), ...(policy !== undefined && isAbsolute(policy) ? [policy] : [])])
     if (isInside(workspace, existsSync(ours) ? realpathSync(ours) : ours))
       throw new ConfigError(
@@ -251,7 +251,7 @@ export function checkWorkspace(
  * The real path of a directory that may be a workspace. Throws ConfigError for `/`, the home directory, the state
  * directory and any parent of these.
  */
-function toWorkspace(path: string, { home, stateDir }: Places): string {
+function toWorkspace(path: string, { home, stateDir }: UserDirs): string {
   if (!existsSync(path) || !statSync(path).isDirectory()) throw new ConfigError(`workspace ${path} is not a directory`);
   const real = realpathSync(path);
   const what =
@@ -268,14 +268,14 @@ function toWorkspace(path: string, { home, stateDir }: Places): string {
 interface ShownFolder {
   /** The name of the setting in messages. */
   readonly as: string;
-  readonly places: Places;
+  readonly dirs: UserDirs;
   readonly workspaces: readonly string[];
   readonly covered?: readonly string[];
 }
 
 /** The real path of a folder that programs will see. Throws ConfigError if it is missing, or would show them what they must not see. */
-function toShownFolder(named: string, { as, places, workspaces, covered }: ShownFolder): string {
-  const { home, stateDir, socket } = places;
+function toShownFolder(named: string, { as, dirs, workspaces, covered }: ShownFolder): string {
+  const { home, stateDir, socket } = dirs;
   const closed = [...workspaces, existsSync(stateDir) ? realpathSync(stateDir) : stateDir, dirname(socket)];
   const path = named.startsWith('~/') ? join(home, named.slice(2)) : named;
   if (!isAbsolute(path) || !existsSync(path))
@@ -292,13 +292,13 @@ function toShownFolder(named: string, { as, places, workspaces, covered }: Shown
 
 function toProviders(
   given: z.output<typeof providersSchema>,
-  { places, workspaces, env }: { places: Places; workspaces: readonly string[]; env: Environment },
+  { dirs, workspaces, env }: { dirs: UserDirs; workspaces: readonly string[]; env: Environment },
 ): ProviderSettings[] {
   try {
     return toProviderSettings(given, {
       env,
-      toShownFolder: (path) => toShownFolder(path, { as: 'folder', places, workspaces, covered: [] }),
-      toPath: (path) => pathInFile(path, places),
+      toShownFolder: (path) => toShownFolder(path, { as: 'folder', dirs, workspaces, covered: [] }),
+      toPath: (path) => pathInFile(path, dirs),
       toWorkspace(path) {
         const real = existsSync(path) ? realpathSync(path) : path;
         if (workspaces.includes(real)) return real;
@@ -306,7 +306,7 @@ function toProviders(
       },
     });
   } catch (error) {
-    throw new ConfigError(`${places.configFile}: ${(error as Error).message}`);
+    throw new ConfigError(`${dirs.configFile}: ${(error as Error).message}`);
   }
 }
 
@@ -315,7 +315,7 @@ const toPolicy = (nameOrPath: string, toPath: (path: string) => string): string 
   /^[a-z-]+$/.test(nameOrPath) ? nameOrPath : toPath(nameOrPath);
 
 /** Resolves a path in the config file: relative to the file, or `~/` for the home directory; independent of the daemon's directory. */
-const pathInFile = (path: string, { home, configFile }: Places): string =>
+const pathInFile = (path: string, { home, configFile }: UserDirs): string =>
   path.startsWith('~/') ? join(home, path.slice(2)) : resolve(dirname(configFile), path);
 
 /** Parses `[HOST:]PORT`. */

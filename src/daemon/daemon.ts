@@ -77,8 +77,8 @@ export interface Daemon {
 
 /** Starts all parts of the daemon. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
-  const { places, limits, environment } = config;
-  const { stateDir, home } = places;
+  const { dirs, limits, environment } = config;
+  const { stateDir, home } = dirs;
   await using parts = new AsyncDisposableStack();
   parts.use(takeState(stateDir, { limits, powers }));
   const workspaces = new Workspaces(config, powers);
@@ -87,7 +87,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   const told = { policyChanged() {} };
   const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told, workspaces })));
   const policies = createPolicies(config, { base: () => source.current, workspaces, powers });
-  const reading = readIdentity(places, limits, powers);
+  const reading = readIdentity(dirs, limits, powers);
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
   const { confinement } = sandbox;
   const identity = await reading;
@@ -132,7 +132,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
   await listen(listeners, { config, gateway, credentials, workspaces, powers, catalogue, events, turns: serving });
-  parts.use(publishEndpoint(stateDir, { pid: process.pid, ...places }));
+  parts.use(publishEndpoint(stateDir, { pid: process.pid, ...dirs }));
 
   const whole = parts.move();
   let closing: Promise<void> | undefined;
@@ -160,11 +160,11 @@ async function listen(
   listeners: Listener[],
   { config, gateway, workspaces, credentials: { identify }, ...parts }: Listening,
 ): Promise<void> {
-  const { places, limits, listenHttp: http } = config;
+  const { dirs, limits, listenHttp: http } = config;
   const accept = (channel: Channel) => gateway.accept(channel);
-  listeners.push(await listenUnix(places.socket, accept));
+  listeners.push(await listenUnix(dirs.socket, accept));
   const face = {
-    ...{ ...parts, identify, version, limits, http, socket: places.mcpSocket },
+    ...{ ...parts, identify, version, limits, http, socket: dirs.mcpSocket },
     openSession: gateway.openSession.bind(gateway),
     resolveWorkspace: (path: string) => workspaces.resolve(path),
   };
@@ -222,7 +222,7 @@ async function hostStatus(
 }
 
 function createPolicies(
-  { limits, places, policyOrigin }: Config,
+  { limits, dirs, policyOrigin }: Config,
   { base, workspaces, powers }: { base: () => Policy; workspaces: Workspaces; powers: Powers },
 ): Policies {
   return new Policies({
@@ -232,7 +232,7 @@ function createPolicies(
     ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
     ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
     onRefused: (reason) => powers.log.warn({ reason }, 'what a session was given stays in force'),
-    home: places.home,
+    home: dirs.home,
   });
 }
 
@@ -268,12 +268,12 @@ function createProviders(
 }
 
 function sandboxOptions(
-  { places, workspaces, toolchains, limits, cgroup }: Config,
+  { dirs, workspaces, toolchains, limits, cgroup }: Config,
   { undoJournal, commandHomes }: Records,
 ): SandboxOptions {
   const { arch, platform } = process;
   const of = { spoolOf: (it: string) => undoJournal.spoolOf(it), homesOf: (it: string) => commandHomes.folderOf(it) };
-  const own = { ...of, runtime, version, arch, platform, stateDir: places.stateDir };
+  const own = { ...of, runtime, version, arch, platform, stateDir: dirs.stateDir };
   return { ...own, workspaces, toolchains, limits, ...(cgroup && { cgroup }) };
 }
 

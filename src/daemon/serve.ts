@@ -35,7 +35,7 @@ export async function serve(
   try {
     if (!isLevel) throw new ConfigError(`RINGFENCE_LOG is ${level}; it may be ${LOG_LEVELS.join(', ')}`);
     const config = loadConfig(flags, environment, process.cwd());
-    log.bound(join(config.places.stateDir, 'daemon.log'), config.limits.daemonLogBytesMax);
+    log.bound(join(config.dirs.stateDir, 'daemon.log'), config.limits.daemonLogBytesMax);
     process.chdir('/');
     const powers = systemPowers(log);
     const daemon = await createDaemon(config, powers);
@@ -47,7 +47,7 @@ export async function serve(
     log.info({ listeners, workspaces: config.workspaces, confinementLevel, missing, advice }, 'ready');
     tellReady({ pid: process.pid, listeners, confinement });
     // Not done at the end, since the daemon may be killed.
-    powers.after(STARTED_MS, () => keepCode(config.places.stateDir, config.limits));
+    powers.after(STARTED_MS, () => keepCode(config.dirs.stateDir, config.limits));
     const alive = setInterval(() => {}, 2 ** 30);
     await daemon.ended;
     clearInterval(alive);

@@ -16,7 +16,7 @@ import { dirname, isAbsolute, join, resolve } from 'node:path';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Paths of a daemon, all absolute. */
-export interface Places {
+export interface UserDirs {
   readonly socket: string;
   /** The MCP socket, beside the other one. */
   readonly mcpSocket: string;
@@ -27,13 +27,13 @@ export interface Places {
   readonly configHome: string;
 }
 
-export interface PlaceFlags {
+export interface UserDirFlags {
   readonly socket?: string | undefined;
   readonly state?: string | undefined;
 }
 
 /** Finds the paths by flag, environment and convention (XDG); creates and reads nothing. */
-export function findPlaces(flags: PlaceFlags, env: Environment): Places {
+export function findUserDirs(flags: UserDirFlags, env: Environment): UserDirs {
   const home = env.HOME ?? homedir();
   const stateDir = resolve(
     flags.state ?? env.RINGFENCE_STATE ?? join(env.XDG_STATE_HOME ?? join(home, '.local/state'), 'ringfence'),
@@ -172,8 +172,8 @@ export function readEndpoint(stateDir: string): Endpoint | undefined {
  * Candidates for the MCP socket, the likeliest first. `uid` locates the runtime directory if the environment does not
  * name it. A socket given explicitly is the only candidate.
  */
-export function mcpSockets(flags: PlaceFlags, env: Environment, uid: number): string[] {
-  const { stateDir, mcpSocket } = findPlaces(flags, env);
+export function mcpSockets(flags: UserDirFlags, env: Environment, uid: number): string[] {
+  const { stateDir, mcpSocket } = findUserDirs(flags, env);
   if (flags.socket !== undefined || env.RINGFENCE_SOCKET !== undefined) return [mcpSocket];
   const told = readEndpoint(stateDir)?.mcpSocket;
   const inRuntime =

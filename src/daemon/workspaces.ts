@@ -6,18 +6,18 @@ import { RpcError } from '../errors.ts';
 import { asWord, isInside, isProtected } from '../paths.ts';
 import type { Powers } from '../powers.ts';
 import { type Config, ConfigError, checkWorkspace } from './config.ts';
-import type { Places } from './user-dirs.ts';
+import type { UserDirs } from './user-dirs.ts';
 
 /** The same number as the config may name. */
 const ADDED_MAX = 64;
 const added = z.array(z.string().max(4096)).max(ADDED_MAX);
 
 /** The file of added workspaces; no sandbox shows it, like all of the state directory. */
-const fileOf = ({ stateDir }: Pick<Places, 'stateDir'>): string => join(stateDir, 'workspaces.json');
+const fileOf = ({ stateDir }: Pick<UserDirs, 'stateDir'>): string => join(stateDir, 'workspaces.json');
 
 /** Reads the added folders, as they were when they were added. Throws ConfigError for an invalid file. */
-export function readAdded(places: Pick<Places, 'stateDir'>): string[] {
-  const file = fileOf(places);
+export function readAdded(dirs: Pick<UserDirs, 'stateDir'>): string[] {
+  const file = fileOf(dirs);
   if (!existsSync(file)) return [];
   const refuse = (why: string) => new ConfigError(`${file} is not a list of at most ${ADDED_MAX} folders: ${why}`);
   let raw: unknown;
@@ -32,14 +32,14 @@ export function readAdded(places: Pick<Places, 'stateDir'>): string[] {
 }
 
 /** Writes the added folders in one step. Throws ConfigError for too many. */
-export function writeAdded(places: Pick<Places, 'stateDir'>, folders: readonly string[]): void {
+export function writeAdded(dirs: Pick<UserDirs, 'stateDir'>, folders: readonly string[]): void {
   if (folders.length > ADDED_MAX)
     throw new ConfigError(
       `${ADDED_MAX} workspaces are added already; remove one with \`ringfence workspace remove DIR\``,
     );
-  const fresh = `${fileOf(places)}.${process.pid}`;
+  const fresh = `${fileOf(dirs)}.${process.pid}`;
   writeFileSync(fresh, `${JSON.stringify(folders, null, 2)}\n`, { mode: 0o600 });
-  renameSync(fresh, fileOf(places));
+  renameSync(fresh, fileOf(dirs));
 }
 
 export class Workspaces {
@@ -56,7 +56,7 @@ export class Workspaces {
 
   /** The present workspaces, absolute and real. The first is the default. */
   get all(): readonly string[] {
-    const stamp = stampOf(fileOf(this.#config.places));
+    const stamp = stampOf(fileOf(this.#config.dirs));
     if (stamp !== this.#stamp) {
       this.#stamp = stamp;
       this.#added = this.#read();
@@ -111,7 +111,7 @@ export class Workspaces {
   /** Reads the added folders; leaves out, and logs, those that can't be workspaces any more. */
   #read(): string[] {
     try {
-      return readAdded(this.#config.places).filter((it) => {
+      return readAdded(this.#config.dirs).filter((it) => {
         try {
           return checkWorkspace(it, this.#config) === it;
         } catch (error) {

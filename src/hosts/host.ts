@@ -249,7 +249,7 @@ export class Host {
       this.#refusal = error as Error;
       return this.kill();
     }
-    const groups = sandbox.commandPlaceOf(this.#child);
+    const groups = sandbox.commandGroupParentOf(this.#child);
     this.#send({ setup: { ...setup, ...(groups && { groups }) } });
   }
 

@@ -4,7 +4,7 @@ import { isCode, type WireError } from '../errors.ts';
 import type { CommandBounds, Limits } from '../limits.ts';
 import type { PluginCode } from '../plugin-code.ts';
 import type { Rule } from '../policy/schema.ts';
-import type { CommandPlace } from '../sandbox/cgroup/cgroup.ts';
+import type { CommandGroupParent } from '../sandbox/cgroup/cgroup.ts';
 import type { TakenOver } from '../sandbox/git/config/take-over.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import { isRecord } from '../text/values.ts';
@@ -205,7 +205,7 @@ export interface HostSetup {
   readonly limits: Limits;
   readonly command?: CommandSandbox;
   /** The parent of the commands' control groups; absent if a watchdog bounds commands instead. */
-  readonly groups?: CommandPlace;
+  readonly groups?: CommandGroupParent;
   /** The person's git identity, for execute hosts. */
   readonly identity?: Identity;
   /** Whether jobs report the files that their commands changed. */

@@ -54,18 +54,18 @@ export async function listenHttp(
   const server = createServer({ requestTimeout: limits.frameIdleMs, headersTimeout: limits.helloTimeoutMs });
   const room = new WaitingRoom(limits, powers);
   const shares = new ConnectionShares(limits.mcpConnectionsMax, limits);
-  const places = new Map<Socket, Disposable>();
+  const held = new Map<Socket, Disposable>();
   server.on('connection', (socket) => {
     if (!room.enter(socket)) socket.destroy();
     socket.once('close', () => {
       room.leave(socket);
-      places.get(socket)?.[Symbol.dispose]();
-      places.delete(socket);
+      held.get(socket)?.[Symbol.dispose]();
+      held.delete(socket);
     });
   });
   /** Assigns the connection to the identity of its first request. Throws RpcError OVERLOADED. */
   const admit = ({ socket }: IncomingMessage, identity: Identity) => {
-    if (!places.has(socket) && !socket.destroyed) places.set(socket, shares.take(identity));
+    if (!held.has(socket) && !socket.destroyed) held.set(socket, shares.take(identity));
     room.leave(socket);
   };
   await new Promise<void>((resolve, reject) => {

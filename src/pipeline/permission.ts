@@ -4,7 +4,7 @@ import { type Decided, decide, layersOf } from '../policy/decide.ts';
 import { isOrdinary, type SettingsBounds } from '../policy/ordinary.ts';
 import type { ParsedCommand, Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
-import type { CommandPlace } from '../policy/shell/command.ts';
+import type { CommandContext } from '../policy/shell/command.ts';
 import { parseCommand } from '../policy/shell/command.ts';
 import { toTarget } from '../policy/target.ts';
 import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
@@ -101,7 +101,7 @@ export function toQuestion(
     ...{ tool: tool.name, tier: tierOfCall(tool, input), category: tool.category, effects },
     aliases: tool.aliases.map((it) => it.name),
     destructive: effects.some((it) => it.kind === 'delete'),
-    ...(line && { command: commandOf(line, placeOf(line, asker, parts)) }),
+    ...(line && { command: commandOf(line, contextOf(line, asker, parts)) }),
     ...{ principal: asker.principal, session: asker.session, home: parts.home, workspace: root },
     isOrdinary: looksIn(root, parts.limits),
   };
@@ -120,18 +120,18 @@ function looksIn(root: string, bounds: SettingsBounds): (target: string) => bool
   };
 }
 
-function commandOf({ command, unknown }: CommandLine, place: CommandPlace): ParsedCommand {
-  const parsed = parseCommand(command, place);
+function commandOf({ command, unknown }: CommandLine, context: CommandContext): ParsedCommand {
+  const parsed = parseCommand(command, context);
   return unknown === undefined ? parsed : { ...parsed, unknown: [unknown, ...parsed.unknown] };
 }
 
 const isPath = (kind: string): boolean => kind === 'read' || kind === 'write' || kind === 'delete';
 
-function placeOf(
+function contextOf(
   line: { cwd: string; env: Readonly<Record<string, string>> },
   { workspace, root }: Asker,
   parts: PermissionParts,
-): CommandPlace {
+): CommandContext {
   const cwd = `${workspace}/${line.cwd}`;
   const path = line.env.PATH;
   return {

@@ -20,7 +20,7 @@ interface PrincipalWrites {
 export class Writes {
   /** Identifies the run of the daemon: writes before this run are unknown. */
   readonly #run: string;
-  readonly #places = new Map<string, PrincipalWrites>();
+  readonly #writers = new Map<string, PrincipalWrites>();
   readonly #begun = new Map<Call, PrincipalWrites>();
   #looks = 0;
 
@@ -33,20 +33,20 @@ export class Writes {
     if (this.#begun.has(call) || !mayWrite(call)) return;
     const { principal, root } = call;
     const key = JSON.stringify([principal, root]);
-    const place = this.#places.get(key) ?? { principal, root, turns: 0, running: 0 };
-    this.#places.set(key, place);
-    this.#begun.set(call, place);
-    place.turns += 1;
-    place.running += 1;
+    const writer = this.#writers.get(key) ?? { principal, root, turns: 0, running: 0 };
+    this.#writers.set(key, writer);
+    this.#begun.set(call, writer);
+    writer.turns += 1;
+    writer.running += 1;
   }
 
   /** Records the end of a call. */
   end(call: Call): void {
-    const place = this.#begun.get(call);
-    if (!place) return;
+    const writer = this.#begun.get(call);
+    if (!writer) return;
     this.#begun.delete(call);
-    place.turns += 1;
-    place.running -= 1;
+    writer.turns += 1;
+    writer.running -= 1;
   }
 
   /** Equal texts mean that nothing may have been written in between; undefined for a call that runs only what the person is shown. */
@@ -54,12 +54,12 @@ export class Writes {
     const command = question?.command;
     const isShown = command ? !runsUnseen(command) : !checked?.effects.some((it) => it.kind === 'exec');
     if (isShown) return undefined;
-    const places = [...this.#places.values()].filter(
+    const writers = [...this.#writers.values()].filter(
       (it) => it.principal === principal && (isInside(it.root, root) || isInside(root, it.root)),
     );
-    const turns = places.reduce((sum, it) => sum + it.turns, 0);
+    const turns = writers.reduce((sum, it) => sum + it.turns, 0);
     // A running call may write at any moment, so no two states are equal.
-    const isRunning = places.some((it) => it.running > 0);
+    const isRunning = writers.some((it) => it.running > 0);
     return `${this.#run}:${turns}${isRunning ? `:${++this.#looks}` : ''}`;
   }
 }

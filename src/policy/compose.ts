@@ -39,7 +39,7 @@ export interface Composing {
   readonly said: Said;
   /** Notes that the value at `path` widens, unless the parent opens one of `needs`. */
   widens(path: ValuePath, how: string, needs: string): void;
-  complain(place: string, problem: string): void;
+  complain(location: string, problem: string): void;
 }
 
 /** Built-in policies whose `open` list is empty. */
@@ -48,7 +48,7 @@ const CLOSED: ReadonlySet<string> = new Set(['strict', 'unattended', 'read-only'
 /** Composes one policy from a file and its parent, with a problem for every value that widens what the parent has not opened. */
 export function compose(parent: Policy, said: Said): { policy: Policy; problems: string[] } {
   const problems: string[] = [];
-  const complain = (place: string, problem: string) => void problems.push(`${place}: ${problem}`);
+  const complain = (location: string, problem: string) => void problems.push(`${location}: ${problem}`);
   const it: Composing = {
     ...{ parent, said, complain },
     widens(path, how, needs) {

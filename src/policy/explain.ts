@@ -33,10 +33,10 @@ export function suggest({ decision, by, unknown }: Decided, policy: Policy, ques
   if (decision === 'allow') return undefined;
   const { id, source } = by;
   const where = `in policy ${policy.name} (${source})`;
-  const [place, name = ''] = id.split('.');
+  const [section, name = ''] = id.split('.');
   if (id === 'tools.disable') return `Take it out of \`tools.disable\` ${where}.`;
-  if (place === 'tools') return `Write \`tools: {${id.slice(6, -9)}: {decision: allow}}\` ${where}.`;
-  if (place !== 'tiers') {
+  if (section === 'tools') return `Write \`tools: {${id.slice(6, -9)}: {decision: allow}}\` ${where}.`;
+  if (section !== 'tiers') {
     const rule = policy.rules.find((it) => it.id === id);
     if (rule && question && source.startsWith('built-in:default:') && isAboutTool(rule.match, question.tool))
       return `Write \`tools: {${question.tool}: {decision: allow}}\` in a policy file that extends \`default\`.`;

@@ -190,9 +190,9 @@ function uncompilable(rules: readonly PlacedRule[], where: Positioned): string[]
 function tryAll(rules: readonly PlacedRule[], where: Positioned, { limits, effectsOf }: Loading) {
   const work = rules.reduce((sum, { rule }) => sum + exampleWork(rule), 0);
   if (work > limits.policyExampleWorkMax) {
-    const place = where.at(['rules']);
+    const location = where.at(['rules']);
     const why = `rules times their examples are ${work} characters; at most ${limits.policyExampleWorkMax} are tried`;
-    return { outcomes: [], problems: [`${place}: ${why}`] };
+    return { outcomes: [], problems: [`${location}: ${why}`] };
   }
   const outcomes = rules.flatMap(({ rule, path }) =>
     tryExamples(rule, effectsOf).map((it) => ({ ...it, at: where.at([...path, 'examples', it.kind, it.index]) })),

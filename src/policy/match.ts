@@ -44,7 +44,7 @@ export interface Part {
   readonly kind: Effect['kind'] | 'call' | 'command' | 'mention' | 'unknown' | 'tool';
   readonly target: string;
   /** Present for paths. */
-  readonly places: Places | undefined;
+  readonly targetPaths: TargetPaths | undefined;
   readonly command: SimpleCommand | undefined;
   /** Whether the part is judged only by refusals that see the whole line, such as `rm` together with a path. */
   readonly ofLine: boolean;
@@ -55,7 +55,7 @@ export interface Part {
 }
 
 /** Segments of a path for each of the three kinds of pattern; undefined if the path lies outside. */
-export interface Places {
+export interface TargetPaths {
   readonly relative: readonly string[] | undefined;
   readonly absolute: readonly string[] | undefined;
   readonly home: readonly string[] | undefined;
@@ -106,7 +106,7 @@ export function partsOf(question: Question): Part[] {
   const own = command ? effects.filter((it) => it.kind !== 'exec') : effects;
   const parts = [...own, ...(command?.redirects ?? [])].map((it) => toPart(question, it.kind, it.target));
   for (const it of command?.commands ?? []) {
-    parts.push({ question, kind: 'command', target: it.text, places: undefined, command: it, ofLine: false });
+    parts.push({ question, kind: 'command', target: it.text, targetPaths: undefined, command: it, ofLine: false });
   }
   if (command && command.unknown.length > 0) parts.push(toPart(question, 'unknown', ''));
   return parts.length > 0 ? parts : [toPart(question, 'call', question.tool)];
@@ -125,12 +125,12 @@ const PATH_KINDS: ReadonlySet<Part['kind']> = new Set(['read', 'write', 'delete'
 
 /** A part that is not a simple command. */
 export function toPart(question: Question, kind: Part['kind'], target: string): Part {
-  const places = PATH_KINDS.has(kind) ? toPlaces(target, question) : undefined;
+  const targetPaths = PATH_KINDS.has(kind) ? toTargetPaths(target, question) : undefined;
   const { isOrdinary } = question;
-  return { question, kind, target, places, command: undefined, ofLine: false, ...(isOrdinary && { isOrdinary }) };
+  return { question, kind, target, targetPaths, command: undefined, ofLine: false, ...(isOrdinary && { isOrdinary }) };
 }
 
-function toPlaces(target: string, { home, workspace }: Pick<Question, 'home' | 'workspace'>): Places {
+function toTargetPaths(target: string, { home, workspace }: Pick<Question, 'home' | 'workspace'>): TargetPaths {
   const segments = resolved(target);
   const root = workspace === undefined ? undefined : toSegments(workspace);
   const isAbsolute = target.startsWith('/');
@@ -227,7 +227,7 @@ const whoTest =
 
 /** A path pattern: relative to the workspace, absolute, or below home. */
 export interface PathPattern {
-  readonly place: keyof Places;
+  readonly base: keyof TargetPaths;
   readonly segments: readonly string[];
   readonly test: PathTest;
 }
@@ -238,8 +238,8 @@ export function toPathPatterns(glob: string): PathPattern[] {
     const isHome = text === '~' || text.startsWith('~/');
     const segments = toSegments(isHome ? text.slice(1) : text);
     if (text.endsWith('/')) segments.push('**');
-    const place = isHome ? 'home' : text.startsWith('/') ? 'absolute' : 'relative';
-    return { place, segments, test: compilePath(segments) };
+    const base = isHome ? 'home' : text.startsWith('/') ? 'absolute' : 'relative';
+    return { base, segments, test: compilePath(segments) };
   });
 }
 
@@ -250,11 +250,11 @@ export const pathsOf = ({ path, read, write, delete: deleted }: MatchSpec): read
 function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly Part['kind'][]): Test | undefined {
   if (globs === undefined) return undefined;
   const patterns = many(globs).flatMap(toPathPatterns);
-  return ({ kind, places }) => {
-    if (!places || !kinds.includes(kind)) return hiddenIn(kind);
+  return ({ kind, targetPaths }) => {
+    if (!targetPaths || !kinds.includes(kind)) return hiddenIn(kind);
     return sure(
-      patterns.some(({ place, test }) => {
-        const segments = places[place];
+      patterns.some(({ base, test }) => {
+        const segments = targetPaths[base];
         return segments !== undefined && test(segments);
       }),
     );
@@ -262,8 +262,8 @@ function pathTest(globs: OneOrMany<string> | undefined, kinds: readonly Part['ki
 }
 
 /** Runs after the path tests, since it reads the disk. */
-const holdsTest: Test = ({ kind, target, places, isOrdinary }) =>
-  places ? sure(!isOrdinary?.(target)) : hiddenIn(kind);
+const holdsTest: Test = ({ kind, target, targetPaths, isOrdinary }) =>
+  targetPaths ? sure(!isOrdinary?.(target)) : hiddenIn(kind);
 
 /** The level for a part without paths or hosts of its own: a command may touch any path and reach any host, whatever its words say. */
 const hiddenIn = (kind: Part['kind']): Level =>

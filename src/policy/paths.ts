@@ -125,9 +125,9 @@ function pathsFor({ path, read, write, delete: deleted, holds }: MatchSpec, who:
 function insideWorkspace(glob: string, { home, workspace }: Who): string[] {
   if (workspace === undefined) return [];
   const folders = toSegments(workspace);
-  return toPathPatterns(glob).flatMap(({ place, segments }) => {
-    if (place === 'relative') return [];
-    const whole = place === 'home' ? [...toSegments(home).map(escapeGlob), ...segments] : segments;
+  return toPathPatterns(glob).flatMap(({ base, segments }) => {
+    if (base === 'relative') return [];
+    const whole = base === 'home' ? [...toSegments(home).map(escapeGlob), ...segments] : segments;
     return [...positionsAfter(whole, folders)].map((at) => ['.', ...whole.slice(at)].join('/'));
   });
 }

@@ -20,15 +20,15 @@ export interface Positioned {
 }
 
 /** Offsets into the text. The target of an alias has the position where it is written, the alias itself the one where it is used. */
-interface Spot {
+interface NodePosition {
   readonly key: number | undefined;
   readonly value: number;
-  readonly children?: ReadonlyMap<string, Spot> | undefined;
+  readonly children?: ReadonlyMap<string, NodePosition> | undefined;
 }
 
 interface Converted {
   readonly value: unknown;
-  readonly children?: ReadonlyMap<string, Spot> | undefined;
+  readonly children?: ReadonlyMap<string, NodePosition> | undefined;
   /** Number of values inside; every alias counts in full, since a traversal visits its target each time. */
   readonly count: number;
   /** Depth of nesting, aliases included. */
@@ -59,32 +59,32 @@ export function readYaml(text: string, file: string, limits: YamlLimits): Positi
   const lines = new LineCounter();
   // The library compares every key with every other one; `Reader` finds duplicates in linear time.
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: false, strict: true, prettyErrors: false });
-  const place = (offset: number) => {
+  const locate = (offset: number) => {
     const { line, col } = lines.linePos(offset);
     return `${file}:${Math.max(line, 1)}:${Math.max(col, 1)}`;
   };
   const complain = [...document.errors, ...document.warnings].map(
-    (it) => `${place(it.pos[0])}: ${shown(it.message.split('\n')[0] as string)}`,
+    (it) => `${locate(it.pos[0])}: ${shown(it.message.split('\n')[0] as string)}`,
   );
   const directive = /^%/m.exec(text);
-  if (directive) complain.push(`${place(directive.index)}: YAML directives are not taken`);
+  if (directive) complain.push(`${locate(directive.index)}: YAML directives are not taken`);
   if (complain.length > 0) throw new PolicyError(firstOf(complain));
 
-  const reader = new Reader(limits, (offset, problem) => complain.push(`${place(offset)}: ${problem}`));
+  const reader = new Reader(limits, (offset, problem) => complain.push(`${locate(offset)}: ${problem}`));
   const root = document.contents === null ? NOTHING : reader.convert(document.contents, 0);
   if (complain.length > 0) throw new PolicyError(firstOf(complain));
-  return positioned(file, { root, place, start: document.contents?.range?.[0] ?? 0 });
+  return positioned(file, { root, locate, start: document.contents?.range?.[0] ?? 0 });
 }
 
 interface Layout {
   readonly root: Converted;
   readonly start: number;
-  place(offset: number): string;
+  locate(offset: number): string;
 }
 
-function positioned(file: string, { root, start, place }: Layout): Positioned {
-  const find = (path: ValuePath): Spot => {
-    let spot: Spot = { key: undefined, value: start, children: root.children };
+function positioned(file: string, { root, start, locate }: Layout): Positioned {
+  const find = (path: ValuePath): NodePosition => {
+    let spot: NodePosition = { key: undefined, value: start, children: root.children };
     for (const step of path) {
       const next = spot.children?.get(String(step));
       // The position of a missing value is the key of the value that should contain it.
@@ -95,12 +95,12 @@ function positioned(file: string, { root, start, place }: Layout): Positioned {
   };
   const keyOf = (path: ValuePath) => {
     const spot = find(path);
-    return place(spot.key ?? spot.value);
+    return locate(spot.key ?? spot.value);
   };
   return {
     file,
     value: root.value ?? undefined,
-    at: (path) => place(find(path).value),
+    at: (path) => locate(find(path).value),
     atKey: keyOf,
     line: (path) => keyOf(path).replace(/:\d+$/, ''),
   };
@@ -146,7 +146,7 @@ class Reader {
   }
 
   #list({ items }: YAMLSeq<Node>, depth: number): Converted {
-    const children = new Map<string, Spot>();
+    const children = new Map<string, NodePosition>();
     let [count, levels] = [1, 0];
     const value = items.map((item, index) => {
       const converted = this.convert(item, depth + 1);
@@ -159,7 +159,7 @@ class Reader {
   }
 
   #map(pairs: readonly Pair<Node, Node | null>[], depth: number): Converted {
-    const children = new Map<string, Spot>();
+    const children = new Map<string, NodePosition>();
     const entries: [string, unknown][] = [];
     let [count, levels] = [1, 0];
     for (const { key, value } of pairs) {
@@ -175,7 +175,7 @@ class Reader {
     return { value: Object.fromEntries(entries), children, count, levels };
   }
 
-  #name(key: Node, before: ReadonlyMap<string, Spot>): string | undefined {
+  #name(key: Node, before: ReadonlyMap<string, NodePosition>): string | undefined {
     const offset = key.range?.[0] ?? 0;
     if (!isScalar(key) || typeof key.value !== 'string' || ('tag' in key && key.tag)) {
       this.#complain(offset, 'keys are plain texts');

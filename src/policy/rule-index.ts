@@ -50,7 +50,7 @@ export class RuleIndex {
     this.all = rules.map(toFiled);
     for (const [at, { match }] of rules.entries()) {
       const rule = this.all[at] as FiledRule;
-      for (const place of this.#placesOf(match) ?? [[this.#others] as const]) put(place, rule);
+      for (const place of this.#slotsOf(match) ?? [[this.#others] as const]) put(place, rule);
     }
   }
 
@@ -58,11 +58,11 @@ export class RuleIndex {
   candidates(part: Part): (readonly FiledRule[])[] {
     const lists: (readonly FiledRule[])[] = [this.#others];
     const take = (found: readonly FiledRule[] | undefined) => found && lists.push(found);
-    const { kind, question, command, places, ofLine } = part;
+    const { kind, question, command, targetPaths, ofLine } = part;
     take(this.#byTool.get(question.tool));
     for (const it of question.aliases) take(this.#byTool.get(it));
-    if (places) {
-      const segments = places.absolute ?? places.relative ?? [];
+    if (targetPaths) {
+      const segments = targetPaths.absolute ?? targetPaths.relative ?? [];
       for (const it of segments) take(this.#bySegment.get(it));
       take(this.#byExtension.get(extensionOf(segments.at(-1) ?? '')));
       take(this.#paths);
@@ -91,31 +91,31 @@ export class RuleIndex {
     return rules;
   }
 
-  /** The places under which a rule can always be found; undefined if there are none. */
-  #placesOf(match: MatchSpec): IndexSlot[] | undefined {
+  /** The slots under which a rule can always be found; undefined if there are none. */
+  #slotsOf(match: MatchSpec): IndexSlot[] | undefined {
     // All conditions must hold, so one of them is enough to find the rule. The most selective comes first.
     const must = conjunctsOf(match);
     const globs = must.map(pathsByKey).find((it) => it.length > 0);
-    if (globs) return this.#placesOfPaths(globs);
+    if (globs) return this.#slotsOfPaths(globs);
     if (must.some((it) => it.host !== undefined)) return [[this.#hosts]];
     const command = must.find((it) => it.command)?.command;
-    if (command) return this.#placesOfCommand(command);
+    if (command) return this.#slotsOfCommand(command);
     const tools = [must.find((it) => it.tool !== undefined)?.tool ?? []].flat().map((it) => compileText(it).literal);
     if (tools.length > 0 && !tools.includes(undefined)) return tools.map((it) => [this.#byTool, it as string]);
     for (const { any = [] } of must) {
-      const places = any.map((it) => this.#placesOf(it));
-      if (any.length > 0 && !places.includes(undefined)) return (places as IndexSlot[][]).flat();
+      const targetPaths = any.map((it) => this.#slotsOf(it));
+      if (any.length > 0 && !targetPaths.includes(undefined)) return (targetPaths as IndexSlot[][]).flat();
     }
     return undefined;
   }
 
-  #placesOfPaths(globs: readonly string[]): IndexSlot[] {
+  #slotsOfPaths(globs: readonly string[]): IndexSlot[] {
     const keys = globs.flatMap(toPathPatterns).map(({ segments }) => keyOf(segments));
     if (keys.includes(undefined)) return [[this.#paths]];
     return (keys as Key[]).map(({ of, text }) => [of === 'segment' ? this.#bySegment : this.#byExtension, text]);
   }
 
-  #placesOfCommand(command: NonNullable<MatchSpec['command']>): IndexSlot[] {
+  #slotsOfCommand(command: NonNullable<MatchSpec['command']>): IndexSlot[] {
     const programs = toTokens(command)[0]?.map((it) => it.literal) ?? [undefined];
     return programs.includes(undefined) ? [[this.#commands]] : programs.map((it) => [this.#byProgram, it as string]);
   }

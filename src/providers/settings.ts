@@ -126,7 +126,7 @@ export type ProviderSettings = {
     }
 );
 
-export interface SettingsPlaces {
+export interface SettingsContext {
   /** The daemon's own environment. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The real path of a folder that commands may see. Throws for other paths. */
@@ -140,11 +140,11 @@ export interface SettingsPlaces {
 /** Resolves the settings of all providers. Throws an Error that names the provider and the problem. */
 export function toProviderSettings(
   providers: z.output<typeof providersSchema>,
-  places: SettingsPlaces,
+  context: SettingsContext,
 ): ProviderSettings[] {
   return Object.entries(providers).map(([name, it]) => {
     try {
-      return toSettings(name, it, places);
+      return toSettings(name, it, context);
     } catch (error) {
       throw new Error(`provider ${name}: ${(error as Error).message}`);
     }
@@ -154,7 +154,7 @@ export function toProviderSettings(
 function toSettings(
   name: string,
   given: z.output<typeof stdio> | z.output<typeof http>,
-  { env, toShownFolder, toWorkspace, toPath }: SettingsPlaces,
+  { env, toShownFolder, toWorkspace, toPath }: SettingsContext,
 ): ProviderSettings {
   const { tier, tools, protocol, timeoutMs, outputBytes, concurrency } = given;
   const shared = { ...{ name, tier, tools, protocol, outputBytes, concurrency }, ...(timeoutMs && { timeoutMs }) };
@@ -181,7 +181,7 @@ function toSettings(
 
 function toSource(
   given: z.output<typeof value>,
-  { env, toPath }: Pick<SettingsPlaces, 'env' | 'toPath'>,
+  { env, toPath }: Pick<SettingsContext, 'env' | 'toPath'>,
 ): SecretSource {
   if (typeof given === 'string') return { text: given, secret: given };
   if ('value' in given) return { text: given.value };

@@ -41,7 +41,7 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     destructive: true,
     isExtra: false,
     ...(settings.timeoutMs !== undefined && { timeoutMs: () => settings.timeoutMs }),
-    upstream: { provider: settings.name, tool: definition.name, digest, places: settings.concurrency },
+    upstream: { provider: settings.name, tool: definition.name, digest, concurrency: settings.concurrency },
     ...{ input, output: providedData, shown: { input: inputSchema, output: OUTPUT } },
     examples: [],
     aliases: [],

@@ -9,7 +9,7 @@ import { ToolError } from '../errors.ts';
 import { NATIVE_PROGRAMS, nativeProgram } from '../native-programs.ts';
 import type { Powers } from '../powers.ts';
 import { COMMAND_SECCOMP_FD, HOST_HOMES, HOST_SECCOMP_FD } from './bubblewrap.ts';
-import { type Cgroups, type CommandPlace, type HostGroup, openCgroups, trialArgs } from './cgroup/cgroup.ts';
+import { type Cgroups, type CommandGroupParent, type HostGroup, openCgroups, trialArgs } from './cgroup/cgroup.ts';
 import type { CgroupVersion } from './cgroup/files.ts';
 import { inGroup } from './cgroup/host-group.ts';
 import { findProgram } from './find-program.ts';
@@ -72,7 +72,7 @@ export interface Sandbox extends AsyncDisposable {
    */
   assertInPlace(host: ChildProcess, pid: number): void;
   /** The place in which a started execute host makes the control groups of its commands; undefined if there are none. */
-  commandPlaceOf(host: ChildProcess): CommandPlace | undefined;
+  commandGroupParentOf(host: ChildProcess): CommandGroupParent | undefined;
   /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
   startEgress(program: readonly string[], stdio: Stdio): ChildProcess;
   /**
@@ -125,7 +125,7 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   if (bwrap === undefined || why !== undefined) return unavailable(why ?? INSTALL_BUBBLEWRAP);
   const launcher = createLauncher(bwrap, options, powers);
   const { confinement, cgroups } = await tryAll(launcher, options, powers);
-  const places = new WeakMap<ChildProcess, CommandPlace>();
+  const places = new WeakMap<ChildProcess, CommandGroupParent>();
   const binds = new WeakMap<ChildProcess, HostBinds>();
   const start = (launch: Launch, stdio: Stdio, filters: readonly string[]) => {
     const child = launcher.start(launch, stdio, filters);
@@ -163,7 +163,7 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
       const own = binds.get(host);
       if (own) assertInPlace(own, pid);
     },
-    commandPlaceOf: (host) => places.get(host),
+    commandGroupParentOf: (host) => places.get(host),
     commandSandbox: (workspace, { isDirect } = { isDirect: false }) => ({
       bwrap,
       args: launcher.commandArgs(workspace, { isNested: confinement.nests && !isDirect, isCounted }),
@@ -303,7 +303,7 @@ function unavailable(advice: string): Sandbox {
     assertHolds: refuse,
     startHost: (tier) => refuse(tier),
     assertInPlace: () => refuse('read_only'),
-    commandPlaceOf: () => undefined,
+    commandGroupParentOf: () => undefined,
     startEgress: () => refuse('execute'),
     startProvider: () => refuse('external_api'),
     commandSandbox: () => refuse('execute'),

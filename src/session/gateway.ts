@@ -97,7 +97,7 @@ export class Gateway {
     });
   }
 
-  /** Accepts a connection; its hello is refused if there is no place for it. */
+  /** Accepts a connection; its hello is refused if there is no room for it. */
   accept(channel: Channel): void {
     const { limits, powers } = this.#options;
     if (this.#closing) return channel.destroy();
@@ -138,8 +138,8 @@ export class Gateway {
   openSession({ identity, ...asked }: LocalOpening, audience: Audience): LocalSession {
     if (this.#closing) throw new RpcError('OVERLOADED', 'the daemon is shutting down');
     const connection: Connection = { peer: audience, destroy: () => audience.close() };
-    const place = this.#place(asked.workspace);
-    const link = this.#open(connection, { ...asked, ...place, identity, role: 'agent', resumeMs: 0 });
+    const opened = this.#workspaceOf(asked.workspace);
+    const link = this.#open(connection, { ...asked, ...opened, identity, role: 'agent', resumeMs: 0 });
     return toLocalSession(link, {
       ...this.#options,
       drained: () => this.#options.pipeline.queue.wake(),
@@ -216,8 +216,8 @@ export class Gateway {
     if (resume) return this.#resume(connection, params, { resume, identity, uid: channel.credentials?.uid });
     const uid = channel.credentials?.uid;
     const isAnywhere = params.role === 'operator' && params.workspace === undefined;
-    const place = isAnywhere ? this.#options.workspaces.forOperator() : this.#place(params.workspace);
-    return this.#greeting(this.#open(connection, { ...params, ...place, identity, uid }));
+    const opened = isAnywhere ? this.#options.workspaces.forOperator() : this.#workspaceOf(params.workspace);
+    return this.#greeting(this.#open(connection, { ...params, ...opened, identity, uid }));
   }
 
   #open(connection: Connection, asked: Opening): Link {
@@ -241,9 +241,9 @@ export class Gateway {
     const found = this.#sessions.find(claim);
     const had = hadOf(found);
     const { policies, powers } = this.#options;
-    const { workspace, root } = this.#place(had.workspace);
+    const { workspace, root } = this.#workspaceOf(had.workspace);
     const { identity } = claim;
-    if (params.workspace !== undefined && this.#place(params.workspace).workspace !== workspace)
+    if (params.workspace !== undefined && this.#workspaceOf(params.workspace).workspace !== workspace)
       throw new RpcError('INVALID_PARAMS', `the session works in ${workspace}; resume it there, or open another one`);
     if ((params.policy ?? had.asked) !== had.asked || params.role !== had.role)
       throw new RpcError('INVALID_PARAMS', 'a session is resumed with the policy and the role that it was opened with');
@@ -298,7 +298,7 @@ export class Gateway {
     };
   }
 
-  #place(workspace: string | undefined): { workspace: string; root: string } {
+  #workspaceOf(workspace: string | undefined): { workspace: string; root: string } {
     const { workspaces } = this.#options;
     return workspaces.resolve(workspace ?? (workspaces.all[0] as string));
   }

@@ -194,7 +194,7 @@ export class CallLog {
     return Buffer.concat(parts);
   }
 
-  async *#entries(isBefore: (place: LogPosition) => boolean): AsyncGenerator<LogEntry & { offset: number }> {
+  async *#entries(isBefore: (position: LogPosition) => boolean): AsyncGenerator<LogEntry & { offset: number }> {
     const mark = this.#marks.findLast(isBefore) ?? START;
     const { at: end } = this.#stored;
     if (mark.at >= end) return;

@@ -104,12 +104,12 @@ export class ResultLog implements AsyncDisposable {
   }
 
   #begin(owner: LogOwner): CallLog {
-    const log = new CallLog({ ...this.#place(this.#options.powers.uuid()), owner });
+    const log = new CallLog({ ...this.#optionsOf(this.#options.powers.uuid()), owner });
     this.#add(log);
     return log;
   }
 
-  #place(ref: string): Omit<CallLogOptions, 'owner'> {
+  #optionsOf(ref: string): Omit<CallLogOptions, 'owner'> {
     const { folder, limits, powers } = this.#options;
     return {
       ...{ ref, powers, path: join(folder, `${ref}.log`), bytesMax: limits.resultLogBytesMax },
@@ -192,10 +192,10 @@ export class ResultLog implements AsyncDisposable {
   }
 
   async #findOne(ref: string): Promise<void> {
-    const place = this.#place(ref);
-    const { size, mtimeMs } = await stat(place.path);
-    const log = await CallLog.found(place, size);
-    if (!log) return rm(place.path, { force: true });
+    const options = this.#optionsOf(ref);
+    const { size, mtimeMs } = await stat(options.path);
+    const log = await CallLog.found(options, size);
+    if (!log) return rm(options.path, { force: true });
     log.endedAt = mtimeMs;
     this.#bytes += size;
     this.#logs.set(ref, log);

@@ -6,12 +6,12 @@ import type * as yaml from 'yaml';
 export type DataFormat = 'json' | 'jsonc' | 'yaml' | 'toml';
 
 /** Line and column, counted from 1. */
-export interface Spot {
+export interface TextPosition {
   line: number;
   column: number;
 }
 
-export interface Problem extends Partial<Spot> {
+export interface Problem extends Partial<TextPosition> {
   message: string;
 }
 
@@ -20,7 +20,7 @@ export interface DataText {
   /** Undefined if there are problems. */
   readonly value: unknown;
   /** The position of the value at a path, as far as the format tells it. */
-  spotOf(path: readonly string[]): Spot | undefined;
+  spotOf(path: readonly string[]): TextPosition | undefined;
 }
 
 export interface Parsers {
@@ -118,7 +118,7 @@ function readYaml(text: string, parser: typeof yaml): DataText {
   const { parseDocument, LineCounter, isNode, isSeq } = parser;
   const counter = new LineCounter();
   const document = parseDocument(text, { lineCounter: counter, prettyErrors: false, strict: true });
-  const at = (offset: number): Spot => {
+  const at = (offset: number): TextPosition => {
     const { line, col } = counter.linePos(offset);
     return { line: Math.max(line, 1), column: Math.max(col, 1) };
   };
@@ -208,7 +208,7 @@ class Lines {
     for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) this.#starts.push(at + 1);
   }
 
-  at(offset: number): Spot {
+  at(offset: number): TextPosition {
     let [low, high] = [0, this.#starts.length - 1];
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);

@@ -6,5 +6,5 @@ export interface Upstream {
   /** Digest of the accepted definition: another definition is another tool. */
   readonly digest: string;
   /** The most calls that the provider gets at once. */
-  readonly places: number;
+  readonly concurrency: number;
 }

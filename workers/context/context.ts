@@ -33,15 +33,15 @@ import type { LanguageServers } from '../symbols/language-servers.ts';
 import { WorkspaceSymbols } from '../symbols/symbols.ts';
 import { toArgv } from '../terminals/shells.ts';
 import { type ChangeRecorder, Changes, NO_RECORDER } from '../undo/changes.ts';
-import { Journal, type JournalPlace } from '../undo/journal.ts';
+import { Journal, type JournalLocation } from '../undo/journal.ts';
 import { Spool } from '../undo/spool.ts';
 import { TreeChanges } from '../undo/tree-changes.ts';
 import { removePassing, Undo, type UndoParts } from '../undo/undo.ts';
 import type { Anchor } from './anchor.ts';
 import { Commands } from './commands.ts';
 import { directoryAt, fileAt, hashOf } from './files.ts';
+import { HeldPaths } from './held-paths.ts';
 import { PathRules } from './path-rules.ts';
-import { Places } from './places.ts';
 import { targetAt } from './targets.ts';
 import { toWithheld } from './withheld.ts';
 import { Witnesses } from './witnesses.ts';
@@ -58,7 +58,7 @@ export interface ContextOptions {
   /** Called before each change of a file, instead of the journal. */
   readonly recorder?: ChangeRecorder;
   /** The undo journal for what each change replaces; absent for none. */
-  readonly journal?: JournalPlace;
+  readonly journal?: JournalLocation;
   readonly state?: unknown;
   /** Whether the job is read-only. */
   readonly readOnly?: boolean;
@@ -98,7 +98,7 @@ export class WorkerContext implements ToolContext {
   readonly #changes: Changes;
   readonly #trees: TreeChanges;
   readonly #journal: Journal | undefined;
-  readonly #places: Places;
+  readonly #paths: HeldPaths;
   readonly #commands: Commands;
   readonly #witnesses: Witnesses;
   #truncatedBytes = 0;
@@ -110,11 +110,11 @@ export class WorkerContext implements ToolContext {
     this.limits = options.limits;
     this.#journal = options.journal && new Journal(options.journal, options.limits);
     this.#changes = new Changes(options.recorder ?? this.#journal ?? NO_RECORDER);
-    this.#places = new Places({
+    this.#paths = new HeldPaths({
       ...{ anchor: options.anchor, rules: this.#rules, changes: this.#changes, readOnly: options.readOnly === true },
     });
     this.#trees = new TreeChanges({
-      ...{ places: this.#places, changes: this.#changes, limits: options.limits, breathe: () => this.breathe() },
+      ...{ paths: this.#paths, changes: this.#changes, limits: options.limits, breathe: () => this.breathe() },
       ...(options.preImages && { preImages: options.preImages }),
     });
     this.changes = this.#trees;
@@ -184,7 +184,7 @@ export class WorkerContext implements ToolContext {
   }
 
   get #undoParts(): UndoParts {
-    const parts = { places: this.#places, changes: this.#changes, trees: this.#trees, limits: this.limits };
+    const parts = { paths: this.#paths, changes: this.#changes, trees: this.#trees, limits: this.limits };
     return { ...parts, breathe: () => this.breathe() };
   }
 
@@ -242,7 +242,7 @@ export class WorkerContext implements ToolContext {
   }
 
   target(path: string, { createDirs }: { createDirs: boolean }): CheckedTarget {
-    return targetAt(this.#places.hold(path, { kinds: ['write'], createDirs }), {
+    return targetAt(this.#paths.hold(path, { kinds: ['write'], createDirs }), {
       changes: this.#changes,
       bytesMax: this.limits.fileBytesMax,
       ...(this.#options.preImages && { preImages: this.#options.preImages }),

@@ -3,10 +3,10 @@ import * as fs from 'node:fs';
 import { ToolError } from '../../src/errors.ts';
 import type { Job } from '../../src/hosts/job.ts';
 import type { CheckedTarget, EntryType } from '../../src/tools/tool.ts';
-import { type Changes, exists, type Spot, toChangeError, writeNew } from '../undo/changes.ts';
+import { type Changes, type DirEntry, exists, toChangeError, writeNew } from '../undo/changes.ts';
 import { below, codeOf, outside, toAccessError } from './anchor.ts';
 import { hashOf, readAll } from './files.ts';
-import type { HeldSpot } from './places.ts';
+import type { HeldPath } from './held-paths.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
@@ -16,13 +16,13 @@ const MODE_OF_NEW = 0o644;
  * The type of the present entry; a link counts as a link. Undefined for nothing. Throws INPUT_INVALID for a name that
  * is too long, ACCESS_DENIED.
  */
-export function typeAt(spot: Spot): EntryType | undefined {
+export function typeAt(spot: DirEntry): EntryType | undefined {
   const stat = statAt(spot);
   return stat && typeOf(stat);
 }
 
 /** Fails first for a directory that can be opened but not searched, and for a name that no file system accepts. */
-function statAt({ fd, name, path }: Spot): fs.Stats | undefined {
+function statAt({ fd, name, path }: DirEntry): fs.Stats | undefined {
   try {
     return fs.lstatSync(below(fd, name), { throwIfNoEntry: false });
   } catch (error) {
@@ -40,7 +40,7 @@ export function typeOf(stat: fs.StatsBase<number | bigint>): EntryType {
  * The file that would be replaced; undefined for nothing. Throws UNSUPPORTED, ACCESS_DENIED for anything but a
  * regular file, and ALREADY_EXISTS unless `overwrite`.
  */
-export function replaceable(spot: Spot, overwrite: boolean): fs.Stats | undefined {
+export function replaceable(spot: DirEntry, overwrite: boolean): fs.Stats | undefined {
   const { path } = spot;
   const stat = statAt(spot);
   if (!stat) return undefined;
@@ -55,7 +55,7 @@ export function replaceable(spot: Spot, overwrite: boolean): fs.Stats | undefine
 }
 
 /** Hash of the present content; undefined for no file. Throws UNSUPPORTED, ACCESS_DENIED, FILE_LIMIT. */
-export function hashAt(spot: Spot, bytesMax: number): string | undefined {
+export function hashAt(spot: DirEntry, bytesMax: number): string | undefined {
   const { fd, name, path } = spot;
   if (!replaceable(spot, true)) return undefined;
   let file: number;
@@ -80,7 +80,7 @@ export interface TargetOptions {
 }
 
 /** A held place in the form that tools get. */
-export function targetAt(spot: HeldSpot, { changes, bytesMax, preImages }: TargetOptions): CheckedTarget {
+export function targetAt(spot: HeldPath, { changes, bytesMax, preImages }: TargetOptions): CheckedTarget {
   const hash = () => hashAt(spot, bytesMax);
   return {
     path: spot.path,
@@ -127,7 +127,7 @@ export interface Replacing {
  * Replaces a file by a temporary file, fsync and rename: readers see the old content or the new, never a mix; hard
  * links keep the old one.
  */
-export function replaceAt(spot: Spot, content: Uint8Array, options: Replacing, changes: Changes): boolean {
+export function replaceAt(spot: DirEntry, content: Uint8Array, options: Replacing, changes: Changes): boolean {
   const old = replaceable(spot, options.overwrite);
   const { overwrite, assertSame } = options;
   const made = makeReady(spot, { content, mode: options.mode ?? modeAfter(old) }, changes);
@@ -140,7 +140,7 @@ export function replaceAt(spot: Spot, content: Uint8Array, options: Replacing, c
 }
 
 export interface FileContent {
-  readonly spot: Spot;
+  readonly spot: DirEntry;
   readonly content: Uint8Array;
   assertSame(): void;
 }
@@ -163,7 +163,7 @@ const modeAfter = (old: fs.Stats | undefined): number => (old ? old.mode & 0o777
 
 /** Writes the new content to disk beside its place; `remove` deletes it if it is no longer needed. */
 function makeReady(
-  spot: Spot,
+  spot: DirEntry,
   { content, mode }: { content: Uint8Array; mode: number },
   changes: Changes,
 ): { name: string; remove(): void } {

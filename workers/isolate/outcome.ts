@@ -43,10 +43,10 @@ async function syntaxErrorOf(isolate: ivm.Isolate, source: string): Promise<Tool
   } catch (thrown) {
     const { name, message } = thrown as Error;
     if (name !== 'SyntaxError') throw thrown;
-    const place = /\s*\[program:(\d+):(\d+)\]$/.exec(message);
-    const line = Number(place?.[1] ?? 1);
-    const column = Number(place?.[2] ?? 1) - (line === 1 ? BEFORE.length + 1 : 0);
-    const text = place ? message.slice(0, place.index) : message;
+    const position = /\s*\[program:(\d+):(\d+)\]$/.exec(message);
+    const line = Number(position?.[1] ?? 1);
+    const column = Number(position?.[2] ?? 1) - (line === 1 ? BEFORE.length + 1 : 0);
+    const text = position ? message.slice(0, position.index) : message;
     return codeError({ name, message: text, line, column: Math.max(column, 1) });
   }
 }

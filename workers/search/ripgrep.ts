@@ -199,8 +199,8 @@ function complaintOf(stderr: string): ToolError {
   if (regex) {
     const [, , before = '', what = ''] = regex;
     const said = what.split('\n')[0] as string;
-    const place = before.length >= 3 ? ` at character ${before.length - 2}` : '';
-    return new ToolError('INPUT_INVALID', `pattern is not a regular expression: ${said}${place}`, {
+    const position = before.length >= 3 ? ` at character ${before.length - 2}` : '';
+    return new ToolError('INPUT_INVALID', `pattern is not a regular expression: ${said}${position}`, {
       suggestion: /look-a|backreference/.test(said)
         ? "The syntax is that of Rust's regex: no look-around, no backreferences."
         : 'Escape what is meant literally, or search with literal: true.',

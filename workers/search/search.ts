@@ -136,8 +136,8 @@ class Search implements Pick<CheckedSearch, 'files' | 'counts' | 'lines' | 'stat
 
   #run(args: readonly string[], onData: (chunk: Buffer) => boolean): Promise<void> {
     const { ripgrep, opened, signal } = this.#options;
-    const place = this.#isFile ? { file: opened.fd } : { directory: opened.fd };
-    return ripgrep.run({ args: [...args, '--', this.#isFile ? INHERITED_FILE : './'], ...place, signal, onData });
+    const subject = this.#isFile ? { file: opened.fd } : { directory: opened.fd };
+    return ripgrep.run({ args: [...args, '--', this.#isFile ? INHERITED_FILE : './'], ...subject, signal, onData });
   }
 
   /** Turns a path from ripgrep into one relative to the workspace root. */

@@ -17,7 +17,7 @@ import type { CheckedFile, CheckedSearch, ContentQuery } from '../../src/tools/t
 import type { LanguageServers } from './language-servers.ts';
 import { isServed, type ParsedLanguage, parsedInstead, parsedLanguage, servedLanguage } from './source-languages.ts';
 import { SourceLines, showAround, wordsAt } from './source-lines.ts';
-import { onePerProject, type FilePosition, type ServedSymbol, type Sources, type Where } from './typescript-server.ts';
+import { type FilePosition, onePerProject, type ServedSymbol, type Sources, type Where } from './typescript-server.ts';
 
 export interface WorkspaceSymbolsOptions {
   /** Absolute path. */
@@ -71,7 +71,7 @@ export class WorkspaceSymbols implements Symbols {
     const matching = [...served.symbols, ...parsed.symbols]
       .filter((it) => type === undefined || it.type === type)
       .filter((it) => (isFuzzy && servedLanguage(it.path)) || it.name.toLowerCase().includes(wanted))
-      .sort((a, b) => rankOf(a.name, query) - rankOf(b.name, query) || byPlace(a, b));
+      .sort((a, b) => rankOf(a.name, query) - rankOf(b.name, query) || byPosition(a, b));
     return {
       symbols: await this.#shownAll(matching.slice(0, maxResults)),
       total: matching.length,
@@ -95,11 +95,11 @@ export class WorkspaceSymbols implements Symbols {
         : NOTHING;
     const own = files.filter((it) => file === undefined || (language && parsedLanguage(it) === language));
     const parsed = await this.#parseAll(own, parsedLanguage, symbol);
-    const uses = [...served.uses, ...parsed.uses].sort(byPlace);
+    const uses = [...served.uses, ...parsed.uses].sort(byPosition);
     if (uses.length === 0) throw notFound(symbol, file, served.near ?? []);
     const references: FoundReference[] = [];
     for (const it of uses.slice(0, maxResults)) references.push(await this.#reference(it));
-    const definitions = [...served.symbols, ...parsed.symbols].sort(byPlace).slice(0, limits.symbolDefinitionsMax);
+    const definitions = [...served.symbols, ...parsed.symbols].sort(byPosition).slice(0, limits.symbolDefinitionsMax);
     return {
       references,
       definitions: await this.#shownAll(definitions),
@@ -143,10 +143,10 @@ export class WorkspaceSymbols implements Symbols {
     const same = given.filter((it) => it.name === symbol);
     if (same.length > limits.symbolDefinitionsMax) this.#truncated = true;
     const symbols = await this.#typed(same);
-    const places = named ?? symbols.slice(0, limits.symbolDefinitionsMax);
+    const positions = named ?? symbols.slice(0, limits.symbolDefinitionsMax);
     const near = [...new Set(given.map((it) => it.name))].slice(0, NEAR_SHOWN);
-    if (places.length === 0) return { ...NOTHING, near };
-    const { places: all, complete } = await servers.typescript.references(places, where, signal);
+    if (positions.length === 0) return { ...NOTHING, near };
+    const { positions: all, complete } = await servers.typescript.references(positions, where, signal);
     if (!complete) this.#truncated = true;
     return { symbols, uses: all.map((it) => ({ ...it, name: symbol })), near };
   }
@@ -282,7 +282,7 @@ export class WorkspaceSymbols implements Symbols {
 
   async #typed(symbols: readonly ServedSymbol[]): Promise<Name[]> {
     const names: Name[] = [];
-    for (const { kind, ...it } of symbols.toSorted(byPlace)) {
+    for (const { kind, ...it } of symbols.toSorted(byPosition)) {
       // The server reports type aliases as classes.
       const before = kind === CLASS_KIND ? ((await this.#lines.of(it.path))[it.line] ?? '') : '';
       const isAlias = /\btype\s+$/.test(before.slice(0, it.character));
@@ -294,7 +294,7 @@ export class WorkspaceSymbols implements Symbols {
   /** Adds the source lines, and keeps the order of `names`; reads one file after another. */
   async #shownAll(names: readonly Name[]): Promise<FoundSymbol[]> {
     const shown = new Map<Name, FoundSymbol>();
-    for (const it of names.toSorted(byPlace)) {
+    for (const it of names.toSorted(byPosition)) {
       const line = (await this.#lines.of(it.path))[it.line] ?? '';
       const preview = showAround(line, it.character, this.#options.limits.symbolLineChars);
       shown.set(it, { name: it.name, type: it.type ?? 'variable', file: it.path, line: it.line + 1, preview });
@@ -367,7 +367,7 @@ const plain = (path: string): string =>
     .filter((it) => it !== '' && it !== '.')
     .join('/');
 
-const byPlace = (a: FilePosition, b: FilePosition): number =>
+const byPosition = (a: FilePosition, b: FilePosition): number =>
   a.path === b.path ? a.line - b.line || a.character - b.character : a.path < b.path ? -1 : 1;
 
 /** Rank of a match: equal, equal ignoring case, prefix, substring, anything else. */

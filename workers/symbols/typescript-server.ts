@@ -99,20 +99,20 @@ export class TypeScriptServer implements Disposable {
       const { found, complete } = await this.#askAll(turn, where, async () => {
         const given = (await ask()) ?? [];
         return given.flatMap(({ name, kind, location }) => {
-          const place = placeOf(location, where.sources);
-          return place ? [{ name, kind, ...place }] : [];
+          const position = toPosition(location, where.sources);
+          return position ? [{ name, kind, ...position }] : [];
         });
       });
       return { symbols: found, complete: complete && found.length < SYMBOLS_GIVEN };
     });
   }
 
-  /** All references to the symbols at `places`, these included. */
+  /** All references to the symbols at `positions`, these included. */
   references(
-    places: readonly FilePosition[],
+    positions: readonly FilePosition[],
     where: Where,
     signal: AbortSignal,
-  ): Promise<{ places: FilePosition[]; complete: boolean }> {
+  ): Promise<{ positions: FilePosition[]; complete: boolean }> {
     const { sources } = where;
     return this.#turn(sources, signal, async (turn) => {
       const context = { includeDeclaration: true };
@@ -120,17 +120,17 @@ export class TypeScriptServer implements Disposable {
         const params = { textDocument: { uri: uriOf(path, sources) }, position: { line, character }, context };
         return turn.server.request<Location[] | null>('textDocument/references', params, signal).catch(orNothing);
       };
-      const begin = [...new Set(places.map((it) => it.path))];
+      const begin = [...new Set(positions.map((it) => it.path))];
       const { found, complete } = await this.#askAll(turn, { ...where, begin }, async () => {
         const all = new Map<string, FilePosition>();
-        for (const asked of places)
+        for (const asked of positions)
           for (const it of (await askAt(asked)) ?? []) {
-            const place = placeOf(it, sources);
-            if (place) all.set(`${place.path}\0${place.line}\0${place.character}`, place);
+            const position = toPosition(it, sources);
+            if (position) all.set(`${position.path}\0${position.line}\0${position.character}`, position);
           }
         return [...all.values()];
       });
-      return { places: found, complete };
+      return { positions: found, complete };
     });
   }
 
@@ -311,8 +311,8 @@ function oneEach(paths: readonly string[]): { files: string[]; directories: numb
 
 const uriOf = (path: string, { workspace }: Sources): string => pathToFileURL(join(workspace, path)).href;
 
-/** The place of a location; undefined if it lies outside, is ignored, or must not be shown. */
-function placeOf({ uri, range: { start } }: Location, { workspace, stamps }: Sources): FilePosition | undefined {
+/** The position of a location; undefined if it lies outside, is ignored, or must not be shown. */
+function toPosition({ uri, range: { start } }: Location, { workspace, stamps }: Sources): FilePosition | undefined {
   let absolute: string;
   try {
     absolute = fileURLToPath(uri);

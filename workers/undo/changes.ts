@@ -12,7 +12,7 @@ import { below, codeOf, type OpenedName, toAccessError } from '../context/anchor
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
 
 /** A name in an open directory, with the path that the caller used. */
-export interface Spot extends OpenedName {
+export interface DirEntry extends OpenedName {
   /** The path as the caller named it. */
   readonly path: string;
 }
@@ -27,9 +27,9 @@ export interface Change {
   /** Type of the entry that is deleted or moved, else of the new one. */
   readonly type: EntryType;
   /** The present entry here, if any, is the pre-image; it is reached by descriptor, never by full name. */
-  readonly at: Spot;
+  readonly at: DirEntry;
   /** The source, for `rename` and `copy`. */
-  readonly from?: Spot;
+  readonly from?: DirEntry;
   /** Temporary name beside `at` under which the new entry was prepared. */
   readonly temporary?: string;
   /** Name beside `at` that keeps the old entry until the change is complete. */
@@ -39,7 +39,7 @@ export interface Change {
 /** Called for each change before it becomes visible; throwing prevents the change. */
 export interface ChangeRecorder {
   /** Called for each temporary name that is about to be used beside `at`. */
-  preparing?(at: Spot, temporary: string): void;
+  preparing?(at: DirEntry, temporary: string): void;
   before(change: Change): void;
 }
 
@@ -55,7 +55,7 @@ export interface Putting {
   readonly overwrite: boolean;
   /** Whether there was no entry before. */
   readonly created: boolean;
-  readonly copyOf?: Spot;
+  readonly copyOf?: DirEntry;
   /** Whether the replaced entry stays under another name beside it, for the caller to remove. */
   readonly keepsOld?: boolean;
   /** Throws if the existing entry must not be replaced. */
@@ -76,7 +76,7 @@ export class Changes {
   }
 
   /** A temporary name beside `to` for preparing its new entry. */
-  temporaryFor(to: Spot): string {
+  temporaryFor(to: DirEntry): string {
     const name = temporaryName();
     this.#recorder.preparing?.(to, name);
     return name;
@@ -88,7 +88,7 @@ export class Changes {
   }
 
   /** Moves the entry prepared under a temporary name to `to` in one step. Gives the name that `keepsOld` uses. */
-  put(temporary: string, to: Spot, putting: Putting): { aside?: string } {
+  put(temporary: string, to: DirEntry, putting: Putting): { aside?: string } {
     const { type, overwrite, created, copyOf, keepsOld = false, assertSame } = putting;
     const kind = created ? 'create' : 'modify';
     const kept = keepsOld && !created ? { aside: temporaryName() } : {};
@@ -114,11 +114,11 @@ export class Changes {
   }
 
   /** Replaces several prepared files: all of them or none. Hard links keep the old ones meanwhile. */
-  putAll(files: readonly { temporary: string; to: Spot; assertSame: () => void }[]): void {
+  putAll(files: readonly { temporary: string; to: DirEntry; assertSame: () => void }[]): void {
     const asides = files.map(temporaryName);
     for (const [index, { to, temporary }] of files.entries())
       this.#recorder.before({ kind: 'modify', type: 'file', at: to, temporary, aside: asides[index] as string });
-    const backups: { at: string; to: Spot }[] = [];
+    const backups: { at: string; to: DirEntry }[] = [];
     try {
       // After a crash in between some files are new and some old; the recorder has all of them by now.
       for (const [index, { temporary, to, assertSame }] of files.entries()) {
@@ -143,28 +143,28 @@ export class Changes {
   }
 
   /** Moves the entry at `from`. Throws EXDEV unchanged if `to` is on another mount. */
-  move(from: Spot, to: Spot, { type, overwrite }: { type: EntryType; overwrite: boolean }): void {
+  move(from: DirEntry, to: DirEntry, { type, overwrite }: { type: EntryType; overwrite: boolean }): void {
     this.#recorder.before({ kind: 'rename', type, at: to, from });
     settle(below(from.fd, from.name), to, { type, overwrite, fromPath: from.path });
     this.#note(to, type, 'rename', from);
   }
 
   /** Completes a recorded `move` across mounts: `temporary` is a copy beside `to`, `remove` deletes the original. */
-  async moveByCopy(temporary: string, to: Spot, by: MoveByCopy): Promise<void> {
+  async moveByCopy(temporary: string, to: DirEntry, by: MoveByCopy): Promise<void> {
     settle(below(to.fd, temporary), to, by);
     this.#note(to, by.type, 'rename', by.from);
     await by.remove();
   }
 
   /** Removes an entry that is not a directory. */
-  unlink(at: Spot, type: EntryType): void {
+  unlink(at: DirEntry, type: EntryType): void {
     this.#recorder.before({ kind: 'delete', type, at });
     attempt(at.path, () => fs.unlinkSync(below(at.fd, at.name)));
     this.#note(at, type, 'delete');
   }
 
   /** Removes a directory in one step by renaming it to a temporary name, which the caller then deletes. */
-  setAside(at: Spot): string {
+  setAside(at: DirEntry): string {
     const name = temporaryName();
     this.#recorder.before({ kind: 'delete', type: 'directory', at, aside: name });
     attempt(at.path, () => fs.renameSync(below(at.fd, at.name), below(at.fd, name)));
@@ -173,12 +173,12 @@ export class Changes {
   }
 
   /** Restores an entry that could not be deleted. */
-  putBack(name: string, at: Spot): void {
+  putBack(name: string, at: DirEntry): void {
     settle(below(at.fd, name), at, { type: 'directory', overwrite: false });
   }
 
   /** Makes a parent directory; `keepDirectory` notes it, since it is removed again if nothing is put into it. */
-  makeDirectory(at: Spot): void {
+  makeDirectory(at: DirEntry): void {
     this.#recorder.before({ kind: 'mkdir', type: 'directory', at });
     makeDirectory(below(at.fd, at.name), 0o755);
   }
@@ -187,14 +187,14 @@ export class Changes {
     this.#noted.push({ path: `${path}/`, kind: 'create' });
   }
 
-  #note({ path }: Spot, type: EntryType, kind: FileChange['kind'], from?: Spot): void {
+  #note({ path }: DirEntry, type: EntryType, kind: FileChange['kind'], from?: DirEntry): void {
     const named = (it: string) => (type === 'directory' && !it.endsWith('/') ? `${it}/` : it);
     this.#noted.push({ path: named(path), kind, ...(from && { from: named(from.path) }) });
   }
 }
 
 export interface MoveByCopy {
-  readonly from: Spot;
+  readonly from: DirEntry;
   readonly type: EntryType;
   readonly overwrite: boolean;
   remove(): Promise<void>;
@@ -208,7 +208,7 @@ interface Settling {
 }
 
 /** Moves a prepared entry to its place in one step. Fails if anything is there, unless `overwrite` is set and it is not a directory. */
-function settle(from: string, to: Spot, { type, overwrite, fromPath = to.path }: Settling): void {
+function settle(from: string, to: DirEntry, { type, overwrite, fromPath = to.path }: Settling): void {
   const at = below(to.fd, to.name);
   attempt(to.path, () => {
     if (type === 'directory') {

@@ -11,7 +11,7 @@ import type { Blob, BlobReader, Image, Leaf } from './spool.ts';
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const CHUNK_BYTES = 1024 * 1024;
 
-export type Spot = Pick<OpenedName, 'fd' | 'name'>;
+export type ImageEntry = Pick<OpenedName, 'fd' | 'name'>;
 
 /** Stores content. */
 export interface BlobKeeper {
@@ -45,7 +45,7 @@ export const boundsOf = (
 class TooMuch extends Error {}
 
 /** The image of the present entry, without following links; `unknown` if it is too large, unreadable, or can't be made again. */
-export function imageAt(spot: Spot, bounds: ImageBounds, keeper?: BlobKeeper): Image {
+export function imageAt(spot: ImageEntry, bounds: ImageBounds, keeper?: BlobKeeper): Image {
   try {
     return new Look(bounds, keeper).image(spot);
   } catch (error) {
@@ -69,7 +69,7 @@ class Look {
     this.#keeper = keeper;
   }
 
-  image(spot: Spot): Image {
+  image(spot: ImageEntry): Image {
     const stat = fs.lstatSync(below(spot.fd, spot.name), { throwIfNoEntry: false });
     if (!stat) return NONE;
     if (!stat.isDirectory()) return this.#leaf(spot, stat);
@@ -79,7 +79,7 @@ class Look {
     return { type: 'directory', mode: mode & 0o777, hash: hashOfTree(entries), ...(this.#keeper && { entries }) };
   }
 
-  #walk(spot: Spot, path: string, entries: [string, Leaf][]): void {
+  #walk(spot: ImageEntry, path: string, entries: [string, Leaf][]): void {
     const fd = fs.openSync(below(spot.fd, spot.name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     try {
       for (const name of fs.readdirSync(`/proc/self/fd/${fd}`).toSorted()) {
@@ -97,7 +97,7 @@ class Look {
     }
   }
 
-  #leaf(spot: Spot, stat: fs.Stats): Exclude<Leaf, { type: 'directory' }> {
+  #leaf(spot: ImageEntry, stat: fs.Stats): Exclude<Leaf, { type: 'directory' }> {
     this.#count();
     if (stat.isSymbolicLink()) {
       const target = fs.readlinkSync(below(spot.fd, spot.name), { encoding: 'buffer' });
@@ -107,7 +107,7 @@ class Look {
     return this.#file(spot);
   }
 
-  #file(spot: Spot): Extract<Leaf, { type: 'file' }> {
+  #file(spot: ImageEntry): Extract<Leaf, { type: 'file' }> {
     const fd = fs.openSync(below(spot.fd, spot.name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     try {
       const { size, mode } = fs.fstatSync(fd);
@@ -183,7 +183,7 @@ export function isKept(image: Image): boolean {
 /** Makes the entry of an image under a free name, and flushes it to disk. Throws the file system's error. */
 export async function build(
   image: Image,
-  to: Spot,
+  to: ImageEntry,
   { read, breathe }: { read: BlobReader; breathe(): Promise<void> },
 ): Promise<void> {
   if (image.type === 'none' || image.type === 'unknown') throw new Error('nothing to make');
@@ -202,12 +202,12 @@ export async function build(
 class TreeInMaking implements Disposable {
   readonly #open: { path: string; fd: number; mode: number }[] = [];
 
-  constructor(top: Spot, mode: number) {
+  constructor(top: ImageEntry, mode: number) {
     this.enter(top, '', mode);
   }
 
   /** The place for the entry at `path`; its parent is the directory entered last, or one above it. */
-  spotOf(path: string): Spot {
+  spotOf(path: string): ImageEntry {
     const cut = path.lastIndexOf('/');
     const [parent, name] = [cut < 0 ? '' : path.slice(0, cut), path.slice(cut + 1)];
     while (this.#open.length > 1 && this.#open.at(-1)?.path !== parent) this.#leave();
@@ -217,7 +217,7 @@ class TreeInMaking implements Disposable {
     return { fd, name };
   }
 
-  enter({ fd, name }: Spot, path: string, mode: number): void {
+  enter({ fd, name }: ImageEntry, path: string, mode: number): void {
     makeDirectory(below(fd, name), 0o700);
     this.#open.push({ path, mode, fd: fs.openSync(below(fd, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW) });
   }

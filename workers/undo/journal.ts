@@ -4,11 +4,11 @@ import { roomIn } from '../../src/daemon/disk.ts';
 import type { JournalReport } from '../../src/hosts/job.ts';
 import type { Limits } from '../../src/limits.ts';
 import { codeOf } from '../context/anchor.ts';
-import type { Change, ChangeRecorder, Spot } from './changes.ts';
+import type { Change, ChangeRecorder, DirEntry } from './changes.ts';
 import { type BlobKeeper, boundsOf, imageAt, isKept, NONE, UNKNOWN } from './images.ts';
 import { type Blob, type Entry, type Image, Spool } from './spool.ts';
 
-export interface JournalPlace {
+export interface JournalLocation {
   /** Absolute path of the workspace's spool. */
   readonly folder: string;
   /** Key of the call. */
@@ -47,13 +47,13 @@ export class Journal implements ChangeRecorder, Disposable {
   #kept = 0;
   #lost = 0;
 
-  constructor({ folder, key }: JournalPlace, limits: Limits) {
+  constructor({ folder, key }: JournalLocation, limits: Limits) {
     this.#spool = new Spool(folder, key);
     this.#limits = limits;
     this.#bounds = boundsOf(limits, roomIn(folder, limits));
   }
 
-  preparing({ realPath }: Spot, temporary: string): void {
+  preparing({ realPath }: DirEntry, temporary: string): void {
     try {
       this.#spool.note({ kind: 'prepare', path: realPath, pre: NONE, post: NONE, passing: [temporary] });
     } catch (error) {

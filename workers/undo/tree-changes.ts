@@ -6,15 +6,15 @@ import type { Limits } from '../../src/limits.ts';
 import type { FileChanges, FileUpdate } from '../../src/tools/file-changes.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
-import type { HeldSpot, Places } from '../context/places.ts';
+import type { HeldPath, HeldPaths } from '../context/held-paths.ts';
 import { assertApproved, assertHash, hashAt, replaceAllAt, replaceable, typeAt } from '../context/targets.ts';
-import { type Changes, exists, type Spot, toChangeError } from './changes.ts';
+import { type Changes, type DirEntry, exists, toChangeError } from './changes.ts';
 import { boundsOf, imageAt } from './images.ts';
 import { mergeTree } from './tree-merge.ts';
 import { copyTree, lookOver, removeTree, type TreeEntry, type TreeOptions } from './trees.ts';
 
 export interface TreeChangesOptions {
-  readonly places: Places;
+  readonly paths: HeldPaths;
   readonly changes: Changes;
   readonly limits: Limits;
   /** The contents that a person approved. */
@@ -30,9 +30,9 @@ export class TreeChanges implements FileChanges {
   }
 
   async state(path: string): Promise<string | null> {
-    let spot: HeldSpot;
+    let spot: HeldPath;
     try {
-      spot = this.#options.places.hold(path, { kinds: ['read'] });
+      spot = this.#options.paths.hold(path, { kinds: ['read'] });
     } catch (error) {
       if (error instanceof ToolError && error.code === 'NOT_FOUND') return null;
       throw error;
@@ -42,9 +42,9 @@ export class TreeChanges implements FileChanges {
   }
 
   async undoOf(path: string): Promise<'full' | 'none'> {
-    const { places, limits } = this.#options;
+    const { paths, limits } = this.#options;
     try {
-      using spot = places.hold(path, { kinds: ['read'] });
+      using spot = paths.hold(path, { kinds: ['read'] });
       return imageAt(spot, boundsOf(limits)).type === 'unknown' ? 'none' : 'full';
     } catch (error) {
       if (error instanceof ToolError && error.code === 'NOT_FOUND') return 'full';
@@ -53,11 +53,11 @@ export class TreeChanges implements FileChanges {
   }
 
   async replaceAll(files: readonly FileUpdate[], declared: string): Promise<void> {
-    const { places, changes, limits, preImages, breathe } = this.#options;
+    const { paths, changes, limits, preImages, breathe } = this.#options;
     using held = new DisposableStack();
     const all = [];
     for (const { path, content, ifHash } of files) {
-      const spot = held.use(places.hold(path, { kinds: ['write'], declared }));
+      const spot = held.use(paths.hold(path, { kinds: ['write'], declared }));
       const assertSame = () => {
         const hash = hashAt(spot, limits.fileBytesMax);
         assertHash(path, hash, ifHash);
@@ -70,8 +70,8 @@ export class TreeChanges implements FileChanges {
   }
 
   makeDirectory(path: string): boolean {
-    const { places, changes } = this.#options;
-    using spot = places.hold(path, { kinds: ['write'], createDirs: true });
+    const { paths, changes } = this.#options;
+    using spot = paths.hold(path, { kinds: ['write'], createDirs: true });
     const type = typeAt(spot);
     if (type === 'directory') return false;
     if (type !== undefined) throw exists(path);
@@ -82,8 +82,8 @@ export class TreeChanges implements FileChanges {
   }
 
   async remove(path: string, { recursive }: { recursive: boolean }): Promise<number> {
-    const { places, changes } = this.#options;
-    using spot = places.hold(path, { kinds: ['write', 'delete'] });
+    const { paths, changes } = this.#options;
+    using spot = paths.hold(path, { kinds: ['write', 'delete'] });
     const type = presentAt(spot);
     const { entries, print } = await lookOver(spot, {
       ...this.#treeOptions(path),
@@ -99,10 +99,10 @@ export class TreeChanges implements FileChanges {
   }
 
   async rename(oldPath: string, newPath: string, { overwrite }: { overwrite: boolean }): Promise<void> {
-    const { places, changes, preImages } = this.#options;
-    using from = places.hold(oldPath, { kinds: ['read', 'write', 'delete'] });
+    const { paths, changes, preImages } = this.#options;
+    using from = paths.hold(oldPath, { kinds: ['read', 'write', 'delete'] });
     const type = presentAt(from);
-    using to = places.hold(newPath, { kinds: ['write'], createDirs: true });
+    using to = paths.hold(newPath, { kinds: ['write'], createDirs: true });
     const found = assertMayStand(from, to, { type, overwrite });
     const { print } = await lookOver(from, {
       ...this.#treeOptions(oldPath),
@@ -123,10 +123,10 @@ export class TreeChanges implements FileChanges {
   }
 
   async copy(sourcePath: string, destPath: string, { overwrite }: { overwrite: boolean }): Promise<number> {
-    const { places, changes, preImages } = this.#options;
-    using from = places.hold(sourcePath, { kinds: ['read'] });
+    const { paths, changes, preImages } = this.#options;
+    using from = paths.hold(sourcePath, { kinds: ['read'] });
     const type = presentAt(from);
-    using to = places.hold(destPath, { kinds: ['write'], createDirs: true });
+    using to = paths.hold(destPath, { kinds: ['write'], createDirs: true });
     if (type === 'directory' && overwrite && typeAt(to) === 'directory') return await this.#merge(from, to);
     const found = assertMayStand(from, to, { type, overwrite });
     const temporary = changes.temporaryFor(to);
@@ -144,7 +144,7 @@ export class TreeChanges implements FileChanges {
   }
 
   /** Everything at `to` must be as approved, since any of it may be replaced. */
-  async #merge(from: Spot, to: Spot): Promise<number> {
+  async #merge(from: DirEntry, to: DirEntry): Promise<number> {
     assertApart(from, to);
     const { changes, preImages } = this.#options;
     if (preImages) assertApproved(preImages, to.path, await this.#stateAt(to));
@@ -158,7 +158,7 @@ export class TreeChanges implements FileChanges {
   }
 
   /** Copies a tree to a temporary name; each entry is checked under its old and its new path. */
-  #makeCopy(from: Spot, to: Spot, temporary: string): Promise<number> {
+  #makeCopy(from: DirEntry, to: DirEntry, temporary: string): Promise<number> {
     return copyTree(
       from,
       { fd: to.fd, name: temporary },
@@ -166,13 +166,13 @@ export class TreeChanges implements FileChanges {
     );
   }
 
-  #judgeCopy(from: Spot, to: Spot, entry: TreeEntry): void {
+  #judgeCopy(from: DirEntry, to: DirEntry, entry: TreeEntry): void {
     this.#judge(from, entry, ['read']);
     this.#judge(to, entry, ['write']);
   }
 
   /** Moves in one step; across mounts (masked paths are mounts), by a copy that is complete before the original is deleted. */
-  async #move(from: Spot, to: Spot, options: { type: EntryType; overwrite: boolean }): Promise<void> {
+  async #move(from: DirEntry, to: DirEntry, options: { type: EntryType; overwrite: boolean }): Promise<void> {
     const { changes } = this.#options;
     try {
       return changes.move(from, to, options);
@@ -189,7 +189,7 @@ export class TreeChanges implements FileChanges {
     }
   }
 
-  async #removeDirectory(spot: Spot, recursive: boolean): Promise<void> {
+  async #removeDirectory(spot: DirEntry, recursive: boolean): Promise<void> {
     const { changes } = this.#options;
     const aside = changes.setAside(spot);
     try {
@@ -202,17 +202,17 @@ export class TreeChanges implements FileChanges {
   }
 
   /** Deletes what was prepared, whatever the outcome of the call. */
-  async #clean({ fd, path }: Spot, temporary: string): Promise<void> {
+  async #clean({ fd, path }: DirEntry, temporary: string): Promise<void> {
     if (!fs.lstatSync(below(fd, temporary), { throwIfNoEntry: false })) return;
     await removeTree(fd, temporary, { ...this.#treeOptions(path), breathe: () => Promise.resolve() });
   }
 
-  #judge(top: Spot, { below: inside }: TreeEntry, kinds: readonly ('read' | 'write' | 'delete')[]): void {
-    if (inside !== '') this.#options.places.judgeInside(kinds, top.realPath, `${top.realPath}/${inside}`);
+  #judge(top: DirEntry, { below: inside }: TreeEntry, kinds: readonly ('read' | 'write' | 'delete')[]): void {
+    if (inside !== '') this.#options.paths.judgeInside(kinds, top.realPath, `${top.realPath}/${inside}`);
   }
 
   /** The state of an entry; by content if that can be read at once, so that a mere change of times does not count. */
-  async #stateAt(spot: Spot): Promise<string> {
+  async #stateAt(spot: DirEntry): Promise<string> {
     if (typeAt(spot) !== 'file') return (await lookOver(spot, this.#treeOptions(spot.path))).print;
     try {
       return hashAt(spot, this.#options.limits.fileBytesMax) as string;
@@ -228,7 +228,7 @@ export class TreeChanges implements FileChanges {
   }
 }
 
-function presentAt(spot: Spot): EntryType {
+function presentAt(spot: DirEntry): EntryType {
   const type = typeAt(spot);
   if (type === undefined) throw toAccessError({ code: 'ENOENT' }, spot.path);
   return type;
@@ -242,8 +242,8 @@ const notEmpty = (path: string, inside: number): ToolError =>
 
 /** The entry that would be overwritten. Throws ALREADY_EXISTS, UNSUPPORTED, ACCESS_DENIED, INPUT_INVALID. */
 function assertMayStand(
-  from: Spot,
-  to: Spot,
+  from: DirEntry,
+  to: DirEntry,
   { type, overwrite }: { type: EntryType; overwrite: boolean },
 ): fs.Stats | undefined {
   if (from.realPath === to.realPath) throw itself(to);
@@ -259,16 +259,16 @@ function assertMayStand(
 }
 
 /** Requires that neither of two directories to merge contains the other. Throws INPUT_INVALID. */
-function assertApart(from: Spot, to: Spot): void {
+function assertApart(from: DirEntry, to: DirEntry): void {
   if (from.realPath === to.realPath) throw itself(to);
   if (isIn(to, from)) throw liesIn(to, from);
   if (isIn(from, to)) throw liesIn(from, to);
 }
 
-const isIn = (inner: Spot, outer: Spot): boolean =>
+const isIn = (inner: DirEntry, outer: DirEntry): boolean =>
   outer.realPath === '' || `${inner.realPath}/`.startsWith(`${outer.realPath}/`);
 
-const itself = (to: Spot): ToolError => new ToolError('INPUT_INVALID', `\`${to.path}\` is what it would replace`);
+const itself = (to: DirEntry): ToolError => new ToolError('INPUT_INVALID', `\`${to.path}\` is what it would replace`);
 
-const liesIn = (inner: Spot, outer: Spot): ToolError =>
+const liesIn = (inner: DirEntry, outer: DirEntry): ToolError =>
   new ToolError('INPUT_INVALID', `\`${inner.path}\` lies in \`${outer.path}\``);

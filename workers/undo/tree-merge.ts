@@ -8,7 +8,7 @@ import { ToolError } from '../../src/errors.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
 import { replaceable, typeAt } from '../context/targets.ts';
-import type { Changes, Spot } from './changes.ts';
+import type { Changes, DirEntry } from './changes.ts';
 import { copyTree, Directory, join, Pass, removeTree, type TreeOptions } from './trees.ts';
 
 export interface MergeOptions extends TreeOptions {
@@ -37,7 +37,7 @@ interface Folder {
  * Resolves with the number of entries of the source. Throws ALREADY_EXISTS if only one of two entries is a directory,
  * ACCESS_DENIED if a link would be replaced, and what copying throws.
  */
-export async function mergeTree(from: Spot, to: Spot, options: MergeOptions): Promise<number> {
+export async function mergeTree(from: DirEntry, to: DirEntry, options: MergeOptions): Promise<number> {
   const merge = new Merge(from, to, options);
   try {
     const entries = await merge.makeReady();
@@ -49,13 +49,13 @@ export async function mergeTree(from: Spot, to: Spot, options: MergeOptions): Pr
 }
 
 class Merge {
-  readonly #from: Spot;
-  readonly #to: Spot;
+  readonly #from: DirEntry;
+  readonly #to: DirEntry;
   readonly #options: MergeOptions;
   readonly #pass: Pass;
   readonly #folders: Folder[] = [];
 
-  constructor(from: Spot, to: Spot, options: MergeOptions) {
+  constructor(from: DirEntry, to: DirEntry, options: MergeOptions) {
     this.#from = from;
     this.#to = to;
     this.#options = options;
@@ -178,26 +178,26 @@ class Merge {
 
 interface Pair {
   readonly name: string;
-  readonly from: Spot;
-  readonly to: Spot;
+  readonly from: DirEntry;
+  readonly to: DirEntry;
   readonly type: EntryType;
   readonly at: string;
   readonly depth: number;
 }
 
 /** The place of the entry at `path` of a tree, in its open directory. */
-function inside(top: Spot, { fd }: Directory, path: string): Spot {
+function inside(top: DirEntry, { fd }: Directory, path: string): DirEntry {
   const name = path.slice(path.lastIndexOf('/') + 1);
   return { fd, name, path: join(top.path, path), realPath: join(top.realPath, path) };
 }
 
 /** Identifies a file and its version; undefined for no file. Throws for an entry that must not be replaced. */
-function markAt(to: Spot): string | undefined {
+function markAt(to: DirEntry): string | undefined {
   const stat = replaceable(to, true);
   return stat && `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
 }
 
-function isSameLink(from: Spot, to: Spot): boolean {
+function isSameLink(from: DirEntry, to: DirEntry): boolean {
   if (typeAt(to) !== 'symlink') return false;
   const [a, b] = [from, to].map(({ fd, name }) => fs.readlinkSync(below(fd, name), { encoding: 'buffer' })) as [
     Buffer,

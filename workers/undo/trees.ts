@@ -9,7 +9,7 @@ import type { Limits } from '../../src/limits.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
 import { typeOf } from '../context/targets.ts';
-import { chunksOf, makeDirectory, type Spot, writingNew } from './changes.ts';
+import { chunksOf, type DirEntry, makeDirectory, writingNew } from './changes.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
@@ -110,7 +110,7 @@ export interface TreeFacts {
  * Inspects every entry at `spot`, without following links. Throws NOT_FOUND, FILE_LIMIT, UNSUPPORTED, ACCESS_DENIED
  * for a directory that can't be read or, with `empties`, emptied.
  */
-export async function lookOver(spot: Spot, options: TreeOptions & { empties?: boolean }): Promise<TreeFacts> {
+export async function lookOver(spot: DirEntry, options: TreeOptions & { empties?: boolean }): Promise<TreeFacts> {
   const pass = new Pass(options);
   const print = createHash('sha256');
   const look = async (fd: number, name: string, stat: fs.BigIntStats, at: string, depth: number): Promise<void> => {
@@ -234,9 +234,9 @@ export interface Part {
  * Copies the entry at `from`: files with content and permissions, links as links. Returns the number of entries.
  * Throws UNSUPPORTED for anything but files, directories and links, FILE_LIMIT, ACCESS_DENIED.
  */
-export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions, part?: Part): Promise<number> {
+export async function copyTree(from: DirEntry, to: CopyTo, options: TreeOptions, part?: Part): Promise<number> {
   const { pass, at: top, depth: topDepth } = part ?? { pass: new Pass(options), at: '', depth: 0 };
-  const copy = async (source: Spot, target: CopyTo, at: string, depth: number): Promise<void> => {
+  const copy = async (source: DirEntry, target: CopyTo, at: string, depth: number): Promise<void> => {
     const stat = fs.lstatSync(below(source.fd, source.name), { throwIfNoEntry: false });
     if (!stat) {
       if (at === top) throw toAccessError({ code: 'ENOENT' }, from.path);
@@ -280,7 +280,7 @@ export async function copyTree(from: Spot, to: CopyTo, options: TreeOptions, par
   return pass.entries;
 }
 
-async function copyFile({ fd, name }: Spot, place: string, shown: string, pass: Pass): Promise<void> {
+async function copyFile({ fd, name }: DirEntry, place: string, shown: string, pass: Pass): Promise<void> {
   let source: number;
   try {
     source = fs.openSync(below(fd, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

@@ -8,7 +8,7 @@ import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
 import type { UndoOutcome } from '../../src/tools/tool.ts';
 import { below } from '../context/anchor.ts';
-import type { Places } from '../context/places.ts';
+import type { HeldPaths } from '../context/held-paths.ts';
 import { typeAt } from '../context/targets.ts';
 import { type Changes, toChangeError } from './changes.ts';
 import { boundsOf, build, EMPTY, imageAt, isKept, isSameImage, NONE, UNKNOWN } from './images.ts';
@@ -18,7 +18,7 @@ import type { TreeChanges } from './tree-changes.ts';
 import { removeTree } from './trees.ts';
 
 export interface UndoParts {
-  readonly places: Places;
+  readonly paths: HeldPaths;
   readonly changes: Changes;
   readonly trees: TreeChanges;
   readonly limits: Limits;
@@ -143,9 +143,9 @@ export class Undo {
   #look(path: string, want: 'image' | 'type' = 'image'): Image {
     const known = this.#then.get(path);
     if (known) return known;
-    const { places, limits } = this.#parts;
+    const { paths, limits } = this.#parts;
     try {
-      using spot = places.hold(path, { kinds: ['write'] });
+      using spot = paths.hold(path, { kinds: ['write'] });
       if (spot.realPath !== path) return UNKNOWN;
       if (want === 'type') return typeAt(spot) === 'directory' ? { type: 'directory', mode: 0, hash: '' } : NONE;
       return imageAt(spot, boundsOf(limits));
@@ -157,7 +157,7 @@ export class Undo {
 
   #isGone(path: string): boolean {
     try {
-      using spot = this.#parts.places.hold(path, { kinds: ['write'] });
+      using spot = this.#parts.paths.hold(path, { kinds: ['write'] });
       return typeAt(spot) === undefined;
     } catch (error) {
       if (error instanceof ToolError && error.code === 'NOT_FOUND') return true; // Its folder is gone, too.
@@ -168,7 +168,7 @@ export class Undo {
   async #merge({ entry: { path, pre, post }, read }: KeptEntry, now: Image): Promise<Buffer | undefined> {
     if (pre.type !== 'file' || post.type !== 'file' || now.type !== 'file' || !pre.blob || !post.blob) return undefined;
     if (Math.max(pre.bytes, post.bytes, now.bytes) > this.#parts.limits.journalTextBytesMax) return undefined;
-    using spot = this.#parts.places.hold(path, { kinds: ['write'] });
+    using spot = this.#parts.paths.hold(path, { kinds: ['write'] });
     const current = fs.readFileSync(below(spot.fd, spot.name));
     const [before, after] = [pre.blob, post.blob].map((it) => Buffer.concat([...read(it)])) as [Buffer, Buffer];
     return mergeBack({ pre: before, post: after, now: current }, this.#parts.limits);
@@ -211,16 +211,16 @@ export class Undo {
   }
 
   async #put(path: string, to: Image, { expect, read }: { expect: Image; read: BlobReader }): Promise<void> {
-    const { places, changes, limits, breathe } = this.#parts;
+    const { paths, changes, limits, breathe } = this.#parts;
     if (to.type === 'none' || to.type === 'unknown') throw new Error('nothing to put there');
     if (expect.type === 'directory' || (to.type === 'directory' && expect.type !== 'none')) {
       await this.#remove(path, expect);
       return this.#put(path, to, { expect: NONE, read });
     }
-    using spot = places.hold(path, { kinds: ['write'], createDirs: true });
+    using spot = paths.hold(path, { kinds: ['write'], createDirs: true });
     if (spot.realPath !== path) throw moved(path);
     for (const [inside] of (to.type === 'directory' && to.entries) || [])
-      places.judgeInside(['write'], path, `${path}/${inside}`);
+      paths.judgeInside(['write'], path, `${path}/${inside}`);
     const name = changes.temporaryFor(spot);
     try {
       await build(to, { fd: spot.fd, name }, { read, breathe });
@@ -238,8 +238,8 @@ export class Undo {
   }
 
   #assertStill(path: string, expect: Image): void {
-    const { places, limits } = this.#parts;
-    using spot = places.hold(path, { kinds: ['write'] });
+    const { paths, limits } = this.#parts;
+    using spot = paths.hold(path, { kinds: ['write'] });
     const isSame = expect.type === 'unknown' || isSameImage(imageAt(spot, boundsOf(limits)), expect);
     if (!isSame || spot.realPath !== path) throw moved(path);
   }
@@ -256,14 +256,14 @@ const moved = (path: string) =>
   });
 
 /** Removes the temporary entries that an interrupted change left. */
-export async function removePassing(entries: readonly KeptEntry[], { places, limits }: UndoParts): Promise<void> {
+export async function removePassing(entries: readonly KeptEntry[], { paths, limits }: UndoParts): Promise<void> {
   for (const { entry } of entries) {
     // The old entry was not kept, so it may exist only there.
     if (!isKept(entry.pre)) continue;
     for (const name of entry.passing ?? []) {
       const folder = dirname(entry.path);
       try {
-        using spot = places.hold(folder === '.' ? name : `${folder}/${name}`, { kinds: ['write'] });
+        using spot = paths.hold(folder === '.' ? name : `${folder}/${name}`, { kinds: ['write'] });
         await removeTree(spot.fd, spot.name, { path: entry.path, limits, breathe: () => Promise.resolve() });
       } catch (error) {
         // The file's directory is gone, or may no longer be written.

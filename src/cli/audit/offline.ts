@@ -5,7 +5,7 @@ import { defaultLimits } from '../../limits.ts';
 import { systemPowers } from '../../powers.ts';
 import type { AuditPageRequest } from '../../store/audit/query.ts';
 import { AuditReader } from '../../store/audit/reader.ts';
-import { type Caller, connect, placesOf } from '../connect.ts';
+import { type Caller, connect, userDirsOf } from '../connect.ts';
 import { CliError, EXIT, harmless, say } from '../output.ts';
 import type { AuditClient } from './audit.ts';
 
@@ -16,7 +16,7 @@ export async function withAudit(caller: Caller, action: (client: AuditClient) =>
     return await action(client);
   } catch (error) {
     if (!(error instanceof CliError) || error.exitCode !== EXIT.UNREACHABLE) throw error;
-    return await readOffline(join(placesOf(caller.flags, caller.env).stateDir, 'audit.db'), action, error);
+    return await readOffline(join(userDirsOf(caller.flags, caller.env).stateDir, 'audit.db'), action, error);
   }
 }
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '../../client.ts';
 import { type Config, ConfigError, loadConfig } from '../../daemon/config.ts';
-import { findPlaces, isOursAlone, type Places, StateDirError } from '../../daemon/user-dirs.ts';
+import { findUserDirs, isOursAlone, StateDirError, type UserDirs } from '../../daemon/user-dirs.ts';
 import { defaultLimits, type Limits } from '../../limits.ts';
 import { PolicyError, readPolicy } from '../../policy/load.ts';
 import { type Powers, systemPowers } from '../../powers.ts';
@@ -39,16 +39,16 @@ interface Probed {
 /** Runs all checks and prints them. Returns 0 if every tier would run, 1 otherwise. */
 export async function doctor(flags: DoctorFlags, caller: Caller): Promise<number> {
   const powers = systemPowers();
-  const places = findPlaces(flags, caller.env);
+  const dirs = findUserDirs(flags, caller.env);
   const { config, finding } = readConfig(flags, caller);
   const limits = config?.limits ?? defaultLimits;
-  const confinement = await probe({ config, places, limits }, powers);
+  const confinement = await probe({ config, dirs, limits }, powers);
   const findings = [
     ...judgeMachine(readMachine()),
     finding,
     ...(config ? [judgePolicy(config)] : []),
-    ...judgeState(places, limits),
-    ...(await judgeDaemon(caller, { places, limits, powers })),
+    ...judgeState(dirs, limits),
+    ...(await judgeDaemon(caller, { dirs, limits, powers })),
     judgeConfinement(confinement),
     judgeGitCopies(await whyNoGitCopies(powers)),
   ];
@@ -80,10 +80,10 @@ function readConfig(flags: DoctorFlags, { env, cwd }: Caller): { config?: Config
 
 /** Runs the sandbox probes in a temporary folder, so that a daemon's own results stay unchanged. */
 async function probe(
-  { config, places, limits }: { config: Config | undefined; places: Places; limits: Limits },
+  { config, dirs, limits }: { config: Config | undefined; dirs: UserDirs; limits: Limits },
   powers: Powers,
 ): Promise<Confinement> {
-  const stateDir = ownFolder(places.stateDir);
+  const stateDir = ownFolder(dirs.stateDir);
   const workspaces = config?.workspaces ?? [ownFolder(tmpdir())];
   try {
     const { arch, platform } = process;
@@ -135,7 +135,7 @@ function judgePolicy({ policy, limits }: Config): Finding {
 }
 
 /** Checks who else can access the daemon's files, and whether the disk has room for them. */
-function judgeState({ stateDir, socket }: Places, { auditBytesMax }: Limits): Finding[] {
+function judgeState({ stateDir, socket }: UserDirs, { auditBytesMax }: Limits): Finding[] {
   const findings = [unwritable(stateDir) ?? judgeOwner('state', stateDir), judgeOwner('socket', socket)];
   if (!existsSync(stateDir)) return findings;
   const { bavail, bsize } = statfsSync(stateDir);
@@ -188,11 +188,11 @@ function judgeOwner(id: string, path: string): Finding {
 /** Checks the daemon. A daemon that hangs becomes a finding and does not block; its tools get extra time to answer. */
 async function judgeDaemon(
   caller: Caller,
-  { places, limits, powers }: { places: Places; limits: Limits; powers: Powers },
+  { dirs, limits, powers }: { dirs: UserDirs; limits: Limits; powers: Powers },
 ): Promise<Finding[]> {
   const { promise, resolve } = Promise.withResolvers<Finding[]>();
   const fix = 'ringfence stop, or end its process; then start it again';
-  const found = `something at ${places.socket} does not answer`;
+  const found = `something at ${dirs.socket} does not answer`;
   const giveUpAfter = (afterMs: number) =>
     powers.after(afterMs, () => resolve([{ id: 'daemon', status: 'problem', found, fix }]));
   let timer = giveUpAfter(limits.helloTimeoutMs);

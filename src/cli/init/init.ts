@@ -7,7 +7,7 @@ import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
 import { checkWorkspace, configSchema, readConfigFile } from '../../daemon/config.ts';
-import { findPlaces, makeStateDir, type Places } from '../../daemon/user-dirs.ts';
+import { findUserDirs, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
 import { readAdded, writeAdded } from '../../daemon/workspaces.ts';
 import { parsePolicy } from '../../policy/load.ts';
 import { PolicyError } from '../../policy/policy-error.ts';
@@ -35,21 +35,21 @@ interface Change {
 
 /** Returns the exit code. Throws CliError, ConfigError for a folder that can never be a workspace. */
 export async function init(flags: InitFlags, { flags: places_, env, cwd }: Caller): Promise<number> {
-  const places = findPlaces(places_, env);
-  const folder = checkWorkspace(cwd, { places });
-  const added = existsSync(places.stateDir) ? readAdded(places) : [];
+  const dirs = findUserDirs(places_, env);
+  const folder = checkWorkspace(cwd, { dirs });
+  const added = existsSync(dirs.stateDir) ? readAdded(dirs) : [];
   const isNew = !added.includes(folder);
-  const home = existsSync(places.home) ? realpathSync(places.home) : places.home;
-  const closed = [folder, ...added, places.stateDir, dirname(places.socket)];
+  const home = existsSync(dirs.home) ? realpathSync(dirs.home) : dirs.home;
+  const closed = [folder, ...added, dirs.stateDir, dirname(dirs.socket)];
   const proposal = { tools: lookAt(folder), toolchains: findToolchains({ path: env.PATH ?? '', home, closed }) };
-  const changes = changesFor(proposal, places).filter((it) => it.after !== it.before);
+  const changes = changesFor(proposal, dirs).filter((it) => it.after !== it.before);
   const isDone = !isNew && changes.length === 0;
   if (!flags.json) await show(proposal, { folder, changes, isDone });
   const isWritten = !isDone && !flags.print && (await mayChange(toTargets(changes, isNew, folder), flags));
   if (isWritten) {
-    makeStateDir(places.stateDir);
+    makeStateDir(dirs.stateDir);
     for (const { path, after } of changes) writeWhole(path, after);
-    if (isNew) writeAdded(places, [...added, folder]);
+    if (isNew) writeAdded(dirs, [...added, folder]);
     say('written; a running daemon applies the policy at once, and toolchains or a new policy file after a restart');
   }
   if (flags.json)
@@ -84,8 +84,8 @@ function* describe({ tools, toolchains }: Proposal, folder: string): Generator<s
 }
 
 /** The changes of config and policy file. Throws CliError if existing or resulting files are invalid. */
-function changesFor(proposal: Proposal, places: Places): Change[] {
-  const { configFile } = places;
+function changesFor(proposal: Proposal, dirs: UserDirs): Change[] {
+  const { configFile } = dirs;
   const settings = readConfigFile(configFile);
   const own = join(dirname(configFile), 'policy.yaml');
   const named = settings.policy;
@@ -94,7 +94,7 @@ function changesFor(proposal: Proposal, places: Places): Change[] {
       EXIT.FAILED,
       `${configFile} names the built-in policy ${named}; write a file that extends it, name that file instead, and run this again`,
     );
-  const policyFile = named === undefined ? own : policyPath(named, places);
+  const policyFile = named === undefined ? own : policyPath(named, dirs);
   const before = existsSync(policyFile) ? readFileSync(policyFile, 'utf8') : undefined;
   const after = withProject(before, proposal);
   const config = existsSync(configFile) ? readFileSync(configFile, 'utf8') : undefined;
@@ -106,7 +106,7 @@ function changesFor(proposal: Proposal, places: Places): Change[] {
   ];
 }
 
-function policyPath(named: string, { home, configFile }: Places): string {
+function policyPath(named: string, { home, configFile }: UserDirs): string {
   if (named.startsWith('~/')) return join(home, named.slice(2));
   return isAbsolute(named) ? named : resolve(dirname(configFile), named);
 }

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { findPlaces, makeStateDir, type Places } from '../../daemon/user-dirs.ts';
+import { findUserDirs, makeStateDir, type UserDirs } from '../../daemon/user-dirs.ts';
 import type { Caller } from '../connect.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from '../output.ts';
 import { mayChange, showChange, writeWhole } from '../own-files.ts';
@@ -27,7 +27,7 @@ export interface InstallFlags {
 
 /** Returns the exit code. */
 export async function install(flags: InstallFlags, caller: Caller): Promise<number> {
-  const places = findPlaces(caller.flags, caller.env);
+  const dirs = findUserDirs(caller.flags, caller.env);
   const toTarget = MCP_CLIENTS[flags.client];
   if (!toTarget)
     throw new CliError(
@@ -35,12 +35,12 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
       `there is no client ${flags.client}; there are: ${Object.keys(MCP_CLIENTS).join(', ')}`,
     );
   const launch = launchOf(caller);
-  const target = toTarget(flags.scope, launch, { ...places, cwd: caller.cwd });
+  const target = toTarget(flags.scope, launch, { ...dirs, cwd: caller.cwd });
   if (target.own && !flags.print && findOnPath(target.own.program, caller.env.PATH) !== undefined)
     return byClient(target.own, flags, caller);
   const path = target.files.find((it) => existsSync(it)) ?? (target.files[0] as string);
   const before = existsSync(path) ? textOf(path) : undefined;
-  const kept = readKept(places);
+  const kept = readKept(dirs);
   const after = flags.undo ? undone(path, before, { target, kept }) : edited(path, before, target);
   const tell = (written: boolean) => {
     const { client, scope } = flags;
@@ -63,7 +63,7 @@ export async function install(flags: InstallFlags, caller: Caller): Promise<numb
   // Undo restores the state before the first of several installs.
   const was = first && before !== undefined && first.after === digestOf(before) ? first.before : (before ?? null);
   const isKept = !flags.undo && after !== undefined && (was ?? '').length <= KEPT_CHARS_MAX;
-  writeKept(places, isKept ? { ...others, [path]: { before: was, after: digestOf(after) } } : others);
+  writeKept(dirs, isKept ? { ...others, [path]: { before: was, after: digestOf(after) } } : others);
   if (flags.json) {
     tell(true);
     return EXIT.OK;
@@ -145,10 +145,10 @@ const keptSchema = z.record(z.string(), z.strictObject({ before: z.string().null
 /** Each file's text before the install, null if it did not exist, and the digest of what we wrote; keyed by path. */
 type Kept = z.output<typeof keptSchema>;
 
-const keptPath = ({ stateDir }: Places): string => join(stateDir, 'installs.json');
+const keptPath = ({ stateDir }: UserDirs): string => join(stateDir, 'installs.json');
 
-function readKept(places: Places): Kept {
-  const path = keptPath(places);
+function readKept(dirs: UserDirs): Kept {
+  const path = keptPath(dirs);
   if (!existsSync(path)) return {};
   try {
     return keptSchema.parse(JSON.parse(textOf(path)));
@@ -160,9 +160,9 @@ function readKept(places: Places): Kept {
   }
 }
 
-function writeKept(places: Places, kept: Kept): void {
-  makeStateDir(places.stateDir);
-  writeWhole(keptPath(places), JSON.stringify(kept));
+function writeKept(dirs: UserDirs, kept: Kept): void {
+  makeStateDir(dirs.stateDir);
+  writeWhole(keptPath(dirs), JSON.stringify(kept));
 }
 
 const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');

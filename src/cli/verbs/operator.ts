@@ -1,6 +1,6 @@
 /** Verbs of the person who runs the daemon; they work in any folder and start no daemon. */
 import { Option } from 'commander';
-import { findPlaces } from '../../daemon/user-dirs.ts';
+import { findUserDirs } from '../../daemon/user-dirs.ts';
 import {
   approvalIdOf,
   approvalsApprove,
@@ -135,7 +135,7 @@ export function addPolicyVerbs(verbs: Verbs): void {
     .action(
       verbs.ending(async (old, fresh, flags: BacktestFlags & { state?: string }) => {
         const { policyBacktest } = await import('../backtest.ts');
-        const { home } = findPlaces(flags, verbs.env);
+        const { home } = findUserDirs(flags, verbs.env);
         return verbs.asOperator(flags, (client) => policyBacktest({ old, new: fresh }, flags, { client, home }));
       }),
     );

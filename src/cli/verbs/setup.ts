@@ -1,6 +1,6 @@
 /** Verbs for setup: the daemon itself, its folders, plugins, the programs that use it. */
 import { Option } from 'commander';
-import { findPlaces } from '../../daemon/user-dirs.ts';
+import { findUserDirs } from '../../daemon/user-dirs.ts';
 import { systemPowers } from '../../powers.ts';
 import { pipeStdio } from '../../transport/stdio.ts';
 import { connectUnix } from '../../transport/unix-socket.ts';
@@ -50,7 +50,7 @@ export function addFolderVerbs(verbs: Verbs): void {
 export function addPluginVerbs(verbs: Verbs): void {
   const plugin = verbs.addGroup('plugin', 'tools of others: look at a plugin, add it, list them, remove one');
   const load = () => import('../plugin.ts');
-  const stateOf = (flags: { state?: string }) => findPlaces(flags, verbs.env).stateDir;
+  const stateOf = (flags: { state?: string }) => findUserDirs(flags, verbs.env).stateDir;
   verbs
     .addOffline('list', 'the plugins that were added; exit code 1 where one is off', plugin, { isDefault: true })
     .option(...STATE)
@@ -128,7 +128,7 @@ export function addPipeVerbs(verbs: Verbs): void {
 
   verbs.add('stdio', 'speak the protocol on standard input and output').action(async (flags) => {
     await (await connect(verbs.callerIn(flags)))[Symbol.asyncDispose](); // Starts a daemon if none runs.
-    const { socket } = await connectUnix(findPlaces(flags, verbs.env).socket);
+    const { socket } = await connectUnix(findUserDirs(flags, verbs.env).socket);
     await pipeStdio(socket, process.stdin, process.stdout);
   });
 }

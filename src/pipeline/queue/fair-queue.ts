@@ -6,14 +6,14 @@ const RETRY_AFTER_MS = 100;
 
 interface Waiter {
   readonly congested: () => boolean;
-  readonly placesOfSession: number;
+  readonly slotsPerSession: number;
   readonly go: () => void;
 }
 
 interface Line {
   /** Waiters by session, in the order in which sessions take turns. */
   readonly lanes: Map<string, Waiter[]>;
-  readonly places: number;
+  readonly slots: number;
   /** Slots in use by session; a session without any has no entry. */
   readonly held: Map<string, number>;
   running: number;
@@ -22,9 +22,9 @@ interface Line {
 export interface QueueSlot {
   /** Names the line; work of one line shares its slots. */
   readonly line: string;
-  readonly places: number;
+  readonly slots: number;
   /** The most of these slots that one session may use. */
-  readonly placesOfSession: number;
+  readonly slotsPerSession: number;
   readonly session: string;
   readonly signal: AbortSignal;
   /** While this is true the work does not begin, and its slot goes to another session. */
@@ -58,15 +58,15 @@ export class FairQueue {
   }
 
   /** Waits for a slot; the returned function gives it back. Throws QUEUE_FULL, or the signal's reason. */
-  async enter(place: QueueSlot): Promise<() => void> {
-    const line = this.#line(place);
-    const { session, placesOfSession } = place;
-    const hasRoom = line.running < line.places && (line.held.get(session) ?? 0) < placesOfSession;
-    if (hasRoom && !place.congested()) hold(line, session, 1);
-    else await this.#wait(line, place);
+  async enter(slot: QueueSlot): Promise<() => void> {
+    const line = this.#line(slot);
+    const { session, slotsPerSession } = slot;
+    const hasRoom = line.running < line.slots && (line.held.get(session) ?? 0) < slotsPerSession;
+    if (hasRoom && !slot.congested()) hold(line, session, 1);
+    else await this.#wait(line, slot);
     return () => {
       hold(line, session, -1);
-      this.#fill(place.line, line);
+      this.#fill(slot.line, line);
     };
   }
 
@@ -75,13 +75,13 @@ export class FairQueue {
     for (const [name, line] of this.#lines) this.#fill(name, line);
   }
 
-  #line({ line: name, places }: QueueSlot): Line {
-    const line = this.#lines.get(name) ?? { lanes: new Map(), places, held: new Map(), running: 0 };
+  #line({ line: name, slots }: QueueSlot): Line {
+    const line = this.#lines.get(name) ?? { lanes: new Map(), slots, held: new Map(), running: 0 };
     this.#lines.set(name, line);
     return line;
   }
 
-  #wait(line: Line, { session, signal, congested, placesOfSession }: QueueSlot): Promise<void> {
+  #wait(line: Line, { session, signal, congested, slotsPerSession }: QueueSlot): Promise<void> {
     const { sessionQueueMax, queueMax } = this.#limits;
     const lane = line.lanes.get(session) ?? [];
     if (lane.length >= sessionQueueMax || this.#queued >= queueMax) {
@@ -102,7 +102,7 @@ export class FairQueue {
       };
       const waiter: Waiter = {
         congested,
-        placesOfSession,
+        slotsPerSession,
         go() {
           give();
           resolve();
@@ -124,9 +124,9 @@ export class FairQueue {
   #fill(name: string, line: Line): void {
     // The iteration reaches a lane that is put back again, so the loop ends when no slot is free or every waiter left is congested.
     for (const [session, lane] of line.lanes) {
-      if (line.running >= line.places) break;
+      if (line.running >= line.slots) break;
       const [first] = lane;
-      if (!first || first.congested() || (line.held.get(session) ?? 0) >= first.placesOfSession) continue;
+      if (!first || first.congested() || (line.held.get(session) ?? 0) >= first.slotsPerSession) continue;
       lane.shift();
       line.lanes.delete(session);
       if (lane.length > 0) line.lanes.set(session, lane);

@@ -17,7 +17,7 @@ export const schedule =
     const { signal } = call.controller;
     signal.throwIfAborted();
     const leave = await queue.enter({
-      ...placeOf(tool, tier, { call, limits }),
+      ...slotOf(tool, tier, { call, limits }),
       session: call.sessionId,
       signal,
       congested: () => call.congested(),
@@ -31,20 +31,20 @@ export const schedule =
   };
 
 /** The line and slots of a call. Programs have slots of their own: a program waits for its calls, which need slots themselves. */
-function placeOf(
+function slotOf(
   { isolated, upstream, connects }: Tool,
   tier: Tier,
   { call, limits }: { call: Call; limits: Limits },
-): Pick<QueueSlot, 'line' | 'places' | 'placesOfSession'> {
-  if (isolated) return { line: 'isolate', places: limits.isolatesMax, placesOfSession: limits.sessionIsolatesMax };
+): Pick<QueueSlot, 'line' | 'slots' | 'slotsPerSession'> {
+  if (isolated) return { line: 'isolate', slots: limits.isolatesMax, slotsPerSession: limits.sessionIsolatesMax };
   // Each provider has a line of its own, so that a slow one holds up only its own callers.
   if (upstream) {
-    const { provider, places } = upstream;
-    return { line: `provider\0${provider}`, places, placesOfSession: places };
+    const { provider, concurrency } = upstream;
+    return { line: `provider\0${provider}`, slots: concurrency, slotsPerSession: concurrency };
   }
   // The one egress process makes the request, no host.
-  if (connects) return { line: 'http', places: limits.httpRequestsMax, placesOfSession: limits.sessionHttpRequestsMax };
-  const places = placesOf(tier, limits);
-  const placesOfSession = tier === 'execute' ? limits.sessionCommandsMax : places;
-  return { line: `${tier}\0${call.workspace}`, places, placesOfSession };
+  if (connects) return { line: 'http', slots: limits.httpRequestsMax, slotsPerSession: limits.sessionHttpRequestsMax };
+  const slots = placesOf(tier, limits);
+  const slotsPerSession = tier === 'execute' ? limits.sessionCommandsMax : slots;
+  return { line: `${tier}\0${call.workspace}`, slots, slotsPerSession };
 }

@@ -13,18 +13,22 @@ import { type CommandContext, type Draft, Reading } from './reading.ts';
 import { Beyond } from './syntax.ts';
 import type { Field } from './words.ts';
 
-export type { CommandContext as CommandPlace } from './reading.ts';
+export type { CommandContext } from './reading.ts';
 
-/** What a command line would do, as far as its text says. Touches the disk only through `place.resolve`. */
-export function parseCommand(text: string, place: CommandContext): ParsedCommand {
-  const reading = new Reading(place);
+/** What a command line would do, as far as its text says. Touches the disk only through `context.resolve`. */
+export function parseCommand(text: string, context: CommandContext): ParsedCommand {
+  const reading = new Reading(context);
   try {
     reading.read(text, 0);
   } catch (error) {
     // A bound was exceeded, or the parser gave up (a RangeError when its stack is full): whatever was read until then is still listed.
     reading.unknown(error instanceof Beyond ? error.message : 'it can not be read');
   }
-  const where: Where = { ...place, folders: foldersOf(reading, place), isSure: !reading.goesTo.includes(undefined) };
+  const where: Where = {
+    ...context,
+    folders: foldersOf(reading, context),
+    isSure: !reading.goesTo.includes(undefined),
+  };
   for (const it of reading.commands) settle(it, reading);
   const redirects = reading.redirects.flatMap((it) => toEffects(it, reading, where));
   const mentions = toTargets(candidatesOf(reading.named, where, reading), reading, where);

@@ -3,7 +3,7 @@
 /** A text without the bodies, and the offsets in it at which the parser must find an empty quoted here-document. */
 export interface Shortened {
   readonly text: string;
-  readonly places: ReadonlySet<number>;
+  readonly offsets: ReadonlySet<number>;
 }
 
 /** Most here-documents searched for; the search for each end may read to the end of the text. */
@@ -16,7 +16,7 @@ const OPENING = /<<(-?)[ \t]*(?:'([^'\n]+)'|"([^"\n$`\\]+)"|\\(\w+))/g;
  * so the text before a body tells whether it is one.
  */
 export function withoutBodies(text: string): Shortened {
-  const places = new Set<number>();
+  const offsets = new Set<number>();
   const kept: string[] = [];
   let keptLength = 0;
   let from = 0;
@@ -35,11 +35,11 @@ export function withoutBodies(text: string): Shortened {
     const part = text.slice(from, lineEnd + 1);
     kept.push(part);
     keptLength += part.length;
-    places.add(keptLength);
+    offsets.add(keptLength);
     from = end;
   }
   kept.push(text.slice(from));
-  return { text: kept.join(''), places };
+  return { text: kept.join(''), offsets };
 }
 
 interface Ending {

@@ -68,15 +68,15 @@ export class Reading implements Listener {
   /** Why no command can be known: a loop or a function may run an earlier command after what changes it. */
   lookup: string | undefined;
 
-  readonly #place: CommandContext;
+  readonly #context: CommandContext;
   readonly #exported: ReadonlySet<string>;
   readonly #syntax = new Syntax(this);
   readonly #programs = new Map<string, string | undefined>();
   #words = 0;
 
-  constructor(place: CommandContext) {
-    this.#place = place;
-    const exported = Object.entries(place.exported ?? {});
+  constructor(context: CommandContext) {
+    this.#context = context;
+    const exported = Object.entries(context.exported ?? {});
     this.#exported = new Set(exported.map(([name]) => name));
     const telling = exported.find((it) => !isHarmless(it));
     if (telling !== undefined) this.lookup = `the caller sets ${telling[0]}`;
@@ -178,11 +178,11 @@ export class Reading implements Listener {
   }
 
   #resolve(draft: Draft, name: string): void {
-    if (!this.#programs.has(name)) this.#programs.set(name, this.#place.resolve(name));
+    if (!this.#programs.has(name)) this.#programs.set(name, this.#context.resolve(name));
     const path = this.#programs.get(name);
     draft.programPath = path;
     // Keeps the name in the call: rules say `awk`, whatever file the system links it to.
-    if (path !== undefined && isSystemPath(path, this.#place.workspace))
+    if (path !== undefined && isSystemPath(path, this.#context.workspace))
       draft.program = name.slice(name.lastIndexOf('/') + 1);
   }
 
@@ -227,7 +227,7 @@ export class Reading implements Listener {
       if (it.type === 'Redirect') continue;
       const input = inputOf(it);
       const text =
-        input === undefined || typeof input === 'string' ? input : toSingleField(input, this.#place.home).text;
+        input === undefined || typeof input === 'string' ? input : toSingleField(input, this.#context.home).text;
       // A single word may be a name that the command reads: `xargs cat <<< .env`.
       if (it.type === 'HereString' && text !== undefined && !/\s/.test(text)) this.#name([{ text }]);
       if (text !== undefined) return text;
@@ -236,7 +236,7 @@ export class Reading implements Listener {
   }
 
   #fields(word: Word): Field[] {
-    const fields = toFields(word, this.#place.home);
+    const fields = toFields(word, this.#context.home);
     this.#words += fields.length;
     if (this.#words > limits.commandWordsMax) throw new Beyond(`it has more than ${limits.commandWordsMax} words`);
     this.#syntax.spend(fields.reduce((sum, it) => sum + (it.text ?? it.glob ?? '').length, 0));
@@ -248,7 +248,7 @@ export class Reading implements Listener {
    */
   #assigned({ name, value, append, index, text }: Assignment): Field {
     if (index || value.type !== 'Word' || /[{~]/.test(text)) return { ...DYNAMIC, sets: name };
-    const { text: known } = toSingleField(value, this.#place.home);
+    const { text: known } = toSingleField(value, this.#context.home);
     return known === undefined
       ? { ...DYNAMIC, sets: name }
       : { text: `${name}${append ? '+' : ''}=${known}`, sets: name };

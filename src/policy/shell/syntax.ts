@@ -64,7 +64,7 @@ export class Syntax {
     const short = costOf(text) > limits.commandStepsMax - this.#steps ? withoutBodies(text) : undefined;
     const read = short?.text ?? text;
     this.spend(costOf(read));
-    const bodies = new Set(short?.places);
+    const bodies = new Set(short?.offsets);
     this.#visit(parse(read), { source: read, nesting, depth: 0, bodies, quoted: false });
     if (bodies.size > 0) this.#listener.unknown('what looks like a here-document is none');
   }

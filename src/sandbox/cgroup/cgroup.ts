@@ -58,11 +58,11 @@ export interface HostGroup {
   /** Files to which the host's launcher writes 0 before anything else. */
   readonly join: readonly string[];
   /** Absent for hosts that run no commands. */
-  readonly commands?: CommandPlace;
+  readonly commands?: CommandGroupParent;
 }
 
 /** The place in which an execute host makes the groups of its commands; plain data. */
-export interface CommandPlace {
+export interface CommandGroupParent {
   readonly group: Group;
   /** Files to which a thread that entered a command's group writes 0 to return to the host's group. */
   readonly home: readonly string[];

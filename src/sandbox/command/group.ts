@@ -10,7 +10,7 @@ import type { Writable } from 'node:stream';
 import { ToolError } from '../../errors.ts';
 import type { CommandBounds, Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
-import { type CommandPlace, TASKS_OF_SANDBOX } from '../cgroup/cgroup.ts';
+import { type CommandGroupParent, TASKS_OF_SANDBOX } from '../cgroup/cgroup.ts';
 import {
   type CgroupVersion,
   type Group,
@@ -31,7 +31,7 @@ import type { Exceeded, Seen, Watch } from '../watchdog.ts';
 const WAITING_PER_COMMAND = 4;
 
 export class CommandGroups {
-  readonly #place: CommandPlace;
+  readonly #place: CommandGroupParent;
   readonly #limits: Limits;
   readonly #powers: Powers;
   /** Kept open, since every command's start ends by writing to these. */
@@ -42,7 +42,7 @@ export class CommandGroups {
   #next = 1;
   #looks = false;
 
-  constructor(place: CommandPlace, limits: Limits, powers: Powers) {
+  constructor(place: CommandGroupParent, limits: Limits, powers: Powers) {
     this.#place = place;
     this.#limits = limits;
     this.#powers = powers;

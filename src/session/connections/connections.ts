@@ -17,7 +17,7 @@ export interface PeerConnection extends Connection {
   /** Whether its first request was handled. */
   isHeard: boolean;
   /** Present after hello. */
-  place?: Disposable;
+  slot?: Disposable;
 }
 
 interface Door {
@@ -51,13 +51,13 @@ export class Connections {
 
   /** Counts the connection as one of this identity and removes it from the waiting room. Throws OVERLOADED if the identity has too many. */
   admit(connection: PeerConnection, identity: Identity): void {
-    connection.place ??= this.#doors[connection.channel.kind].shares.take(identity);
+    connection.slot ??= this.#doors[connection.channel.kind].shares.take(identity);
     this.#roomOf(connection).leave(connection);
   }
 
   leave(connection: PeerConnection): void {
     this.#roomOf(connection).leave(connection);
-    connection.place?.[Symbol.dispose]();
+    connection.slot?.[Symbol.dispose]();
     this.#all.delete(connection);
   }
 

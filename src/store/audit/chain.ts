@@ -53,8 +53,8 @@ export class SigningKey {
     this.#sealing = digest('sha256', Buffer.concat([Buffer.from('ringfence audit seal 1\n'), der]), 'buffer');
   }
 
-  sign(place: Omit<Checkpoint, 'signature'>): Checkpoint {
-    return { ...place, signature: sign(null, signedText(place), this.#private).toString('base64') };
+  sign(position: Omit<Checkpoint, 'signature'>): Checkpoint {
+    return { ...position, signature: sign(null, signedText(position), this.#private).toString('base64') };
   }
 
   isSigned(checkpoint: Checkpoint): boolean {
@@ -64,7 +64,7 @@ export class SigningKey {
     return verify(null, signedText(checkpoint), this.#public, signature);
   }
 
-  /** Proves that the log ends at `place`; cheap enough for every write, unlike a signature. */
+  /** Proves that the log ends at `position`; cheap enough for every write, unlike a signature. */
   seal({ seq, hash }: ChainPosition): string {
     return createHmac('sha256', this.#sealing).update(`${seq} ${hash}`).digest('base64');
   }
@@ -74,8 +74,8 @@ export class SigningKey {
     return createHmac('sha256', this.#sealing).update(`checkpoints ${seq}`).digest('base64');
   }
 
-  isSealed(place: ChainPosition, seal: string): boolean {
-    return this.seal(place) === seal; // A timing attack does not matter here, since anybody who can measure this can read the key.
+  isSealed(position: ChainPosition, seal: string): boolean {
+    return this.seal(position) === seal; // A timing attack does not matter here, since anybody who can measure this can read the key.
   }
 }
 

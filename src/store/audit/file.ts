@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Powers } from '../../powers.ts';
 import { openDatabase } from '../database.ts';
-import { GENESIS, type ChainPosition } from './chain.ts';
+import { type ChainPosition, GENESIS } from './chain.ts';
 import { COLUMNS } from './entry.ts';
 
 /** Statements that write the log. */

@@ -7,7 +7,7 @@ import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
 import { openDatabase } from '../database.ts';
 import { AuditBudget } from './budget.ts';
-import { createKey, type ChainPosition, readKey, type SigningKey } from './chain.ts';
+import { type ChainPosition, createKey, readKey, type SigningKey } from './chain.ts';
 import { CHECKPOINT_SCHEMA, Checkpoints } from './checkpoints.ts';
 import { AUDIT_SCHEMA, type AuditEntry, COLUMNS, hashOf, type Row, toRecord, toRow } from './entry.ts';
 import { type ExportFormat, toExportLine } from './export.ts';

@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
-import { GENESIS, type ChainPosition, readKey } from './chain.ts';
+import { type ChainPosition, GENESIS, readKey } from './chain.ts';
 import { linesOf, parseCheckpoint, problemOfTable } from './checkpoints.ts';
 import { type AuditPage, type AuditPageRequest, AuditQueries } from './query.ts';
 import { type Verification, verifyLog } from './verify.ts';

@@ -69,10 +69,10 @@ async function findCut(log: Retained): Promise<Cut | undefined> {
     log.database
       .prepare(`SELECT seq AS upTo, hash FROM checkpoints WHERE at <= ? AND seq ${sql} LIMIT 1`)
       .get(before, seq);
-  const place = (at('>= ? ORDER BY seq', target) ?? at('< ? ORDER BY seq DESC', target)) as
+  const position = (at('>= ? ORDER BY seq', target) ?? at('< ? ORDER BY seq DESC', target)) as
     | { upTo: number; hash: string }
     | undefined;
-  return place && place.upTo > (old?.upTo ?? 0) ? { ...place, because: 'size' } : old;
+  return position && position.upTo > (old?.upTo ?? 0) ? { ...position, because: 'size' } : old;
 }
 
 /** Bytes used by a database on disk, without free pages, which are reused. */

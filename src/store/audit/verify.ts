@@ -2,7 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Powers } from '../../powers.ts';
 import { Pacer } from '../pacer.ts';
-import { type Checkpoint, GENESIS, type ChainPosition, readKey, type SigningKey } from './chain.ts';
+import { type ChainPosition, type Checkpoint, GENESIS, readKey, type SigningKey } from './chain.ts';
 import { linesOf, parseCheckpoint } from './checkpoints.ts';
 import { hashOf, isWellFormed, type Row } from './entry.ts';
 

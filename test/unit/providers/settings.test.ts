@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { providersSchema, type SettingsPlaces, toProviderSettings } from '../../../src/providers/settings.ts';
+import { providersSchema, type SettingsContext, toProviderSettings } from '../../../src/providers/settings.ts';
 
-const places: SettingsPlaces = {
+const context: SettingsContext = {
   env: { TOKEN: 'secret' },
   toShownFolder: (path) => path,
   toWorkspace: (path) => path,
   toPath: (path) => `/config/${path}`,
 };
-const read = (provider: object) => toProviderSettings(providersSchema.parse({ fix: provider }) as never, places)[0];
+const read = (provider: object) => toProviderSettings(providersSchema.parse({ fix: provider }) as never, context)[0];
 
 describe('what is configured of a provider', () => {
   test('is of the strictest tier unless it says otherwise', () => {

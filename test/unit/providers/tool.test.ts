@@ -4,9 +4,9 @@ import type { Definition } from '../../../src/providers/messages.ts';
 import { providersSchema, toProviderSettings } from '../../../src/providers/settings.ts';
 import { assertPresentable, takeListed, toNamedTool } from '../../../src/providers/tool.ts';
 
-const places = { env: {}, toShownFolder: String, toWorkspace: String, toPath: String };
+const context = { env: {}, toShownFolder: String, toWorkspace: String, toPath: String };
 const named = (inputSchema: object, provider: object = { command: ['a'] }) => {
-  const [settings] = toProviderSettings(providersSchema.parse({ fix: provider }) as never, places);
+  const [settings] = toProviderSettings(providersSchema.parse({ fix: provider }) as never, context);
   const definition: Definition = {
     name: 'do',
     description: 'Does.',
@@ -43,7 +43,7 @@ describe('a schema that a server made up', () => {
 });
 
 test('what a host that was taken over tells is shown as any other, and no tool twice', () => {
-  const [settings] = toProviderSettings(providersSchema.parse({ fix: { command: ['a'] } }) as never, places);
+  const [settings] = toProviderSettings(providersSchema.parse({ fix: { command: ['a'] } }) as never, context);
   const schema = (description: string) => ({ type: 'object', properties: { a: { description } } });
   const told = {
     tools: [

@@ -3,11 +3,11 @@ import { expect, test } from 'vitest';
 import { defaultLimits } from '../../../../src/limits.ts';
 import { FairQueue } from '../../../../src/pipeline/queue/fair-queue.ts';
 
-const place = (session: string, more: object = {}) => ({
+const slot = (session: string, more: object = {}) => ({
   ...{
     line: 'line',
-    places: 1,
-    placesOfSession: 99,
+    slots: 1,
+    slotsPerSession: 99,
     session,
     signal: new AbortController().signal,
     congested: () => false,
@@ -18,9 +18,9 @@ const place = (session: string, more: object = {}) => ({
 test('sessions take turns, however many calls one of them has', async () => {
   const queue = new FairQueue(defaultLimits);
   const order: string[] = [];
-  const leave = await queue.enter(place('first'));
+  const leave = await queue.enter(slot('first'));
   const all = ['a', 'a', 'a', 'b', 'b', 'c'].map(async (session) => {
-    const done = await queue.enter(place(session));
+    const done = await queue.enter(slot(session));
     order.push(session);
     done();
   });
@@ -32,25 +32,25 @@ test('sessions take turns, however many calls one of them has', async () => {
 
 test('more waiting calls than a session may have are QUEUE_FULL, and others still get in line', async () => {
   const queue = new FairQueue({ ...defaultLimits, sessionQueueMax: 2 });
-  const leave = await queue.enter(place('a'));
-  const waiting = [queue.enter(place('a')), queue.enter(place('a'))];
-  await expect(queue.enter(place('a'))).rejects.toMatchObject({
+  const leave = await queue.enter(slot('a'));
+  const waiting = [queue.enter(slot('a')), queue.enter(slot('a'))];
+  await expect(queue.enter(slot('a'))).rejects.toMatchObject({
     code: 'QUEUE_FULL',
     extras: { details: { retryAfterMs: expect.any(Number) } },
   });
-  const other = queue.enter(place('b'));
+  const other = queue.enter(slot('b'));
   leave();
   await Promise.all([...waiting, other].map(async (it) => (await it)()));
 });
 
-test('a session with as many places as one may have leaves the others to others, and gets one when it leaves one', async () => {
+test('a session with as many slots as one may have leaves the others to others, and gets one when it leaves one', async () => {
   const queue = new FairQueue(defaultLimits);
-  const some = { places: 3, placesOfSession: 2 };
-  const leave = await queue.enter(place('greedy', some));
-  await queue.enter(place('greedy', some));
+  const some = { slots: 3, slotsPerSession: 2 };
+  const leave = await queue.enter(slot('greedy', some));
+  await queue.enter(slot('greedy', some));
   let begun = false;
-  const third = queue.enter(place('greedy', some)).then(() => (begun = true));
-  (await queue.enter(place('other', some)))();
+  const third = queue.enter(slot('greedy', some)).then(() => (begun = true));
+  (await queue.enter(slot('other', some)))();
   expect(begun).toBe(false);
   leave();
   await third;
@@ -59,10 +59,10 @@ test('a session with as many places as one may have leaves the others to others,
 
 test('one that is aborted while it waits leaves the line', async () => {
   const queue = new FairQueue(defaultLimits);
-  const leave = await queue.enter(place('a'));
+  const leave = await queue.enter(slot('a'));
   const controller = new AbortController();
-  const gone = queue.enter(place('b', { signal: controller.signal }));
-  const next = queue.enter(place('c'));
+  const gone = queue.enter(slot('b', { signal: controller.signal }));
+  const next = queue.enter(slot('c'));
   controller.abort(new Error('gone'));
   await expect(gone).rejects.toThrow('gone');
   leave();
@@ -75,9 +75,9 @@ test('one whose caller does not read waits until it does, and holds up nobody', 
   let congested = true;
   let begun = 0;
   const slow = Array.from({ length: 3 }, () =>
-    queue.enter(place('slow', { places: 2, congested: () => congested })).then((leave) => ({ leave, n: ++begun })),
+    queue.enter(slot('slow', { slots: 2, congested: () => congested })).then((leave) => ({ leave, n: ++begun })),
   );
-  (await queue.enter(place('other', { places: 2 })))();
+  (await queue.enter(slot('other', { slots: 2 })))();
   expect(begun).toBe(0);
   congested = false;
   queue.wake();
@@ -85,17 +85,17 @@ test('one whose caller does not read waits until it does, and holds up nobody', 
   expect(begun).toBe(3);
 });
 
-test('never more than its places run at once, and all run', async () => {
+test('never more than its slots run at once, and all run', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 60 }),
       fc.integer({ min: 1, max: 5 }),
-      async (sessions, places) => {
+      async (sessions, slots) => {
         const queue = new FairQueue(defaultLimits);
         let [running, most, done] = [0, 0, 0];
         await Promise.all(
           sessions.map(async (session, i) => {
-            const leave = await queue.enter(place(session, { places }));
+            const leave = await queue.enter(slot(session, { slots }));
             most = Math.max(most, ++running);
             if (i % 3 === 0) await new Promise(setImmediate);
             running -= 1;
@@ -103,7 +103,7 @@ test('never more than its places run at once, and all run', async () => {
             leave();
           }),
         );
-        expect(most).toBeLessThanOrEqual(places);
+        expect(most).toBeLessThanOrEqual(slots);
         expect(done).toBe(sessions.length);
       },
     ),

@@ -3,11 +3,11 @@ import * as fs from 'node:fs';
 import { normalize } from 'node:path';
 import { ToolError } from '../../src/errors.ts';
 import { isProtected } from '../../src/paths.ts';
-import type { Changes, Spot } from '../undo/changes.ts';
+import type { Changes, DirEntry } from '../undo/changes.ts';
 import { type Anchor, below } from './anchor.ts';
 import type { Kind, PathRules } from './path-rules.ts';
 
-export interface HeldSpot extends Spot, Disposable {
+export interface HeldPath extends DirEntry, Disposable {
   /** Keeps the parent directories that were made; otherwise they are removed again. */
   keep(): void;
 }
@@ -20,7 +20,7 @@ export interface HoldOptions {
   readonly declared?: string;
 }
 
-export interface PlacesOptions {
+export interface HeldPathsOptions {
   readonly anchor: Anchor;
   readonly rules: PathRules;
   readonly changes: Changes;
@@ -28,13 +28,13 @@ export interface PlacesOptions {
   readonly readOnly: boolean;
 }
 
-export class Places {
+export class HeldPaths {
   readonly #anchor: Anchor;
   readonly #rules: PathRules;
   readonly #changes: Changes;
   readonly #readOnly: boolean;
 
-  constructor({ anchor, rules, changes, readOnly }: PlacesOptions) {
+  constructor({ anchor, rules, changes, readOnly }: HeldPathsOptions) {
     this.#readOnly = readOnly;
     this.#anchor = anchor;
     this.#rules = rules;
@@ -45,7 +45,7 @@ export class Places {
    * Holds the place of `path`; does not follow a link at its end. Throws ACCESS_DENIED, SENSITIVE_FILE,
    * POLICY_DENIED, NOT_FOUND, UNSUPPORTED.
    */
-  hold(path: string, { kinds, createDirs = false, declared }: HoldOptions): HeldSpot {
+  hold(path: string, { kinds, createDirs = false, declared }: HoldOptions): HeldPath {
     // A host that runs programs can write, whatever the tier of the call.
     if (this.#readOnly && (createDirs || kinds.some((it) => it !== 'read')))
       throw new ToolError('SANDBOX_DENIED', 'a call that only reads writes nothing');
