@@ -38,10 +38,10 @@ export const EMPTY: Listing = { files: [], odd: [], sockets: [] };
 const WHOLE_BYTES_MAX = 128 * 1024;
 const PART_ENTRIES = 1024;
 
-type Place = Pick<Directory, 'path' | 'key' | 'at' | 'parent'>;
+type DirectoryPath = Pick<Directory, 'path' | 'key' | 'at' | 'parent'>;
 
-const unread = (place: Place): Directory => ({
-  ...place,
+const unread = (at: DirectoryPath): Directory => ({
+  ...at,
   listing: EMPTY,
   directories: new Map(),
   unreadable: false,

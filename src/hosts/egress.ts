@@ -15,8 +15,8 @@ import { decode } from '../protocol/codec.ts';
 import { FrameReader, toFrame } from '../protocol/frame.ts';
 import { EGRESS_LISTENERS_FD, HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { Complaints } from './complaints.ts';
-import { unlessAborted } from './ends.ts';
+import { unlessAborted } from './shutdown.ts';
+import { StderrLog } from './stderr-log.ts';
 
 /** The connection of execute hosts to one proxy process. Each process has its own. */
 export interface EgressLine {
@@ -164,7 +164,7 @@ class EgressProcess {
   /** Maps a token to the request that waits for an answer; there is one at a time. */
   readonly #asked = new Map<string, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   #alive = true;
-  readonly #complaints: Complaints;
+  readonly #stderr: StderrLog;
 
   constructor(id: number, options: EgressOptions, powers: Powers) {
     this.#options = options;
@@ -177,7 +177,7 @@ class EgressProcess {
     const stream = this.#child.stdio[EGRESS_LISTENERS_FD] as Socket;
     this.line = { id, stream: stream.on('error', () => {}).resume() };
     const told = { log: powers.log, about: {}, message: 'egress proxy complains' };
-    this.#complaints = new Complaints(this.#child.stderr, told, limits);
+    this.#stderr = new StderrLog(this.#child.stderr, told, limits);
     this.#gone = new Promise<void>((resolve) => {
       this.#child.once('exit', () => resolve());
       this.#child.once('error', () => resolve());
@@ -192,7 +192,7 @@ class EgressProcess {
     this.ready = this.#ask(READY, limits.hostStartMs, { setup: { limits } }).then(
       () => powers.log.info({ pid: this.#child.pid }, 'egress proxy ready'),
       () => {
-        const { last } = this.#complaints;
+        const { last } = this.#stderr;
         throw new ToolError('SANDBOX_UNAVAILABLE', `the egress proxy could not be started: ${last}`);
       },
     );

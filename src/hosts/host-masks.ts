@@ -12,8 +12,8 @@ import type { EgressLine } from './egress.ts';
 import type { PathView } from './job.ts';
 import { type TreeState, WorkspaceIndex } from './workspace-index.ts';
 
-/** Identifies a host: calls with the same place share one. */
-export interface Place {
+/** Identifies a host: calls with the same key share one. */
+export interface HostKey {
   readonly tier: Tier;
   /** Absolute path without links. */
   readonly workspace: string;
@@ -72,7 +72,7 @@ export class HostMasks implements AsyncDisposable {
    * The masks to start a host with. They may be empty: the host's tools check each path, too. Throws NOT_FOUND if the
    * workspace is gone.
    */
-  async of({ tier, workspace, view }: Place): Promise<HeldMasks> {
+  async of({ tier, workspace, view }: HostKey): Promise<HeldMasks> {
     if (tier === 'external_api') return { ...NOTHING, root: '' };
     const { index, root } = this.#indexOf(workspace);
     if (!hasMasks(tier)) return { ...NOTHING, root };
@@ -93,7 +93,7 @@ export class HostMasks implements AsyncDisposable {
 
   /** Whether `of` would give the same masks again; false if finding out takes waiting. */
   isAsOf(
-    { tier, workspace }: Place,
+    { tier, workspace }: HostKey,
     { root, state }: Pick<HeldMasks, 'root'> & { readonly state?: TreeState | undefined },
   ): boolean {
     if (tier === 'external_api') return true;
@@ -102,12 +102,12 @@ export class HostMasks implements AsyncDisposable {
   }
 
   /** The masks of a command that starts now. Throws SANDBOX_UNAVAILABLE if they can't be known or mounted. */
-  async ofCommand({ workspace, view }: Place, lifted: readonly string[]): Promise<Masks> {
+  async ofCommand({ workspace, view }: HostKey, lifted: readonly string[]): Promise<Masks> {
     return this.#indexOf(workspace).index.masks(view, lifted);
   }
 
   /** Sockets that the command of the last `ofCommand` must not reach; undefined if they can't be masked. */
-  socketsOf({ workspace }: Place): readonly string[] | undefined {
+  socketsOf({ workspace }: HostKey): readonly string[] | undefined {
     return this.#indexes.get(workspace)?.index.sockets;
   }
 
@@ -115,7 +115,7 @@ export class HostMasks implements AsyncDisposable {
    * The masks of a long-running program, equal to those of a command that starts now. Throws SANDBOX_UNAVAILABLE if
    * they can't be known or mounted.
    */
-  async ofProgram(place: Pick<Place, 'workspace' | 'view'>): Promise<HeldMasks> {
+  async ofProgram(place: Pick<HostKey, 'workspace' | 'view'>): Promise<HeldMasks> {
     const { index, root } = this.#indexOf(place.workspace);
     const masks = await index.masks(place.view, []);
     const nameless = masks.hidden.find((it) => it.bytes);
@@ -169,7 +169,7 @@ export class HostMasks implements AsyncDisposable {
 }
 
 /** Whether hosts of the tier are started with masks: commands have their own, and a host without a workspace needs none. */
-const hasMasks = (tier: Place['tier']): boolean => tier !== 'execute' && tier !== 'external_api';
+const hasMasks = (tier: HostKey['tier']): boolean => tier !== 'execute' && tier !== 'external_api';
 
 /**
  * Identifies the directory at a path; undefined if there is none. While a running host has it mounted, its inode

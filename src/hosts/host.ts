@@ -13,8 +13,6 @@ import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import { FLOOD_PIPE_BYTES } from '../sandbox/command/output-pipe.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { Complaints } from './complaints.ts';
-import { graceOf, toEnd } from './ends.ts';
 import { killQuietly, leafOf, prefer } from './host-process.ts';
 import {
   type ChildAnswer,
@@ -32,6 +30,8 @@ import {
   type ToLane,
 } from './job.ts';
 import { type Lane, Lanes } from './lanes.ts';
+import { graceOf, toEnd } from './shutdown.ts';
+import { StderrLog } from './stderr-log.ts';
 
 export type JobRequest = Omit<Job, 'id'>;
 
@@ -116,7 +116,7 @@ export class Host {
   #nextId = 1;
   #pid = 0;
   #alive = true;
-  readonly #complaints: Complaints;
+  readonly #stderr: StderrLog;
   #onReady: () => void = () => {};
   #isSetUp = false;
   /** Why the setup was refused. */
@@ -137,7 +137,7 @@ export class Host {
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
     this.#writer = new FrameWriter(this.#line);
     const told = { log: powers.log, about: { tier }, message: 'tier host complains' };
-    this.#complaints = new Complaints(this.#child.stderr, told, limits);
+    this.#stderr = new StderrLog(this.#child.stderr, told, limits);
     this.gone = new Promise((resolve) => {
       this.#child.once('exit', resolve);
       this.#child.once('error', resolve);
@@ -228,7 +228,7 @@ export class Host {
     const came = await answered;
     timer.cancel();
     if (!came) {
-      const { text: stderr, last } = this.#complaints;
+      const { text: stderr, last } = this.#stderr;
       powers.log.error({ tier, stderr, ...(this.#refusal && { error: this.#refusal }) }, 'tier host did not start');
       if (this.#refusal) throw this.#refusal;
       throw new ToolError('SANDBOX_UNAVAILABLE', `the ${tier} host could not be started: ${last}`);

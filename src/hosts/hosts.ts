@@ -11,17 +11,17 @@ import { COMMAND_ENVIRONMENT } from '../sandbox/launcher.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Egress } from './egress.ts';
-import { crashed, end, unlessAborted } from './ends.ts';
 import { Host, type JobEnd, type JobRequest } from './host.ts';
-import { type CoarseIn, HostMasks, type Place } from './host-masks.ts';
+import { type CoarseIn, type HostKey, HostMasks } from './host-masks.ts';
 import type { HostSetup, Identity } from './job.ts';
-import { endSession, endStale, type Keeping, keptMax } from './keepers.ts';
+import { endSession, endStale, keptMax, type Retaining } from './retained-sessions.ts';
 import type { Leased, Ran, RunOptions, RunRequest } from './runs.ts';
 import { shapeOf } from './shape.ts';
+import { crashed, end, unlessAborted } from './shutdown.ts';
 import { UsageLooks } from './usage-looks.ts';
 import type { TreeState } from './workspace-index.ts';
 
-export type { CoarseIn, Place } from './host-masks.ts';
+export type { CoarseIn, HostKey } from './host-masks.ts';
 export type { PathView } from './job.ts';
 
 export interface HostsOptions {
@@ -37,8 +37,8 @@ export interface HostsOptions {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-interface Slot extends Keeping {
-  readonly place: Place;
+interface Slot extends Retaining {
+  readonly place: HostKey;
   host?: Host;
   /** The print of the masks and the root of the workspace that `host` was started with. */
   print: string;
@@ -80,9 +80,9 @@ export class Hosts implements AsyncDisposable {
   prepare = (workspace: string): void => this.#masks.prepare(workspace);
 
   /** Starts hosts one after another, so that the first call's host does not share the processors; a call reports its host's failure. */
-  async warm(places: readonly { place: Place; network: readonly NetworkLayer[] | undefined }[]): Promise<void> {
+  async warm(places: readonly { place: HostKey; network: readonly NetworkLayer[] | undefined }[]): Promise<void> {
     for (const { network, place } of places) {
-      const start = async (of: Place) => ({ ready: await (await this.#hostOf(this.#slot(of))).ready });
+      const start = async (of: HostKey) => ({ ready: await (await this.#hostOf(this.#slot(of))).ready });
       const lend =
         network && this.#options.egress?.lend(network, NEVER, ({ line }) => start({ ...place, egress: line }));
       await (lend ?? start(place)).catch((error: unknown) => {
@@ -97,7 +97,7 @@ export class Hosts implements AsyncDisposable {
    * died during the job. A read_only job is first retried alone, so that a call that kills hosts is found and calls
    * beside it never notice. Throws the signal's reason if an abort comes before the job starts.
    */
-  async run(place: Place, request: RunRequest, options: RunOptions): Promise<Ran> {
+  async run(place: HostKey, request: RunRequest, options: RunOptions): Promise<Ran> {
     const { network, ...job } = request;
     const { egress } = this.#options;
     if (!network || !egress) return this.#run(place, job, options);
@@ -106,7 +106,7 @@ export class Hosts implements AsyncDisposable {
     );
   }
 
-  async #run(place: Place, request: Leased, options: RunOptions): Promise<Ran> {
+  async #run(place: HostKey, request: Leased, options: RunOptions): Promise<Ran> {
     const slot = this.#slot(place);
     slot.runs += 1;
     try {
@@ -141,13 +141,13 @@ export class Hosts implements AsyncDisposable {
     await Promise.all(hosts.map(end));
   }
 
-  #slot(place: Place): Slot {
+  #slot(place: HostKey): Slot {
     const { tier, workspace, view, keeps, egress, heapMb } = place;
     const key = [tier, workspace, view.key, keeps ? 'keeps' : '', egress?.id ?? '', heapMb].join('\0');
     const known = this.#slots.get(key);
     if (known) return known;
     const slot: Slot = {
-      ...{ place, print: '', root: '', startedAt: -Infinity, restarts: 0, runs: 0, keepers: new Map() },
+      ...{ place, print: '', root: '', startedAt: -Infinity, restarts: 0, runs: 0, retained: new Map() },
       alone: Promise.resolve(),
     };
     this.#slots.set(key, slot);
@@ -181,7 +181,7 @@ export class Hosts implements AsyncDisposable {
     // The masks come last, to be as new as possible for the command.
     const masks = await unlessAborted(this.#masks.ofCommand(slot.place, lifted), options.signal);
     const sockets = unixSockets === 'own' ? this.#masks.socketsOf(slot.place) : undefined;
-    if (keeper && !slot.keepers.has(keeper.session)) slot.keepers.set(keeper.session, keeper);
+    if (keeper && !slot.retained.has(keeper.session)) slot.retained.set(keeper.session, keeper);
     const kept = keeper && {
       keeper: { session: keeper.session, keptMax: keptMax(this.#slots.values(), slot, this.#options.limits) },
     };
@@ -266,7 +266,7 @@ export class Hosts implements AsyncDisposable {
     if (host.jobs === 0) void end(host);
   }
 
-  #start(place: Place, masks: Masks): Host {
+  #start(place: HostKey, masks: Masks): Host {
     const { tier, workspace, egress } = place;
     const { sandbox, program, limits } = this.#options;
     const host = new Host({
@@ -287,7 +287,7 @@ export class Hosts implements AsyncDisposable {
     return host;
   }
 
-  #setup({ tier, workspace, view, keeps, heapMb = Infinity }: Place): HostSetup {
+  #setup({ tier, workspace, view, keeps, heapMb = Infinity }: HostKey): HostSetup {
     const { sandbox, identity, limits: given } = this.#options;
     const limits = { ...given, threadHeapMb: Math.min(given.threadHeapMb, heapMb) };
     const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };

@@ -8,9 +8,9 @@ import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { statmOf } from '../sandbox/proc.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { end, unlessAborted } from './ends.ts';
 import { Host, type JobEnd, type JobRequest } from './host.ts';
 import type { Ran, RunOptions } from './runs.ts';
+import { end, unlessAborted } from './shutdown.ts';
 
 export interface IsolatesOptions {
   readonly sandbox: Sandbox;

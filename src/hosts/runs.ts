@@ -5,7 +5,7 @@ import type { UnixSockets } from '../policy/schema.ts';
 import type { Coarse } from '../sandbox/coarse-masks.ts';
 import type { RunOptions as HostRunOptions, JobRequest } from './host.ts';
 import type { JobResult } from './job.ts';
-import type { Keeper } from './keepers.ts';
+import type { RetainedSession } from './retained-sessions.ts';
 
 /** The result of a job with facts about its run. */
 export interface Ran {
@@ -21,7 +21,7 @@ export interface Ran {
 
 export interface RunRequest extends Omit<JobRequest, 'masks' | 'keeper' | 'egressToken'> {
   /** The session for which the host keeps something between calls. */
-  readonly keeper?: Keeper;
+  readonly keeper?: RetainedSession;
   /** Whether the command may have Unix sockets of its own. */
   readonly unixSockets?: UnixSockets;
   /** What the command may connect to, as policy layers; absent for nothing. */

@@ -1,6 +1,6 @@
 /** Whether tools could work in a workspace: learned from checks in the hosts of their calls, and from the calls themselves. */
 import { ToolError } from '../errors.ts';
-import type { Hosts, PathView, Place } from '../hosts/hosts.ts';
+import type { HostKey, Hosts, PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { RunRequest } from '../hosts/runs.ts';
 import type { Limits } from '../limits.ts';
@@ -80,7 +80,7 @@ export class ToolHealth {
     return all;
   }
 
-  async #ask(tier: Place['tier'], tools: readonly Tool[], asker: HealthAsker): Promise<[string, Health][]> {
+  async #ask(tier: HostKey['tier'], tools: readonly Tool[], asker: HealthAsker): Promise<[string, Health][]> {
     const { hosts, limits, powers, viewOf } = this.#parts;
     const { policy, workspace } = asker;
     const names = tools.map((it) => it.name);

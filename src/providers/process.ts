@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { ToolError } from '../errors.ts';
 import type { Egress } from '../hosts/egress.ts';
-import { end as endOf } from '../hosts/ends.ts';
 import { Host } from '../hosts/host.ts';
+import { end as endOf } from '../hosts/shutdown.ts';
 import type { Limits } from '../limits.ts';
 import { type NetworkLayer, parseNetworkEntry } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';

@@ -3,12 +3,12 @@
  * accepted ones.
  */
 import { ToolError } from '../errors.ts';
-import { unlessAborted } from '../hosts/ends.ts';
 import type { Host, JobEnd } from '../hosts/host.ts';
 import type { HostMasks } from '../hosts/host-masks.ts';
 import type { PathView } from '../hosts/hosts.ts';
 import type { JobResult } from '../hosts/job.ts';
 import type { Ran, RunOptions } from '../hosts/runs.ts';
+import { unlessAborted } from '../hosts/shutdown.ts';
 import type { UpstreamCaller } from '../pipeline/execute/upstream.ts';
 import type { Powers, Timer } from '../powers.ts';
 import { NO_MASKS } from '../sandbox/masks.ts';

@@ -1,9 +1,9 @@
 /** Runs jobs that change files with an undo journal; the changes of a job that was cut off are rolled back. */
 import { ToolError } from '../../errors.ts';
-import { unlessAborted } from '../../hosts/ends.ts';
-import type { Hosts, Place } from '../../hosts/hosts.ts';
+import type { HostKey, Hosts } from '../../hosts/hosts.ts';
 import { isJournalReport } from '../../hosts/job.ts';
 import type { Ran, RunOptions, RunRequest } from '../../hosts/runs.ts';
+import { unlessAborted } from '../../hosts/shutdown.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
 import type { UndoJournal } from '../../store/undo-journal.ts';
@@ -17,7 +17,7 @@ export interface JournalParts {
 }
 
 export interface Job {
-  readonly place: Place;
+  readonly place: HostKey;
   readonly request: RunRequest;
   readonly options: RunOptions;
 }
@@ -56,7 +56,7 @@ export async function runJournalled(call: Call, { place, request, options }: Job
 }
 
 /** Whether the call writes an undo journal. Programs and terminals change files unseen, so their calls have none. */
-function isJournalled(call: Call, { tier }: Place): boolean {
+function isJournalled(call: Call, { tier }: HostKey): boolean {
   return tier === 'write' && checkedOf(call).effects.some(({ kind }) => kind === 'write' || kind === 'delete');
 }
 
@@ -64,7 +64,7 @@ function isJournalled(call: Call, { tier }: Place): boolean {
  * Rolls back the calls of this workspace that were cut off. Gives the keys of those that can never be rolled back:
  * the policy forbids it, or their journals are incomplete. Throws what keeps it from having a host.
  */
-async function takeBack(place: Place, folder: string, parts: JournalParts): Promise<Set<string>> {
+async function takeBack(place: HostKey, folder: string, parts: JournalParts): Promise<Set<string>> {
   const { undoJournal } = parts;
   const left = new Set<string>();
   // Other calls may be cut off meanwhile.
@@ -73,7 +73,7 @@ async function takeBack(place: Place, folder: string, parts: JournalParts): Prom
   return left;
 }
 
-async function rollBack(place: Place, folder: string, { hosts, undoJournal, limits, powers }: JournalParts) {
+async function rollBack(place: HostKey, folder: string, { hosts, undoJournal, limits, powers }: JournalParts) {
   const keys = undoJournal.cutOff(place.workspace);
   // A signal of its own: the roll-back goes on even if the call that waits for it is aborted.
   const controller = new AbortController();
@@ -95,7 +95,7 @@ async function rollBack(place: Place, folder: string, { hosts, undoJournal, limi
 
 async function isTakenBack(
   key: string,
-  { place, folder, parts }: { place: Place; folder: string; parts: JournalParts },
+  { place, folder, parts }: { place: HostKey; folder: string; parts: JournalParts },
 ): Promise<boolean> {
   try {
     return !(await takeBack(place, folder, parts)).has(key);

@@ -8,7 +8,7 @@ const KEPT_CHARS = 4096;
 
 const ERROR = /^(?:\w*Error\b|Uncaught ).*:/;
 
-export class Complaints {
+export class StderrLog {
   /** The newest output. */
   text = '';
   #leftChars: number;

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { Complaints } from '../../../src/hosts/complaints.ts';
+import { StderrLog } from '../../../src/hosts/stderr-log.ts';
 import { systemPowers } from '../../../src/powers.ts';
 
 test('a process that complains without end fills the log up to its bound, and its last words are known still', async () => {
@@ -8,7 +8,7 @@ test('a process that complains without end fills the log up to its bound, and it
   const { log: silent } = systemPowers();
   const log = { ...silent, warn: (it: object) => void logged.push(it as (typeof logged)[number]) };
   const from = new PassThrough();
-  const complaints = new Complaints(
+  const stderr = new StderrLog(
     from,
     { log, about: { tier: 'isolate' }, message: 'complains' },
     { hostStderrCharsMax: 10_000 },
@@ -19,14 +19,14 @@ test('a process that complains without end fills the log up to its bound, and it
   expect(logged.map((it) => it.stderr).join('').length).toBe(10_000);
   expect(logged.filter((it) => it.cut)).toEqual([logged.at(-1)]);
   expect(logged[0]).toMatchObject({ tier: 'isolate' });
-  expect(complaints.last).toBe('the end');
-  expect(complaints.text.length).toBeLessThanOrEqual(4096);
+  expect(stderr.last).toBe('the end');
+  expect(stderr.text.length).toBeLessThanOrEqual(4096);
 });
 
 test('of what Node says of an error, its message is why it ended', async () => {
   const { log } = systemPowers();
   const from = new PassThrough();
-  const complaints = new Complaints(
+  const stderr = new StderrLog(
     from,
     { log, about: { tier: 'isolate' }, message: 'complains' },
     { hostStderrCharsMax: 0 },
@@ -35,5 +35,5 @@ test('of what Node says of an error, its message is why it ended', async () => {
     "node:internal/modules:861\n  throw it;\n\nError [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod'\n    at main\n\nNode.js v26.10.0\n",
   );
   await new Promise((read) => from.once('end', read));
-  expect(complaints.last).toBe("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod'");
+  expect(stderr.last).toBe("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod'");
 });

@@ -3,32 +3,31 @@ import type { Limits } from '../limits.ts';
 import type { Host } from './host.ts';
 
 /** A session for which a host keeps something. */
-export interface Keeper {
+export interface RetainedSession {
   readonly session: string;
   /** Whether it must end because the policy changed. */
   isStale(): boolean;
 }
 
-export interface Keeping {
+export interface Retaining {
   readonly host?: Host;
   /** Sessions for which the host has kept something, by id. */
-  readonly keepers: Map<string, Keeper>;
+  readonly retained: Map<string, RetainedSession>;
 }
 
 /** Ends everything kept for a session that is over. */
-export function endSession(places: Iterable<Keeping>, session: string): void {
-  for (const { host, keepers } of places) if (keepers.delete(session)) host?.endSession(session);
+export function endSession(slots: Iterable<Retaining>, session: string): void {
+  for (const { host, retained } of slots) if (retained.delete(session)) host?.endSession(session);
 }
 
 /** Ends everything kept for sessions whose policy changed: it began under rules that no longer hold. */
-export function endStale(places: Iterable<Keeping>): void {
-  for (const { host, keepers } of places)
-    for (const [session, keeper] of keepers)
-      if (keeper.isStale()) endSession([{ ...(host && { host }), keepers }], session);
+export function endStale(slots: Iterable<Retaining>): void {
+  for (const { host, retained } of slots)
+    for (const [session, it] of retained) if (it.isStale()) endSession([{ ...(host && { host }), retained }], session);
 }
 
 /** How many things one host may keep, so that all hosts together stay within `terminalsMax`. */
-export function keptMax(places: Iterable<Keeping>, own: Keeping, { terminalsMax }: Limits): number {
-  const others = [...places].filter((it) => it !== own);
+export function keptMax(slots: Iterable<Retaining>, own: Retaining, { terminalsMax }: Limits): number {
+  const others = [...slots].filter((it) => it !== own);
   return others.reduce((left, { host }) => left - (host?.kept ?? 0), terminalsMax);
 }
