@@ -20,7 +20,10 @@ export interface Figure {
   readonly unit: Unit;
   /** The median if there are several measurements. */
   readonly value: number;
+  readonly p95?: number;
   readonly p99?: number;
+  /** The first call of a session, where it is reported apart from the others. */
+  readonly first?: number;
   /** Ratio to the floor's time, measured in turns with it; lower is better. */
   readonly over?: { readonly floor: string; readonly ratio: Spread };
   /** JavaScript heap that each run allocates in the daemon, before garbage collection. */

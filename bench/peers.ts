@@ -9,6 +9,8 @@ import type { Context } from './bench.ts';
 import { type McpLine, startMcp } from './mcp-line.ts';
 import { here, readJson } from './results.ts';
 
+export const NOT_INSTALLED = 'it is not installed: script/bench does that';
+
 const installed = (path: string) => here(`peers/node_modules/${path}`);
 const nameOf = (name: string) => `${name} ${readJson<{ version: string }>(installed(`${name}/package.json`)).version}`;
 
@@ -28,10 +30,28 @@ const COMMANDER: Server = {
   args: () => ['--no-onboarding'],
 };
 
+const SERVERS = { files: FILES, commands: COMMANDS, commander: COMMANDER };
+
 /** A running MCP server with its name and version. */
 export interface Peer {
   readonly name: string;
   readonly line: McpLine;
+}
+
+interface Around {
+  readonly folder: string;
+  readonly home: string;
+}
+
+const environmentOf = (home: string) => ({ PATH: process.env.PATH ?? '', HOME: home });
+
+/** Starts one server in `folder`; undefined if it is not installed. Rejects if it does not start. */
+export async function startPeer(which: keyof typeof SERVERS, { folder, home }: Around): Promise<Peer | undefined> {
+  const { name, path, args } = SERVERS[which];
+  const program = installed(`${name}/${path}`);
+  if (!existsSync(program)) return undefined;
+  const started = { program: process.execPath, args: [program, ...args(folder)], cwd: folder };
+  return { name: nameOf(name), line: await startMcp({ ...started, env: environmentOf(home) }) };
 }
 
 export interface Peers extends AsyncDisposable {
@@ -43,30 +63,31 @@ export interface Peers extends AsyncDisposable {
 }
 
 /** Starts the installed servers, and tells the bench why others are missing. All work in `folder`, with a home directory of their own. */
-export async function startPeers(bench: Context, { folder, home }: { folder: string; home: string }): Promise<Peers> {
+export async function startPeers(bench: Context, { folder, home }: Around): Promise<Peers> {
   const parts = new AsyncDisposableStack();
   mkdirSync(join(home, '.claude-server-commander'), { recursive: true });
   const settings = { telemetryEnabled: false, allowedDirectories: [folder], defaultShell: '/bin/sh' };
   writeFileSync(join(home, '.claude-server-commander/config.json'), JSON.stringify(settings));
-  const env = { PATH: process.env.PATH ?? '', HOME: home };
-  const start = async (name: string, args: readonly string[]): Promise<Peer | undefined> => {
+  const kept = async (name: string, starting: Promise<Peer | undefined>): Promise<Peer | undefined> => {
     try {
-      const line = parts.use(await startMcp({ program: process.execPath, args, cwd: folder, env }));
-      return { name, line };
+      const peer = await starting;
+      if (!peer) bench.skip(name, NOT_INSTALLED);
+      else parts.use(peer.line);
+      return peer;
     } catch (error) {
       bench.skip(name, (error as Error).message);
       return undefined;
     }
   };
-  const foreign = async ({ name, path, args }: Server) => {
-    const program = installed(`${name}/${path}`);
-    if (existsSync(program)) return start(nameOf(name), [program, ...args(folder)]);
-    bench.skip(name, 'it is not installed: script/bench does that');
-    return undefined;
-  };
-  const [files, commands, commander] = [await foreign(FILES), await foreign(COMMANDS), await foreign(COMMANDER)];
+  const foreign = (which: keyof typeof SERVERS) => kept(SERVERS[which].name, startPeer(which, { folder, home }));
+  const [files, commands, commander] = [await foreign('files'), await foreign('commands'), await foreign('commander')];
   const { socket } = await bench.daemon();
-  const ours = await start('ringfence mcp', [ringfence, 'mcp', '--socket', socket, '--workspace', folder]);
+  const args = [ringfence, 'mcp', '--socket', socket, '--workspace', folder];
+  const bridge = startMcp({ program: process.execPath, args, cwd: folder, env: environmentOf(home) });
+  const ours = await kept(
+    'ringfence mcp',
+    bridge.then((line) => ({ name: 'ringfence mcp', line })),
+  );
   return {
     ...{ ...(files && { files }), ...(commands && { commands }), ...(commander && { commander }) },
     ...(ours && { ours }),
@@ -90,7 +111,7 @@ export async function startSandboxRuntime(
   const name = '@anthropic-ai/sandbox-runtime';
   const module = installed(`${name}/dist/index.js`);
   if (!existsSync(module)) {
-    bench.skip(name, 'it is not installed: script/bench does that');
+    bench.skip(name, NOT_INSTALLED);
     return undefined;
   }
   const { SandboxManager } = (await import(pathToFileURL(module).href)) as SandboxRuntime;

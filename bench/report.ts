@@ -27,17 +27,21 @@ function shownGoal({ ratio, most, least }: Goal, unit: Figure['unit']): string {
 const goalOf = (it: Figure) =>
   it.goal ? `${shownGoal(it.goal, it.unit)}: ${isReached(it) ? 'reached' : '**not reached**'}` : '';
 
+const ALWAYS = new Set(['what', 'median']);
+
 function table(figures: readonly Figure[]): string {
   const columns: [string, (it: Figure) => string][] = [
     ['what', (it) => it.name],
+    ['first', ({ first, unit }) => (first === undefined ? '' : shown({ value: first, unit }))],
     ['median', shown],
+    ['p95', ({ p95, unit }) => (p95 === undefined ? '' : shown({ value: p95, unit }))],
     ['p99', ({ p99, unit }) => (p99 === undefined ? '' : shown({ value: p99, unit }))],
     ['× its floor (spread)', ({ over }) => (over ? shownRatio(over.ratio) : '')],
     ['allocated', ({ allocatedKiB }) => (allocatedKiB === undefined ? '' : `${short(allocatedKiB)} KiB`)],
     ['floor', ({ over }) => over?.floor ?? ''],
     ['to reach', goalOf],
   ];
-  const used = columns.filter(([, of], at) => at < 2 || figures.some((it) => of(it) !== ''));
+  const used = columns.filter(([name, of]) => ALWAYS.has(name) || figures.some((it) => of(it) !== ''));
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   const rows = figures.map((it) => line(used.map(([, of]) => of(it).replaceAll('|', '\\|'))));
   return [line(used.map(([name]) => name)), `|${'---|'.repeat(used.length)}`, ...rows].join('\n');
@@ -70,13 +74,15 @@ export function toMarkdown(results: Results, notes: string): string {
   const on = Object.values(results.machine).join(', ');
   const about =
     'ratios are of subjects that took turns in one run, with the spread over its rounds; milliseconds are this machine’s.';
+  const { paced, ...others } = results.benches;
   const parts = [
     '<!-- Written by `npm run bench -- --report` of bench/published.json and bench/notes.md. -->',
     '# Benchmarks',
     `Measured ${days} on ${on}. \`npm run bench\` measures anew, \`script/bench\` in a fresh clone; [bench/README.md](../bench/README.md) says how, and how to read it: ${about}`,
+    ...(paced ? [section(paced)] : []),
     '## What is to be reached',
     goals(results),
-    ...all.map(section),
+    ...Object.values(others).map(section),
     notes.trim(),
   ];
   return `${parts.join('\n\n')}\n`;

@@ -21,6 +21,7 @@ import {
 /** Files of subjects/, in the order of running and reporting. */
 const BENCHES = [
   ...[
+    'paced',
     'layers',
     'calls',
     'commands',
@@ -86,11 +87,15 @@ async function runHere(name: string, daemons: Daemons): Promise<BenchResult> {
 }
 
 function toLine(it: Figure): string {
-  const p99 = it.p99 === undefined ? '' : `p99 ${shown({ value: it.p99, unit: it.unit })}`;
+  const part = (name: 'first' | 'p95' | 'p99') => {
+    const value = it[name];
+    return value === undefined ? '' : `${name} ${shown({ value, unit: it.unit })} `;
+  };
+  const parts = `${part('first')}${part('p95')}${part('p99')}`;
   const over = it.over ? `× ${shownRatio(it.over.ratio)} of ${it.over.floor}` : '';
   const kib = it.allocatedKiB === undefined ? '' : `, ${it.allocatedKiB.toFixed(1)} KiB`;
   const goal = it.goal && !values.small ? (isReached(it) ? '  reached' : '  NOT REACHED') : '';
-  return `  ${it.name.padEnd(64)} ${shown(it).padStart(12)}  ${p99.padEnd(14)} ${over}${kib}${goal}`.trimEnd();
+  return `  ${it.name.padEnd(64)} ${shown(it).padStart(12)}  ${parts.padEnd(15)}${over}${kib}${goal}`.trimEnd();
 }
 
 /** Runs a bench in a process of its own, so that no bench is affected by another's heap and compiled code. */
