@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 import './build-native.ts';
-import { toBuilt } from '../src/policy/built-in.ts';
+import { toBuilt } from '../src/policy/built-in-policies.ts';
 import { BUILT_IN } from '../src/policy/load.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));

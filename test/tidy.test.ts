@@ -68,8 +68,8 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/edit': 'limits errors',
   'tools/builtin': 'tools',
   'tools/catalogue': 'pipeline',
-  'tools/portable': 'tools/rare',
-  'tools/rare': '',
+  'tools/portable': 'tools/rare-parameters',
+  'tools/rare-parameters': '',
   'tools/details': '',
   'tools/declarations': 'tools/registry',
   'tools/declared-effects': 'call errors limits',
@@ -83,13 +83,13 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/file-text': 'tools/tool errors',
   'tools/data-text': '',
   'tools/file':
-    'tools/tool tools/details tools/edit tools/file-changes tools/file-spellings tools/file-text tools/glob-parameter tools/rare tools/search-program tools/selection tools/spellings text/glob errors',
-  'tools/workspace': 'tools/search-program tools/tool tools/symbols tools/glob-parameter tools/rare errors',
+    'tools/tool tools/details tools/edit tools/file-changes tools/file-spellings tools/file-text tools/glob-parameter tools/rare-parameters tools/search-program tools/selection tools/spellings text/glob errors',
+  'tools/workspace': 'tools/search-program tools/tool tools/symbols tools/glob-parameter tools/rare-parameters errors',
   'tools/data': 'tools/tool tools/data-text tools/file-text errors',
-  'tools/terminal': 'tools/lifecycle tools/rare tools/tool errors limits',
-  'tools/git': 'tools/lifecycle tools/rare tools/tool errors',
+  'tools/terminal': 'tools/lifecycle tools/rare-parameters tools/tool errors limits',
+  'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors',
   'tools/todo': 'tools/tool errors',
-  'tools/code': 'tools/tool tools/rare errors limits',
+  'tools/code': 'tools/tool tools/rare-parameters errors limits',
   'tools/http': 'tools/tool errors limits',
   workers:
     'call daemon/disk egress plugin-code plugins tools sandbox hosts protocol policy providers text/glob errors limits text/json paths polling powers',
@@ -193,7 +193,7 @@ describe('what is read in one place only', () => {
   });
   test('JSON that others wrote: parse-json; elsewhere only what we wrote under names of our own, or single strings', () => {
     const ours =
-      'text/json daemon/log runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in cli/connect cli/install/install protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal';
+      'text/json daemon/log runtime daemon/user-dirs daemon/workspaces sandbox/proof/proof policy/built-in-policies cli/connect cli/install/install protocol/json store/call-store store/audit/checkpoints store/audit/verify store/undo-journal';
     // These only test whether a text is JSON.
     const asking = 'store/audit/entry tools/data-text';
     const except = `${ours} ${asking}`.split(' ').map((it) => `src/${it}.ts`);

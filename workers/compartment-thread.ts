@@ -6,7 +6,7 @@ import 'ses';
 import { parentPort } from 'node:worker_threads';
 import type { FromThread, ToThread } from './isolate/compartment-messages.ts';
 import { linkInCompartment } from './isolate/compartment-modules.ts';
-import { type Deliver, guestScript } from './isolate/guest.ts';
+import { type Deliver, guestScript } from './isolate/program-wrapper.ts';
 
 const port = parentPort as NonNullable<typeof parentPort>;
 // Stack traces show authors where an error is; they also show plugins where our files are in the sandbox, which is no secret.

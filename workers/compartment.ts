@@ -10,10 +10,10 @@ import type { IsolateBounds, Job, JobResult } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
 import type { PluginCode } from '../src/plugin-code.ts';
 import type { FromThread, ToThread } from './isolate/compartment-messages.ts';
-import type { Grant, GuestBounds } from './isolate/guest.ts';
 import type { IsolateMessages } from './isolate/messages.ts';
 import { endOfPlugin } from './isolate/plugin-outcome.ts';
 import { type Engine, type Guest, serveProgramHost } from './isolate/program-host.ts';
+import type { Grant, GuestBounds } from './isolate/program-wrapper.ts';
 
 const MIB = 1024 * 1024;
 

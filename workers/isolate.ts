@@ -1,12 +1,12 @@
 /** Entry of an isolate host: runs programs of callers and tools of plugins, each in an isolate of its own. */
 import type { IsolateBounds, Job, JobResult } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
-import { type Fresh, FreshIsolates } from './isolate/fresh.ts';
-import type { Grant } from './isolate/guest.ts';
 import type { IsolateMessages } from './isolate/messages.ts';
 import { isUnparsed, outcomeOf, withoutTypes } from './isolate/outcome.ts';
 import { linkTool } from './isolate/plugin-modules.ts';
+import { type PreparedIsolate, PreparedIsolates } from './isolate/prepared-isolates.ts';
 import { type Engine, type Guest, serveProgramHost } from './isolate/program-host.ts';
+import type { Grant } from './isolate/program-wrapper.ts';
 
 /** For programs that do not say. */
 const DEFAULT_MEMORY_MB = 64;
@@ -17,10 +17,10 @@ interface Program {
 }
 
 class Isolates implements Engine {
-  #fresh!: FreshIsolates;
+  #fresh!: PreparedIsolates;
 
   begin(limits: Limits): void {
-    this.#fresh = new FreshIsolates(limits);
+    this.#fresh = new PreparedIsolates(limits);
     this.#fresh.prepare(DEFAULT_MEMORY_MB);
   }
 
@@ -50,7 +50,11 @@ interface Run {
   cpuMs(): number;
 }
 
-async function run({ input, plugin }: Job, fresh: Fresh, { bounds, messages, cpuMs }: Run): Promise<JobResult> {
+async function run(
+  { input, plugin }: Job,
+  fresh: PreparedIsolate,
+  { bounds, messages, cpuMs }: Run,
+): Promise<JobResult> {
   const deliver = fresh.connect(messages.receive);
   const tell: typeof deliver = (...words) =>
     deliver(...words).catch((error: unknown) => {

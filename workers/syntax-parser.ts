@@ -6,12 +6,12 @@ import type { Limits } from '../src/limits.ts';
 import type { Powers, Timer } from '../src/powers.ts';
 import { LanguageProcess, Unanswered } from './symbols/language-process.ts';
 import type { Parsed, ParseRequest } from './syntax-process.ts';
-import { Turns } from './turns.ts';
+import { TaskQueue } from './task-queue.ts';
 
 export class SyntaxParser implements Disposable {
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #turns = new Turns();
+  readonly #turns = new TaskQueue();
   #process: LanguageProcess | undefined;
   #idle: Timer | undefined;
 

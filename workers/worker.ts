@@ -13,7 +13,7 @@ import { Aborted, type CommandRequest, type CommandSetup } from '../src/sandbox/
 import { CommandGroups } from '../src/sandbox/command/group.ts';
 import { Homes } from '../src/sandbox/command/homes.ts';
 import { WaitingSandbox } from '../src/sandbox/command/waiting-sandbox.ts';
-import { createGitIdentity } from '../src/sandbox/git/identity.ts';
+import { createGitIdentity } from '../src/sandbox/git/commit-author.ts';
 import { GitView } from '../src/sandbox/git/view.ts';
 import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
 import { LiveSockets } from '../src/sandbox/live-sockets.ts';

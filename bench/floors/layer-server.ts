@@ -13,17 +13,17 @@ import { type CachedResult, cache } from '../../src/pipeline/cache.ts';
 import { costCap } from '../../src/pipeline/cost-cap.ts';
 import { execute } from '../../src/pipeline/execute/execute.ts';
 import { permission } from '../../src/pipeline/permission.ts';
+import { WritesByPrincipal } from '../../src/pipeline/principal-writes.ts';
 import { FairQueue } from '../../src/pipeline/queue/fair-queue.ts';
+import { JudgingTurns } from '../../src/pipeline/queue/judging-turns.ts';
 import { lock } from '../../src/pipeline/queue/lock.ts';
 import { rateLimit } from '../../src/pipeline/queue/rate-limit.ts';
 import { schedule } from '../../src/pipeline/queue/schedule.ts';
-import { Turns } from '../../src/pipeline/queue/turns.ts';
 import { retry } from '../../src/pipeline/retry.ts';
 import { sanitize } from '../../src/pipeline/sanitize.ts';
 import type { Handler, Stage } from '../../src/pipeline/stage.ts';
 import { ToolHealth } from '../../src/pipeline/tool-health.ts';
 import { validate } from '../../src/pipeline/validate.ts';
-import { Writes } from '../../src/pipeline/writes.ts';
 import { BUILT_IN } from '../../src/policy/load.ts';
 import type { Policy } from '../../src/policy/schema.ts';
 import { createProgramResolver } from '../../src/policy/shell/programs.ts';
@@ -58,7 +58,7 @@ const egress = new Egress({ sandbox, program: egressProgram, limits }, powers);
 // No provider is configured.
 const upstreams = { run: () => Promise.reject(new Error('there is no provider')) };
 const facts = { home: '/home/person', limits: defaultLimits, resolve: createProgramResolver() };
-const turns = new Turns(limits, powers);
+const turns = new JudgingTurns(limits, powers);
 const queue = new FairQueue(limits);
 
 /** The result of file_read for 4 KiB. */
@@ -116,7 +116,7 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
       toolStates,
       undoJournal,
       health: new ToolHealth({ hosts, limits, powers, viewOf }),
-      writes: new Writes('bench'),
+      writes: new WritesByPrincipal('bench'),
       viewOf,
     },
   });

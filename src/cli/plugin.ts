@@ -3,7 +3,7 @@ import { defaultLimits as limits } from '../limits.ts';
 import { CAPABILITIES, toolsOfCapabilities } from '../plugins/capabilities.ts';
 import { problemsOf } from '../plugins/examine.ts';
 import { type Plugin, PluginError, readPlugin } from '../plugins/package.ts';
-import { pin, pinnedNames, readPin, unpin } from '../plugins/pins.ts';
+import { pin, pinnedNames, readPin, unpin } from '../plugins/pinned-plugins.ts';
 import { toolNameOf } from '../plugins/toolset.ts';
 import { builtinToolset } from '../tools/registry.ts';
 import { CliError, EXIT, harmless, print, printJson, say } from './output.ts';

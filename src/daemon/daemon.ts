@@ -12,8 +12,8 @@ import { isInside } from '../paths.ts';
 import type { CachedResult } from '../pipeline/cache.ts';
 import { heapOf, networkOf } from '../pipeline/execute/bounds.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
-import { Turns } from '../pipeline/queue/turns.ts';
-import { PluginSource, type PluginStatus } from '../plugins/source.ts';
+import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
+import { PluginSource, type PluginStatus } from '../plugins/plugin-source.ts';
 import { rebase } from '../policy/compose.ts';
 import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from '../policy/load.ts';
 import type { Policy } from '../policy/schema.ts';
@@ -33,12 +33,12 @@ import {
   version,
 } from '../runtime.ts';
 import { createSandbox, type Sandbox, type SandboxOptions, toShown } from '../sandbox/sandbox.ts';
+import type { Identify } from '../session/authenticate.ts';
 import { Batches } from '../session/batches.ts';
 import { Credentials } from '../session/credentials.ts';
 import { DurableCalls } from '../session/durable-calls.ts';
 import { Events } from '../session/events.ts';
 import { Gateway } from '../session/gateway.ts';
-import type { Identify } from '../session/identity.ts';
 import { Oversight } from '../session/oversight.ts';
 import { Policies } from '../session/policies.ts';
 import { Results } from '../session/results.ts';
@@ -101,7 +101,7 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
     for (const it of [hosts, providers]) it.endStale();
   };
   const permission = { home, limits, resolve: createProgramResolver(environment.PATH) };
-  const [turns, serving] = [new Turns(limits, powers), new ServingTurns(limits, powers)];
+  const [turns, serving] = [new JudgingTurns(limits, powers), new ServingTurns(limits, powers)];
   const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: reloadOf(source, policies) });
   const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
   const pipeline = createPipeline({

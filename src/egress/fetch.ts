@@ -4,25 +4,27 @@ import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Limits } from '../limits.ts';
 import { toHostName } from '../policy/network.ts';
-import { type Guard, Refused } from './guard.ts';
+import { type ConnectionGuard, ConnectionRefused } from './connection-guard.ts';
 import type { HttpAnswer, HttpAsked } from './messages.ts';
 
 /** The answer, or why there is none; never rejects. The connections end when the guard is closed. */
-export async function fetchOnce(asked: HttpAsked, guard: Guard, limits: Limits): Promise<HttpAnswer> {
+export async function fetchOnce(asked: HttpAsked, guard: ConnectionGuard, limits: Limits): Promise<HttpAnswer> {
   try {
     const url = new URL(asked.url);
     const incoming = await send(asked, await connectionTo(url, guard), { url, limits });
     return await answerOf(incoming, limits.httpBodyBytesMax);
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
-    return error instanceof Refused ? { refused: message } : { failed: code ? `${code}: ${message}` : message };
+    return error instanceof ConnectionRefused
+      ? { refused: message }
+      : { failed: code ? `${code}: ${message}` : message };
   }
 }
 
-async function connectionTo({ hostname, port, protocol }: URL, guard: Guard): Promise<Socket> {
+async function connectionTo({ hostname, port, protocol }: URL, guard: ConnectionGuard): Promise<Socket> {
   const isTls = protocol === 'https:';
   const host = toHostName(hostname);
-  if (host === undefined) throw new Refused(`${hostname} is no host`);
+  if (host === undefined) throw new ConnectionRefused(`${hostname} is no host`);
   const socket = await guard.connect({ host, port: Number(port) || (isTls ? 443 : 80) });
   if (!isTls) return socket;
   const isName = !/^[\d.]+$|:/.test(host);

@@ -6,12 +6,12 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import type { Socket } from 'node:net';
 import type { Limits } from '../limits.ts';
 import { type Destination, toHostName } from '../policy/network.ts';
-import { type Guard, Refused, showDestination } from './guard.ts';
+import { type ConnectionGuard, ConnectionRefused, showDestination } from './connection-guard.ts';
 import { relay } from './relay.ts';
 
 /** The guard of a connection's command. */
 export interface Client {
-  readonly guard: Guard;
+  readonly guard: ConnectionGuard;
   /** Called when the request has been parsed. */
   readonly onParsed: () => void;
 }
@@ -40,7 +40,7 @@ export function createHttp(clientOf: (socket: Socket) => Client | undefined, lim
 
 async function tunnel(
   { url = '' }: IncomingMessage,
-  { socket, head, guard }: { socket: Socket; head: Buffer; guard: Guard },
+  { socket, head, guard }: { socket: Socket; head: Buffer; guard: ConnectionGuard },
 ): Promise<void> {
   socket.on('error', () => {}); // ECONNRESET, EPIPE: the command is gone, and the relay handles the close.
   const to = destinationOf(url, 443);
@@ -59,7 +59,7 @@ async function tunnel(
 async function forward(
   incoming: IncomingMessage,
   response: ServerResponse,
-  { guard, limits }: { guard: Guard; limits: Limits },
+  { guard, limits }: { guard: ConnectionGuard; limits: Limits },
 ): Promise<void> {
   response.shouldKeepAlive = false;
   incoming.on('error', () => {}); // The command is gone; the response closes.
@@ -132,11 +132,11 @@ function destinationOf(authority: string, defaultPort: number): Destination | un
   return host === undefined || port < 1 || port > 65_535 ? undefined : { host, port };
 }
 
-const statusOf = (error: unknown): number => (error instanceof Refused ? 403 : 502);
+const statusOf = (error: unknown): number => (error instanceof ConnectionRefused ? 403 : 502);
 
 function explain(error: unknown, to: Destination): string {
   const why = (error as Error).message;
-  if (!(error instanceof Refused)) return `Ringfence could not connect: ${why}`;
+  if (!(error instanceof ConnectionRefused)) return `Ringfence could not connect: ${why}`;
   const advice = 'Ask for it to be added to tiers.execute.network.allow of the policy.';
   return `Ringfence does not let this command connect to ${showDestination(to)}: ${why}. ${advice}`;
 }

@@ -7,11 +7,11 @@ import { Server, type Socket } from 'node:net';
 import type { Limits } from '../limits.ts';
 import type { NetworkLayer } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
+import { ConnectionGuard } from './connection-guard.ts';
+import { DnsCache, type Resolve, type TtlOf } from './dns-cache.ts';
 import { fetchOnce } from './fetch.ts';
-import { Guard } from './guard.ts';
 import { type Client, createHttp } from './http.ts';
 import type { EgressReport, HttpAnswer, HttpAsked } from './messages.ts';
-import { Names, type Resolve, type TtlOf } from './names.ts';
 import { SOCKS_VERSION, serveSocks } from './socks.ts';
 
 export interface ProxyOptions {
@@ -22,7 +22,7 @@ export interface ProxyOptions {
 }
 
 interface Command {
-  readonly guard: Guard;
+  readonly guard: ConnectionGuard;
   readonly sockets: Set<Socket>;
   listener?: Server;
 }
@@ -32,19 +32,19 @@ export class EgressProxy {
   readonly #commands = new Map<string, Command>();
   readonly #clients = new WeakMap<Socket, Client>();
   readonly #http: HttpServer;
-  readonly #names: Names;
+  readonly #names: DnsCache;
   #connections = 0;
 
   constructor(options: ProxyOptions) {
     this.#options = options;
-    this.#names = new Names(options);
+    this.#names = new DnsCache(options);
     this.#http = createHttp((socket) => this.#clients.get(socket), options.limits);
   }
 
   /** Registers a command's token. */
   open(token: string, layers: readonly NetworkLayer[]): void {
     this.#commands.set(token, {
-      guard: new Guard({ ...this.#options, layers, names: this.#names }),
+      guard: new ConnectionGuard({ ...this.#options, layers, names: this.#names }),
       sockets: new Set(),
     });
   }

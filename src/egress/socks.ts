@@ -1,7 +1,7 @@
 /** SOCKS5 (RFC 1928): CONNECT only, without authentication; the listener identifies the command. */
 import type { Socket } from 'node:net';
 import { type Destination, toHostName } from '../policy/network.ts';
-import { type Guard, Refused } from './guard.ts';
+import { type ConnectionGuard, ConnectionRefused } from './connection-guard.ts';
 import { relay } from './relay.ts';
 
 export const SOCKS_VERSION = 5;
@@ -13,7 +13,7 @@ const TYPE = { ipv4: 1, name: 3, ipv6: 4 } as const;
 const REPLY = { ok: 0, failed: 1, refused: 2, unreachable: 4, command: 7, addressType: 8 } as const;
 
 /** Serves one connection whose first byte is SOCKS_VERSION. Calls `onParsed` when the request has been parsed. */
-export async function serveSocks(socket: Socket, guard: Guard, onParsed: () => void): Promise<void> {
+export async function serveSocks(socket: Socket, guard: ConnectionGuard, onParsed: () => void): Promise<void> {
   const bytes = new Bytes(socket);
   const [, count = 0] = await bytes.take(2);
   const methods = await bytes.take(count);
@@ -28,7 +28,11 @@ export async function serveSocks(socket: Socket, guard: Guard, onParsed: () => v
   await tunnel(socket, guard, { bytes, to: { host, port } });
 }
 
-async function tunnel(socket: Socket, guard: Guard, { bytes, to }: { bytes: Bytes; to: Destination }): Promise<void> {
+async function tunnel(
+  socket: Socket,
+  guard: ConnectionGuard,
+  { bytes, to }: { bytes: Bytes; to: Destination },
+): Promise<void> {
   try {
     const upstream = await guard.connect(to);
     if (socket.destroyed) return void upstream.destroy();
@@ -36,7 +40,7 @@ async function tunnel(socket: Socket, guard: Guard, { bytes, to }: { bytes: Byte
     bytes.release();
     relay(socket, upstream);
   } catch (error) {
-    reply(socket, error instanceof Refused ? REPLY.refused : REPLY.unreachable);
+    reply(socket, error instanceof ConnectionRefused ? REPLY.refused : REPLY.unreachable);
   }
 }
 

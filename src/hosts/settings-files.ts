@@ -4,7 +4,7 @@
  */
 import { basename } from 'node:path';
 import type { Limits } from '../limits.ts';
-import { isOrdinary, isSettingsName } from '../policy/ordinary.ts';
+import { isOrdinary, isSettingsName } from '../policy/ordinary-paths.ts';
 import type { Directory, Listing } from './directory.ts';
 
 export class SettingsFiles {

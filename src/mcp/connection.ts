@@ -12,13 +12,13 @@ import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
-import { choiceOf, folderOf, OPEN_METHOD, type Opening, PLAIN_OPENING, parseOpening } from './opening.ts';
+import { choiceOf, folderOf, OPEN_METHOD, type Opening, PLAIN_OPENING, parseOpening } from './opening-options.ts';
 import { toForm, toResolution } from './question.ts';
 import { asksByForm, createServer, type ServedClient, type ServerParts } from './server.ts';
 import { McpSession, type McpSessionParts } from './session.ts';
-import { type Caller, named, type SharedSessions } from './shared.ts';
+import { type Caller, named, type SharedSessions } from './shared-sessions.ts';
+import { SocketTransport } from './socket-transport.ts';
 import { partOf } from './tools.ts';
-import { Wire } from './wire.ts';
 
 export interface ConnectionParts extends ServerParts, McpSessionParts {
   readonly shared: SharedSessions;
@@ -42,7 +42,7 @@ interface Capabilities {
 export class McpConnection {
   readonly #parts: ConnectionParts;
   readonly #caller: Caller;
-  readonly #wire: Wire;
+  readonly #wire: SocketTransport;
   readonly #handle: StdioServerHandle;
   #opening: Opening = PLAIN_OPENING;
   /** Why requests of this connection can't be served. */
@@ -57,7 +57,7 @@ export class McpConnection {
     this.#parts = parts;
     this.#caller = caller;
     const { limits, powers, budget, turns } = parts;
-    this.#wire = new Wire(socket, {
+    this.#wire = new SocketTransport(socket, {
       ...{ limits, powers, budget, turns },
       intercept: (message, isFirst) => this.#intercept(message, isFirst),
       onDrain: () => void this.#session?.then((it) => it.drained()).catch(() => {}), // The session was never opened.

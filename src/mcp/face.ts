@@ -3,13 +3,13 @@ import type { Socket } from 'node:net';
 import { RpcError } from '../errors.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
-import type { Identify } from '../session/identity.ts';
+import type { Identify } from '../session/authenticate.ts';
 import type { Listener } from '../transport/transport.ts';
 import { WaitingRoom } from '../transport/waiting-room.ts';
 import { McpConnection } from './connection.ts';
 import type { HttpListener } from './http.ts';
 import type { McpSessionParts } from './session.ts';
-import { type Caller, SharedSessions } from './shared.ts';
+import { type Caller, SharedSessions } from './shared-sessions.ts';
 import { ToolLists } from './tools.ts';
 
 export interface FaceParts extends McpSessionParts {

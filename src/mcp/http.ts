@@ -16,14 +16,14 @@ import { RpcError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import { decodeJson } from '../protocol/json.ts';
 import type { RequestBudget } from '../protocol/peer.ts';
+import type { Identify, Identity } from '../session/authenticate.ts';
 import { ConnectionShares } from '../session/connections/shares.ts';
-import type { Identify, Identity } from '../session/identity.ts';
 import { bearerOf, isLoopback, isOwnHost, isOwnOrigin, pathOf } from '../transport/loopback.ts';
 import type { Listener } from '../transport/transport.ts';
 import { WaitingRoom } from '../transport/waiting-room.ts';
-import { choiceOf, type Opening, parseOpening } from './opening.ts';
+import { choiceOf, type Opening, parseOpening } from './opening-options.ts';
 import { createServer as createMcpServer, type ServerParts } from './server.ts';
-import type { SharedSessions } from './shared.ts';
+import type { SharedSessions } from './shared-sessions.ts';
 
 export interface HttpParts extends ServerParts {
   readonly shared: SharedSessions;

@@ -1,13 +1,13 @@
 /** Starts the MCP listeners: mcp.sock, whose clients the kernel identifies, and HTTP. The SDK is loaded with the first client. */
 import type { Socket } from 'node:net';
+import { type Identify, principalOf } from '../session/authenticate.ts';
 import type { Events } from '../session/events.ts';
-import { type Identify, principalOf } from '../session/identity.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import { peerCredentials } from '../transport/peer-credentials.ts';
 import type { Listener } from '../transport/transport.ts';
 import { listenSocket } from '../transport/unix-socket.ts';
 import type { FaceParts, McpFace } from './face.ts';
-import type { Caller } from './shared.ts';
+import type { Caller } from './shared-sessions.ts';
 
 export interface ListenParts extends FaceParts {
   readonly socket: string;

@@ -3,8 +3,8 @@ import type { BatchEstimate, BatchResult, CallState, ToolResult } from '../call.
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
-import type { Audience } from '../session/link.ts';
-import type { LocalOpening, LocalSession, ResultPage } from '../session/local.ts';
+import type { Audience } from '../session/client-link.ts';
+import type { LocalOpening, LocalSession, ResultPage } from '../session/local-sessions.ts';
 import type { Session } from '../session/session.ts';
 import { parked } from '../store/approvals/answers.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';

@@ -7,7 +7,7 @@ import type { Policy } from '../policy/schema.ts';
 import type { Session } from '../session/session.ts';
 import { isNamedBy, visibleTools } from '../session/tool-list.ts';
 import { toPortable, toShort } from '../tools/portable.ts';
-import { rare } from '../tools/rare.ts';
+import { rare } from '../tools/rare-parameters.ts';
 import { toFormat, toToolInfo } from '../tools/registry.ts';
 import type { Tool } from '../tools/tool.ts';
 

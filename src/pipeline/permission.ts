@@ -1,16 +1,16 @@
 import { join } from 'node:path';
 import { ToolError } from '../errors.ts';
 import { type Decided, decide, layersOf } from '../policy/decide.ts';
-import { isOrdinary, type SettingsBounds } from '../policy/ordinary.ts';
+import { isOrdinary, type SettingsBounds } from '../policy/ordinary-paths.ts';
 import type { ParsedCommand, Question } from '../policy/question.ts';
 import type { Policy } from '../policy/schema.ts';
 import type { CommandContext } from '../policy/shell/command.ts';
 import { parseCommand } from '../policy/shell/command.ts';
 import { toTarget } from '../policy/target.ts';
 import { type CommandLine, type Tool, tierOfCall } from '../tools/tool.ts';
-import type { Turns } from './queue/turns.ts';
+import type { JudgingTurns } from './queue/judging-turns.ts';
 import { refusalOf } from './refusal.ts';
-import { type Judged, separate, withoutDenied } from './separate.ts';
+import { type Judged, separate, withoutDenied } from './separate-effects.ts';
 import { type Call, checkedOf, type Stage } from './stage.ts';
 
 /** What a decision needs to know of the machine. */
@@ -37,7 +37,7 @@ export interface Asker {
  * tool's effects are separable, the later stages see the call without the denied ones.
  */
 export const permission =
-  (parts: PermissionParts, turns: Turns, redact: <T>(value: T) => T): Stage =>
+  (parts: PermissionParts, turns: JudgingTurns, redact: <T>(value: T) => T): Stage =>
   (next) =>
   async (call) => {
     const { tool, input } = checkedOf(call);

@@ -30,10 +30,10 @@ import { surroundingsOf } from './approve/approval-context.ts';
 import { type ExecuteParts, execute, previewOf } from './execute/execute.ts';
 import type { Upstreams } from './execute/upstream.ts';
 import { type PermissionParts, permission, questionOf } from './permission.ts';
-import type { Turns } from './queue/turns.ts';
+import { WritesByPrincipal } from './principal-writes.ts';
+import type { JudgingTurns } from './queue/judging-turns.ts';
 import { ToolHealth } from './tool-health.ts';
 import { validate } from './validate.ts';
-import { Writes } from './writes.ts';
 
 export interface PipelineParts {
   readonly auditLog: AuditLog;
@@ -49,7 +49,7 @@ export interface PipelineParts {
   readonly limits: Limits;
   readonly powers: Powers;
   readonly permission: PermissionParts;
-  readonly turns: Turns;
+  readonly turns: JudgingTurns;
   readonly cache: ResultCache<CachedResult>;
   viewOf: ExecuteParts['viewOf'];
   /** How many clients could answer a question about a call of this session now. */
@@ -70,7 +70,7 @@ export interface Pipeline {
  */
 export function createPipeline(given: PipelineParts): Pipeline {
   const health = new ToolHealth(given);
-  const parts = { ...given, health, writes: new Writes(given.powers.uuid()) };
+  const parts = { ...given, health, writes: new WritesByPrincipal(given.powers.uuid()) };
   const { auditLog, approvals, ledger, limits, powers } = parts;
   const queue = new FairQueue(limits);
   const order: Stage[] = [

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Limits } from '../limits.ts';
 import { FileRefusal, readBelow } from '../policy/file.ts';
 import { PolicyError } from '../policy/policy-error.ts';
-import { firstOf, type Positioned, readYaml, shown } from '../policy/position.ts';
+import { firstOf, type Positioned, readYaml, shown } from '../policy/positioned-yaml.ts';
 import { MANIFEST, type Manifest, manifestSchema } from './manifest.ts';
 
 /** A plugin was refused; each problem begins with its position. */

@@ -1,8 +1,8 @@
 /** What differs between two policies, and which examples of either they decide differently. Pure. */
 import type { Decision } from '../call.ts';
 import { decide } from './decide.ts';
-import { type EffectsOf, toQuestion } from './examples.ts';
 import { showNetworkRule } from './network.ts';
+import { type EffectsOf, toQuestion } from './rule-examples.ts';
 import type { Policy, Rule } from './schema.ts';
 
 /** One setting on which two policies differ; undefined on the side that lacks it. */

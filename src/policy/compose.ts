@@ -4,7 +4,7 @@ import { type Decision, TIERS, type Tier } from '../call.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { PlacedRule } from './placed-rules.ts';
-import type { Positioned, ValuePath } from './position.ts';
+import type { Positioned, ValuePath } from './positioned-yaml.ts';
 import {
   type ApprovalSettings,
   LOCKS,

@@ -1,16 +1,16 @@
 /** Loads policy files into a Policy, or reports problems with their positions. A file with any problem is refused as a whole. */
 import { dirname, join, resolve } from 'node:path';
 import { defaultLimits, type Limits } from '../limits.ts';
-import { BUILT_IN_NAMES, builtInText, loadBuilt } from './built-in.ts';
-import { complaintsOf } from './complaint.ts';
+import { BUILT_IN_NAMES, builtInText, loadBuilt } from './built-in-policies.ts';
 import { compose, NEUTRAL, ROOT } from './compose.ts';
-import { type EffectsOf, type ExampleOutcome, exampleWork, tryExamples } from './examples.ts';
 import { assertNotReplaceable, FileRefusal, readBelow, readTrusted } from './file.ts';
 import { compileMatch } from './match.ts';
 import { type PlacedRule, rulesOf } from './placed-rules.ts';
 import { PolicyError } from './policy-error.ts';
-import { firstOf, type Positioned, readYaml, shown } from './position.ts';
+import { firstOf, type Positioned, readYaml, shown } from './positioned-yaml.ts';
+import { type EffectsOf, type ExampleOutcome, exampleWork, tryExamples } from './rule-examples.ts';
 import { type Policy, type PolicyFile, policyFile } from './schema.ts';
+import { complaintsOf } from './schema-message.ts';
 
 export { PolicyError } from './policy-error.ts';
 
@@ -130,7 +130,7 @@ function readBuiltIns(): ReadonlyMap<string, Policy> {
 /** Examines the text of one file. Throws PolicyError if its shape or its parent is refused. */
 function examine(text: string, file: string, loading: Loading): ExaminedPolicy {
   const where = readYaml(text, file, loading.limits);
-  const data = shapeOf(where, loading);
+  const data = toPolicyFile(where, loading);
   const parent = parentOf(data, where, loading);
   const rules = rulesOf(data, where);
   const name = file.replace(/^built-in:/, '');
@@ -141,7 +141,7 @@ function examine(text: string, file: string, loading: Loading): ExaminedPolicy {
   return { policy, outcomes: tried.outcomes, problems: all, files: [...loading.files] };
 }
 
-function shapeOf(where: Positioned, { refused = {} }: Loading): PolicyFile {
+function toPolicyFile(where: Positioned, { refused = {} }: Loading): PolicyFile {
   const value = where.value ?? undefined;
   // An empty file, as an interrupted editor or a full disk leaves behind, must not mean `default`.
   if (value === undefined)

@@ -1,6 +1,6 @@
 /** The rules of a policy file, each with its place in the file, for messages that name it. */
 import { withoutIgnoreCase } from './ignore-case.ts';
-import type { Positioned, ValuePath } from './position.ts';
+import type { Positioned, ValuePath } from './positioned-yaml.ts';
 import type { PolicyFile, Rule } from './schema.ts';
 
 /** A rule and the path to it in its file. */

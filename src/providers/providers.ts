@@ -13,11 +13,11 @@ import type { Pin, ProviderPins } from '../store/provider-pins.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { Upstream } from '../tools/upstream.ts';
 import { type Definition, definition, type Listed } from './messages.ts';
-import { toolName } from './names.ts';
 import { type ProcessParts, workspaceOf } from './process.ts';
 import { Provider, type ProviderState } from './provider.ts';
 import type { ProviderSettings } from './settings.ts';
 import { isOffered, takeListed, toNamedTool } from './tool.ts';
+import { toolName } from './tool-names.ts';
 
 /**
  * State of one tool. `accepted`: offered. `changed`, `new`: not offered until an operator accepts it. `gone`: accepted, but no longer

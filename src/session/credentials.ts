@@ -3,7 +3,7 @@ import { RpcError, ToolError } from '../errors.ts';
 import type { Powers } from '../powers.ts';
 import { readOrMakeToken, replaceToken } from '../store/tokens.ts';
 import { sameSecret } from '../transport/same-secret.ts';
-import type { Identity } from './identity.ts';
+import type { Identity } from './authenticate.ts';
 
 export interface CredentialsOptions {
   /** Absolute path, outside every sandbox. */

@@ -12,15 +12,15 @@ import type { AuditEntry } from '../store/audit/log.ts';
 import type { CallStore } from '../store/call-store.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import type { Channel } from '../transport/transport.ts';
+import { authenticate, type Identity, principalOf } from './authenticate.ts';
 import type { Batches } from './batches.ts';
 import { withChildCalls } from './child-calls.ts';
+import type { Audience, ClientLink, Connection } from './client-link.ts';
 import { Connections, type PeerConnection } from './connections/connections.ts';
 import type { Credentials } from './credentials.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
-import { authenticate, type Identity, principalOf } from './identity.ts';
-import type { Audience, Connection, Link } from './link.ts';
-import { type LocalOpening, type LocalSession, partOfToolset, toLocalSession } from './local.ts';
+import { type LocalOpening, type LocalSession, partOfToolset, toLocalSession } from './local-sessions.ts';
 import { createMethods, type Methods, type StatusParts } from './methods.ts';
 import { Outbox } from './outbox.ts';
 import type { Oversight } from './oversight.ts';
@@ -154,7 +154,7 @@ export class Gateway {
 
   /** Number of operators who listen for approvals now. */
   get approvers(): number {
-    const listens = ({ connection, subscriptions }: Link) =>
+    const listens = ({ connection, subscriptions }: ClientLink) =>
       connection !== undefined && subscriptions.some((it) => it.topics.has('approvals'));
     return this.#sessions.all.filter(listens).length;
   }
@@ -202,8 +202,8 @@ export class Gateway {
     const parsed = parseParams(method as Method, raw);
     if (method === 'hello') return this.#hello(connection, parsed as Params<'hello'>);
     // Each method accepts the output of its own schema.
-    const answer = this.#methods[method as keyof Methods] as (caller: Link, params: unknown) => unknown;
-    return answer(link as Link, parsed);
+    const answer = this.#methods[method as keyof Methods] as (caller: ClientLink, params: unknown) => unknown;
+    return answer(link as ClientLink, parsed);
   }
 
   #hello(connection: PeerConnection, params: Params<'hello'>): object {
@@ -220,7 +220,7 @@ export class Gateway {
     return this.#greeting(this.#open(connection, { ...params, ...opened, identity, uid }));
   }
 
-  #open(connection: Connection, asked: Opening): Link {
+  #open(connection: Connection, asked: Opening): ClientLink {
     const { limits, powers } = this.#options;
     const resumeMs = Math.min(asked.resumeMs, limits.resumeMaxMs);
     const link = this.#newLink({
@@ -277,7 +277,7 @@ export class Gateway {
     return this.#greeting(link, { notices: 0, dropped: 0 });
   }
 
-  #greeting({ session, resumeMs }: Link, resumed?: object): object {
+  #greeting({ session, resumeMs }: ClientLink, resumed?: object): object {
     const { version, confinement, limits } = this.#options;
     const { id, secret, role, workspace } = session.options;
     const { name: policy } = session.policy();
@@ -303,10 +303,10 @@ export class Gateway {
     return workspaces.resolve(workspace ?? (workspaces.all[0] as string));
   }
 
-  #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): Link {
+  #newLink({ id, secret, role, client, workspace, root, identity, ...asked }: NewLink): ClientLink {
     const { powers, limits, pipeline, catalogue, policies, results, durable } = this.#options;
     const outbox = new Outbox(limits);
-    const subscriptions: Link['subscriptions'] = [];
+    const subscriptions: ClientLink['subscriptions'] = [];
     const { resumeMs, restored, onUpdate } = asked;
     // Read on each access, since plugins and providers come and go.
     const toolset = partOfToolset(() => catalogue.toolset, asked.has);
@@ -335,7 +335,7 @@ export class Gateway {
     return { session, outbox, subscriptions, uid: asked.uid, asked: asked.policy, resumeMs };
   }
 
-  #update({ outbox, subscriptions }: Pick<Link, 'outbox' | 'subscriptions'>, call: Call, state: CallState): void {
+  #update({ outbox, subscriptions }: Pick<ClientLink, 'outbox' | 'subscriptions'>, call: Call, state: CallState): void {
     const { sessionId, id: callId } = call;
     this.#options.results.update(call, state);
     const event = this.#events.publish({ topic: 'calls', sessionId, method: 'call.update', params: { callId, state } });
@@ -381,7 +381,7 @@ interface NewLink extends OpenedWorkspace, Part {
 }
 
 /** The properties that a session was opened with. */
-function hadOf(found: Found): Pick<Session['options'], 'role' | 'workspace'> & Pick<Link, 'asked'> {
+function hadOf(found: Found): Pick<Session['options'], 'role' | 'workspace'> & Pick<ClientLink, 'asked'> {
   if ('stored' in found) return found.stored;
   const { asked, session } = found.link;
   const { role, workspace } = session.options;

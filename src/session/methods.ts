@@ -8,11 +8,11 @@ import type { Powers } from '../powers.ts';
 import type { Method, Params } from '../protocol/messages.ts';
 import { toolsOf } from '../tools/registry.ts';
 import type { Batches } from './batches.ts';
+import { type ClientLink, subscribe } from './client-link.ts';
 import type { Credentials } from './credentials.ts';
 import type { DurableCalls } from './durable-calls.ts';
 import type { Events } from './events.ts';
 import { findCalls, runningCalls, sessionRunning } from './find-calls.ts';
-import { type Link, subscribe } from './link.ts';
 import type { Oversight } from './oversight.ts';
 import type { Policies } from './policies.ts';
 import type { RecentCalls } from './recent-calls.ts';
@@ -77,7 +77,7 @@ export interface MethodParts extends StatusParts, UndoParts {
 
 /** One handler for every method except hello. */
 export type Methods = {
-  readonly [M in Exclude<Method, 'hello'>]: (caller: Link, params: Params<M>) => unknown;
+  readonly [M in Exclude<Method, 'hello'>]: (caller: ClientLink, params: Params<M>) => unknown;
 };
 
 /** Creates the handlers, which throw only RpcError. */

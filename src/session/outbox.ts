@@ -2,7 +2,7 @@
 
 import type { Limits } from '../limits.ts';
 import { heldBytes } from '../text/held-bytes.ts';
-import type { Audience } from './link.ts';
+import type { Audience } from './client-link.ts';
 
 interface Notice {
   readonly method: string;

@@ -3,8 +3,8 @@ import type { CallRecord } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import { DENIALS_MAX } from '../pipeline/execute/denials.ts';
 import { decideWhole, type PermissionParts, toQuestion } from '../pipeline/permission.ts';
-import type { Turn, Turns } from '../pipeline/queue/turns.ts';
-import { separate } from '../pipeline/separate.ts';
+import type { JudgingTurns, Turn } from '../pipeline/queue/judging-turns.ts';
+import { separate } from '../pipeline/separate-effects.ts';
 import type { NamedTool } from '../pipeline/stage.ts';
 import { parseInput } from '../pipeline/validate.ts';
 import { toDecision } from '../policy/explain.ts';
@@ -18,7 +18,7 @@ export interface OversightParts {
   readonly approvals: Approvals;
   readonly auditLog: AuditLog;
   readonly permission: PermissionParts;
-  readonly turns: Turns;
+  readonly turns: JudgingTurns;
   /** Loads the daemon's policy again; a bad file changes nothing. */
   reloadPolicy(): { readonly ok: boolean; readonly problems: readonly string[] };
 }

@@ -5,8 +5,8 @@ import type { Powers } from '../powers.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { CallStore, StoredSession } from '../store/call-store.ts';
 import { sameSecret } from '../transport/same-secret.ts';
-import type { Identity } from './identity.ts';
-import type { Connection, Link } from './link.ts';
+import type { Identity } from './authenticate.ts';
+import type { ClientLink, Connection } from './client-link.ts';
 import type { Session } from './session.ts';
 import type { SessionRecords } from './session-records.ts';
 
@@ -26,23 +26,23 @@ export interface Claim {
 }
 
 /** A session to resume: open in this daemon, or stored by an earlier one. */
-export type Found = { readonly link: Link } | { readonly stored: StoredSession };
+export type Found = { readonly link: ClientLink } | { readonly stored: StoredSession };
 
 export class Sessions {
   readonly #parts: SessionsParts;
   /** Sessions by id; waiting ones are in the order in which their clients left. */
-  readonly #links = new Map<string, Link>();
+  readonly #links = new Map<string, ClientLink>();
   #closing = false;
 
   constructor(parts: SessionsParts) {
     this.#parts = parts;
   }
 
-  get all(): Link[] {
+  get all(): ClientLink[] {
     return [...this.#links.values()];
   }
 
-  linkOf(id: string): Link | undefined {
+  linkOf(id: string): ClientLink | undefined {
     return this.#links.get(id);
   }
 
@@ -51,7 +51,7 @@ export class Sessions {
   }
 
   /** Adds a new session for this connection. Throws STORE_FAILED. */
-  add(link: Link, connection: Connection): void {
+  add(link: ClientLink, connection: Connection): void {
     const { id, secret, principal, role, client, workspace } = link.session.options;
     if (link.resumeMs > 0) {
       const { uid, asked, resumeMs } = link;
@@ -77,7 +77,7 @@ export class Sessions {
   }
 
   /** Connects a session. An earlier connection gets `session.closing` and is closed. */
-  attach(link: Link, connection: Connection): ReturnType<Link['outbox']['attach']> {
+  attach(link: ClientLink, connection: Connection): ReturnType<ClientLink['outbox']['attach']> {
     const before = link.connection;
     if (before) {
       delete before.link;
@@ -95,7 +95,7 @@ export class Sessions {
   }
 
   /** Handles the end of a session's connection: the session waits, or ends as well. */
-  leave(link: Link): void {
+  leave(link: ClientLink): void {
     const { powers, limits } = this.#parts;
     link.connection = undefined;
     link.outbox.detach();
@@ -108,12 +108,12 @@ export class Sessions {
     this.#links.set(id, link);
     const waiting = () => this.all.filter((it) => it.waiting);
     const own = waiting().filter((it) => it.session.options.principal === principal);
-    if (own.length > limits.resumesPerPrincipalMax) void this.end(own[0] as Link, 'others of its principal wait');
+    if (own.length > limits.resumesPerPrincipalMax) void this.end(own[0] as ClientLink, 'others of its principal wait');
     else if (waiting().length > limits.resumesMax) void this.end(longestOf(waiting()), 'too many sessions wait');
   }
 
   /** Ends a session and its calls, except detached ones. */
-  async end(link: Link, reason: string): Promise<void> {
+  async end(link: ClientLink, reason: string): Promise<void> {
     const { records, callStore } = this.#parts;
     const { session } = link;
     if (!this.#links.delete(session.options.id)) return;
@@ -163,7 +163,7 @@ export class Sessions {
     this.#parts.powers.after(this.#parts.limits.helloTimeoutMs, () => connection.destroy());
   }
 
-  #disconnect(link: Link): void {
+  #disconnect(link: ClientLink): void {
     link.waiting?.cancel();
     link.waiting = undefined;
     link.outbox.close();
@@ -174,8 +174,8 @@ export class Sessions {
 }
 
 /** The longest waiting session of the principal that has the most. */
-function longestOf(waiting: readonly Link[]): Link {
+function longestOf(waiting: readonly ClientLink[]): ClientLink {
   const byPrincipal = Map.groupBy(waiting, (it) => it.session.options.principal);
   const most = [...byPrincipal.values()].reduce((a, b) => (b.length > a.length ? b : a));
-  return most[0] as Link;
+  return most[0] as ClientLink;
 }

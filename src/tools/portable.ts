@@ -3,7 +3,7 @@
  * mode (every property required, optional ones nullable, no maps).
  */
 
-import { RARE } from './rare.ts';
+import { RARE } from './rare-parameters.ts';
 
 export interface JsonSchema {
   readonly [keyword: string]: unknown;

@@ -1,4 +1,4 @@
-/** How a tool with independent effects is called without those that the policy denies; see pipeline/separate.ts. */
+/** How a tool with independent effects is called without those that the policy denies; see pipeline/separate-effects.ts. */
 import type { Code } from '../errors.ts';
 
 /** Both functions run in the gateway. */

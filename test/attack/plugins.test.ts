@@ -6,7 +6,7 @@ import type { ToolResult } from '../../src/call.ts';
 import type { Client } from '../../src/client.ts';
 import { defaultLimits as limits } from '../../src/limits.ts';
 import { PluginError, readPlugin } from '../../src/plugins/package.ts';
-import { pin, pinnedNames, readPin } from '../../src/plugins/pins.ts';
+import { pin, pinnedNames, readPin } from '../../src/plugins/pinned-plugins.ts';
 import { dataOf, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { addPlugin, manifestOf, writePlugin } from '../support/plugin.ts';
 

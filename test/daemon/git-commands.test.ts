@@ -4,7 +4,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
-import { toGitConfig } from '../../src/sandbox/git/identity.ts';
+import { toGitConfig } from '../../src/sandbox/git/commit-author.ts';
 import { ALLOW_ALL, dataOf, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { createRepository, type TestRepository } from '../support/repository.ts';
 

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { defaultLimits as limits } from '../../src/limits.ts';
 import { readPlugin } from '../../src/plugins/package.ts';
-import { pin } from '../../src/plugins/pins.ts';
+import { pin } from '../../src/plugins/pinned-plugins.ts';
 import { type TestDaemon, temporaryDir, until } from './daemon.ts';
 
 const ANYTHING = { type: 'object', properties: {} };

@@ -7,7 +7,7 @@ import { basename, dirname, join, normalize, relative, resolve } from 'node:path
 import { ToolError } from '../../src/errors.ts';
 import type { PathView } from '../../src/hosts/job.ts';
 import { fromRoot } from '../../src/paths.ts';
-import { isOrdinary, type SettingsBounds } from '../../src/policy/ordinary.ts';
+import { isOrdinary, type SettingsBounds } from '../../src/policy/ordinary-paths.ts';
 import { pathDecision } from '../../src/policy/paths.ts';
 import type { Opened } from './anchor.ts';
 

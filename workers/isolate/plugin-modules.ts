@@ -2,14 +2,17 @@
 import type ivm from 'isolated-vm';
 import type { PluginCode } from '../../src/plugin-code.ts';
 import { missing, resolveImport } from '../../src/plugins/imports.ts';
-import type { Fresh } from './fresh.ts';
 import { codeError, pluginError } from './plugin-outcome.ts';
+import type { PreparedIsolate } from './prepared-isolates.ts';
 
 /**
  * Gives the tool's function in the isolate. Synchronous except for the modules' own code: this thread would wait
  * anyway. Throws CODE_ERROR with the position of the error.
  */
-export async function linkTool(plugin: PluginCode, { isolate, context }: Fresh): Promise<ivm.Dereference<unknown>> {
+export async function linkTool(
+  plugin: PluginCode,
+  { isolate, context }: PreparedIsolate,
+): Promise<ivm.Dereference<unknown>> {
   const { module: entry, modules } = plugin;
   const compiled = new Map<string, ivm.Module>();
   const pathOf = new Map<ivm.Module, string>();

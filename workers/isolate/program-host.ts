@@ -17,8 +17,8 @@ import {
 import type { Limits } from '../../src/limits.ts';
 import { decode } from '../../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../../src/protocol/frame.ts';
-import { yieldToOthers } from '../nice.ts';
 import { establishPerimeter } from '../perimeter.ts';
+import { yieldToOthers } from '../priority.ts';
 import { IsolateMessages } from './messages.ts';
 
 const GATEWAY_FD = 3;

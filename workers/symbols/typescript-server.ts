@@ -8,7 +8,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ToolError } from '../../src/errors.ts';
 import type { Limits } from '../../src/limits.ts';
 import type { Powers, Timer } from '../../src/powers.ts';
-import { Turns } from '../turns.ts';
+import { TaskQueue } from '../task-queue.ts';
 import { LanguageProcess, Unanswered } from './language-process.ts';
 import { isProject, isServed, servedLanguage } from './source-languages.ts';
 
@@ -73,7 +73,7 @@ interface Turn {
 export class TypeScriptServer implements Disposable {
   readonly #limits: Limits;
   readonly #powers: Powers;
-  readonly #turns = new Turns();
+  readonly #turns = new TaskQueue();
   #process: LanguageProcess | undefined;
   #told: ReadonlyMap<string, string> = new Map();
   /** Open files, each with the stamp that the server knows; the last used come last. */

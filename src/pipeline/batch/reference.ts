@@ -6,7 +6,7 @@
 import { parsePath } from 'dot-prop';
 import { ToolError } from '../../errors.ts';
 import { isRecord } from '../../text/values.ts';
-import { measure } from '../measure.ts';
+import { measure } from '../message-size.ts';
 
 /** A second `$` escapes a reference: `$${a.b}` is the text `${a.b}`. */
 const REFERENCE = /\$?\$\{([^\s.${}[\]]{1,128})\.([^{}]{1,1024})\}/g;

@@ -14,9 +14,9 @@ import type { UndoJournal } from '../../store/undo-journal.ts';
 import { hostTierOf, type Preview, type Tool } from '../../tools/tool.ts';
 import type { Upstream } from '../../tools/upstream.ts';
 import { decideAgain, type PermissionParts } from '../permission.ts';
+import type { WritesByPrincipal } from '../principal-writes.ts';
 import { type Call, type Checked, checkedOf, type Handler } from '../stage.ts';
 import type { ToolHealth } from '../tool-health.ts';
-import type { Writes } from '../writes.ts';
 import { commandBoundsOf, heapOf, homeOf, networkOf, threadCpuOf, timeLimitOf } from './bounds.ts';
 import { Beside } from './concurrent-changes.ts';
 import { denialsOf, warningsOf, withDenials } from './denials.ts';
@@ -39,7 +39,7 @@ export interface ExecuteParts {
   readonly toolStates: ToolStates;
   readonly undoJournal: UndoJournal;
   /** Records the start and the end of each call. */
-  readonly writes: Writes;
+  readonly writes: WritesByPrincipal;
   readonly health: ToolHealth;
   /** The path rules of a policy for the host and the commands of a call. */
   viewOf(of: Pick<Call, 'policy' | 'principal' | 'sessionId' | 'workspace' | 'root'>): PathView;

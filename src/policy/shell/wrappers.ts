@@ -1,5 +1,5 @@
 /** Programs that run a command from their arguments, and where in the arguments that command is. Pure. */
-import { isHarmlessOption } from './builtins.ts';
+import { isHarmlessOption } from './shell-builtins.ts';
 import { DYNAMIC, type Field } from './words.ts';
 
 /** A command found in the arguments of another. */

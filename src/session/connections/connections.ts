@@ -4,8 +4,8 @@ import type { Powers } from '../../powers.ts';
 import type { Peer } from '../../protocol/peer.ts';
 import type { Channel } from '../../transport/transport.ts';
 import { WaitingRoom } from '../../transport/waiting-room.ts';
-import type { Identity } from '../identity.ts';
-import type { Connection } from '../link.ts';
+import type { Identity } from '../authenticate.ts';
+import type { Connection } from '../client-link.ts';
 import { ConnectionShares } from './shares.ts';
 
 /** A peer of the daemon. */

@@ -1,7 +1,7 @@
 /** Limits open connections of one transport: a total, a share for each principal, and extra places for operators. */
 import { RpcError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
-import type { Identity } from '../identity.ts';
+import type { Identity } from '../authenticate.ts';
 
 type ShareLimits = Pick<Limits, 'principalConnectionShare' | 'operatorConnectionsMax'>;
 

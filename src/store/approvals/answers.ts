@@ -1,7 +1,7 @@
 /** Errors and answers made from stored approvals. Architecture invariant: pure. */
 import { RpcError, ToolError } from '../../errors.ts';
 import type { Answer, Approval } from './approval.ts';
-import type { Row } from './table.ts';
+import type { Row } from './approval-table.ts';
 
 /** The author of decisions that no person made. */
 export const SYSTEM = 'ringfence';

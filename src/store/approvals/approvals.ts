@@ -7,9 +7,9 @@ import type { Limits } from '../../limits.ts';
 import type { Powers, Timer } from '../../powers.ts';
 import { leavesQuestion, notAnswerable, SYSTEM, toAnswer, unanswered } from './answers.ts';
 import type { Answer, Approval, ApprovalEvent, Draft, Facts, Grant, Resolution, Settled } from './approval.ts';
+import { ApprovalTable, type Row, toApproval, toFacts } from './approval-table.ts';
 import { covers, Grants } from './grants.ts';
 import { assertMayAsk } from './prompt-limit.ts';
-import { ApprovalTable, type Row, toApproval, toFacts } from './table.ts';
 
 export interface ApprovalsOptions {
   /** Path of the database file, which holds nothing else. */

@@ -2,7 +2,7 @@
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import type { Draft } from './approval.ts';
-import type { ApprovalTable } from './table.ts';
+import type { ApprovalTable } from './approval-table.ts';
 
 const MINUTE_MS = 60_000;
 /** Retry delay in milliseconds when only a person can make room. */

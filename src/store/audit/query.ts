@@ -3,7 +3,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RpcError, ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
-import { Pacer } from '../pacer.ts';
+import { TimeSlices } from '../time-slices.ts';
 import type { AuditKind, AuditRecord, Row } from './entry.ts';
 import { toRecord } from './entry.ts';
 
@@ -132,7 +132,7 @@ export class AuditQueries {
     const isNewestFirst = filter.order !== 'oldest';
     this.#assertOpen();
     const { statement, values } = this.#prepare(filter, isNewestFirst);
-    const pacer = new Pacer(this.#powers);
+    const slices = new TimeSlices(this.#powers);
     let [low, high] = [first, last];
     while (low <= high) {
       const from = isNewestFirst ? Math.max(low, high - SLICE + 1) : low;
@@ -143,7 +143,7 @@ export class AuditQueries {
       const reached = rows.length < ROWS ? undefined : (rows.at(-1)?.seq as number);
       if (isNewestFirst) high = (reached ?? from) - 1;
       else low = (reached ?? to) + 1;
-      await pacer.pause();
+      await slices.pause();
       this.#assertOpen(); // The log may have been closed while the consumer of this generator ran.
     }
   }

@@ -5,7 +5,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Limits } from '../../limits.ts';
 import type { Powers } from '../../powers.ts';
-import { Pacer } from '../pacer.ts';
+import { TimeSlices } from '../time-slices.ts';
 import type { Checkpoints } from './checkpoints.ts';
 
 export interface Cut {
@@ -38,18 +38,18 @@ export async function dropOldest(log: Retained): Promise<number> {
   const cut = await findCut(log);
   if (!cut || !database.isOpen || cut.upTo < first) return 0;
   log.record(cut);
-  const pacer = new Pacer(powers);
+  const slices = new TimeSlices(powers);
   const entries = database.prepare('DELETE FROM audit WHERE seq <= ? AND seq <= ?');
   for (let to = first + STEP - 1; to - STEP < cut.upTo && database.isOpen; to += STEP) {
     entries.run(to, cut.upTo);
-    await pacer.pause();
+    await slices.pause();
   }
   if (!database.isOpen) return 0;
   const some = database.prepare(
     'DELETE FROM checkpoints WHERE seq IN (SELECT seq FROM checkpoints WHERE seq < ? ORDER BY seq LIMIT ?)',
   );
   while (some.run(cut.upTo, STEP).changes > 0) {
-    await pacer.pause();
+    await slices.pause();
     if (!database.isOpen) return 0;
   }
   await log.checkpoints.trimFile(cut.upTo);
@@ -91,7 +91,7 @@ export function shareToDrop({ database, limits }: Pick<Retained, 'database' | 'l
 /** The last checkpoint older than the allowed age. */
 async function findOld({ database, limits, powers }: Retained): Promise<Cut | undefined> {
   const before = new Date(powers.now() - limits.auditRetentionMs).toISOString();
-  const pacer = new Pacer(powers);
+  const slices = new TimeSlices(powers);
   const page = database.prepare('SELECT seq AS upTo, hash, at FROM checkpoints WHERE seq > ? ORDER BY seq LIMIT ?');
   let found: Cut | undefined;
   while (database.isOpen) {
@@ -101,7 +101,7 @@ async function findOld({ database, limits, powers }: Retained): Promise<Cut | un
       found = { upTo, hash, because: 'age' };
     }
     if (some.length < STEP) return found;
-    await pacer.pause();
+    await slices.pause();
   }
   return undefined;
 }

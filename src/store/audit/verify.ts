@@ -1,7 +1,7 @@
 /** Verifies the whole log and finds the first position that was tampered with. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Powers } from '../../powers.ts';
-import { Pacer } from '../pacer.ts';
+import { TimeSlices } from '../time-slices.ts';
 import { type ChainPosition, type Checkpoint, GENESIS, readKey, type SigningKey } from './chain.ts';
 import { linesOf, parseCheckpoint } from './checkpoints.ts';
 import { hashOf, isWellFormed, type Row } from './entry.ts';
@@ -66,7 +66,7 @@ export async function verifyLog(walk: Walk): Promise<Verification> {
 class Verifier {
   entries = 0;
   readonly #walk: Walk;
-  readonly #pacer: Pacer;
+  readonly #slices: TimeSlices;
   /** The last verified entry. */
   #at: ChainPosition | undefined;
   /** Seq of the last entry that a signature covers. */
@@ -81,7 +81,7 @@ class Verifier {
 
   constructor(walk: Walk) {
     this.#walk = walk;
-    this.#pacer = new Pacer(walk.powers);
+    this.#slices = new TimeSlices(walk.powers);
   }
 
   /** Seq of the entry to verify next. */
@@ -204,7 +204,7 @@ class Verifier {
       yield* rows;
       if (rows.length < PAGE) return;
       after = rows.at(-1)?.seq as number;
-      await this.#pacer.pause();
+      await this.#slices.pause();
     }
   }
 
@@ -235,7 +235,7 @@ class Verifier {
       } else this.#rowMissing = checkpoint.seq;
       before = checkpoint.seq;
       yield checkpoint;
-      await this.#pacer.pause();
+      await this.#slices.pause();
     }
     if (inTable)
       throw new Broken(this.#signed + 1, `the checkpoint of entry ${inTable.seq} is missing in ${checkpointsPath}`);

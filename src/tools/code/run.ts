@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { defaultLimits } from '../../limits.ts';
-import { rare } from '../rare.ts';
+import { rare } from '../rare-parameters.ts';
 import { defineTool } from '../tool.ts';
 
 const { codeCharsMax, codeMemoryMb, codeLogsMax, callTimeoutMs } = defaultLimits;

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { matchGlob, parseSearchGlob } from '../../text/glob.ts';
 import { glob } from '../glob-parameter.ts';
-import { rare } from '../rare.ts';
+import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { type CheckedSearch, defineTool, type ToolContext, workspacePath } from '../tool.ts';
 

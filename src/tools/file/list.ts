@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { matchGlob, parseGlob } from '../../text/glob.ts';
 import { details, shownDetails } from '../details.ts';
-import { rare } from '../rare.ts';
+import { rare } from '../rare-parameters.ts';
 import { type CheckedDirectory, defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 /** Entries between two checks of the abort signal; about 10 ms of work. */

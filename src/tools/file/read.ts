@@ -4,7 +4,7 @@ import { ToolError } from '../../errors.ts';
 import { details, shownDetails } from '../details.ts';
 import { UTF8 } from '../file-spellings.ts';
 import { toText } from '../file-text.ts';
-import { rare } from '../rare.ts';
+import { rare } from '../rare-parameters.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 
 /** Loaded by the first call of a thread: the gateway does not need it, and later calls don't await a promise. */

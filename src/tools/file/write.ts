@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
 import { unifiedDiff } from '../edit/diff.ts';
 import { NO_BACKUP, UTF8 } from '../file-spellings.ts';
-import { rare } from '../rare.ts';
+import { rare } from '../rare-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 
 /** Characters of the largest writable file in base64. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { rare } from '../rare.ts';
+import { rare } from '../rare-parameters.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 import { commandHealth } from './runs.ts';
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { defaultLimits } from '../../limits.ts';
-import { rare } from '../rare.ts';
+import { rare } from '../rare-parameters.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { commandHealth } from './runs.ts';
 

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { rare } from '../rare.ts';
+import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { SYMBOL_TYPES } from '../symbols.ts';
 import { defineTool } from '../tool.ts';

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { glob } from '../glob-parameter.ts';
-import { rare } from '../rare.ts';
+import { rare } from '../rare-parameters.ts';
 import { assertSearch, searchHealth } from '../search-program.ts';
 import { defineTool, workspacePath } from '../tool.ts';
 

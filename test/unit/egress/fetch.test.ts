@@ -7,8 +7,8 @@ import { type AddressInfo, createServer as createTcp } from 'node:net';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ConnectionGuard } from '../../../src/egress/connection-guard.ts';
 import { fetchOnce } from '../../../src/egress/fetch.ts';
-import { Guard } from '../../../src/egress/guard.ts';
 import type { HttpAsked } from '../../../src/egress/messages.ts';
 import { defaultLimits } from '../../../src/limits.ts';
 import { parseNetworkEntry } from '../../../src/policy/network.ts';
@@ -45,7 +45,7 @@ afterAll(() => {
 async function fetched(asked: Partial<HttpAsked> & { url: string }, allow?: string[]) {
   const layers = [(allow ?? [`127.0.0.1:${port}`]).map(parseNetworkEntry)];
   const names = { lookup: async (name: string) => (name === 'inwards.example' ? ['127.0.0.1'] : []) };
-  const guard = new Guard({ layers, limits, powers: systemPowers(), names });
+  const guard = new ConnectionGuard({ layers, limits, powers: systemPowers(), names });
   try {
     return await fetchOnce({ method: 'GET', headers: {}, ...asked }, guard, limits);
   } finally {

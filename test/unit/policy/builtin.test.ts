@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decide } from '../../../src/policy/decide.ts';
-import { toQuestion } from '../../../src/policy/examples.ts';
 import { BUILT_IN, defaultPolicy, examinePolicy, parsePolicy } from '../../../src/policy/load.ts';
 import { ruleMatches } from '../../../src/policy/match.ts';
+import { toQuestion } from '../../../src/policy/rule-examples.ts';
 import type { Policy, Rule } from '../../../src/policy/schema.ts';
 import { effectsOfBuiltin as effectsOf } from '../../../src/tools/registry.ts';
 

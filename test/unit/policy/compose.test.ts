@@ -7,8 +7,8 @@ import type { Decision } from '../../../src/call.ts';
 import { differences } from '../../../src/policy/compare.ts';
 import { narrow } from '../../../src/policy/compose.ts';
 import { decide } from '../../../src/policy/decide.ts';
-import { toQuestion } from '../../../src/policy/examples.ts';
 import { BUILT_IN, defaultPolicy, PolicyError, parsePolicy, projectPolicy } from '../../../src/policy/load.ts';
+import { toQuestion } from '../../../src/policy/rule-examples.ts';
 import type { Policy } from '../../../src/policy/schema.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { Decision } from '../../../src/call.ts';
 import { decide, decideTool } from '../../../src/policy/decide.ts';
-import { toQuestion } from '../../../src/policy/examples.ts';
 import { suggest } from '../../../src/policy/explain.ts';
 import { defaultPolicy, type PolicyError, parsePolicy } from '../../../src/policy/load.ts';
+import { toQuestion } from '../../../src/policy/rule-examples.ts';
 import type { Policy } from '../../../src/policy/schema.ts';
 import { builtinTools } from '../../../src/tools/builtin.ts';
 import { lineOf, policyOf, questionOf, ruleOf } from '../../support/policy.ts';

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { withoutNulls } from '../../../src/tools/nulls.ts';
 import { toPortable, toShort, toStrict } from '../../../src/tools/portable.ts';
-import { rare } from '../../../src/tools/rare.ts';
+import { rare } from '../../../src/tools/rare-parameters.ts';
 import { builtinToolset, toFormat, toolsOf, toToolInfo } from '../../../src/tools/registry.ts';
 
 const tools = toolsOf(builtinToolset());

@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
 import { systemPowers } from '../../../src/powers.ts';
+import { type ClientLink, subscribe } from '../../../src/session/client-link.ts';
 import { Events } from '../../../src/session/events.ts';
-import { type Link, subscribe } from '../../../src/session/link.ts';
 
 test.each([
   ['what was missed comes before what happens next', 0, [1, 2, 3, 4, 5]],
@@ -16,7 +16,7 @@ test.each([
     session: { options: { role: 'agent', id: 's' } },
     outbox: { notify: (_method: string, { seq }: { seq: number }) => told.push(seq) },
     subscriptions: [],
-  } as unknown as Link;
+  } as unknown as ClientLink;
   for (let i = 0; i < 3; i++) happen();
   const powers = systemPowers();
   const parts = { events, limits: defaultLimits };

@@ -1,5 +1,5 @@
 /** Runs tasks one at a time, in the order of arrival; an aborted task leaves the queue at once. */
-export class Turns {
+export class TaskQueue {
   #last: Promise<void> = Promise.resolve();
 
   async take<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {

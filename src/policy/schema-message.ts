@@ -1,6 +1,6 @@
 /** Says what is wrong with the shape of a policy file: the position, the key, and what to write instead. */
 import * as z from 'zod';
-import { type Positioned, shown, type ValuePath } from './position.ts';
+import { type Positioned, shown, type ValuePath } from './positioned-yaml.ts';
 import { policyFile } from './schema.ts';
 
 /** Keys that are designed but not enforced yet, by the object that holds them; accepting them would promise enforcement. */

@@ -25,10 +25,10 @@ export interface Connection {
   /** Closes immediately. */
   destroy(): void;
   /** Present from hello until another connection takes the session over. */
-  link?: Link;
+  link?: ClientLink;
 }
 
-export interface Link {
+export interface ClientLink {
   readonly session: Session;
   readonly outbox: Outbox;
   readonly subscriptions: (Disposable & { readonly topics: ReadonlySet<Topic> })[];
@@ -50,7 +50,7 @@ export interface SubscribeParts {
 
 /** Answers `events.subscribe`. Throws FORBIDDEN for topics reserved for operators, OVERLOADED. */
 export function subscribe(
-  { session, outbox, subscriptions }: Link,
+  { session, outbox, subscriptions }: ClientLink,
   { topics, afterSeq }: Params<'events.subscribe'>,
   { events, limits }: SubscribeParts,
 ): object {

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { defaultLimits } from '../../../../src/limits.ts';
-import { Turns } from '../../../../src/pipeline/queue/turns.ts';
+import { JudgingTurns } from '../../../../src/pipeline/queue/judging-turns.ts';
 import { type Powers, systemPowers } from '../../../../src/powers.ts';
 
 /** A clock that moves only while something is judged, or by hand; due timers fire then. */
@@ -41,7 +41,7 @@ const heavy = (session: string, more: object = {}) => ({ line: 'ls', targets: 0,
 
 function judging(limits = defaultLimits) {
   const { powers, work, pass } = clock();
-  const turns = new Turns(limits, powers);
+  const turns = new JudgingTurns(limits, powers);
   const judged: string[] = [];
   const judge = async (session: string, ms: number, more: object = {}) => {
     await turns.take(heavy(session, more));

@@ -2,8 +2,8 @@
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { RpcError } from '../errors.ts';
 import type { Timer } from '../powers.ts';
-import type { Identity } from '../session/identity.ts';
-import { choiceOf, folderOf, type Opening } from './opening.ts';
+import type { Identity } from '../session/authenticate.ts';
+import { choiceOf, folderOf, type Opening } from './opening-options.ts';
 import { clientOf, saysItAsks } from './server.ts';
 import { McpSession, type McpSessionOptions, type McpSessionParts } from './session.ts';
 import { partOf } from './tools.ts';
@@ -18,7 +18,7 @@ export interface Caller {
 }
 
 /** A request that needs a session. */
-export interface Wanting {
+export interface SessionOptions {
   readonly opening: Opening;
   readonly caller: Caller;
   readonly context: ServerContext;
@@ -50,7 +50,7 @@ export class SharedSessions {
   }
 
   /** Runs `work` in the session for this caller and these options. Throws RpcError if there can be none; OVERLOADED if all are in use. */
-  async use<T>(wanting: Wanting, work: (session: McpSession) => Promise<T>): Promise<T> {
+  async use<T>(wanting: SessionOptions, work: (session: McpSession) => Promise<T>): Promise<T> {
     const { opening, caller, context } = wanting;
     const { identity, uid, mayAnswer } = caller;
     const wanted: Wanted = {
@@ -78,7 +78,7 @@ export class SharedSessions {
     await Promise.all(all.map(({ session }) => session.end(reason)));
   }
 
-  #open(key: string, wanted: Wanted, { opening }: Wanting): Pooled {
+  #open(key: string, wanted: Wanted, { opening }: SessionOptions): Pooled {
     const { principal } = wanted.identity;
     this.#makeRoom(principal);
     const onClosed = () => {

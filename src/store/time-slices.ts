@@ -5,7 +5,7 @@ import type { Powers } from '../powers.ts';
 const SLICE_MS = 10;
 
 /** Tracks the time since the event loop last ran. */
-export class Pacer {
+export class TimeSlices {
   readonly #powers: Powers;
   #since: number;
 

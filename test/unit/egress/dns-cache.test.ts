@@ -1,12 +1,12 @@
 /** The shared name lookup, with a test clock and resolver. */
 import { expect, test } from 'vitest';
-import { Names } from '../../../src/egress/names.ts';
+import { DnsCache } from '../../../src/egress/dns-cache.ts';
 
 function namesWith(ttlMs: number | undefined, limits = { egressNamesKeptMax: 2, egressNameKeptMs: 1000 }) {
   const asked: string[] = [];
   const clock = { ms: 1 };
   const answer = { fails: false, hold: Promise.resolve() };
-  const names = new Names({
+  const names = new DnsCache({
     limits,
     powers: { monotonicMs: () => clock.ms },
     ttlOf: async () => ttlMs,

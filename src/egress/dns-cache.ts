@@ -11,19 +11,19 @@ export type Resolve = (name: string) => Promise<readonly string[]>;
 /** How long a name's addresses may be kept, in milliseconds; undefined if DNS does not know the name (`/etc/hosts`). */
 export type TtlOf = (name: string) => Promise<number | undefined>;
 
-export interface NamesOptions {
+export interface DnsCacheOptions {
   readonly resolve: Resolve;
   readonly ttlOf: TtlOf;
   readonly limits: Pick<Limits, 'egressNamesKeptMax' | 'egressNameKeptMs'>;
   readonly powers: Pick<Powers, 'monotonicMs'>;
 }
 
-export class Names {
-  readonly #options: NamesOptions;
+export class DnsCache {
+  readonly #options: DnsCacheOptions;
   readonly #running = new Map<string, Promise<readonly string[]>>();
   readonly #known: LRUCache<string, readonly string[]>;
 
-  constructor(options: NamesOptions) {
+  constructor(options: DnsCacheOptions) {
     this.#options = options;
     const { limits, powers } = options;
     this.#known = new LRUCache({

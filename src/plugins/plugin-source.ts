@@ -4,7 +4,7 @@ import type { Limits } from '../limits.ts';
 import type { Powers, Timer } from '../powers.ts';
 import type { Catalogue } from '../tools/catalogue.ts';
 import { type Plugin, PluginError } from './package.ts';
-import { openPins, pinnedNames, readPin } from './pins.ts';
+import { openPins, pinnedNames, readPin } from './pinned-plugins.ts';
 import { toToolset } from './toolset.ts';
 
 export interface PluginSourceOptions {

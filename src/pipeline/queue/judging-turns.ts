@@ -32,7 +32,7 @@ const RETRY_AFTER_MS = 100;
 /** Above this many sessions, those whose use is forgiven are dropped. */
 const SWEEP_ABOVE = 256;
 
-export class Turns {
+export class JudgingTurns {
   readonly #limits: Limits;
   readonly #powers: Powers;
   /** Time used, by session. */

@@ -1,6 +1,6 @@
 /** The built form of the built-in policies equals their texts. */
 import { expect, test } from 'vitest';
-import { loadBuilt, toBuilt } from '../../../src/policy/built-in.ts';
+import { loadBuilt, toBuilt } from '../../../src/policy/built-in-policies.ts';
 import { BUILT_IN } from '../../../src/policy/load.ts';
 
 test('sources read the texts themselves, whatever the build has kept', () => {

@@ -7,26 +7,26 @@ import type { Limits } from '../limits.ts';
 import { parseAddress } from '../policy/address.ts';
 import { type Destination, type NetworkLayer, type Refusal, refusedAddress, refusedName } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
+import type { DnsCache } from './dns-cache.ts';
 import type { EgressDenial, EgressReport } from './messages.ts';
-import type { Names } from './names.ts';
 
 /** The connection was refused and must not be retried. */
-export class Refused extends Error {}
+export class ConnectionRefused extends Error {}
 /** The connection was allowed but could not be made. */
-export class Unreachable extends Error {}
+export class DestinationUnreachable extends Error {}
 
-export interface GuardOptions {
+export interface ConnectionGuardOptions {
   readonly layers: readonly NetworkLayer[];
   readonly limits: Limits;
   readonly powers: Powers;
-  readonly names: Pick<Names, 'lookup'>;
+  readonly names: Pick<DnsCache, 'lookup'>;
 }
 
 /** Most addresses tried for one name. */
 const ADDRESSES_TRIED_MAX = 4;
 
-export class Guard {
-  readonly #options: GuardOptions;
+export class ConnectionGuard {
+  readonly #options: ConnectionGuardOptions;
   readonly #connected = new Map<string, number>();
   readonly #denied = new Map<string, { -readonly [K in keyof EgressDenial]: EgressDenial[K] }>();
   readonly #sockets = new Set<Socket>();
@@ -35,7 +35,7 @@ export class Guard {
   readonly #waiting: (() => void)[] = [];
   #closed = false;
 
-  constructor(options: GuardOptions) {
+  constructor(options: ConnectionGuardOptions) {
     this.#options = options;
   }
 
@@ -60,7 +60,7 @@ export class Guard {
         failure = (error as Error).message; // The next address may answer.
       }
     }
-    throw new Unreachable(`${target}: ${failure}`);
+    throw new DestinationUnreachable(`${target}: ${failure}`);
   }
 
   /** Records a refusal by a bound rather than by a rule. */
@@ -87,12 +87,13 @@ export class Guard {
       const found = await Promise.race([this.#lookup(host), late.promise]);
       if (found.length > 0) return found;
     } catch (error) {
-      if (error instanceof Unreachable) throw new Unreachable(`${host}:${port}: ${error.message}`);
+      if (error instanceof DestinationUnreachable)
+        throw new DestinationUnreachable(`${host}:${port}: ${error.message}`);
       // ENOTFOUND, EAI_AGAIN or no answer: the same for the command.
     } finally {
       timer.cancel();
     }
-    throw new Unreachable(`${host}: the name could not be looked up`);
+    throw new DestinationUnreachable(`${host}: the name could not be looked up`);
   }
 
   /** Waits until this command may look up another name. Throws Unreachable if `late` rejects first. */
@@ -111,7 +112,7 @@ export class Guard {
       if (at >= 0) this.#waiting.splice(at, 1);
       else this.#passTurn(); // The turn came just as the time ran out.
       this.refuseOverLimit(`waited too long behind ${max} lookups at once`);
-      throw new Unreachable(`waited too long behind ${max} other lookups of this command`);
+      throw new DestinationUnreachable(`waited too long behind ${max} other lookups of this command`);
     }
   }
 
@@ -148,7 +149,7 @@ export class Guard {
   #keep(target: string, socket: Socket): Socket {
     if (this.#closed) {
       socket.destroy();
-      throw new Unreachable(`${target}: its command is over`);
+      throw new DestinationUnreachable(`${target}: its command is over`);
     }
     const known = this.#connected.has(target) || this.#connected.size < this.#options.limits.egressTargetsMax;
     const key = known ? target : OTHERS;
@@ -156,9 +157,9 @@ export class Guard {
     return socket;
   }
 
-  #refuse(target: string, refusal: Refusal): Refused {
+  #refuse(target: string, refusal: Refusal): ConnectionRefused {
     this.#note(target, refusal);
-    return new Refused(refusal.reason);
+    return new ConnectionRefused(refusal.reason);
   }
 
   #note(target: string, { layer, reason }: Pick<EgressDenial, 'layer' | 'reason'>): void {

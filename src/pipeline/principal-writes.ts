@@ -17,7 +17,7 @@ interface PrincipalWrites {
   running: number;
 }
 
-export class Writes {
+export class WritesByPrincipal {
   /** Identifies the run of the daemon: writes before this run are unknown. */
   readonly #run: string;
   readonly #writers = new Map<string, PrincipalWrites>();

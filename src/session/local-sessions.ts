@@ -4,10 +4,10 @@ import type { Call, Toolset } from '../pipeline/stage.ts';
 import type { Params } from '../protocol/messages.ts';
 import type { Approval, Resolution } from '../store/approvals/approval.ts';
 import type { Tool } from '../tools/tool.ts';
+import type { Identity } from './authenticate.ts';
 import type { Batches } from './batches.ts';
+import type { ClientLink } from './client-link.ts';
 import type { Event, Events } from './events.ts';
-import type { Identity } from './identity.ts';
-import type { Link } from './link.ts';
 import type { Oversight } from './oversight.ts';
 import { parseParams } from './parse-params.ts';
 import type { Results } from './results.ts';
@@ -65,11 +65,11 @@ export interface LocalParts {
   readonly results: Results;
   readonly events: Events;
   drained(): void;
-  end(link: Link, reason: string): Promise<void>;
+  end(link: ClientLink, reason: string): Promise<void>;
 }
 
 /** The operations of a front end on the session of a link. */
-export function toLocalSession(link: Link, parts: LocalParts): LocalSession {
+export function toLocalSession(link: ClientLink, parts: LocalParts): LocalSession {
   const { session, outbox } = link;
   const { batches, oversight, results, events } = parts;
   return {

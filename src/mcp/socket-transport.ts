@@ -14,7 +14,7 @@ import { ServingTurns } from '../protocol/serving-turns.ts';
 type Id = string | number;
 type Plain = Record<string, unknown>;
 
-export interface WireOptions {
+export interface SocketTransportOptions {
   readonly limits: Limits;
   readonly powers: Powers;
   /** Bytes of pending requests; bounded by requestBytesMax over all connections. */
@@ -40,12 +40,12 @@ interface Request {
   isHeld: boolean;
 }
 
-export class Wire implements Transport {
+export class SocketTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #socket: Socket;
-  readonly #options: WireOptions;
+  readonly #options: SocketTransportOptions;
   readonly #turns: ServingTurns;
   readonly #serve = (): boolean => this.#serveOne();
   /** Pieces of an incomplete line, and whether the line is already too long. */
@@ -67,7 +67,7 @@ export class Wire implements Transport {
   /** Timer that ends a closing connection whose other side does not read. */
   #unread: Timer | undefined;
 
-  constructor(socket: Socket, options: WireOptions) {
+  constructor(socket: Socket, options: SocketTransportOptions) {
     this.#socket = socket;
     this.#options = options;
     this.#turns = options.turns ?? new ServingTurns(options.limits, options.powers);

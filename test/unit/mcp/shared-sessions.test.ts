@@ -5,16 +5,16 @@
 import type { ServerContext } from '@modelcontextprotocol/server';
 import { expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
-import { PLAIN_OPENING } from '../../../src/mcp/opening.ts';
-import { SharedSessions, type Wanting } from '../../../src/mcp/shared.ts';
-import type { LocalSession } from '../../../src/session/local.ts';
+import { PLAIN_OPENING } from '../../../src/mcp/opening-options.ts';
+import { type SessionOptions, SharedSessions } from '../../../src/mcp/shared-sessions.ts';
+import type { LocalSession } from '../../../src/session/local-sessions.ts';
 import { ManualPowers } from '../../support/audit.ts';
 
 const context = (name: string) =>
   ({
     mcpReq: { envelope: { 'io.modelcontextprotocol/clientInfo': { name, version: '1' } } },
   }) as unknown as ServerContext;
-const of = (principal: string, client = 'a', more: object = {}): Wanting => ({
+const of = (principal: string, client = 'a', more: object = {}): SessionOptions => ({
   opening: { ...PLAIN_OPENING, ...more },
   caller: { identity: { role: 'agent', principal }, uid: 1, mayAnswer: false },
   context: context(client),
@@ -33,7 +33,7 @@ function shared(limits: Partial<typeof defaultLimits> = {}) {
       return { session: { options: { id } }, end: async () => void ended.push(id) } as unknown as LocalSession;
     },
   });
-  const use = (wanting: Wanting, work = async () => {}) => sessions.use(wanting, work);
+  const use = (wanting: SessionOptions, work = async () => {}) => sessions.use(wanting, work);
   return { use, powers, opened, ended };
 }
 

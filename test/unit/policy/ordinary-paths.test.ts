@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { defaultLimits } from '../../../src/limits.ts';
-import { holdsCredential, isOrdinary } from '../../../src/policy/ordinary.ts';
+import { holdsCredential, isOrdinary } from '../../../src/policy/ordinary-paths.ts';
 import { temporaryDir } from '../../support/daemon.ts';
 
 describe('a settings file', () => {

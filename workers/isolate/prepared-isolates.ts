@@ -2,7 +2,7 @@
 import { Script } from 'node:vm';
 import ivm from 'isolated-vm';
 import type { Limits } from '../../src/limits.ts';
-import { type Grant, type GuestBounds, guestScript } from './guest.ts';
+import { type Grant, type GuestBounds, guestScript } from './program-wrapper.ts';
 
 /** The only function of ours in an isolate: takes an operation and strings, all untrusted, and returns nothing. */
 export type Receive = (operation: unknown, a: unknown, b: unknown, c: unknown) => void;
@@ -10,7 +10,7 @@ export type Receive = (operation: unknown, a: unknown, b: unknown, c: unknown) =
 /** What the guest gets: texts, and a function of its own isolate. */
 type Word = string | undefined | ivm.Dereference<unknown>;
 
-export interface Fresh {
+export interface PreparedIsolate {
   readonly memoryMb: number;
   readonly isolate: ivm.Isolate;
   readonly context: ivm.Context;
@@ -20,11 +20,11 @@ export interface Fresh {
 
 type Given = (...given: unknown[]) => unknown;
 
-export class FreshIsolates {
+export class PreparedIsolates {
   readonly #limits: Limits;
   readonly #script = guestScript();
   readonly #cachedData = compiled(this.#script);
-  #prepared: Fresh | undefined;
+  #prepared: PreparedIsolate | undefined;
 
   constructor(limits: Limits) {
     this.#limits = limits;
@@ -35,7 +35,7 @@ export class FreshIsolates {
     this.#prepared = this.#make(memoryMb);
   }
 
-  take(memoryMb: number): Fresh {
+  take(memoryMb: number): PreparedIsolate {
     const prepared = this.#prepared;
     this.#prepared = undefined;
     if (prepared?.memoryMb === memoryMb) return prepared;
@@ -44,7 +44,7 @@ export class FreshIsolates {
   }
 
   /** Synchronous: this thread would wait anyway, and no code of a program runs yet. */
-  #make(memoryMb: number): Fresh {
+  #make(memoryMb: number): PreparedIsolate {
     const { codeLogsMax: logs, codeLogChars: logChars, codeTimersMax: timers } = this.#limits;
     const bounds: GuestBounds = { logs, logChars, timers };
     const isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: () => process.abort() });

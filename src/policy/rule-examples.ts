@@ -2,7 +2,7 @@
 import type { Effect, Tier } from '../call.ts';
 import { parseJson } from '../text/json.ts';
 import { ruleMatches } from './match.ts';
-import { shown } from './position.ts';
+import { shown } from './positioned-yaml.ts';
 import type { Question } from './question.ts';
 import type { MatchSpec, Rule } from './schema.ts';
 import { parseCommand } from './shell/command.ts';
