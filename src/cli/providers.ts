@@ -17,7 +17,7 @@ export async function providersList(
   const all = await listed(client);
   const shown = name === undefined ? all : [find(all, name)];
   if (flags.json) printJson(name === undefined ? shown : shown[0]);
-  else if (shown.length === 0) say('no providers are configured; docs/providers.md says how');
+  else if (shown.length === 0) say('no providers are configured; docs/how-to/providers.md says how');
   else for (const it of shown) show(it, name !== undefined);
   return EXIT.OK;
 }

@@ -78,7 +78,7 @@ export const configSchema = z.strictObject({
     .describe('Agents with a token of their own (`<state>/tokens/NAME.token`), by name. Default: none.'),
   providers: providersSchema
     .optional()
-    .describe('MCP servers whose tools agents may use, by name: [providers](providers.md). Default: none.'),
+    .describe('MCP servers whose tools agents may use, by name: [providers](how-to/providers.md). Default: none.'),
   limits: limitsSchema.partial().optional().describe('Bounds that differ from the defaults below.'),
 });
 

@@ -63,8 +63,8 @@ test.each(NAMES)('%s is what `ringfence plugin check` takes', async (name) => {
   expect(stdout).toContain(`${name} 1.0.0`);
 });
 
-test('the plugin of docs/plugins.md does what it says there', async () => {
-  const page = readFileSync(fileURLToPath(new URL('../../docs/plugins.md', import.meta.url)), 'utf8');
+test('the plugin of docs/how-to/plugins.md does what it says there', async () => {
+  const page = readFileSync(fileURLToPath(new URL('../../docs/how-to/plugins.md', import.meta.url)), 'utf8');
   const block = (language: string) => new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(page)?.[1] as string;
   const folder = temporaryDir('plugin');
   writeFileSync(join(folder, 'ringfence.plugin.yaml'), block('yaml'));

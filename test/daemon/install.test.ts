@@ -116,7 +116,7 @@ test('without a terminal nothing is written unless --yes says so', () => {
 });
 
 test('claude changes its own file itself, where it is there', () => {
-  // Stands in for a program that is not installed; the real one was tried by hand (docs/mcp-clients.md).
+  // Stands in for a program that is not installed; the real one was tried by hand (docs/how-to/mcp-clients.md).
   writeFileSync(join(bin, 'claude'), '#!/bin/sh\nprintf "%s|" "$@"\n', { mode: 0o755 });
   const { stdout, status } = install('--client', 'claude', '--scope', 'user');
   expect(status).toBe(0);

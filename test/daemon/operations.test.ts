@@ -1,4 +1,4 @@
-/** Runs the backup and restore commands of docs/operations.md, and checks the limits that it names. */
+/** Runs the backup and restore commands of docs/how-to/operations.md, and checks the limits that it names. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { afterAll, expect, test } from 'vitest';
 import { defaultLimits } from '../../src/limits.ts';
 import { repository, ringfence, temporaryDir } from '../support/daemon.ts';
 
-const text = readFileSync(join(repository, 'docs/operations.md'), 'utf8');
+const text = readFileSync(join(repository, 'docs/how-to/operations.md'), 'utf8');
 const home = temporaryDir('operations');
 const project = join(home, 'project');
 const PATH = `${join(home, 'bin')}:${join(repository, 'node_modules/.bin')}:/usr/bin:/bin`;

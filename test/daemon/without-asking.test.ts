@@ -1,4 +1,4 @@
-/** The policies of docs/without-asking.md, each doing its intended work on real servers of this machine. */
+/** The policies of docs/how-to/without-asking.md, each doing its intended work on real servers of this machine. */
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -10,7 +10,7 @@ import { BUILT_IN, PolicyError, parsePolicy } from '../../src/policy/load.ts';
 import { dataOf, repository as root, startDaemon, type TestDaemon, temporaryDir } from '../support/daemon.ts';
 import { createRepository } from '../support/repository.ts';
 
-const page = readFileSync(join(root, 'docs/without-asking.md'), 'utf8');
+const page = readFileSync(join(root, 'docs/how-to/without-asking.md'), 'utf8');
 const policies = new Map(
   [...page.matchAll(/^```yaml\n# (\S+)\n([\s\S]*?)^```/gm)].map((it) => [it[1] as string, it[2] as string]),
 );

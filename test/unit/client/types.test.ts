@@ -38,8 +38,10 @@ export async function use(client: Client, chosen: string, result: ToolResult) {
 }
 `;
 
-/** The snippets of docs/client.md, each as a module; adds a client to those without one. */
-const SNIPPETS = [...readFileSync(join(repository, 'docs/client.md'), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```/gm)]
+/** The snippets of docs/how-to/client.md, each as a module; adds a client to those without one. */
+const SNIPPETS = [
+  ...readFileSync(join(repository, 'docs/how-to/client.md'), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```/gm),
+]
   .map((it) => it[1] as string)
   .map((it) =>
     it.includes('createClient(')
@@ -67,7 +69,7 @@ beforeAll(() => {
   errors = stdout.split('\n').filter((it) => /error TS/.test(it));
 }, 60_000);
 
-test('the snippets of docs/client.md compile', () => {
+test('the snippets of docs/how-to/client.md compile', () => {
   expect(SNIPPETS.length).toBe(6);
   expect(errors.filter((it) => it.startsWith('doc-'))).toEqual([]);
 });

@@ -1,0 +1,58 @@
+/** Links between pages of the repository lead to files and headings that exist, and the index lists every page. */
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const read = (file: string): string => readFileSync(join(root, file), 'utf8');
+/** bench/notes.md is left out, since its text becomes part of docs/benchmarks.md and its links count from there. */
+const pages = globSync(['*.md', '{docs,examples,policies,bench,mcpb,native,test}/**/*.md'], { cwd: root }).filter(
+  (it) => !it.includes('node_modules') && it !== 'bench/notes.md',
+);
+
+const withoutCode = (text: string): string =>
+  text.replaceAll(/^( *)```[\s\S]*?^\1```/gm, '').replaceAll(/`[^`\n]*`/g, '`');
+
+/** Anchors of a page's headings, as GitHub makes them. */
+function anchorsOf(text: string): Set<string> {
+  const headings = [...text.replaceAll(/^```[\s\S]*?^```/gm, '').matchAll(/^#{1,6} (.+)$/gm)].map(([, it = '']) =>
+    it
+      .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replaceAll(/\s/g, '-'),
+  );
+  return new Set(
+    headings.map((it, at) =>
+      headings.indexOf(it) === at ? it : `${it}-${headings.slice(0, at).filter((other) => other === it).length}`,
+    ),
+  );
+}
+
+/** Links of a page that lead nowhere. */
+function deadLinksOf(page: string): string[] {
+  const links = [...withoutCode(read(page)).matchAll(/\]\(<?((?![a-z]+:)[^)\s>]+)>?\)/g)].map(([, it = '']) => it);
+  return links.filter((link) => {
+    const [path = '', anchor] = link.split('#');
+    const file = path === '' ? page : normalize(join(dirname(page), path));
+    if (!existsSync(join(root, file))) return true;
+    if (anchor === undefined) return false;
+    return statSync(join(root, file)).isDirectory() || !anchorsOf(read(file)).has(anchor);
+  });
+}
+
+test.each(pages)('every link of %s leads somewhere', (page) => {
+  expect(deadLinksOf(page)).toEqual([]);
+});
+
+test('docs/README.md lists every page, and docs/decisions/README.md every decision', () => {
+  for (const index of ['docs/README.md', 'docs/decisions/README.md']) {
+    const folder = dirname(index);
+    const listed = [...read(index).matchAll(/^- \[[^\]]+\]\((\S+?\.md)\)/gm)].map(([, it]) => it);
+    const there = globSync('**/*.md', { cwd: join(root, folder) }).filter((it) => it !== 'README.md');
+    const wanted = there.filter((it) => folder !== 'docs' || !/^decisions\/\d/.test(it));
+    expect(new Set(listed)).toEqual(new Set(wanted));
+  }
+});
