@@ -127,6 +127,17 @@ describe('one command does not stop the commands of others', () => {
     await expectWork();
   });
 
+  test('by a name that is not UTF-8: a terminal is not shown that file either', async () => {
+    python(`open(b'.env.\\xff', 'w').write('${SECRET}')`);
+    const command = 'shopt -s dotglob; cat plain.txt *env*; echo; echo over';
+    const opened = await client.call('terminal_interactive', { action: 'open', command, waitMs: 20_000 } as never);
+    if (!opened.success) throw new Error(`${opened.error?.code}: ${opened.error?.message}`);
+    const { output, sessionId } = opened.data as unknown as { output: string; sessionId: string };
+    expect(output).toMatch(/plain[\s\S]*over/);
+    expect(output).not.toContain(SECRET);
+    await client.call('terminal_interactive', { action: 'close', sessionId } as never);
+  });
+
   test('by one in a folder: that is hidden', async () => {
     await run("e=env; mkdir conf; touch conf/.$e.$'\\xff' conf/plain");
     const { stderr, warnings } = await run('ls conf');

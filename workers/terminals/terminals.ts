@@ -136,7 +136,10 @@ export class TerminalSet {
     this.#opening.add(opening);
     let terminal: Terminal | undefined;
     try {
-      terminal = await inPlace(() => startedOf(new Terminal(request, setup, { screen, powers }), signal), signal);
+      terminal = await inPlace(
+        async () => startedOf(await Terminal.start(request, setup, { screen, powers }), signal),
+        signal,
+      );
       signal.throwIfAborted();
       if (opening.over) throw new ToolError('CANCELLED', 'the session of this terminal is over, or its policy changed');
     } catch (error) {

@@ -1,31 +1,26 @@
-/**
- * Runs one command in a sandbox of its own: starts it, feeds it, reads its output up to its bounds, ends it. Runs in an execute host.
- * Everything that a command starts lives in its pid namespace and dies with it, `setsid` or not.
- */
+/** Runs one command in a sandbox of its own: starts it, feeds it, reads its output up to its bounds, ends it. Runs in an execute host. */
 import type { ChildProcess } from 'node:child_process';
 import type { EventEmitter } from 'node:events';
-import { readFileSync } from 'node:fs';
-import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import type { Denial } from '../../call.ts';
 import { ToolError } from '../../errors.ts';
 import type { CommandBounds, Limits } from '../../limits.ts';
-import { type Powers, settlesWithin, type Timer } from '../../powers.ts';
+import { type Powers, settlesWithin } from '../../powers.ts';
 import type { GitIdentity } from '../git/commit-author.ts';
 import type { TakenOver } from '../git/config/take-over.ts';
 import type { GitView } from '../git/view.ts';
 import type { Masks } from '../masks.ts';
-import type { Exceeded, Seen, Watch, Watchdog } from '../watchdog.ts';
+import type { Seen, Watchdog } from '../watchdog.ts';
+import { ConfinedRun } from './confined-run.ts';
 import type { CommandGroups } from './group.ts';
 import { HeadAndTail } from './head-and-tail.ts';
-import type { HomeStay, Homes } from './homes.ts';
+import type { Homes } from './homes.ts';
 import { type NetworkEvidence, openNetworkEvidence } from './network-evidence.ts';
 import { type OnPiece, OutputPieces } from './output-pieces.ts';
 import { FLOOD_PIPE_BYTES } from './output-pipe.ts';
 import type { Rlimits } from './prologue.ts';
 import { ScratchWatch } from './scratch.ts';
 import { type Begun, begin, shapeOf } from './start.ts';
-import type { Status } from './status.ts';
 import type { WaitingSandbox } from './waiting-sandbox.ts';
 
 /** Why a command must end; it may get SIGTERM first. */
@@ -128,8 +123,6 @@ export interface CommandOutcome {
   readonly ended: 'exit' | 'aborted' | 'output' | 'exceeded';
 }
 
-const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
-
 /** Runs a command to its end; also resolves if it was killed. Throws SANDBOX_UNAVAILABLE if its sandbox could not be built. */
 export async function runCommand(
   request: CommandRequest,
@@ -138,103 +131,77 @@ export async function runCommand(
 ): Promise<CommandOutcome> {
   const startedAt = powers.monotonicMs();
   const taken = takeOrBegin(request, setup, powers);
-  using begun = taken instanceof Promise ? await taken : taken;
+  const begun = taken instanceof Promise ? await taken : taken;
+  using run = new ConfinedRun(begun, request, setup, powers);
   setup.waiting?.prepareIn(SHORT_MS);
-  const { child, group, status } = begun;
   const output = collect(begun, request, { limits: setup.limits, powers });
-  feed(child, request.stdin);
-  const kill = () => status.kill(child);
-  using home = enterHome(request, setup, kill);
-  using scratch = new ScratchWatch(setup.limits, powers);
-  let watch: Watch | undefined;
-  let network: NetworkEvidence | undefined;
-  let notAdmitted: Error | undefined;
-  group?.watch(kill);
-  status.onInit((init) => {
-    network = openNetworkEvidence(init);
-    if (!request.readOnly) scratch.begin(init);
-    if (!group) watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded: kill });
-  });
-  begun.admitted.catch((error: Error) => {
-    notAdmitted = error;
-    kill();
-  });
-  output.onOverflow = kill;
-  using _ = stopOnAbort(request.signal, { status, kill, powers });
+  feed(run.child, request.stdin);
+  using evidence = new Evidence(run, request, { limits: setup.limits, powers });
+  output.onOverflow = () => run.stop();
+  using _ = stopOnAbort(request.signal, run);
   try {
-    const closed = Promise.all([child, ...output.pipes].map((it) => closeOf(it)));
-    const failure = await ended(child);
-    const cpuMs = group ? 0 : cpuSinceLastMs();
+    const closed = Promise.all([run.child, ...output.pipes].map((it) => closeOf(it)));
+    await run.ended;
     output.release();
     // A process that bwrap has not killed yet may hold the pipes.
     await settlesWithin(closed, setup.limits.commandDrainMs, powers);
     output.flush();
-    if (failure) throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${failure.message}`);
-
-    // bwrap's own report may take 100 ms on a slow machine; no other process can hold that pipe.
-    await settlesWithin(status.ended, STATUS_WAIT_MS, powers);
-    const { exitCode } = status;
-    const gitConfigs = await begun.copies.takeOver();
-    const signal = signalOf(exitCode);
-    const used = usedOf((group ?? watch)?.seen, { cpuMs, signal, bounds: request.bounds, home });
+    const { exitCode, signal, used, gitConfigs } = await run.settle(() => output.stderr.text());
     const overflowed = output.overflowed ? 'output' : undefined;
     const killed = request.signal.aborted ? 'aborted' : used.exceeded ? 'exceeded' : overflowed;
-    if (notAdmitted && !killed) throw notAdmitted;
-    if (exitCode === undefined && killed === undefined) throw notBuilt(output.stderr.text());
     return {
       exitCode: killed ? undefined : exitCode,
       ...(signal !== undefined && { signal }),
       ...toTold(output, request),
       durationMs: Math.round(powers.monotonicMs() - startedAt),
-      used,
-      ...{ denied: network?.denied() ?? [], withheld: begun.shape.withheld, tracked: begun.shape.tracked },
-      ...{ gitConfigs, scratchFull: scratch.wasFull, homeRemoved: home?.removed ?? [] },
+      ...{ used, gitConfigs, denied: evidence.denied, scratchFull: evidence.scratchFull },
+      ...{ withheld: begun.shape.withheld, tracked: begun.shape.tracked, homeRemoved: run.homeRemoved },
       ended: killed ?? 'exit',
     };
   } finally {
-    watch?.[Symbol.dispose]();
-    network?.[Symbol.dispose]();
-    for (const stream of [...child.stdio, ...output.pipes]) stream?.destroy();
+    for (const pipe of output.pipes) pipe.destroy();
     // After the result has been sent.
     setup.waiting?.prepareIn(0);
   }
 }
 
-/** Ends a command when its caller aborts; sends SIGTERM first if there is a grace period. */
-function stopOnAbort(
-  signal: AbortSignal,
-  { status, kill, powers }: { status: Status; kill: () => void; powers: Powers },
-): Disposable {
-  let grace: Timer | undefined;
-  const stop = () => {
-    const graceMs = signal.reason instanceof Aborted ? signal.reason.graceMs : 0;
-    if (graceMs > 0 && status.ask()) grace = powers.after(graceMs, kill);
-    else kill();
-  };
+/** Ends a command when its caller aborts. */
+function stopOnAbort(signal: AbortSignal, run: ConfinedRun): Disposable {
+  const stop = () => run.stop(signal.reason instanceof Aborted ? signal.reason.graceMs : 0);
   signal.addEventListener('abort', stop);
   if (signal.aborted) stop();
-  return {
-    [Symbol.dispose]() {
-      signal.removeEventListener('abort', stop);
-      grace?.cancel();
-    },
-  };
+  return { [Symbol.dispose]: () => signal.removeEventListener('abort', stop) };
 }
 
-/** Enters the command's home; undefined if the home is in memory, or if the command is read-only and has none. */
-export function enterHome(
-  { home, readOnly = false }: Pick<CommandRequest, 'home' | 'readOnly'>,
-  { homes }: Pick<CommandSetup, 'homes'>,
-  onExceeded: () => void,
-): HomeStay | undefined {
-  return home === undefined || readOnly ? undefined : homes?.enter(home, onExceeded);
+/** What the kernel tells of a command's sandbox: connections that it refused, and whether the scratch space was full. */
+class Evidence implements Disposable {
+  readonly #scratch: ScratchWatch;
+  #network: NetworkEvidence | undefined;
+
+  constructor(run: ConfinedRun, { readOnly }: CommandRequest, { limits, powers }: { limits: Limits; powers: Powers }) {
+    this.#scratch = new ScratchWatch(limits, powers);
+    run.onInit((init) => {
+      this.#network = openNetworkEvidence(init);
+      if (!readOnly) this.#scratch.begin(init);
+    });
+  }
+
+  get denied(): readonly Denial[] {
+    return this.#network?.denied() ?? [];
+  }
+
+  get scratchFull(): boolean {
+    return this.#scratch.wasFull;
+  }
+
+  [Symbol.dispose](): void {
+    this.#network?.[Symbol.dispose]();
+    this.#scratch[Symbol.dispose]();
+  }
 }
 
 /** Most commands take less time, and would compete with the build of the next sandbox; a longer command suffers little from it. */
 const SHORT_MS = 15;
-
-const signalOf = (exitCode = 0): string | undefined =>
-  exitCode > 128 ? SIGNALS.get((exitCode - 128) as never) : undefined;
 
 /** Returns synchronously if git's index needs no settling. */
 function takeOrBegin(request: CommandRequest, setup: CommandSetup, powers: Powers): Begun | Promise<Begun> {
@@ -260,25 +227,6 @@ function toTold({ stdout, stderr }: Output, { captureBytes }: CommandRequest) {
     outputBytes: stdout.bytesTotal + stderr.bytesTotal,
     truncated: stdout.truncated || stderr.truncated,
   };
-}
-
-/** The watchdog reports the exceeded limit; for a limit that the kernel enforces, a signal that only that limit sends reveals it. */
-function usedOf(
-  seen: Seen | undefined,
-  of: { cpuMs: number; signal: string | undefined; bounds: CommandBounds; home: HomeStay | undefined },
-): Seen {
-  const { cpuMs, signal, bounds, home } = of;
-  const used = { ...seen, cpuMs: Math.max(cpuMs, seen?.cpuMs ?? 0) };
-  const byRlimit = (kind: Exceeded['kind'], limit: number, amount: number): Seen => ({
-    ...used,
-    exceeded: { kind, limit, used: amount, enforcedBy: 'rlimit' },
-  });
-  if (used.exceeded) return used;
-  if (home?.exceeded) return { ...used, exceeded: home.exceeded };
-  const fileBytes = bounds.fileMb * 1024 * 1024;
-  if (signal === 'SIGXFSZ') return byRlimit('file', fileBytes, fileBytes);
-  if (signal === 'SIGXCPU') return byRlimit('cpu', bounds.cpuMs, used.cpuMs);
-  return used;
 }
 
 interface Output {
@@ -353,36 +301,4 @@ function feed(child: ChildProcess, stdin: string | undefined): void {
   (child.stdin as Writable).on('error', () => {}).end(stdin);
 }
 
-function ended(child: ChildProcess): Promise<Error | undefined> {
-  return new Promise((resolve) => {
-    child.once('error', resolve);
-    child.once('exit', () => resolve(undefined));
-  });
-}
-
 const closeOf = (it: EventEmitter): Promise<void> => new Promise((resolve) => it.once('close', () => resolve()));
-
-function notBuilt(stderr: string): ToolError {
-  const complaint = stderr.trim().split('\n').at(-1) ?? '';
-  return new ToolError('SANDBOX_UNAVAILABLE', `the sandbox of this command could not be built: ${complaint}`, {
-    suggestion: 'Run `ringfence status`; bubblewrap may have been removed or changed since the daemon started.',
-  });
-}
-
-/** Wait for a bwrap that was killed while its init lived on for a moment. */
-const STATUS_WAIT_MS = 1000;
-
-const TICKS_PER_SECOND = 100;
-let accountedTicks = 0;
-
-/**
- * Gives the CPU time of the commands that ended since the last call: the host's total of waited-for children, which includes a command
- * and its descendants once it is reaped. Two that end in the same turn of the event loop may be mixed up. Ticks are 10 ms.
- */
-function cpuSinceLastMs(): number {
-  const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]?.split(' ') ?? [];
-  const ticks = Number(fields[13]) + Number(fields[14]);
-  const since = ticks - accountedTicks;
-  accountedTicks = ticks;
-  return (since * 1000) / TICKS_PER_SECOND;
-}

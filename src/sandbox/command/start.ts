@@ -99,18 +99,32 @@ export function lateWordsOf(request: CommandRequest, { rlimits }: CommandSetup):
   return toWords({ ...request, rlimits });
 }
 
-/** A sandbox that is being built, or has been. Disposing of it releases its group and the pipes that nobody reads. */
-export interface Begun extends Disposable {
+/** How the program of a sandbox is attached to its host. */
+export interface Attachment {
+  /** Descriptors 0, 1 and 2. */
+  readonly streams: readonly (number | 'pipe' | 'ignore')[];
+  /** Programs that run in the sandbox before bash, the last of which executes it. */
+  readonly launcher?: readonly string[];
+  /** Gives the words of a program that executes bubblewrap, whose last descriptor is `lastFd`; absent if the host starts bubblewrap itself. */
+  readonly outer?: (lastFd: number) => readonly string[];
+}
+
+/** A sandbox that is being built, or has been. Disposing of it releases its group. */
+export interface Started extends Disposable {
   readonly shape: Shape;
   readonly child: ChildProcess;
   readonly status: Status;
   readonly group: CommandGroup | undefined;
   /** Settles when its init is in its group. Rejects with SANDBOX_UNAVAILABLE; never settles if the sandbox was not built. */
   readonly admitted: Promise<void>;
-  readonly stdout: OutputPipe;
-  readonly stderr: OutputPipe;
   /** Copies of repository configs in this sandbox. */
   readonly copies: GitCopies;
+}
+
+/** A sandbox whose program writes to pipes. Disposing of it releases the pipes that nobody reads, too. */
+export interface Begun extends Started {
+  readonly stdout: OutputPipe;
+  readonly stderr: OutputPipe;
 }
 
 /** A sandbox that waits for its command. */
@@ -131,7 +145,9 @@ const BUILT_FD = LINE_FD + 1;
 /** Builds a sandbox that waits for its command. Throws SANDBOX_UNAVAILABLE. */
 export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers): Waiting {
   const bash = toWaitingBashArgs({ fd: LINE_FD, builtFd: BUILT_FD }, { bounds: shape.bounds, rlimits: setup.rlimits });
-  const begun = start({ shape, bash, env: {}, stdio: ['pipe', 'pipe'] }, setup, powers);
+  const begun = piped('ignore', (streams) =>
+    start({ shape, bash, env: {}, attachment: { streams }, stdio: ['pipe', 'pipe'] }, setup, powers),
+  );
   const stdio = begun.child.stdio as readonly unknown[];
   const [line, said] = [stdio[LINE_FD] as Writable, stdio[BUILT_FD] as Readable];
   // EPIPE: bubblewrap has ended; its status tells why.
@@ -158,23 +174,19 @@ export function beginWaiting(shape: Shape, setup: CommandSetup, powers: Powers):
  * mount point is removed or replaced in another namespace, and moves the mount along when the mount point is renamed. False for a
  * sandbox that has ended, even if nobody was told of its end yet.
  */
-export function isMasked({ status, shape }: Pick<Begun, 'status' | 'shape'>): boolean {
+export function isMasked({ status, shape }: Pick<Started, 'status' | 'shape'>): boolean {
   const mounts = status.init === undefined ? undefined : mountsOf(status.init);
   return mounts !== undefined && areCovered(shape.masks, withoutLinks(mounts));
 }
 
 /** Whether bash must wait until `isMasked` is known: only binds by name can be swapped for something else. */
-export const needsGate = ({ masks }: Shape): boolean => boundPaths(masks).length > 0;
+const needsGate = ({ masks }: Shape): boolean => boundPaths(masks).length > 0;
 
 /**
  * Lets a bash that waits at its gate go on. Rejects with SANDBOX_UNAVAILABLE if it must not; never settles if bash
  * does not get there.
  */
-export function letThrough(
-  child: ChildProcess,
-  { status, shape, copies }: Pick<Begun, 'status' | 'shape'> & Partial<Pick<Begun, 'copies'>>,
-  gate: Gate,
-) {
+function letThrough({ child, status, shape, copies }: Started, gate: Gate): Promise<void> {
   const stdio = child.stdio as readonly unknown[];
   const [line, said] = [stdio[gate.fd] as Writable, stdio[gate.builtFd] as Readable];
   // EPIPE, ECONNRESET: bubblewrap has ended; its status tells why.
@@ -183,7 +195,7 @@ export function letThrough(
     said.once('data', () =>
       status.onInit(async (init) => {
         if (!isMasked({ status, shape })) return reject(new NotInPlace());
-        await copies?.lay(init);
+        await copies.lay(init);
         line.end('\n');
         resolve();
       }),
@@ -200,20 +212,37 @@ export const hides = ({ masks }: Shape): boolean =>
 
 /** Builds a sandbox for a command, which begins at once. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
 export function begin(shape: Shape, request: CommandRequest, setup: CommandSetup, powers: Powers): Begun {
+  const stdin = request.stdin === undefined ? 'ignore' : 'pipe';
+  return piped(stdin, (streams) => beginAt({ streams }, { shape, request, setup, powers }));
+}
+
+/** The same with an attachment of the caller's. */
+export function beginAt(
+  attachment: Attachment,
+  of: { shape: Shape; request: CommandRequest; setup: CommandSetup; powers: Powers },
+): Started {
+  const { shape, request, setup, powers } = of;
   const egress = egressOf(request.egressToken);
   const first = LINE_FD + egress.stdio.length;
   const gate = needsGate(shape) ? { fd: first, builtFd: first + 1 } : undefined;
   const bash = toBashArgs({ ...request, rlimits: setup.rlimits, ...(gate && { gate }) });
-  const feeds = request.stdin !== undefined;
   const stdio = [...egress.stdio, ...(gate ? (['pipe', 'pipe'] as const) : [])];
-  const begun = start({ shape, bash, env: request.env, egress, feeds, stdio }, setup, powers);
-  egress.give(begun.child);
-  if (!gate || begun.child.pid === undefined) return begun;
-  const through = letThrough(begun.child, begun, gate);
-  const admitted = Promise.all([begun.admitted, through]).then(() => {});
+  const started = start({ shape, bash, env: request.env, egress, attachment, stdio }, setup, powers);
+  egress.give(started.child);
+  if (!gate || started.child.pid === undefined) return started;
+  const admitted = Promise.all([started.admitted, letThrough(started, gate)]).then(() => {});
   // Avoids an unhandled rejection when nobody awaits it.
   admitted.catch(() => {});
-  return { ...begun, admitted };
+  return { ...started, admitted };
+}
+
+/** Starts a sandbox with pipes for its output. */
+function piped(stdin: 'pipe' | 'ignore', startWith: (streams: Attachment['streams']) => Started): Begun {
+  using parts = new DisposableStack();
+  const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
+  const started = parts.use(startWith([stdin, stdout.writer, stderr.writer]));
+  const kept = parts.move();
+  return { ...started, stdout, stderr, [Symbol.dispose]: () => kept.dispose() };
 }
 
 interface Own {
@@ -222,40 +251,39 @@ interface Own {
   readonly bash: readonly string[];
   readonly env: CommandRequest['env'];
   readonly egress?: CommandEgress;
-  /** Whether the command gets input. */
-  readonly feeds?: boolean;
+  readonly attachment: Attachment;
   /** Descriptors after the status descriptor. */
   readonly stdio: readonly (number | 'pipe')[];
 }
 
-function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
-  const { shape, bash, env, egress, feeds = false, stdio } = own;
+function start(own: Own, setup: CommandSetup, powers: Powers): Started {
+  const { shape, egress, attachment, stdio } = own;
   using parts = new DisposableStack();
   const group = parts.use(setup.groups?.open(shape.bounds));
-  const [stdout, stderr] = [parts.use(openOutputPipe()), parts.use(openOutputPipe())];
   const nameless = toArgBytes(shape.masks);
   const masksFd = LINE_FD + stdio.length;
   const told = nameless.length > 0 ? (['pipe'] as const) : [];
   const copiesFd = masksFd + told.length;
   const copies = parts.use(new GitCopies(shape.gitConfigs, { workspace: shape.workspace, firstFd: copiesFd }, powers));
   const { pipes } = copies;
-  const around = {
+  const args = toSandboxArgs(own, setup, {
     ...(egress && { egress }),
     ...(nameless.length > 0 && { masksFd }),
     copies: copies.args,
     hold: group?.holdArgs(copiesFd + pipes.length) ?? [],
-  };
-  const args = withoutNul(toSandboxArgs({ shape, env, bash }, setup, around));
+  });
+  const more = [...stdio, ...told, ...pipes, ...(group?.holds ? (['pipe'] as const) : [])];
+  const outer = attachment.outer?.(COMMAND_STATUS_FD + more.length) ?? [];
+  const [program = setup.bwrap, ...words] = withoutNul([...outer, setup.bwrap, ...args]);
   const filter = openSync(shape.filterFile, 'r');
   let child: ChildProcess;
   try {
-    const before = [feeds ? 'pipe' : 'ignore', stdout.writer, stderr.writer, filter, 'pipe'] as const;
     const options: SpawnOptions = {
-      stdio: [...before, ...stdio, ...told, ...pipes, ...(group?.holds ? (['pipe'] as const) : [])],
+      stdio: [...attachment.streams, filter, 'pipe', ...more],
       env: setup.environment,
       cwd: '/',
     };
-    const spawn = () => powers.spawn(setup.bwrap, args, options);
+    const spawn = () => powers.spawn(program, words, options);
     child = group ? group.spawn(spawn) : spawn();
   } finally {
     closeSync(filter);
@@ -271,7 +299,7 @@ function start(own: Own, setup: CommandSetup, powers: Powers): Begun {
   admitted.catch(() => {});
   const kept = parts.move();
   return {
-    ...{ shape, child, status, group, admitted, stdout, stderr, copies },
+    ...{ shape, child, status, group, admitted, copies },
     [Symbol.dispose]: () => kept.dispose(),
   };
 }
@@ -284,27 +312,25 @@ function withoutNul<Words extends readonly string[]>(words: Words): Words {
 }
 
 /** What surrounds a command in its sandbox. */
-export interface Around {
-  /** Programs that run before bash, the last of which executes it. */
-  readonly launcher?: readonly string[];
+interface Around {
   readonly egress?: CommandEgress;
   /** bubblewrap arguments for copies of configs. */
-  readonly copies?: readonly string[];
+  readonly copies: readonly string[];
   /** bubblewrap arguments for its group. */
-  readonly hold?: readonly string[];
+  readonly hold: readonly string[];
   /** Descriptor from which bubblewrap reads masks over paths that are not UTF-8. */
   readonly masksFd?: number;
 }
 
 /**
- * bwrap arguments for one command; `launcher` runs between the sandbox and bash. None of the caller's variables (LD_PRELOAD …)
+ * bwrap arguments for one command. None of the caller's variables (LD_PRELOAD …)
  * reaches bwrap while it still has rights, nor bash before its limits are set: `toBashArgs` passes them, except those that bash must
  * not get by assignment.
  */
-export function toSandboxArgs(
-  { shape, env, bash }: Pick<Own, 'shape' | 'env' | 'bash'>,
+function toSandboxArgs(
+  { shape, env, bash, attachment: { launcher = [] } }: Own,
   setup: CommandSetup,
-  { launcher = [], egress = NO_EGRESS, copies = [], hold = [], masksFd }: Around = {},
+  { egress = NO_EGRESS, copies, hold, masksFd }: Around,
 ): string[] {
   const early = Object.entries(env).filter(([name]) => COMPUTED.some((it) => it === name));
   const { gitIdentity } = setup;

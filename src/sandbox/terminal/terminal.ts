@@ -2,22 +2,15 @@
  * One terminal: a program in a sandbox of its own, built as for a command, with a pseudoterminal for its standard streams.
  * Runs in an execute host for terminals only, since the master ends of all terminals are open there.
  */
-import type { ChildProcess, SpawnOptions } from 'node:child_process';
-import { closeSync, openSync, statSync } from 'node:fs';
-import { constants } from 'node:os';
-import type { Readable } from 'node:stream';
+import { closeSync, statSync } from 'node:fs';
 import { ToolError } from '../../errors.ts';
 import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
-import { COMMAND_STATUS_FD } from '../bubblewrap.ts';
-import { type CommandRequest, type CommandSetup, enterHome } from '../command/command.ts';
-import type { CommandGroup } from '../command/group.ts';
-import type { HomeStay } from '../command/homes.ts';
-import { type Gate, toBashArgs } from '../command/prologue.ts';
-import { letThrough, needsGate, type Shape, shapeOf, toSandboxArgs } from '../command/start.ts';
-import { Status } from '../command/status.ts';
+import { type Powers, settlesWithin } from '../../powers.ts';
+import type { CommandRequest, CommandSetup } from '../command/command.ts';
+import { ConfinedRun, type Settled } from '../command/confined-run.ts';
+import { type Attachment, beginAt, shapeOf } from '../command/start.ts';
 import { findProgram } from '../find-program.ts';
-import { verdictOf, type Watch } from '../watchdog.ts';
+import { verdictOf } from '../watchdog.ts';
 import { type Excerpt, TerminalLog } from './log.ts';
 import { openPty, type Pty, type Size } from './pty.ts';
 import { foregroundOf, type Tty, waiterOf } from './tty-wait.ts';
@@ -39,17 +32,17 @@ export interface TerminalRequest extends CommandRequest {
   readonly size: Size;
 }
 
-/** Closes descriptors above `last`, which this process has open for other terminals, before any of the caller's programs runs. */
-const closing = (last: number): string =>
-  `for it in /proc/self/fd/*; do n=\${it##*/}; if ((n > ${last})); then eval "exec $n>&-"; fi; done; exec "$@"`;
+export interface TerminalParts {
+  readonly screen: Screen;
+  readonly powers: Powers;
+}
 
 /** Interval of checks whether the program waits for input; two equal results in a row count. */
 const LOOK_MS = 20;
 /** The pause after a check, as a multiple of its duration. */
 const LOOK_SHARE = 4;
-/** Wait for a program that does not start, or that was killed. */
+/** Wait for a program that does not start. */
 const PATIENCE_MS = 10_000;
-const SIGNAL_NAMES = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
 
 export class Terminal {
   readonly log: TerminalLog;
@@ -61,63 +54,62 @@ export class Terminal {
   readonly #powers: Powers;
   readonly #pty: Pty;
   readonly #tty: Tty;
-  readonly #child: ChildProcess;
-  readonly #status: Status;
+  readonly #run: ConfinedRun;
   readonly #screen: Screen;
-  #watch: Watch | undefined;
-  readonly #group: CommandGroup | undefined;
-  readonly #home: HomeStay | undefined;
   #ended: TerminalEnd | undefined;
-  #killedFor: TerminalEnd | undefined;
+  #closedFor: 'output' | 'closed' | undefined;
+  #settled: Settled | undefined;
   /** Whether its program may begin: its sandbox has been checked. */
-  #isThrough: boolean;
-  /** Why it may not begin. */
+  #isAdmitted = false;
+  /** Why its program did not begin. */
   #refusal: unknown;
   /** The thread that waited when input was last written: if it still waits, that says nothing new. */
   #waiterBefore: string | undefined;
   /** Callbacks that wait for output or the end. */
   readonly #waiting = new Set<() => void>();
 
-  /** Starts the program. Throws SANDBOX_UNAVAILABLE. */
-  constructor(request: TerminalRequest, setup: CommandSetup, { screen, powers }: { screen: Screen; powers: Powers }) {
-    this.#limits = setup.limits;
+  /** Starts the program. Throws SANDBOX_UNAVAILABLE, INPUT_INVALID. */
+  static async start(request: TerminalRequest, given: CommandSetup, of: TerminalParts): Promise<Terminal> {
+    const setup = atTerminal(given);
+    await setup.git?.settle(request.masks);
+    const pty = openPty(request.size);
+    try {
+      const { dev, ino } = statSync(pty.path);
+      // What a command changes in git's configs is taken over when it ends, which may be hours later here.
+      const shape = { ...shapeOf(request, setup), gitConfigs: [] };
+      const started = beginAt(attachmentOf(pty), { shape, request, setup, powers: of.powers });
+      const run = new ConfinedRun(started, request, setup, of.powers);
+      return new Terminal(
+        { run, pty, tty: { dev, ino }, admitted: started.admitted },
+        { ...of, size: request.size, limits: setup.limits },
+      );
+    } catch (error) {
+      pty.stream.destroy();
+      throw error;
+    } finally {
+      closeSync(pty.slave);
+    }
+  }
+
+  private constructor(
+    { run, pty, tty, admitted }: { run: ConfinedRun; pty: Pty; tty: Tty; admitted: Promise<void> },
+    { screen, powers, size, limits }: TerminalParts & { size: Size; limits: Limits },
+  ) {
+    this.#limits = limits;
     this.#powers = powers;
     this.#screen = screen;
-    this.#size = request.size;
-    this.startedAt = powers.monotonicMs();
-    this.log = new TerminalLog(setup.limits.terminalLogBytes);
-    const group = setup.groups?.open(request.bounds);
-    this.#group = group;
-    const pty = openPty(request.size);
+    this.#size = size;
+    this.#run = run;
     this.#pty = pty;
-    let shape: Shape;
-    try {
-      shape = shapeOf(request, setup);
-      this.#child = start(toArgs(shape, request, setup, group), setup, {
-        pty,
-        powers,
-        group,
-        shape,
-      });
-    } catch (error) {
-      group?.[Symbol.dispose]();
-      throw error;
-    }
-    const { dev, ino } = statSync(pty.path);
-    this.#tty = { dev, ino };
-    this.#status = new Status(this.#child.stdio[COMMAND_STATUS_FD] as Readable);
-    this.#home = enterHome(request, setup, () => this.#kill('file'));
-    group?.watch(() => this.#kill(verdictOf(group.seen.exceeded?.kind ?? 'memory')));
-    this.#status.onInit((init) => {
-      const onExceeded = () => this.#kill(verdictOf(this.#watch?.seen.exceeded?.kind ?? 'memory'));
-      if (!group) this.#watch = setup.watchdog.watch({ init, bounds: request.bounds, onExceeded });
-      // A program that could not enter its group must not run without one.
-      group?.admit(init, this.#child).catch(() => this.#kill('memory'));
-    });
-    this.#isThrough = !needsGate(shape);
-    if (!this.#isThrough && this.#child.pid !== undefined) void this.#letThrough(shape);
+    this.startedAt = powers.monotonicMs();
+    this.log = new TerminalLog(limits.terminalLogBytes);
+    this.#tty = tty;
+    admitted.then(
+      () => (this.#isAdmitted = true),
+      () => {}, // `run.settle` gives the reason.
+    );
     screen.onReply = (text) => {
-      if (this.#pty.stream.writableLength < REPLY_BYTES_MAX) this.#pty.stream.write(text);
+      if (pty.stream.writableLength < REPLY_BYTES_MAX) pty.stream.write(text);
     };
     this.gone = this.#live();
   }
@@ -132,16 +124,15 @@ export class Terminal {
 
   /** How the program ended; empty if we killed it, or it still runs. */
   get exit(): { exitCode?: number; signal?: string } {
-    const { exitCode } = this.#status;
+    const { exitCode, signal } = this.#settled ?? {};
     if (this.#ended !== 'exit' || exitCode === undefined) return {};
-    const signal = exitCode > 128 ? SIGNAL_NAMES.get((exitCode - 128) as never) : undefined;
     return { exitCode, ...(signal !== undefined && { signal }) };
   }
 
   /** Waits until signals reach a program, or it has ended. Throws SANDBOX_UNAVAILABLE if it may not begin. */
   async started(signal: AbortSignal): Promise<void> {
     const until = this.#powers.monotonicMs() + PATIENCE_MS;
-    const isBegun = () => this.#isThrough && this.#foreground !== undefined;
+    const isBegun = () => this.#isAdmitted && this.#foreground !== undefined;
     while (this.#ended === undefined && !isBegun() && this.#powers.monotonicMs() < until) {
       signal.throwIfAborted();
       await this.#change(LOOK_MS / 4, signal);
@@ -188,7 +179,7 @@ export class Terminal {
 
   /** Names the thread that waits for input; undefined if none does. */
   waiter(): string | undefined {
-    const { main } = this.#status;
+    const { main } = this.#run;
     return main === undefined || this.#ended !== undefined ? undefined : waiterOf(main, this.#tty);
   }
 
@@ -234,51 +225,40 @@ export class Terminal {
 
   /** Kills all that runs in the terminal; settles when that has ended. */
   async close(): Promise<void> {
-    this.#kill('closed');
+    this.#close('closed');
     await this.gone;
   }
 
-  async #letThrough(shape: Shape): Promise<void> {
-    try {
-      await letThrough(this.#child, { status: this.#status, shape }, GATE);
-      this.#isThrough = true;
-    } catch (error) {
-      this.#refusal = error;
-      this.#kill('closed');
-    }
-  }
-
-  #kill(why: TerminalEnd): void {
+  #close(why: 'output' | 'closed'): void {
     if (this.#ended !== undefined) return;
-    this.#killedFor ??= why;
-    this.#status.kill(this.#child);
+    this.#closedFor ??= why;
+    this.#run.stop();
   }
 
   async #live(): Promise<void> {
+    using run = this.#run;
     const { stream } = this.#pty;
     // EIO: no process has the slave end open.
     stream.on('error', () => {});
     stream.on('data', (chunk: Buffer) => this.#take(chunk));
     const drained = new Promise<void>((resolve) => stream.once('close', () => resolve()));
-    await new Promise<void>((resolve) => {
-      this.#child.once('error', () => resolve());
-      this.#child.once('exit', () => resolve());
-    });
+    await run.ended;
     stream.resume();
-    await Promise.race([drained, this.#pause(this.#limits.commandDrainMs)]);
-    await Promise.race([this.#status.ended, this.#pause(PATIENCE_MS)]);
-    const exceeded = (this.#group ?? this.#watch)?.seen.exceeded?.kind;
-    this.#ended = this.#killedFor ?? (exceeded && verdictOf(exceeded)) ?? 'exit';
-    this.#home?.[Symbol.dispose]();
-    this.#watch?.[Symbol.dispose]();
-    this.#group?.[Symbol.dispose]();
+    await settlesWithin(drained, this.#limits.commandDrainMs, this.#powers);
+    try {
+      this.#settled = await run.settle(() => this.log.after(0, COMPLAINT_BYTES_MAX).text);
+    } catch (error) {
+      this.#refusal = error;
+    }
+    const exceeded = this.#settled?.used.exceeded?.kind;
+    this.#ended = (exceeded && verdictOf(exceeded)) ?? this.#closedFor ?? 'exit';
     stream.destroy();
     this.#tell();
   }
 
   #take(chunk: Buffer): void {
     this.log.push(chunk);
-    if (this.log.end > this.#limits.commandOutputBytesMax) this.#kill('output');
+    if (this.log.end > this.#limits.commandOutputBytesMax) this.#close('output');
     const room = this.#screen.write(chunk);
     if (room) {
       this.#pty.stream.pause();
@@ -288,7 +268,7 @@ export class Terminal {
   }
 
   get #foreground(): number | undefined {
-    const { main } = this.#status;
+    const { main } = this.#run;
     return main === undefined ? undefined : foregroundOf(main);
   }
 
@@ -324,68 +304,37 @@ export class Terminal {
 /** Bytes of the terminal's answers that its program has not read; a flood of queries gets no more. */
 const REPLY_BYTES_MAX = 4096;
 
+/** Bytes of output that may tell why bubblewrap could not build the sandbox. */
+const COMPLAINT_BYTES_MAX = 4096;
+
+/** A command's setup without a terminal of its own, and without `CI`: a person watches, and may answer. */
+function atTerminal(setup: CommandSetup): CommandSetup {
+  const { CI: _, ...environment } = setup.environment;
+  return {
+    ...setup,
+    args: setup.args.filter((it) => it !== '--new-session'),
+    environment: { ...environment, TERM: 'xterm-256color' },
+  };
+}
+
 /**
- * bwrap arguments. setsid gives the program a session whose terminal this is: with bubblewrap's `--new-session` it would have none,
- * and without either it would be in this host's session. Throws SANDBOX_UNAVAILABLE.
+ * setsid gives the program a session whose terminal this is: with bubblewrap's `--new-session` it would have none, and without either it
+ * would be in this host's session. Throws SANDBOX_UNAVAILABLE.
  */
-function toArgs(shape: Shape, request: CommandRequest, setup: CommandSetup, group: CommandGroup | undefined): string[] {
+function attachmentOf({ slave }: Pty): Attachment {
   const setsid = findProgram('setsid');
   if (setsid === undefined)
     throw new ToolError('SANDBOX_UNAVAILABLE', 'terminals need the program setsid, of util-linux');
-  const inside = {
-    ...setup,
-    args: setup.args.filter((it) => it !== '--new-session'),
-    environment: { ...withoutCi(setup.environment), TERM: 'xterm-256color' },
-  };
-  const gate = needsGate(shape) ? { gate: GATE } : {};
-  const bash = toBashArgs({ ...request, ...gate, rlimits: setup.rlimits });
-  return toSandboxArgs({ shape, env: request.env, bash }, inside, {
+  return {
+    streams: [slave, slave, slave],
     launcher: [setsid, '--ctty'],
-    hold: group?.holdArgs(COMMAND_STATUS_FD + 1 + gatePipes(shape).length) ?? [],
-  });
+    outer: (lastFd) => ['/bin/bash', '--norc', '--noprofile', '-c', closing(lastFd), 'bash'],
+  };
 }
 
-/** Descriptors of the gate at which a sandbox's bash waits until its mounts have been checked. */
-const GATE: Gate = { fd: COMMAND_STATUS_FD + 1, builtFd: COMMAND_STATUS_FD + 2 };
-
-const gatePipes = (shape: Shape) => (needsGate(shape) ? (['pipe', 'pipe'] as const) : []);
-
-/** Drops `CI`: a person watches, and may answer. */
-const withoutCi = ({ CI: _, ...rest }: Record<string, string>): Record<string, string> => rest;
-
-function start(
-  args: readonly string[],
-  setup: CommandSetup,
-  of: { pty: Pty; powers: Powers; group: CommandGroup | undefined; shape: Shape },
-): ChildProcess {
-  const { pty, powers, group, shape } = of;
-  const filter = openSync(shape.filterFile, 'r');
-  try {
-    const more = [...gatePipes(shape), ...(group?.holds ? (['pipe'] as const) : [])];
-    const options: SpawnOptions = {
-      stdio: [pty.slave, pty.slave, pty.slave, filter, 'pipe', ...more],
-      env: setup.environment,
-      cwd: '/',
-    };
-    const words = [
-      '--norc',
-      '--noprofile',
-      '-c',
-      closing(COMMAND_STATUS_FD + more.length),
-      'bash',
-      setup.bwrap,
-      ...args,
-    ];
-    const spawn = () => powers.spawn('/bin/bash', words, options);
-    return group ? group.spawn(spawn) : spawn();
-  } catch (error) {
-    pty.stream.destroy();
-    throw error;
-  } finally {
-    closeSync(filter);
-    closeSync(pty.slave);
-  }
-}
+/** Closes descriptors above `last`, which this process has open for other terminals, before any of the caller's programs runs. */
+const closing = (last: number): string =>
+  `for it in /proc/self/fd/*; do n=\${it##*/}; if ((n > ${last})); then eval "exec $n>&-"; fi; done; exec "$@"`;
 
 /** Reads a terminal's settings, word by word, from `stty`: Node can't query them. */
 function settingsOf(path: string, powers: Powers): Promise<Set<string>> {
