@@ -373,7 +373,7 @@ function warm(
     allowed
       .sort((a, b) => TIERS.indexOf(a) - TIERS.indexOf(b))
       .map((tier) => ({
-        place: { tier, workspace, view, ...heapOf(policy, tier) },
+        key: { tier, workspace, view, ...heapOf(policy, tier) },
         network: tier === 'execute' ? networkOf(policy) : undefined,
       })),
   );

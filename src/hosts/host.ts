@@ -12,7 +12,8 @@ import { decode } from '../protocol/codec.ts';
 import { FrameReader, FrameWriter, toFrame } from '../protocol/frame.ts';
 import { HOST_FRAMES_FD } from '../sandbox/bubblewrap.ts';
 import { FLOOD_PIPE_BYTES } from '../sandbox/command/output-pipe.ts';
-import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { Stdio } from '../sandbox/launcher.ts';
+import type { ConfinedProcess } from '../sandbox/sandbox.ts';
 import { killQuietly, leafOf, prefer } from './host-process.ts';
 import {
   type ChildAnswer,
@@ -58,9 +59,8 @@ export interface HostOptions {
   /** Absolute path. */
   readonly workspace: string;
   readonly setup: HostSetup;
-  /** Program and arguments of the host process, without the sandbox. */
-  readonly program: readonly string[];
-  readonly sandbox: Sandbox;
+  /** Starts the process with these descriptors. Throws SANDBOX_UNAVAILABLE if this machine can't confine it. */
+  start(stdio: Stdio): ConfinedProcess;
   /** The connection to the egress proxy, for an execute host whose commands may connect. */
   readonly egress?: Socket;
   /** Receives what a provider host reports of its server; if it throws, the host is ended. */
@@ -108,6 +108,7 @@ export class Host {
   /** How many things the host's tools keep between calls, as it reports; a host with any is not idle. */
   kept = 0;
   readonly #options: HostOptions;
+  readonly #process: ConfinedProcess;
   readonly #child: ChildProcess;
   readonly #line: Socket;
   readonly #writer: FrameWriter;
@@ -122,9 +123,9 @@ export class Host {
   /** Why the setup was refused. */
   #refusal: Error | undefined;
 
-  /** Starts the process. Throws SANDBOX_UNAVAILABLE if this machine can't confine the tier. */
+  /** Starts the process. Throws what `start` throws. */
   constructor(options: HostOptions) {
-    const { sandbox, tier, workspace, program, powers, limits, egress } = options;
+    const { tier, workspace, powers, limits, egress } = options;
     this.#options = options;
     this.tier = tier;
     this.workspace = workspace;
@@ -133,7 +134,8 @@ export class Host {
     if (egress?.destroyed) throw new ToolError('SANDBOX_UNAVAILABLE', 'the egress proxy ended before the command');
     const lanes = Array.from({ length: options.setup.lanes ?? 0 }, () => 'pipe' as const);
     const stdio = ['ignore', 'ignore', 'pipe', 'pipe', ...(egress ? [egress] : lanes)] as const;
-    this.#child = sandbox.startHost(tier, workspace, program, [...stdio]);
+    this.#process = options.start([...stdio]);
+    this.#child = this.#process.child;
     this.#line = this.#child.stdio[HOST_FRAMES_FD] as Socket;
     this.#writer = new FrameWriter(this.#line);
     const told = { log: powers.log, about: { tier }, message: 'tier host complains' };
@@ -240,17 +242,16 @@ export class Host {
 
   /** The host runs, and knows nothing yet: check its sandbox, then send its setup. */
   #setUp(): void {
-    const { sandbox, setup } = this.#options;
     if (this.#isSetUp) return;
     this.#isSetUp = true;
     try {
-      sandbox.assertInPlace(this.#child, leafOf(this.#child.pid ?? 0));
+      this.#process.assertInPlace(leafOf(this.#child.pid ?? 0));
     } catch (error) {
       this.#refusal = error as Error;
       return this.kill();
     }
-    const groups = sandbox.commandGroupParentOf(this.#child);
-    this.#send({ setup: { ...setup, ...(groups && { groups }) } });
+    const { groups } = this.#process;
+    this.#send({ setup: { ...this.#options.setup, ...(groups && { groups }) } });
   }
 
   #abort(id: number): void {

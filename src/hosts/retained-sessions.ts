@@ -10,7 +10,7 @@ export interface RetainedSession {
 }
 
 export interface Retaining {
-  readonly host?: Host;
+  readonly host?: Pick<Host, 'kept' | 'endSession'>;
   /** Sessions for which the host has kept something, by id. */
   readonly retained: Map<string, RetainedSession>;
 }

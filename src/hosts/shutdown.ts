@@ -5,7 +5,7 @@ import type { Host, JobEnd } from './host.ts';
 import type { JobResult } from './job.ts';
 
 /** Ends a host, once it is up: a bwrap that is killed while it builds its sandbox leaves an init behind that waits for ever. */
-export async function end(host: Host): Promise<void> {
+export async function end(host: Pick<Host, 'ready' | 'kill' | 'gone'>): Promise<void> {
   await host.ready.catch(() => {}); // It is gone already.
   host.kill();
   await host.gone;

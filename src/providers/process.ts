@@ -7,7 +7,7 @@ import { end as endOf } from '../hosts/shutdown.ts';
 import type { Limits } from '../limits.ts';
 import { type NetworkLayer, parseNetworkEntry } from '../policy/network.ts';
 import type { Powers } from '../powers.ts';
-import { BARE_ENVIRONMENT } from '../sandbox/launcher.ts';
+import { BARE_ENVIRONMENT, type Stdio } from '../sandbox/launcher.ts';
 import { EGRESS_ENVIRONMENT } from '../sandbox/listener-program.ts';
 import type { Masks } from '../sandbox/masks.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
@@ -57,9 +57,9 @@ async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: P
   let lastListMs = -Infinity;
   const hasTools = Promise.withResolvers<void>();
   const host = new Host({
-    // A provider brings its own sandbox, so `tier` is unused here.
-    ...{ tier: 'external_api', workspace: workspaceOf(settings) ?? '', program: parts.program, limits, powers },
-    sandbox: { ...parts.sandbox, startHost: (...args) => start(args[3], lease?.token, options, parts) },
+    // The sandbox of a provider does not depend on the tier.
+    ...{ tier: 'external_api', workspace: workspaceOf(settings) ?? '', limits, powers },
+    start: (stdio) => start(stdio, lease?.token, options, parts),
     ...(lease && { egress: lease.line.stream }),
     setup: {
       ...{ tier: 'external_api', view: { key: '', rules: [], home: '' }, limits, jobsPerThread: 1, threads: 1 },
@@ -103,7 +103,7 @@ async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: P
 }
 
 function start(
-  stdio: Parameters<Sandbox['startHost']>[3],
+  stdio: Stdio,
   egressToken: string | undefined,
   { settings, masks }: ProcessOptions,
   { sandbox, limits, program }: ProcessParts,

@@ -1,5 +1,4 @@
 /** Starts an external provider: its host and, below that, its server, in one sandbox without a network of its own. */
-import type { ChildProcess } from 'node:child_process';
 import type { Limits } from '../limits.ts';
 import { PROVIDER_FDS, type ProviderView, providerProfile, type Runtime, toBwrapArgs } from './bubblewrap.ts';
 import type { Cgroups } from './cgroup/cgroup.ts';
@@ -9,6 +8,7 @@ import { identity, type Launch, readOnlyDevices, rlimits, toLaunch } from './lau
 import type { Stdio } from './launcher.ts';
 import { egressOf } from './listener-program.ts';
 import { NO_MASKS, onDisk } from './masks.ts';
+import type { ConfinedProcess } from './sandbox.ts';
 
 export interface ProviderRequest {
   readonly program: readonly string[];
@@ -28,11 +28,11 @@ export interface ProviderParts {
   /** File for `readOnlyDevices`. */
   readonly devices: string;
   /** Starts it with the commands' seccomp filter as the descriptor that follows `stdio`. */
-  start(launch: Launch, stdio: Stdio): ChildProcess;
+  start(launch: Launch, stdio: Stdio): ConfinedProcess;
 }
 
 /** Starts a provider as the owner of its workspace or, without one, of the state directory. Throws SANDBOX_UNAVAILABLE. */
-export function startProvider(request: ProviderRequest, stdio: Stdio, parts: ProviderParts): ChildProcess {
+export function startProvider(request: ProviderRequest, stdio: Stdio, parts: ProviderParts): ConfinedProcess {
   const { program, view, bounds, egressToken } = request;
   const { bwrap, runtime, limits, stateDir, toolchains = [], cgroups, devices, start } = parts;
   const who = identity(view.workspace?.path ?? stateDir);
@@ -47,8 +47,8 @@ export function startProvider(request: ProviderRequest, stdio: Stdio, parts: Pro
     const bounds = [...rlimits(limits), ...readOnlyDevices(shownId, devices)];
     const binds = view.workspace && bindsOf(view.workspace.path, profile, who);
     const launch = toLaunch([...bounds, ...inside], { ...ids, ...(group && { group }) });
-    const child = start({ ...launch, ...(binds && { binds }) }, all);
-    egress.give(child);
-    return child;
+    const started = start({ ...launch, ...(binds && { binds }) }, all);
+    egress.give(started.child);
+    return started;
   });
 }

@@ -13,7 +13,7 @@ import { type Cgroups, type CommandGroupParent, type HostGroup, openCgroups, tri
 import type { CgroupVersion } from './cgroup/files.ts';
 import { inGroup } from './cgroup/host-group.ts';
 import { findProgram } from './find-program.ts';
-import { assertInPlace, type HostBinds } from './host-binds.ts';
+import { assertInPlace } from './host-binds.ts';
 import { identity, type Launch, readOnlyDevices, toLaunch } from './launch.ts';
 import {
   BARE_ENVIRONMENT,
@@ -57,6 +57,18 @@ export const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({
   unixSockets: backend === 'none' ? 'none' : 'own',
 });
 
+/** A started process, and what is known of its sandbox. */
+export interface ConfinedProcess {
+  readonly child: ChildProcess;
+  /** The parent of the control groups of its commands; absent if there are none. */
+  readonly groups?: CommandGroupParent;
+  /**
+   * Throws SANDBOX_UNAVAILABLE if the sandbox, which holds the process `pid`, does not show the right parts of its workspace: names in
+   * it may have been swapped for links while it was built.
+   */
+  assertInPlace(pid: number): void;
+}
+
 export interface Sandbox extends AsyncDisposable {
   readonly confinement: Confinement;
   /** Throws SANDBOX_UNAVAILABLE, with the remedy, if this machine can't confine the tier. */
@@ -65,21 +77,20 @@ export interface Sandbox extends AsyncDisposable {
    * Starts `program` as the tier host; `stdio` is for descriptors 0 to 3, and 4 if its commands may connect. An execute
    * host has no masks; its commands have.
    */
-  startHost(tier: HostTier, workspace: string, program: readonly string[], stdio: Stdio, masks?: Masks): ChildProcess;
-  /**
-   * Throws SANDBOX_UNAVAILABLE if a started host's sandbox, which holds the process `pid`, does not show the right parts of its
-   * workspace: names in it may have been swapped for links meanwhile.
-   */
-  assertInPlace(host: ChildProcess, pid: number): void;
-  /** The place in which a started execute host makes the control groups of its commands; undefined if there are none. */
-  commandGroupParentOf(host: ChildProcess): CommandGroupParent | undefined;
+  startHost(
+    tier: HostTier,
+    workspace: string,
+    program: readonly string[],
+    stdio: Stdio,
+    masks?: Masks,
+  ): ConfinedProcess;
   /** Starts `program` with the network and nothing else; `stdio` is for descriptors 0 to 4. */
   startEgress(program: readonly string[], stdio: Stdio): ChildProcess;
   /**
    * Starts `program` as the host of an external provider, with its server below it; `stdio` is for descriptors 0 to 3, and
    * 4 if it may connect; `egressToken` identifies it to the egress proxy. Throws SANDBOX_UNAVAILABLE.
    */
-  startProvider(request: ProviderRequest, stdio: Stdio): ChildProcess;
+  startProvider(request: ProviderRequest, stdio: Stdio): ConfinedProcess;
   /**
    * bwrap arguments, without masks, and the seccomp program of this workspace's commands. They are valid in its execute
    * host or, if `isDirect`, in this process.
@@ -125,13 +136,10 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
   if (bwrap === undefined || why !== undefined) return unavailable(why ?? INSTALL_BUBBLEWRAP);
   const launcher = createLauncher(bwrap, options, powers);
   const { confinement, cgroups } = await tryAll(launcher, options, powers);
-  const places = new WeakMap<ChildProcess, CommandGroupParent>();
-  const binds = new WeakMap<ChildProcess, HostBinds>();
-  const start = (launch: Launch, stdio: Stdio, filters: readonly string[]) => {
-    const child = launcher.start(launch, stdio, filters);
-    if (launch.binds) binds.set(child, launch.binds);
-    return child;
-  };
+  const start = (launch: Launch, stdio: Stdio, filters: readonly string[]): ConfinedProcess => ({
+    child: launcher.start(launch, stdio, filters),
+    assertInPlace: (pid) => launch.binds && assertInPlace(launch.binds, pid),
+  });
   const isCounted = cgroups !== undefined;
   const filters = commandFilters(options.arch, isCounted);
   return {
@@ -144,9 +152,8 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
         const { nests } = confinement;
         const seccompFd = stdio.length;
         const launch = launcher.host({ tier, workspace, masks, program, nests, seccompFd, ...(group && { group }) });
-        const child = start(launch, stdio, [tier === 'execute' ? nesting : host]);
-        if (group?.commands) places.set(child, group.commands);
-        return child;
+        const started = start(launch, stdio, [tier === 'execute' ? nesting : host]);
+        return { ...started, ...(group?.commands && { groups: group.commands }) };
       });
     },
     startEgress(program, stdio) {
@@ -159,11 +166,6 @@ export async function createSandbox(options: SandboxOptions, powers: Powers): Pr
       const startIt = (launch: Launch, all: Stdio) => start(launch, all, [files.command]);
       return startProvider(request, stdio, { ...options, bwrap, cgroups, start: startIt, devices });
     },
-    assertInPlace(host, pid) {
-      const own = binds.get(host);
-      if (own) assertInPlace(own, pid);
-    },
-    commandGroupParentOf: (host) => places.get(host),
     commandSandbox: (workspace, { isDirect } = { isDirect: false }) => ({
       bwrap,
       args: launcher.commandArgs(workspace, { isNested: confinement.nests && !isDirect, isCounted }),
@@ -228,7 +230,9 @@ async function tryOut(
   const program = nativeProgram('probe');
   const filter = Buffer.from(commandFilters(options.arch, false).none).toString('base64');
   const start = (launchIn: typeof nested, stdio: Stdio, files: string[]) =>
-    inGroup(cgroups, { runsCommands: true, ...who }, (group) => launcher.start(launchIn(group), stdio, files));
+    inGroup(cgroups, { runsCommands: true, ...who }, (group) => ({
+      child: launcher.start(launchIn(group), stdio, files),
+    })).child;
   const { within, without } = await prove(
     {
       ...options,
@@ -302,8 +306,6 @@ function unavailable(advice: string): Sandbox {
     confinement,
     assertHolds: refuse,
     startHost: (tier) => refuse(tier),
-    assertInPlace: () => refuse('read_only'),
-    commandGroupParentOf: () => undefined,
     startEgress: () => refuse('execute'),
     startProvider: () => refuse('external_api'),
     commandSandbox: () => refuse('execute'),

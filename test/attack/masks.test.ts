@@ -472,7 +472,7 @@ describe('with the tool layer taken away', () => {
   async function inHost(tier: 'read_only' | 'write', script: string): Promise<string> {
     await using index = new WorkspaceIndex(workspace, defaultLimits, systemPowers());
     const masks = await index.masks(view);
-    const child = sandbox.startHost(
+    const { child } = sandbox.startHost(
       tier,
       workspace,
       ['/bin/bash', '-c', script],

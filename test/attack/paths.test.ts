@@ -198,7 +198,7 @@ describe('with the tool layer taken away', () => {
         },
         systemPowers(),
       );
-      const child = sandbox.startHost(
+      const { child } = sandbox.startHost(
         tier,
         workspace,
         ['/bin/bash', '-c', script],

@@ -7,17 +7,17 @@ import type { Cgroups, HostGroup, HostGroupRequest } from './cgroup.ts';
  * Starts a process in a group, which is removed with everything in it when the process ends; starts it without a group if there
  * are no control groups. Throws SANDBOX_UNAVAILABLE if the group can't be made.
  */
-export function inGroup(
+export function inGroup<Started extends { readonly child: ChildProcess }>(
   cgroups: Cgroups | undefined,
   request: HostGroupRequest,
-  start: (group: HostGroup | undefined) => ChildProcess,
-): ChildProcess {
+  start: (group: HostGroup | undefined) => Started,
+): Started {
   if (!cgroups) return start(undefined);
   const group = openGroup(cgroups, request);
   try {
-    const child = start(group);
-    for (const event of ['exit', 'error']) child.once(event, () => cgroups.close(group));
-    return child;
+    const started = start(group);
+    for (const event of ['exit', 'error']) started.child.once(event, () => cgroups.close(group));
+    return started;
   } catch (error) {
     cgroups.close(group);
     throw error;

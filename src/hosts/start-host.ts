@@ -1,0 +1,54 @@
+/** Starts tier hosts: what each is told at its start, and in which sandbox it runs. */
+import type { Limits } from '../limits.ts';
+import type { Powers } from '../powers.ts';
+import { COMMAND_ENVIRONMENT } from '../sandbox/launcher.ts';
+import type { Masks } from '../sandbox/masks.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { Host } from './host.ts';
+import type { HostKey } from './host-masks.ts';
+import type { HostSetup, Identity } from './job.ts';
+import { shapeOf } from './shape.ts';
+
+export interface StartHostOptions {
+  readonly sandbox: Sandbox;
+  /** Node and its arguments for the host process. */
+  readonly program: readonly string[];
+  readonly limits: Limits;
+  /** The author of commits. */
+  readonly identity?: Identity;
+  /** Environment variables of each command, PATH among them; the caller's come after. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** Starts the host of a key with the masks that its sandbox applies. Throws SANDBOX_UNAVAILABLE. */
+export function startHost(key: HostKey, masks: Masks, options: StartHostOptions, powers: Powers): Host {
+  const { tier, workspace, egress } = key;
+  const { sandbox, program, limits } = options;
+  const startedAt = powers.monotonicMs();
+  const host = new Host({
+    ...{ tier, workspace, limits, powers, setup: setupOf(key, options) },
+    ...(egress && { egress: egress.stream }),
+    start: (stdio) => sandbox.startHost(tier, workspace, program, stdio, masks),
+  });
+  const tell = () => {
+    const ms = Math.round(powers.monotonicMs() - startedAt);
+    powers.log.info({ tier, workspace, pid: host.pid, ms }, 'tier host ready');
+  };
+  // The host itself logs why it did not start.
+  host.ready.then(tell, () => {});
+  return host;
+}
+
+function setupOf({ tier, workspace, view, keeps, heapMb = Infinity }: HostKey, options: StartHostOptions): HostSetup {
+  const { sandbox, identity, environment, limits: given } = options;
+  const limits = { ...given, threadHeapMb: Math.min(given.threadHeapMb, heapMb) };
+  const common = { tier, view, limits, ...(tier !== 'external_api' && { workspace }) };
+  const lanes = tier === 'read_only' ? { lanes: limits.hostThreadsMax } : {};
+  if (tier !== 'execute') return { ...common, ...shapeOf(tier, limits), ...lanes };
+  return {
+    ...common,
+    command: { ...sandbox.commandSandbox(workspace), environment: { ...COMMAND_ENVIRONMENT, ...environment } },
+    ...(identity && { identity }),
+    ...{ watches: !keeps, ...shapeOf(tier, limits) },
+  };
+}

@@ -1,0 +1,159 @@
+/** Which host a call gets, and when hosts are started, replaced and ended. The hosts are records without a process. */
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ToolError } from '../../../src/errors.ts';
+import type { HeldMasks, HostKey } from '../../../src/hosts/host-masks.ts';
+import { type Slot, type SlotHost, Slots } from '../../../src/hosts/slots.ts';
+import { defaultLimits, type Limits } from '../../../src/limits.ts';
+import { systemPowers } from '../../../src/powers.ts';
+import { NO_MASKS } from '../../../src/sandbox/masks.ts';
+
+interface PlainHost extends SlotHost {
+  alive: boolean;
+  takesJobs: boolean;
+  worn: boolean;
+  jobs: number;
+  kept: number;
+  idleSince: number;
+}
+
+let nowMs: number;
+let timers: (() => void)[];
+let started: PlainHost[];
+/** Errors of the next starts; none for a start that succeeds. */
+let failures: (ToolError | undefined)[];
+let print: string;
+let slots: Slots<PlainHost>;
+beforeEach(() => {
+  [nowMs, timers, started, failures, print] = [0, [], [], [], 'first'];
+  slots = make();
+});
+afterEach(() => slots[Symbol.asyncDispose]());
+
+function make(limits: Partial<Limits> = {}): Slots<PlainHost> {
+  const powers = {
+    ...systemPowers(),
+    monotonicMs: () => nowMs,
+    after: (_: number, fn: () => void) => {
+      timers.push(fn);
+      return { cancel() {} };
+    },
+  };
+  const held = (): HeldMasks => ({ masks: NO_MASKS, print, root: 'root' });
+  const masks = {
+    of: async () => held(),
+    isAsOf: (_: HostKey, of: { root: string }) => of.root === 'root',
+    reap() {},
+  };
+  return new Slots({ start, masks, limits: { ...defaultLimits, ...limits } }, powers);
+}
+
+function start(): PlainHost {
+  const failure = failures.shift();
+  const gone = Promise.withResolvers<void>();
+  const host: PlainHost = {
+    ...{
+      alive: failure === undefined,
+      takesJobs: failure === undefined,
+      worn: false,
+      jobs: 0,
+      kept: 0,
+      idleSince: nowMs,
+    },
+    ...{ pid: started.length + 1, threads: 1, gone: gone.promise, endSession() {} },
+    ready: failure ? Promise.reject(failure) : Promise.resolve(),
+    kill() {
+      host.alive = host.takesJobs = false;
+      gone.resolve();
+    },
+  };
+  host.ready.catch(() => {}); // Only some tests wait for it.
+  started.push(host);
+  return host;
+}
+
+const keyOf = (workspace: string): HostKey => ({ tier: 'write', workspace, view: { key: '', rules: [], home: '' } });
+const slotOf = (workspace = '/w'): Slot<PlainHost> => slots.of(keyOf(workspace));
+const DEAD = new ToolError('SANDBOX_UNAVAILABLE', 'the host did not start');
+
+test('calls of one key share a host, and calls of another key have their own', async () => {
+  const [first, again, other] = await Promise.all([slotOf(), slotOf(), slotOf('/v')].map((it) => slots.ready(it)));
+  expect([again, other === first]).toEqual([first, false]);
+  expect(slots.atHand(slotOf())).toBe(first);
+});
+
+test('a host that died is replaced, and the slot counts it', async () => {
+  const first = await slots.ready(slotOf());
+  first.kill();
+  expect(slots.atHand(slotOf())).toBeUndefined();
+  expect(await slots.ready(slotOf())).not.toBe(first);
+  expect(await slots.status()).toMatchObject([{ pid: 2, restarts: 1 }]);
+});
+
+test('a host that dies while it starts is started once more, and not a third time', async () => {
+  failures = [DEAD];
+  expect(await slots.ready(slotOf('/a'))).toBe(started[1]);
+  const end = new ToolError('NOT_FOUND', 'the workspace is gone');
+  failures = [end];
+  await expect(slots.ready(slotOf('/b'))).rejects.toBe(end);
+  expect(started.length).toBe(3);
+});
+
+test('a worn host gets no more calls, and ends after its last job', async () => {
+  const worn = await slots.ready(slotOf());
+  worn.jobs = 1;
+  worn.worn = true;
+  expect(slots.atHand(slotOf())).toBeUndefined();
+  expect(await slots.ready(slotOf())).not.toBe(worn);
+  slots.release(worn);
+  expect(worn.alive).toBe(true);
+  worn.jobs = 0;
+  slots.release(worn);
+  expect(worn.alive).toBe(false);
+});
+
+test('a host whose masks are outdated is replaced once it is older than hostMasksMs', async () => {
+  const first = await slots.ready(slotOf());
+  print = 'second';
+  expect(await slots.ready(slotOf())).toBe(first);
+  nowMs = defaultLimits.hostMasksMs;
+  expect(await slots.ready(slotOf())).not.toBe(first);
+});
+
+test('at hostsMax the longest idle host makes room, and none that works or keeps something', async () => {
+  slots = make({ hostsMax: 3 });
+  const [keeping, idle, idler] = await Promise.all(['/a', '/b', '/c'].map((it) => slots.ready(slotOf(it))));
+  Object.assign(keeping as PlainHost, { kept: 1, idleSince: -9 });
+  Object.assign(idler as PlainHost, { idleSince: -5 });
+  const fourth = await slots.ready(slotOf('/d'));
+  await idler?.gone;
+  expect([keeping?.alive, idle?.alive, idler?.alive]).toEqual([true, true, false]);
+  for (const it of [idle, fourth]) (it as PlainHost).jobs = 1;
+  await expect(slots.ready(slotOf('/e'))).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+});
+
+test('an idle host ends after hostIdleMs, unless it keeps something or a call is about to use it', async () => {
+  const [idle, keeping, wanted] = await Promise.all(['/a', '/b', '/c'].map((it) => slots.ready(slotOf(it))));
+  Object.assign(keeping as PlainHost, { kept: 1 });
+  slotOf('/c').runs = 1;
+  nowMs = defaultLimits.hostIdleMs;
+  timers.shift()?.();
+  await idle?.gone;
+  expect([idle?.alive, keeping?.alive, wanted?.alive]).toEqual([false, true, true]);
+});
+
+test('a host for one call is no host of its slot, and counts against hostsMax', async () => {
+  slots = make({ hostsMax: 1 });
+  const apart = await slots.startApart(slotOf());
+  expect(slots.atHand(slotOf())).toBeUndefined();
+  await expect(slots.ready(slotOf())).rejects.toMatchObject({ code: 'QUEUE_FULL' });
+  apart.kill();
+  await apart.gone;
+  expect(await slots.ready(slotOf())).not.toBe(apart);
+});
+
+test('all hosts end with the slots, after which no call gets one', async () => {
+  const [first, apart] = [await slots.ready(slotOf()), await slots.startApart(slotOf())];
+  await slots[Symbol.asyncDispose]();
+  expect([first.alive, apart.alive]).toEqual([false, false]);
+  await expect(slots.ready(slotOf())).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
+});
