@@ -109,7 +109,9 @@ export class Context {
       const all = taken[name].flat();
       const goal = goals?.[name];
       this.findings.figures.push({
-        ...{ name, unit: 'ms', value: median(all) },
+        name,
+        unit: 'ms',
+        value: median(all),
         ...(all.length >= 100 && { p99: quantile(all, 0.99) }),
         ...(floor !== undefined && floor !== name && { over: { floor, ratio: ratioOf(taken[name], taken[floor]) } }),
         ...(goal && { goal }),

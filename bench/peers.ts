@@ -21,12 +21,14 @@ interface Server {
 }
 
 const FILES: Server = {
-  ...{ name: '@modelcontextprotocol/server-filesystem', path: 'dist/index.js' },
+  name: '@modelcontextprotocol/server-filesystem',
+  path: 'dist/index.js',
   args: (folder) => [folder],
 };
 const COMMANDS: Server = { name: 'mcp-server-commands', path: 'build/index.js', args: () => [] };
 const COMMANDER: Server = {
-  ...{ name: '@wonderwhy-er/desktop-commander', path: 'dist/index.js' },
+  name: '@wonderwhy-er/desktop-commander',
+  path: 'dist/index.js',
   args: () => ['--no-onboarding'],
 };
 
@@ -89,7 +91,9 @@ export async function startPeers(bench: Context, { folder, home }: Around): Prom
     bridge.then((line) => ({ name: 'ringfence mcp', line })),
   );
   return {
-    ...{ ...(files && { files }), ...(commands && { commands }), ...(commander && { commander }) },
+    ...(files && { files }),
+    ...(commands && { commands }),
+    ...(commander && { commander }),
     ...(ours && { ours }),
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   };

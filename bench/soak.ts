@@ -62,7 +62,9 @@ function look({ pid, stateDir }: TestDaemon): Sample {
     fds: readdirSync(`/proc/${pid}/fd`).length,
     threads: field('Threads'),
     children: readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').length,
-    ...{ audit: mib(/^audit/), journal: mib(/^(undo|journal)/), results: mib(/^results/) },
+    audit: mib(/^audit/),
+    journal: mib(/^(undo|journal)/),
+    results: mib(/^results/),
   };
 }
 
@@ -152,13 +154,11 @@ for (const it of figures)
 const units: Record<string, string> = { rss: 'MiB', audit: 'MiB', journal: 'MiB', results: 'MiB' };
 const names = [...Object.keys(BOUNDS), ...SIZES] as (keyof Sample)[];
 const curves = names.map((name) => ({
-  ...{
-    name,
-    x: 'min',
-    y: units[name] ?? '',
-    log: false,
-    note: `${(fit(curveOf(name)).slope * 60).toFixed(1)} an hour`,
-  },
+  name,
+  x: 'min',
+  y: units[name] ?? '',
+  log: false,
+  note: `${(fit(curveOf(name)).slope * 60).toFixed(1)} an hour`,
   points: seen.map(({ minute, sample }) => [minute, sample[name]] as const),
 }));
 const title = `${minutes} minutes of mixed calls: ${load.done} calls, ${killed} hosts killed`;

@@ -19,7 +19,9 @@ for (const [name, schema] of Object.entries(params)) registry.add(schema, { id: 
 for (const [name, schema] of Object.entries(notifications)) registry.add(schema, { id: `${name}.params` });
 const toJsonSchemas = (named: typeof registry) =>
   z.toJSONSchema(named, {
-    ...{ io: 'input', unrepresentable: 'any', uri: (id) => `#/$defs/${id}` },
+    io: 'input',
+    unrepresentable: 'any',
+    uri: (id) => `#/$defs/${id}`,
     override({ zodSchema, jsonSchema }) {
       // Bytes: the schema describes the JSON form.
       if (zodSchema._zod.def.type === 'custom')
@@ -44,7 +46,10 @@ const methods = Object.keys(params) as (keyof typeof params)[];
 const id = { type: ['string', 'integer'] };
 const jsonrpc = { const: '2.0' };
 const object = (properties: Json, required: readonly string[]): Json => ({
-  ...{ type: 'object', properties, required, additionalProperties: false },
+  type: 'object',
+  properties,
+  required,
+  additionalProperties: false,
 });
 
 const $defs: Json = {

@@ -195,7 +195,9 @@ function answer(id: number, result: JobResult): void {
 }
 
 const usageOf = (data?: ProvidedData) => ({
-  ...{ cpuMs: 0, verdict: 'ok' as const, enforcedBy: 'provider host' },
+  cpuMs: 0,
+  verdict: 'ok' as const,
+  enforcedBy: 'provider host',
   outputBytes: data === undefined ? 0 : JSON.stringify(data).length,
 });
 
@@ -226,7 +228,8 @@ function progressOf(id: number) {
     if (now - lastAt < (limits as Limits).providerProgressMs || !running.has(id)) return;
     lastAt = now;
     const told: JobProgress = {
-      ...{ id, done: progress },
+      id,
+      done: progress,
       ...(total !== undefined && { total }),
       ...(message !== undefined && { message: toShown(message).slice(0, PROGRESS_CHARS_MAX) }),
     };

@@ -49,7 +49,8 @@ function picture(): Picture {
   return {
     text: lines.slice(0, last + 1).join('\n'),
     cursor: { row: active.cursorY + 1, column: Math.min(active.cursorX, terminal.cols - 1) + 1 },
-    ...{ cols: terminal.cols, rows: terminal.rows },
+    cols: terminal.cols,
+    rows: terminal.rows,
     ...(title !== '' && { title: plain(title) }),
     fullScreen: active.type === 'alternate',
   };

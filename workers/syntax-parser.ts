@@ -51,9 +51,13 @@ export class SyntaxParser implements Disposable {
     const { symbolParserMemoryBytes: memoryBytes, symbolAnswerBytes: answerBytesMax } = this.#limits;
     const entry = fileURLToPath(new URL(`./syntax-process${extname(import.meta.url)}`, import.meta.url));
     this.#process = new LanguageProcess({
-      ...{ name: 'the parser', program: process.execPath, env: {} },
+      name: 'the parser',
+      program: process.execPath,
+      env: {},
       args: ['--disable-warning=ExperimentalWarning', '--max-old-space-size=128', entry],
-      ...{ memoryBytes, answerBytesMax, powers: this.#powers },
+      memoryBytes,
+      answerBytesMax,
+      powers: this.#powers,
     });
     return this.#process;
   }

@@ -83,7 +83,10 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
 } {
   const policy = policyOf(manyRules(rules));
   const policies = new Policies({
-    ...{ base: () => policy, builtIn: BUILT_IN, home: facts.home, origin: { from: 'default' } },
+    base: () => policy,
+    builtIn: BUILT_IN,
+    home: facts.home,
+    origin: { from: 'default' },
     ofPrincipal: () => policy,
     ofProject: () => [],
     onRefused: () => {},
@@ -104,21 +107,19 @@ function handlerOf({ rules, stages, end, cached = false }: Exclude<(typeof LAYER
     redaction: [sanitize(limits, powers)],
   };
   const host = execute({
-    ...{
-      isolates,
-      compartments,
-      egress,
-      upstreams,
-      hosts,
-      limits,
-      powers,
-      permission: facts,
-      toolStates,
-      undoJournal,
-      health: new ToolHealth({ hosts, limits, powers, viewOf }),
-      writes: new WritesByPrincipal('bench'),
-      viewOf,
-    },
+    isolates,
+    compartments,
+    egress,
+    upstreams,
+    hosts,
+    limits,
+    powers,
+    permission: facts,
+    toolStates,
+    undoJournal,
+    health: new ToolHealth({ hosts, limits, powers, viewOf }),
+    writes: new WritesByPrincipal('bench'),
+    viewOf,
   });
   const ends: Record<typeof end, Handler> = {
     constant: async () => data,
@@ -137,16 +138,18 @@ function served(layer: (typeof LAYERS)[number]): (method: string, params: unknow
   if (layer.frames) return () => result;
   const { policy, run } = handlerOf(layer);
   const session = new Session({
-    ...{
-      id: powers.uuid(),
-      secret: '',
-      role: 'agent',
-      principal: 'local',
-      client: 'bench 1',
-      root: workspace,
-      workspace,
-    },
-    ...{ policy: () => policy, toolset: builtinToolset(), run, limits, powers },
+    id: powers.uuid(),
+    secret: '',
+    role: 'agent',
+    principal: 'local',
+    client: 'bench 1',
+    root: workspace,
+    workspace,
+    policy: () => policy,
+    toolset: builtinToolset(),
+    run,
+    limits,
+    powers,
     keeping: { earlier: () => undefined, begin() {}, ended() {} },
     congested: () => false,
     onUpdate: ({ id: callId, sessionId }, state) =>

@@ -15,7 +15,10 @@ interface Cut {
 const ORDER = ['audit', 'limits', 'validate', 'permission', 'cache', 'lock', 'queue', 'redaction'] as const;
 const upTo = (last: (typeof ORDER)[number]) => ORDER.slice(0, ORDER.indexOf(last) + 1);
 const cut = (name: string, last: (typeof ORDER)[number], rest: Partial<Cut> = {}): Cut => ({
-  ...{ name, rules: 10, stages: upTo(last), end: 'constant' },
+  name,
+  rules: 10,
+  stages: upTo(last),
+  end: 'constant',
   ...rest,
 });
 

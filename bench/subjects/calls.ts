@@ -45,7 +45,9 @@ export default defineBench({
       { rounds: bench.size(2, 5), times: 1, warmRounds: bench.size(1, 10) },
     );
     bench.rates(many, {
-      ...{ amount: times, unit: '/s', over: 'the same hops, empty, 32 in flight' },
+      amount: times,
+      unit: '/s',
+      over: 'the same hops, empty, 32 in flight',
       goals: {
         'file_read of 4 KiB, 32 in flight': { least: 10_000 },
         'an empty file, 32 in flight': { least: 15_000 },
@@ -71,7 +73,8 @@ export default defineBench({
       },
     });
     bench.beside('dispatch beside the hops that it makes', one['dispatch through a host (an empty file)'], {
-      ...{ name: 'the same hops, empty', taken: one['the same hops, empty'] },
+      name: 'the same hops, empty',
+      taken: one['the same hops, empty'],
     });
     bench.value('the idle gateway, Rss', gateway, 'MiB', { most: 90 });
     bench.value('an idle daemon and its warm hosts, Pss', pss, 'MiB', { most: 300 });

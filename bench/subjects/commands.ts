@@ -103,7 +103,9 @@ export default defineBench({
     );
     const bars = Object.entries(taken).map(([name, it]) => ({ name, value: median(it.flat()) }));
     bench.draw({
-      ...{ name: 'commands', title: 'A command, layer by layer (median of `true`)', kind: 'bars' },
+      name: 'commands',
+      title: 'A command, layer by layer (median of `true`)',
+      kind: 'bars',
       bars: bars.map((it) => ({ ...it, label: `${it.value.toFixed(2)} ms` })),
     });
     for (const it of [workspace, stateDir]) rmSync(it, { recursive: true });

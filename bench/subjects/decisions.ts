@@ -36,7 +36,10 @@ function pathRules() {
   const places = ['config/prod/*.yaml', 'infra/**', '~/.ssh/**', '/etc/**', 'a/**/b'];
   const paths = [...[...names, ...folders].map((it) => `**/${it}`), ...places];
   return pathRulesOf(policyOf(paths.map((it) => ruleOf('deny', { path: it }))), {
-    ...{ principal: 'local', session: 's', home: '/home/me', workspace: WORKSPACE },
+    principal: 'local',
+    session: 's',
+    home: '/home/me',
+    workspace: WORKSPACE,
   });
 }
 

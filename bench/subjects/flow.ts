@@ -34,7 +34,8 @@ function ours(line: McpLine): Agent {
   const test = () => call('terminal_execute', { command: run.test });
   const replace = { oldText: FAULT.wrong, newText: FAULT.right };
   return {
-    ...{ name: 'ringfence', lines: [line] },
+    name: 'ringfence',
+    lines: [line],
     steps: {
       list: () => call('file_list', { path: 'src' }),
       test,
@@ -55,7 +56,8 @@ function pairOf({ files, commands }: Peers, folder: string): Agent | undefined {
   const command = async (text: string) => [await commands.line.ask('run_command', { command: text, workdir: folder })];
   const edits = [{ oldText: FAULT.wrong, newText: FAULT.right }];
   return {
-    ...{ name: `${files.name} and ${commands.name}`, lines: [files.line, commands.line] },
+    name: `${files.name} and ${commands.name}`,
+    lines: [files.line, commands.line],
     steps: {
       list: () => file('list_directory', { path: join(folder, 'src') }),
       test: () => command(run.test),
@@ -77,7 +79,8 @@ function commanderOf({ commander }: Peers, folder: string): Agent | undefined {
   const command = (text: string) => call('start_process', { command: `cd ${folder} && ${text}`, timeout_ms: 20_000 });
   const edit = { file_path: join(folder, FAULT.file), old_string: FAULT.wrong, new_string: FAULT.right };
   return {
-    ...{ name, lines: [line] },
+    name,
+    lines: [line],
     steps: {
       list: () => call('list_directory', { path: join(folder, 'src'), depth: 1 }),
       test: () => command(run.test),
@@ -142,7 +145,9 @@ async function timesOf(agents: readonly Agent[], folder: string, bench: Context)
     };
   };
   const taken: Record<string, Taken> = await inTurns(Object.fromEntries(agents.map((it) => [it.name, flow(it)])), {
-    ...{ rounds: bench.size(1, 12), times: 1, warmRounds: bench.size(0, 2) },
+    rounds: bench.size(1, 12),
+    times: 1,
+    warmRounds: bench.size(0, 2),
   });
   return { taken, byStep };
 }

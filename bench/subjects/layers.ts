@@ -105,7 +105,9 @@ export default defineBench({
     const p50 = chain.map((it) => median((taken[it] ?? []).flat()) * 1000);
     const bars = chain.map((name, at) => ({ name, value: (p50[at] as number) - (p50[at - 1] ?? 0) }));
     bench.draw({
-      ...{ name: 'layers', title: 'One file_read of 4 KiB, layer by layer (median, what each adds)', kind: 'stack' },
+      name: 'layers',
+      title: 'One file_read of 4 KiB, layer by layer (median, what each adds)',
+      kind: 'stack',
       bars: bars.map((it) => ({ ...it, label: `${it.value.toFixed(0)} µs` })),
     });
     bench.say(

@@ -106,10 +106,14 @@ async function run(bench: Context): Promise<void> {
     ]);
     bench.rates(
       await inTurns(Object.fromEntries(crowds) as Record<string, Subject>, {
-        ...{ rounds: bench.size(2, 6), times: 1, warmRounds: bench.size(1, 8) },
+        rounds: bench.size(2, 6),
+        times: 1,
+        warmRounds: bench.size(1, 8),
       }),
       {
-        ...{ amount, unit: '/s', over: `${floor}, ${CALLS_AT_ONCE} in flight` },
+        amount,
+        unit: '/s',
+        over: `${floor}, ${CALLS_AT_ONCE} in flight`,
         goals: { [`read 4 KiB: MCP, at the socket, ${CALLS_AT_ONCE} in flight`]: { least: 8000 } },
       },
     );

@@ -19,7 +19,9 @@ function subjectsOf(client: Client, { calls, commands }: { calls: number; comman
   const reads = (cache: boolean): BatchCall[] =>
     all.map((at) => ({ id: `c${at}`, tool: 'file_read', input: path(at), options: { cache } }));
   const sleeps: BatchCall[] = Array.from({ length: commands }, (_, at) => ({
-    ...{ id: `s${at}`, tool: 'terminal_execute', input: { command: 'sleep 0.05' } },
+    id: `s${at}`,
+    tool: 'terminal_execute',
+    input: { command: 'sleep 0.05' },
   }));
   const batch = async (its: BatchCall[], settings = {}) => {
     const { success } = await client.batch(its, settings);
@@ -61,16 +63,22 @@ async function run(bench: Context): Promise<void> {
   const [reads, sleeps, write] = ['reads, one after the other', 'commands of 50 ms, 1 at once', 'a write'] as const;
   bench.times(taken, {
     over: {
-      ...{ 'reads, all at once': reads, 'reads, in a batch': reads, 'reads, in a batch, from the cache': reads },
-      ...{ 'commands of 50 ms, 5 at once': sleeps, 'commands of 50 ms, 10 at once': sleeps },
-      ...{ 'commands of 50 ms, unlimited': sleeps },
-      ...{ 'a write, up to 5 retries, none needed': write, 'a write that a program approves at once': write },
+      'reads, all at once': reads,
+      'reads, in a batch': reads,
+      'reads, in a batch, from the cache': reads,
+      'commands of 50 ms, 5 at once': sleeps,
+      'commands of 50 ms, 10 at once': sleeps,
+      'commands of 50 ms, unlimited': sleeps,
+      'a write, up to 5 retries, none needed': write,
+      'a write that a program approves at once': write,
     },
   });
   bench.say(`${calls} reads and ${commands} commands each.`);
   const bars = Object.entries(taken).map(([name, its]) => ({ name, ms: median(its.flat()) }));
   bench.draw({
-    ...{ name: 'orchestration', title: 'Orchestration, medians (bars: logarithmic)', kind: 'bars' },
+    name: 'orchestration',
+    title: 'Orchestration, medians (bars: logarithmic)',
+    kind: 'bars',
     bars: bars.map(({ name, ms }) => ({ name, value: Math.log10(1 + ms), label: `${ms.toFixed(1)} ms` })),
   });
   await operator[Symbol.asyncDispose]();

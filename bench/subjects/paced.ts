@@ -39,8 +39,10 @@ function project(root: string): string {
 }
 
 const bridge = (socket: string, folder: string) => ({
-  ...{ program: process.execPath, args: [ringfence, 'mcp', '--socket', socket, '--workspace', folder] },
-  ...{ cwd: folder, env: { PATH: process.env.PATH ?? '' } },
+  program: process.execPath,
+  args: [ringfence, 'mcp', '--socket', socket, '--workspace', folder],
+  cwd: folder,
+  env: { PATH: process.env.PATH ?? '' },
 });
 
 /** A daemon that starts with each session; its state directory stays, as for a user. */

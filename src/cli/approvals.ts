@@ -76,7 +76,8 @@ export async function approvalsApprove(
     throw new CliError(EXIT.USAGE, 'a yes is remembered for a tool only where its impact is low; nothing was approved');
   const scope = always ? 'always' : 'session';
   const answer = await client.request('approvals.resolve', {
-    ...{ approvalId, decision: 'approve' },
+    approvalId,
+    decision: 'approve',
     ...(match && { remember: { scope, match } }),
   });
   if (json) printJson(answer);
@@ -356,7 +357,8 @@ function parseAnswer(line: string, approval: Approval): PersonsAnswer | undefine
       return { decision: 'deny', ...(feedback.trim() && { feedback: feedback.trim().slice(0, FEEDBACK_CHARS_MAX) }) };
     case 'na':
       return {
-        ...{ decision: 'deny', remember },
+        decision: 'deny',
+        remember,
         ...(feedback.trim() && { feedback: feedback.trim().slice(0, FEEDBACK_CHARS_MAX) }),
       };
     default:

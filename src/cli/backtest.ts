@@ -63,7 +63,9 @@ async function entriesOf(client: Pick<Client, 'request'>, filter: object): Promi
   let cursor: string | undefined;
   do {
     const page = (await client.request('audit.query', {
-      ...{ ...filter, order: 'oldest', limit: PAGE },
+      ...filter,
+      order: 'oldest',
+      limit: PAGE,
       ...(cursor !== undefined && { cursor }),
     })) as { entries: AuditRecord[]; cursor?: string };
     for (const it of page.entries) entries.push(it);
@@ -108,8 +110,13 @@ export function compare(
     if (before.decision === after.decision) continue;
     const effects = after.effects.map((it) => `${it.kind} ${it.target}`).join(', ');
     comparison.differences.push({
-      ...{ at: entry.at, tool: name, effects, old: before.decision, new: after.decision },
-      ...{ rule: after.by.id, source: after.by.source },
+      at: entry.at,
+      tool: name,
+      effects,
+      old: before.decision,
+      new: after.decision,
+      rule: after.by.id,
+      source: after.by.source,
     });
   }
   return comparison;

@@ -91,7 +91,10 @@ async function examined(folder: string): Promise<Plugin> {
 function toShown({ manifest, sha256 }: Plugin) {
   const { name, version, isolation } = manifest;
   const tools = manifest.tools.map((tool) => ({
-    ...{ name: toolNameOf(manifest, tool), tier: tool.tier, capabilities: tool.capabilities, effects: tool.effects },
+    name: toolNameOf(manifest, tool),
+    tier: tool.tier,
+    capabilities: tool.capabilities,
+    effects: tool.effects,
     calls: toolsOfCapabilities(tool.capabilities),
     limits: tool.limits,
   }));

@@ -213,7 +213,10 @@ export class Line implements AsyncDisposable {
     const asked = peer.request('hello', {
       protocol: 1,
       client: { name, version },
-      ...{ workspace, role, token, policy },
+      workspace,
+      role,
+      token,
+      policy,
       ...(sessionName !== undefined && { sessionName }),
       ...(this.#resumeMs > 0 && { resumeMs: this.#resumeMs }),
       ...(resume && { resume }),

@@ -162,7 +162,8 @@ export function toConfig(file: z.output<typeof configSchema>, { flags, env, cwd,
   const workspaces = named.map((it) => checkWorkspace(resolve(cwd, it), { dirs, policy: policyPath }));
   const toolchains = (file.toolchains ?? []).map((it) => toShownFolder(it, { as: 'toolchain', dirs, workspaces }));
   return Object.freeze({
-    ...{ toolchains, environment: toCommandEnvironment(env, toolchains) },
+    toolchains,
+    environment: toCommandEnvironment(env, toolchains),
     dirs,
     workspaces,
     policy: policyPath,
@@ -186,7 +187,9 @@ export function settingsOf(file: z.output<typeof configSchema>, { flags, env }: 
     policy: chosen({ flag: flags.policy, environment: env.RINGFENCE_POLICY, file: file.policy }),
     listen: chosen({ flag: flags.listen, environment: env.RINGFENCE_LISTEN, file: file.listen }),
     listenHttp: chosen({
-      ...{ flag: flags['listen-http'], environment: env.RINGFENCE_LISTEN_HTTP, file: file.listenHttp },
+      flag: flags['listen-http'],
+      environment: env.RINGFENCE_LISTEN_HTTP,
+      file: file.listenHttp,
     }),
   };
 }

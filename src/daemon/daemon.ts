@@ -1,6 +1,5 @@
 /** The composition root: the only file that knows every part. */
-import { realpathSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { type HostStatus, TIERS } from '../call.ts';
 import { RpcError } from '../errors.ts';
 import { Egress } from '../hosts/egress.ts';
@@ -8,17 +7,13 @@ import { Hosts, type HostsOptions } from '../hosts/hosts.ts';
 import { Isolates } from '../hosts/isolates.ts';
 import type { Limits } from '../limits.ts';
 import { type ListenParts, listenMcp } from '../mcp/listen.ts';
-import { isInside } from '../paths.ts';
 import type { CachedResult } from '../pipeline/cache.ts';
 import { heapOf, networkOf } from '../pipeline/execute/bounds.ts';
 import { createPipeline } from '../pipeline/pipeline.ts';
 import { JudgingTurns } from '../pipeline/queue/judging-turns.ts';
 import { PluginSource, type PluginStatus } from '../plugins/plugin-source.ts';
-import { rebase } from '../policy/compose.ts';
-import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from '../policy/load.ts';
-import type { Policy } from '../policy/schema.ts';
 import { createProgramResolver } from '../policy/shell/programs.ts';
-import { createPolicySource, type PolicySource, type PolicySourceOptions, type Reloaded } from '../policy/watch.ts';
+import { createPolicySource, type PolicySource } from '../policy/watch.ts';
 import type { Powers } from '../powers.ts';
 import { toBytes } from '../protocol/peer.ts';
 import { ServingTurns } from '../protocol/serving-turns.ts';
@@ -40,7 +35,7 @@ import { DurableCalls } from '../session/durable-calls.ts';
 import { Events } from '../session/events.ts';
 import { Gateway } from '../session/gateway.ts';
 import { Oversight } from '../session/oversight.ts';
-import { Policies } from '../session/policies.ts';
+import type { Policies } from '../session/policies.ts';
 import { Results } from '../session/results.ts';
 import type { Session } from '../session/session.ts';
 import { sessionEntry } from '../session/session-records.ts';
@@ -51,10 +46,11 @@ import { pastDurationMs } from '../store/past-durations.ts';
 import { ResultCache } from '../store/result-cache.ts';
 import { ResultLog } from '../store/result-log.ts';
 import { Catalogue } from '../tools/catalogue.ts';
-import { builtinToolset, effectsOfBuiltin, internalUndo, toolsOf } from '../tools/registry.ts';
+import { builtinToolset, internalUndo, toolsOf } from '../tools/registry.ts';
 import type { Channel, Listener } from '../transport/transport.ts';
 import { listenUnix } from '../transport/unix-socket.ts';
 import type { Config } from './config.ts';
+import { createPolicies, policySource, reloadOf } from './daemon-policies.ts';
 import { readIdentity } from './git-author.ts';
 import { createRecords, type Records } from './records.ts';
 import { lockFile, publishEndpoint } from './user-dirs.ts';
@@ -78,56 +74,42 @@ export interface Daemon {
 /** Starts all parts of the daemon. Throws DaemonError, PolicyError, SocketError. */
 export async function createDaemon(config: Config, powers: Powers): Promise<Daemon> {
   const { dirs, limits, environment } = config;
-  const { stateDir, home } = dirs;
+  const { stateDir } = dirs;
   await using parts = new AsyncDisposableStack();
   parts.use(takeState(stateDir, { limits, powers }));
   const workspaces = new Workspaces(config, powers);
   const events = new Events(limits.eventsKept);
   const records = parts.use(createRecords({ stateDir, limits, powers, events }));
-  const told = { policyChanged() {} };
-  const source = parts.use(createPolicySource(policySource(config, { powers, events, records, told, workspaces })));
+  let endStaleHosts = () => {};
+  const source = parts.use(
+    createPolicySource(policySource(config, { powers, events, records, workspaces, onChange: () => endStaleHosts() })),
+  );
   const policies = createPolicies(config, { base: () => source.current, workspaces, powers });
   const reading = readIdentity(dirs, limits, powers);
   const sandbox = parts.use(await createSandbox(sandboxOptions(config, records), powers));
-  const { confinement } = sandbox;
   const identity = await reading;
   const log = parts.use(new ResultLog({ folder: join(stateDir, 'results'), limits, powers, room: records.diskRoom }));
   const ran = createHosts(parts, { ...records, sandbox, limits, identity, environment }, powers);
-  const { hosts, isolates, compartments } = ran;
-  hosts.prepare(config.workspaces[0] as string);
+  ran.hosts.prepare(config.workspaces[0] as string);
   const catalogue = new Catalogue(builtinToolset());
   const providers = parts.use(createProviders(config, { ...ran, powers, records, policies, sandbox, catalogue }));
-  told.policyChanged = () => {
-    for (const it of [hosts, providers]) it.endStale();
+  endStaleHosts = () => {
+    for (const it of [ran.hosts, providers]) it.endStale();
   };
-  const permission = { home, limits, resolve: createProgramResolver(environment.PATH) };
-  const [turns, serving] = [new JudgingTurns(limits, powers), new ServingTurns(limits, powers)];
-  const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: reloadOf(source, policies) });
-  const cache = new ResultCache<CachedResult>({ strategy: config.cacheStrategy, limits, powers });
-  const pipeline = createPipeline({
-    ...{ ...records, ...ran, upstreams: providers, limits, powers, permission, turns, cache },
-    viewOf: (call) => policies.viewOf(call),
-    approvers: (sessionId) => gateway.approversOf(sessionId),
-  });
   const credentials = new Credentials({ stateDir, principals: config.principals }, powers);
   const listeners: Listener[] = [];
   const plugins = parts.use(
     new PluginSource({ stateDir, catalogue, limits, powers, onChange: pluginChanges(records) }),
   );
   const ended = Promise.withResolvers<void>();
-  const gateway = new Gateway({
-    ...{ version, pipeline, catalogue, policies, limits, powers, workspaces, credentials, events, providers },
-    ...{ turns: serving, oversight, results: new Results({ log, limits, powers }), callStore: records.callStore },
-    ...recording(records, { limits, powers }),
-    undoTool: internalUndo,
-    confinement: toShown(confinement),
-    probes: confinement.probes,
-    warm: (session) => warm(session, { hosts, policies }),
-    ...hostsToTell(ran, providers),
-    pluginStatus: () => plugins.status,
-    cache,
-    listeners: () => listeners.map((it) => it.address),
-    sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
+  const serving = new ServingTurns(limits, powers);
+  const services = { powers, workspaces, events, records, source, policies, sandbox, log, ran, catalogue, providers };
+  const { gateway, isIdle } = createGateway(config, {
+    ...services,
+    credentials,
+    plugins,
+    serving,
+    addresses: () => listeners.map((it) => it.address),
     shutdown: (graceMs) => void close(graceMs, 'an operator asked for it'),
   });
   parts.defer(async () => void (await Promise.all(listeners.map((it) => it[Symbol.asyncDispose]()))));
@@ -144,8 +126,80 @@ export async function createDaemon(config: Config, powers: Powers): Promise<Daem
       .then(ended.resolve, ended.reject);
     return closing;
   }
-  const isIdle = () => pipeline.queue.running + pipeline.queue.queued === 0;
+  const { confinement } = sandbox;
   return { listeners: listeners.map((it) => it.address), confinement, isIdle, ended: ended.promise, close };
+}
+
+interface Services {
+  readonly powers: Powers;
+  readonly workspaces: Workspaces;
+  readonly events: Events;
+  readonly records: Records;
+  readonly source: PolicySource;
+  readonly policies: Policies;
+  readonly sandbox: Sandbox;
+  readonly log: ResultLog;
+  readonly ran: ReturnType<typeof createHosts>;
+  readonly catalogue: Catalogue;
+  readonly providers: Providers;
+  readonly credentials: Credentials;
+  readonly plugins: PluginSource;
+  readonly serving: ServingTurns;
+  /** The addresses that the daemon listens at. */
+  addresses(): string[];
+  shutdown(graceMs: number): void;
+}
+
+/** Creates the pipeline that runs calls, and the gateway through which clients reach it. */
+function createGateway({ dirs, limits, environment, cacheStrategy }: Config, services: Services) {
+  const { powers, records, ran, policies, providers, sandbox } = services;
+  const { confinement } = sandbox;
+  const { hosts, isolates, compartments } = ran;
+  const permission = { home: dirs.home, limits, resolve: createProgramResolver(environment.PATH) };
+  const turns = new JudgingTurns(limits, powers);
+  const oversight = new Oversight({ ...records, permission, turns, reloadPolicy: reloadOf(services.source, policies) });
+  const cache = new ResultCache<CachedResult>({ strategy: cacheStrategy, limits, powers });
+  const pipeline = createPipeline({
+    ...records,
+    ...ran,
+    upstreams: providers,
+    limits,
+    powers,
+    permission,
+    turns,
+    cache,
+    viewOf: (call) => policies.viewOf(call),
+    approvers: (sessionId) => gateway.approversOf(sessionId),
+  });
+  const gateway: Gateway = new Gateway({
+    version,
+    pipeline,
+    catalogue: services.catalogue,
+    policies,
+    limits,
+    powers,
+    workspaces: services.workspaces,
+    credentials: services.credentials,
+    events: services.events,
+    providers,
+    turns: services.serving,
+    oversight,
+    results: new Results({ log: services.log, limits, powers }),
+    callStore: records.callStore,
+    ...recording(records, { limits, powers }),
+    undoTool: internalUndo,
+    confinement: toShown(confinement),
+    probes: confinement.probes,
+    warm: (session) => warm(session, { hosts, policies }),
+    ...hostsToTell(ran, providers),
+    pluginStatus: () => services.plugins.status,
+    cache,
+    listeners: services.addresses,
+    sessionEnded: sessionEnds([hosts, isolates, compartments], oversight),
+    shutdown: services.shutdown,
+  });
+  const isIdle = () => pipeline.queue.running + pipeline.queue.queued === 0;
+  return { gateway, isIdle };
 }
 
 interface Listening extends Pick<ListenParts, 'powers' | 'catalogue' | 'events' | 'turns'> {
@@ -164,7 +218,12 @@ async function listen(
   const accept = (channel: Channel) => gateway.accept(channel);
   listeners.push(await listenUnix(dirs.socket, accept));
   const face = {
-    ...{ ...parts, identify, version, limits, http, socket: dirs.mcpSocket },
+    ...parts,
+    identify,
+    version,
+    limits,
+    http,
+    socket: dirs.mcpSocket,
     openSession: gateway.openSession.bind(gateway),
     resolveWorkspace: (path: string) => workspaces.resolve(path),
   };
@@ -221,27 +280,6 @@ async function hostStatus(
   ];
 }
 
-function createPolicies(
-  { limits, dirs, policyOrigin }: Config,
-  { base, workspaces, powers }: { base: () => Policy; workspaces: Workspaces; powers: Powers },
-): Policies {
-  return new Policies({
-    base,
-    builtIn: BUILT_IN,
-    origin: policyOrigin,
-    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
-    ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
-    onRefused: (reason) => powers.log.warn({ reason }, 'what a session was given stays in force'),
-    home: dirs.home,
-  });
-}
-
-/** Reloads the daemon's own policy and the policies that narrow it for sessions. */
-const reloadOf = (source: PolicySource, policies: Policies) => (): Reloaded => {
-  policies.reread();
-  return source.reload();
-};
-
 interface ProviderParts {
   readonly powers: Powers;
   readonly records: Records;
@@ -257,7 +295,9 @@ function createProviders(
 ): Providers {
   return new Providers(
     {
-      ...{ settings, catalogue, pins: records.providerPins },
+      settings,
+      catalogue,
+      pins: records.providerPins,
       // For no principal and no session: rules about single sessions don't apply to a provider.
       viewOf: (workspace) =>
         policies.viewOf({ policy: policies.base, principal: '', sessionId: '', workspace, root: workspace }),
@@ -277,15 +317,6 @@ function sandboxOptions(
   return { ...own, workspaces, toolchains, limits, ...(cgroup && { cgroup }) };
 }
 
-interface Announced {
-  readonly powers: Powers;
-  readonly events: Events;
-  readonly records: Records;
-  readonly workspaces: Workspaces;
-  /** Set once the hosts exist. */
-  readonly told: { policyChanged(): void };
-}
-
 /** Notifies hosts and oversight of a session's end. */
 const sessionEnds =
   (hosts: readonly { endSession(id: string): void }[], oversight: Oversight) =>
@@ -299,7 +330,9 @@ const pluginChanges =
   ({ auditLog }: Records) =>
   ({ name: plugin, state, version, sha256, problem }: PluginStatus): void =>
     auditLog.append({
-      ...{ kind: 'policy', sessionId: '', principal: 'daemon' },
+      kind: 'policy',
+      sessionId: '',
+      principal: 'daemon',
       detail: { plugin, state, ...(version && { version, sha256 }), ...(problem && { problem }) },
     });
 
@@ -317,44 +350,6 @@ const recording = (
   recordSession: (session: Session) => auditLog.append(sessionEntry(session)),
   record: (entry: AuditEntry) => auditLog.append(entry),
 });
-
-/** The policy of the config, loaded again whenever one of its files changes; each change is recorded and announced. */
-function policySource(
-  { policy, limits }: Config,
-  { powers, events, records, told, workspaces }: Announced,
-): PolicySourceOptions {
-  return {
-    load: () => loadOutside(policy, workspaces, limits),
-    powers,
-    log: powers.log,
-    onChange: ({ name, version }, before) => {
-      const detail = { policy: name, version, before: before.version };
-      records.auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail });
-      told.policyChanged();
-      events.publish({ topic: 'policy', sessionId: '', method: 'policy.changed', params: { policy: name, version } });
-    },
-  };
-}
-
-/** Loads a policy, none of whose files may lie where an agent could change it. Throws PolicyError. */
-function loadOutside(nameOrPath: string, workspaces: Workspaces, limits: Limits): LoadedPolicy {
-  const loaded = readPolicy(nameOrPath, { limits, effectsOf: effectsOfBuiltin });
-  const inside = loaded.files.find((file) => workspaces.all.some((it) => isInside(it, realpathSync(file))));
-  if (inside === undefined) return loaded;
-  throw new PolicyError(
-    [`${inside} lies in a workspace, where agents could change it; put it elsewhere`],
-    loaded.files,
-  );
-}
-
-/** The policy files of the folders from the configured workspace down to the session's; each may only narrow. Throws PolicyError. */
-function projectPolicies(workspace: string, workspaces: Workspaces, limits: Limits): Policy[] {
-  const way = workspaces.wayTo(workspace);
-  return way.flatMap((folder) => {
-    const policy = projectPolicy(folder, { limits, effectsOf: effectsOfBuiltin });
-    return policy ? rebase(policy, relative(way[0] as string, folder)) : [];
-  });
-}
 
 /** Starts the hosts for a new session's tools that need no approval, the tier used most often first. */
 function warm(
@@ -389,7 +384,9 @@ function webSocketOptions(
   const error = new RpcError('FRAME_TOO_LARGE', message, { max: frameBytesMax }).toWire();
   return {
     ...listen,
-    ...{ limits, powers, frameBytesMax },
+    limits,
+    powers,
+    frameBytesMax,
     isToken: (it: string) => identify(it) !== undefined,
     tooLarge: (encoding: 'msgpack' | 'json') =>
       toBytes({ id: null, error }, { framing: 'message', encoding }, frameBytesMax),

@@ -45,7 +45,10 @@ function send(
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const outgoing = request({
-      ...{ createConnection: () => socket, method, path: `${url.pathname}${url.search}`, setHost: false },
+      createConnection: () => socket,
+      method,
+      path: `${url.pathname}${url.search}`,
+      setHost: false,
       headers: {
         'user-agent': 'ringfence',
         ...headers,

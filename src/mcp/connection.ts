@@ -58,7 +58,10 @@ export class McpConnection {
     this.#caller = caller;
     const { limits, powers, budget, turns } = parts;
     this.#wire = new SocketTransport(socket, {
-      ...{ limits, powers, budget, turns },
+      limits,
+      powers,
+      budget,
+      turns,
       intercept: (message, isFirst) => this.#intercept(message, isFirst),
       onDrain: () => void this.#session?.then((it) => it.drained()).catch(() => {}), // The session was never opened.
       onEnd: () => this.#ended(),
@@ -85,7 +88,9 @@ export class McpConnection {
     const { identity, mayAnswer } = this.#caller;
     const server = createServer(
       {
-        ...{ era, mayAnswer, principal: identity.principal },
+        era,
+        mayAnswer,
+        principal: identity.principal,
         choice: () => choiceOf(this.#opening),
         use: (context, work) =>
           this.#wire.hold(context.mcpReq.id, async () =>
@@ -125,9 +130,13 @@ export class McpConnection {
     const asks = mayAnswer && asksByForm(capabilities?.elicitation);
     const session = new McpSession(
       {
-        ...{ identity, uid, asks, client: named(this.#server?.getClientVersion()) },
+        identity,
+        uid,
+        asks,
+        client: named(this.#server?.getClientVersion()),
         workspace: folderOf(this.#opening, roots, resolveWorkspace),
-        ...{ policy: this.#opening.policy, has: partOf(choiceOf(this.#opening)) },
+        policy: this.#opening.policy,
+        has: partOf(choiceOf(this.#opening)),
         ...(asks && { ask: (approval: Approval, signal: AbortSignal) => this.#ask(approval, signal) }),
         congested: () => this.#wire.congested,
         onClosed: () => void this.close(),

@@ -47,7 +47,10 @@ export class McpFace {
     }
     const connection = new McpConnection(socket, caller, {
       ...this.#parts,
-      ...{ shared: this.#shared, lists: this.#lists, stateKey: this.#stateKey, budget: this.#budget },
+      shared: this.#shared,
+      lists: this.#lists,
+      stateKey: this.#stateKey,
+      budget: this.#budget,
       onHeard: () => this.#silent.leave(socket),
       onEnd: (it) => {
         this.#silent.leave(socket);

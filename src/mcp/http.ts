@@ -212,7 +212,10 @@ function serve({ era, authInfo, requestInfo }: McpRequestContext, parts: HttpPar
   const caller = { identity, uid: undefined, mayAnswer };
   return createMcpServer(
     {
-      ...{ era, mayAnswer, principal: identity.principal, choice: () => choiceOf(opening()) },
+      era,
+      mayAnswer,
+      principal: identity.principal,
+      choice: () => choiceOf(opening()),
       use: async (context, work) => parts.shared.use({ opening: opening(), caller, context }, work),
     },
     parts,

@@ -77,7 +77,9 @@ export function createServer(client: ServedClient, parts: ServerParts): Server {
   const server = new Server(
     { name: 'ringfence', title: 'Ringfence', version },
     {
-      ...{ capabilities: CAPABILITIES, instructions: INSTRUCTIONS, requestState: { verify: codec.verify } },
+      capabilities: CAPABILITIES,
+      instructions: INSTRUCTIONS,
+      requestState: { verify: codec.verify },
       cacheHints: { 'tools/list': { ttlMs: LIST_TTL_MS, cacheScope: 'private' } },
     },
   );

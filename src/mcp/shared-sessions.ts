@@ -54,8 +54,12 @@ export class SharedSessions {
     const { opening, caller, context } = wanting;
     const { identity, uid, mayAnswer } = caller;
     const wanted: Wanted = {
-      ...{ identity, uid, asks: mayAnswer && saysItAsks(context), client: named(clientOf(context)) },
-      ...{ policy: opening.policy, workspace: folderOf(opening, [], this.#parts.resolveWorkspace) },
+      identity,
+      uid,
+      asks: mayAnswer && saysItAsks(context),
+      client: named(clientOf(context)),
+      policy: opening.policy,
+      workspace: folderOf(opening, [], this.#parts.resolveWorkspace),
     };
     const key = JSON.stringify([wanted, choiceOf(opening)]);
     const pooled = this.#all.get(key) ?? this.#open(key, wanted, wanting);

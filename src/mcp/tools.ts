@@ -130,7 +130,9 @@ function batchTool(tools: readonly Tool[]): ListedTool {
   });
   const readOnly = tools.every((it) => it.tier === 'read_only');
   return {
-    ...{ name: BATCH, title: 'Several calls at once', description: BATCH_SUMMARY },
+    name: BATCH,
+    title: 'Several calls at once',
+    description: BATCH_SUMMARY,
     inputSchema: toPortable(toShort(schema)) as ListedTool['inputSchema'],
     annotations: {
       readOnlyHint: readOnly,

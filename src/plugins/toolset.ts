@@ -38,7 +38,9 @@ function toTool(plugin: Plugin, declared: ManifestTool): Tool {
   const { manifest, sha256 } = plugin;
   const { title, description, tier, limits, effects } = declared;
   return defineTool({
-    ...{ title, summary: description, tier },
+    title,
+    summary: description,
+    tier,
     name: toolNameOf(manifest, declared),
     version: `${manifest.version}+${sha256.slice(0, HASH_CHARS)}`,
     capabilities: [{ action: declared.name, description: title }],
@@ -70,8 +72,12 @@ function specOf({ manifest, files }: Plugin, declared: ManifestTool): PluginSpec
     cpuMs: limits.cpuMs ?? Infinity,
     outputBytes: limits.outputBytes ?? Infinity,
     code: {
-      ...{ isolation: manifest.isolation, modules, module, export: declared.export ?? name },
-      ...{ input: shownOf(input), output: shownOf(output) },
+      isolation: manifest.isolation,
+      modules,
+      module,
+      export: declared.export ?? name,
+      input: shownOf(input),
+      output: shownOf(output),
     },
   };
 }

@@ -50,7 +50,9 @@ export function compose(parent: Policy, said: Said): { policy: Policy; problems:
   const problems: string[] = [];
   const complain = (location: string, problem: string) => void problems.push(`${location}: ${problem}`);
   const it: Composing = {
-    ...{ parent, said, complain },
+    parent,
+    said,
+    complain,
     widens(path, how, needs) {
       if (isOpen(parent.open, needs)) return;
       const way = CLOSED.has(parent.name) ? '; extend `default`, which does, and narrow that' : '';

@@ -228,8 +228,15 @@ const needsCommand = ({ command, all = [], any }: MatchSpec): boolean =>
 const toolPart = ({ name, aliases, tier, category }: ToolFacts): Part =>
   toPart(
     {
-      ...{ tool: name, aliases: aliases.map((it) => it.name), tier, category, destructive: false, effects: [] },
-      ...{ principal: '', session: '', home: '/' },
+      tool: name,
+      aliases: aliases.map((it) => it.name),
+      tier,
+      category,
+      destructive: false,
+      effects: [],
+      principal: '',
+      session: '',
+      home: '/',
     },
     'tool',
     name,

@@ -22,7 +22,8 @@ export function toDecision(decided: Decided, policy: Policy, question?: Question
   const { decision, effects, rules } = decided;
   const suggestion = suggest(decided, policy, question);
   return {
-    ...{ decision, effects },
+    decision,
+    effects,
     rules: rules.map(({ id, decision: said, reason, source }) => ({ id, decision: said, reason, source })),
     ...(suggestion !== undefined && { suggestion }),
   };

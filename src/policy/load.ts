@@ -112,7 +112,11 @@ function startLoading({ limits, ...options }: LoadOptions, parent = options.pare
   return {
     ...options,
     ...(parent && { parent }),
-    ...{ limits: limits ?? defaultLimits, chain: [], files: new Set(), tries: true, builtIns },
+    limits: limits ?? defaultLimits,
+    chain: [],
+    files: new Set(),
+    tries: true,
+    builtIns,
   };
 }
 

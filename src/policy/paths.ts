@@ -66,8 +66,15 @@ export function viewKey(rules: readonly Rule[]): string {
 
 /** A question for rules on paths, which ignore the other fields. */
 const questionOf = ({ principal, session, home }: Pick<Who, 'principal' | 'session' | 'home'>): Question => ({
-  ...{ tool: '', aliases: [], tier: 'read_only', category: '', destructive: false, effects: [] },
-  ...{ principal, session, home },
+  tool: '',
+  aliases: [],
+  tier: 'read_only',
+  category: '',
+  destructive: false,
+  effects: [],
+  principal,
+  session,
+  home,
 });
 
 /** The question for the home that was used last: a process has one home, and asks about 100 000 names in a row. */

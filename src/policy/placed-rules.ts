@@ -35,7 +35,10 @@ export function rulesOf(data: PolicyFile, where: Positioned): PlacedRule[] {
   );
   const rules = (data.rules ?? []).map(({ id, match, decision, reason, sensitive, examples }, index) =>
     placed(where, ['rules', index], {
-      ...{ id, match: withoutIgnoreCase(match), decision, reason },
+      id,
+      match: withoutIgnoreCase(match),
+      decision,
+      reason,
       ...(sensitive && decision === 'deny' && { code: 'SENSITIVE_FILE' as const }),
       ...(examples && { examples }),
     }),

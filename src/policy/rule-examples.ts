@@ -34,7 +34,10 @@ export function tryExamples(rule: Rule, effectsOf?: EffectsOf): ExampleOutcome[]
   const who = whoOf(rule.match);
   const outcomes = (kind: 'match' | 'no_match', texts: readonly string[] = []) =>
     texts.map((text, index) => ({
-      ...{ rule: rule.id, kind, index, text },
+      rule: rule.id,
+      kind,
+      index,
+      text,
       problem: problemOf(rule, kind, () => ({ ...toQuestion(text, effectsOf), ...who })),
     }));
   return [...outcomes('match', rule.examples?.match), ...outcomes('no_match', rule.examples?.no_match)];
@@ -86,9 +89,14 @@ function questionOf(tool: string, { path, command }: Readonly<Record<string, unk
   const effects: Effect[] =
     target === undefined ? [] : (['read', 'write', 'delete'] as const).map((kind) => ({ kind, target }));
   return {
-    ...{ tool, tier, destructive: false, session: 'example', principal: 'example' },
+    tool,
+    tier,
+    destructive: false,
+    session: 'example',
+    principal: 'example',
     aliases: tool === 'terminal_execute' ? ['bash', 'execute_command'] : [],
-    ...{ home: PLACE.home, workspace: PLACE.workspace },
+    home: PLACE.home,
+    workspace: PLACE.workspace,
     category: runs ? 'development' : 'filesystem',
     effects: runs ? [...effects, { kind: 'exec', target: command }] : effects,
     ...(runs && { command: parseCommand(command, PLACE) }),

@@ -99,7 +99,9 @@ export const foundCall = callRecord.omit({ result: true }).partial({ tool: true,
 
 /** A running call, as reported to an operator about all sessions. */
 export const runningCall = callRecord.omit({ result: true }).extend({
-  ...{ workspace: z.string(), principal: z.string(), client: z.string() },
+  workspace: z.string(),
+  principal: z.string(),
+  client: z.string(),
   effects: z.array(effect),
 });
 
@@ -107,18 +109,30 @@ export const batchResult = z.strictObject({
   success: z.boolean(),
   results: z.array(toolResult).describe('In the order of the calls.'),
   metadata: z.strictObject({
-    ...{ totalCalls: count(), successCount: count(), failureCount: count(), skippedCount: count() },
-    ...{ durationMs: z.number(), cacheHits: count(), levels: z.array(texts()), maxParallelism: count() },
+    totalCalls: count(),
+    successCount: count(),
+    failureCount: count(),
+    skippedCount: count(),
+    durationMs: z.number(),
+    cacheHits: count(),
+    levels: z.array(texts()),
+    maxParallelism: count(),
   }),
   error: wireError.optional().describe('Why nothing ran.'),
 });
 
 export const batchEstimate = z.strictObject({
-  ...{ levels: z.array(texts()), maxParallelism: count(), criticalPath: texts() },
-  ...{ estimatedMs: z.number().optional(), sequentialMs: z.number().optional() },
+  levels: z.array(texts()),
+  maxParallelism: count(),
+  criticalPath: texts(),
+  estimatedMs: z.number().optional(),
+  sequentialMs: z.number().optional(),
   calls: z.array(
     z.strictObject({
-      ...{ id: z.string(), tool: z.string(), level: count(), dependsOn: texts() },
+      id: z.string(),
+      tool: z.string(),
+      level: count(),
+      dependsOn: texts(),
       estimatedMs: z.number().optional(),
     }),
   ),
@@ -127,7 +141,10 @@ export const batchEstimate = z.strictObject({
 export const undoResult = z.strictObject({
   callId: z.string().optional().describe('Of the undo itself; absent where nothing was tried.'),
   undone: z.string().optional().describe('The call that was taken back.'),
-  ...{ restored: texts(), removed: texts(), conflicts: texts(), merged: texts() },
+  restored: texts(),
+  removed: texts(),
+  conflicts: texts(),
+  merged: texts(),
   undo,
   error: wireError.optional(),
 });
@@ -135,14 +152,21 @@ export const undoResult = z.strictObject({
 const level = z.enum(['low', 'medium', 'high']);
 
 export const approval = z.strictObject({
-  ...{ approvalId: z.string(), callId: z.string(), sessionId: z.string(), principal: z.string() },
-  ...{ workspace: z.string(), tool: z.string() },
+  approvalId: z.string(),
+  callId: z.string(),
+  sessionId: z.string(),
+  principal: z.string(),
+  workspace: z.string(),
+  tool: z.string(),
   input: z.unknown().describe('Without secrets; long texts are cut.'),
   effects: z.array(effect),
   impact: z.strictObject({ level, description: z.string(), warnings: texts() }),
   costUsd: z.number().optional(),
   diff: z.string().optional(),
-  ...{ rule: z.string(), reason: z.string(), requestedAt: moment(), expiresAt: moment() },
+  rule: z.string(),
+  reason: z.string(),
+  requestedAt: moment(),
+  expiresAt: moment(),
   remember: z
     .strictObject({ exact: z.string().optional(), tool: z.string().optional() })
     .optional()
@@ -150,12 +174,24 @@ export const approval = z.strictObject({
 });
 
 export const grant = z.strictObject({
-  ...{ grantId: z.string(), decision: z.enum(['approve', 'deny']) },
-  ...{ scope: z.enum(['session', 'always']), match: z.enum(['exact', 'tool', 'rule']) },
+  grantId: z.string(),
+  decision: z.enum(['approve', 'deny']),
+  scope: z.enum(['session', 'always']),
+  match: z.enum(['exact', 'tool', 'rule']),
   feedback: z.string().optional(),
-  ...{ approvalId: z.string(), by: z.string(), grantedAtMs: count(), expiresAtMs: count() },
-  ...{ sessionId: z.string(), principal: z.string(), workspace: z.string(), tool: z.string() },
-  ...{ subjectHash: z.string(), rule: z.string(), askingRules: texts(), level, unknown: z.boolean() },
+  approvalId: z.string(),
+  by: z.string(),
+  grantedAtMs: count(),
+  expiresAtMs: count(),
+  sessionId: z.string(),
+  principal: z.string(),
+  workspace: z.string(),
+  tool: z.string(),
+  subjectHash: z.string(),
+  rule: z.string(),
+  askingRules: texts(),
+  level,
+  unknown: z.boolean(),
   reach: z.enum(['reads', 'modifies', 'runs', 'remote']).optional(),
   programs: texts().optional(),
   policyVersion: z.string(),
@@ -178,23 +214,29 @@ export const auditEntry = z.strictObject({
   seq: count().describe('Of the record: from 1, without gaps, over all sessions and restarts.'),
   at: moment(),
   kind: z.enum(['session', 'intent', 'outcome', 'refusal', 'approval', 'policy']),
-  ...{ sessionId: z.string(), principal: z.string() },
-  ...{ callId: z.string().optional(), tool: z.string().optional(), input: z.unknown().optional() },
-  ...{ effects: z.array(effect).optional(), decision: decision.optional(), rule: z.string().optional() },
-  ...{ code: z.string().optional(), durationMs: z.number().optional(), resources: resources.optional() },
+  sessionId: z.string(),
+  principal: z.string(),
+  callId: z.string().optional(),
+  tool: z.string().optional(),
+  input: z.unknown().optional(),
+  effects: z.array(effect).optional(),
+  decision: decision.optional(),
+  rule: z.string().optional(),
+  code: z.string().optional(),
+  durationMs: z.number().optional(),
+  resources: resources.optional(),
   detail: z.record(z.string(), z.unknown()).optional(),
-  ...{ previousHash: z.string(), hash: z.string() },
+  previousHash: z.string(),
+  hash: z.string(),
   outcome: z.literal('unknown').optional().describe('Of an intent whose daemon ended before its outcome.'),
 });
 
 const jsonSchema = z.record(z.string(), z.unknown());
 const annotations = z.strictObject({
-  ...{
-    readOnlyHint: z.boolean(),
-    destructiveHint: z.boolean(),
-    idempotentHint: z.boolean(),
-    openWorldHint: z.boolean(),
-  },
+  readOnlyHint: z.boolean(),
+  destructiveHint: z.boolean(),
+  idempotentHint: z.boolean(),
+  openWorldHint: z.boolean(),
 });
 
 /** Whether a tool can work on this machine, and why not. */
@@ -202,8 +244,17 @@ export const health = z.strictObject({ ok: z.boolean(), message: z.string().opti
 
 /** Facts about a tool; later versions may add members. */
 export const toolInfo = z.looseObject({
-  ...{ name: z.string(), title: z.string(), description: z.string(), category: z.string(), tier, version: z.string() },
-  ...{ inputSchema: jsonSchema, outputSchema: jsonSchema.optional(), annotations, aliases: texts(), decision },
+  name: z.string(),
+  title: z.string(),
+  description: z.string(),
+  category: z.string(),
+  tier,
+  version: z.string(),
+  inputSchema: jsonSchema,
+  outputSchema: jsonSchema.optional(),
+  annotations,
+  aliases: texts(),
+  decision,
   capabilities: z.array(z.strictObject({ action: z.string(), description: z.string() })),
   dependencies: texts().describe('Tools that it usually follows.'),
   documentation: z.string().optional().describe('URL of its reference; for built-in tools.'),
@@ -211,12 +262,16 @@ export const toolInfo = z.looseObject({
 });
 
 export const provider = z.looseObject({
-  ...{ name: z.string(), kind: z.enum(['stdio', 'http']), tier },
+  name: z.string(),
+  kind: z.enum(['stdio', 'http']),
+  tier,
   state: z.enum(['starting', 'ready', 'idle', 'waiting', 'stopped']),
-  ...{ pending: count(), restarts: count() },
+  pending: count(),
+  restarts: count(),
   tools: z.array(
     z.looseObject({
-      ...{ name: z.string().optional(), tool: z.string() },
+      name: z.string().optional(),
+      tool: z.string(),
       state: z.enum(['accepted', 'changed', 'new', 'gone', 'denied', 'refused']),
     }),
   ),

@@ -58,11 +58,18 @@ async function runIn(lease: Lease | undefined, options: ProcessOptions, parts: P
   const hasTools = Promise.withResolvers<void>();
   const host = new Host({
     // The sandbox of a provider does not depend on the tier.
-    ...{ tier: 'external_api', workspace: workspaceOf(settings) ?? '', limits, powers },
+    tier: 'external_api',
+    workspace: workspaceOf(settings) ?? '',
+    limits,
+    powers,
     start: (stdio) => start(stdio, lease?.token, options, parts),
     ...(lease && { egress: lease.line.stream }),
     setup: {
-      ...{ tier: 'external_api', view: { key: '', rules: [], home: '' }, limits, jobsPerThread: 1, threads: 1 },
+      tier: 'external_api',
+      view: { key: '', rules: [], home: '' },
+      limits,
+      jobsPerThread: 1,
+      threads: 1,
       provider: setupOf(settings, parts),
     },
     onTold: (told) => {
@@ -155,7 +162,12 @@ function setupOf(settings: ProviderSettings, { environment, version, limits, san
   const secrets = values.flatMap(({ secret = '' }) => (secret.length >= SECRET_CHARS_MIN ? [secret] : []));
   const isWatched = sandbox.confinement.cgroup === 'none';
   return {
-    ...{ name, protocol, server, secrets, outputBytes, version },
+    name,
+    protocol,
+    server,
+    secrets,
+    outputBytes,
+    version,
     ...(isWatched && { memoryMb: memoryMbOf(settings, limits) }),
   };
 }

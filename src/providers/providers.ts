@@ -106,7 +106,12 @@ export class Providers implements Upstreams, AsyncDisposable {
       const { settings, state, restarts, host, reason } = provider;
       const tools = toolsOf(entry).map((it) => (role === 'operator' ? it : publicPartOf(it)));
       return {
-        ...{ name, kind: settings.kind, tier: settings.tier, state, restarts, tools },
+        name,
+        kind: settings.kind,
+        tier: settings.tier,
+        state,
+        restarts,
+        tools,
         pending: tools.filter(isPending).length,
         ...(role === 'operator' && {
           ...(listed && { server: listed.server }),
@@ -144,8 +149,14 @@ export class Providers implements Upstreams, AsyncDisposable {
       const { privateBytes, sharedBytes } = statmOf(host.pid);
       const rssBytes = privateBytes + sharedBytes;
       return {
-        ...{ tier: settings.tier, workspace: workspaceOf(settings) ?? '', pid: host.pid, threads: 1 },
-        ...{ busy: host.jobs, rssBytes, cpuMs: 0, restarts },
+        tier: settings.tier,
+        workspace: workspaceOf(settings) ?? '',
+        pid: host.pid,
+        threads: 1,
+        busy: host.jobs,
+        rssBytes,
+        cpuMs: 0,
+        restarts,
       };
     });
   }
@@ -160,7 +171,8 @@ export class Providers implements Upstreams, AsyncDisposable {
     const { name } = settings;
     const provider = new Provider(
       {
-        ...{ settings, masks: this.#masks },
+        settings,
+        masks: this.#masks,
         viewNow: () => viewOf(workspaceOf(settings) ?? ''),
         onListed: (listed) => this.#takeList(name, listed),
         assertAccepted: (upstream) => this.#assertAccepted(name, upstream),

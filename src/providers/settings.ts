@@ -157,7 +157,7 @@ function toSettings(
   { env, toShownFolder, toWorkspace, toPath }: SettingsContext,
 ): ProviderSettings {
   const { tier, tools, protocol, timeoutMs, outputBytes, concurrency } = given;
-  const shared = { ...{ name, tier, tools, protocol, outputBytes, concurrency }, ...(timeoutMs && { timeoutMs }) };
+  const shared = { name, tier, tools, protocol, outputBytes, concurrency, ...(timeoutMs && { timeoutMs }) };
   const sources = (values: Record<string, z.output<typeof value>>) =>
     Object.fromEntries(Object.entries(values).map(([key, it]) => [key, toSource(it, { env, toPath })]));
   if ('url' in given) {
@@ -172,7 +172,12 @@ function toSettings(
     throw new Error('external_api sees no workspace; give it the tier read_only, write or execute');
   for (const it of network) parseNetworkEntry(it);
   return {
-    ...{ ...shared, kind: 'stdio', command, network, env: sources(given.env), reads: reads.map(toShownFolder) },
+    ...shared,
+    kind: 'stdio',
+    command,
+    network,
+    env: sources(given.env),
+    reads: reads.map(toShownFolder),
     ...(workspace !== undefined && { workspace: toWorkspace(workspace) }),
     ...(memoryMb !== undefined && { memoryMb }),
     ...(idleMs !== undefined && { idleMs }),

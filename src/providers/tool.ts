@@ -33,7 +33,11 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
   const { inputSchema, title, description } = definition;
   const input = inputOf(inputSchema, { limits, targets: Object.values(named).flat() });
   const tool = defineTool({
-    ...{ name, title: title ?? definition.name, version: digest, category: 'service', tier },
+    name,
+    title: title ?? definition.name,
+    version: digest,
+    category: 'service',
+    tier,
     capabilities: [{ action: definition.name, description: `Calls a tool of the external provider ${settings.name}.` }],
     // Marks the server's words, which would otherwise look like ours.
     summary: `(From the external provider \`${settings.name}\`, in its own words.) ${description}`,
@@ -42,7 +46,9 @@ export function toNamedTool({ settings, name, definition, digest, limits, assert
     isExtra: false,
     ...(settings.timeoutMs !== undefined && { timeoutMs: () => settings.timeoutMs }),
     upstream: { provider: settings.name, tool: definition.name, digest, concurrency: settings.concurrency },
-    ...{ input, output: providedData, shown: { input: inputSchema, output: OUTPUT } },
+    input,
+    output: providedData,
+    shown: { input: inputSchema, output: OUTPUT },
     examples: [],
     aliases: [],
     run: () => Promise.reject(new ToolError('INTERNAL', `\`${name}\` is run by its provider`)),
@@ -68,9 +74,7 @@ export function takeListed(
     try {
       if (good.has(it.name)) throw new Error('another tool has this name');
       const definition = toDefinition(it, limits);
-      assertPresentable(
-        toNamedTool({ ...{ settings, definition, limits }, name: it.name, digest: '', assertAccepted() {} }),
-      );
+      assertPresentable(toNamedTool({ settings, definition, limits, name: it.name, digest: '', assertAccepted() {} }));
       good.set(it.name, definition);
     } catch (error) {
       const { name, message } = error as Error;

@@ -77,7 +77,8 @@ export function onDisk(masks: Masks, workspace: string, owner?: Owner): Masks {
   const isOpen = (path: string) => !closed.has(path) && !below(path, closed);
   const whole = [...closed].filter((path) => !below(path, closed));
   return {
-    ...{ ...masks, ...shown },
+    ...masks,
+    ...shown,
     hidden: [...hidden.filter((it) => isOpen(it.path)), ...whole.map((path): Hidden => ({ path, type: 'directory' }))],
     readOnly: readOnly.filter(isOpen),
     pinned: pinned.filter(isOpen),
@@ -177,7 +178,9 @@ export function maskMounts(masks: Masks, workspace: string, writable: boolean): 
     ...held.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, mount]) => mount),
     ...masks.hidden.map(
       ({ path, type, bytes }): Cover => ({
-        ...{ kind: 'hidden', type, path: at(path) },
+        kind: 'hidden',
+        type,
+        path: at(path),
         ...(bytes && { bytes: Buffer.concat([Buffer.from(`${workspace}/`), bytes]) }),
       }),
     ),

@@ -52,7 +52,10 @@ export interface Confinement {
 
 /** The part that clients see. */
 export const toShown = ({ level, backend, cgroup, missing }: Confinement) => ({
-  ...{ level, backend, cgroup, missing },
+  level,
+  backend,
+  cgroup,
+  missing,
   // Masks hide other processes' sockets from a command, and there are none without a sandbox.
   unixSockets: backend === 'none' ? 'none' : 'own',
 });

@@ -100,7 +100,9 @@ export class Batches {
     const { limits, powers } = this.#options;
     const { toolset } = session.options;
     return {
-      ...{ limits, powers, onResult },
+      limits,
+      powers,
+      onResult,
       canonical: (tool) => toolset.get(tool)?.tool.name ?? tool,
       followsOf: (tool) => toolset.get(tool)?.tool.dependencies ?? [],
       refuse: ({ tool, input, options }, error) => session.refusal(tool, input, { options: options ?? {}, error }),

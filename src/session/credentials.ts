@@ -36,7 +36,8 @@ export class Credentials {
       ]),
     ];
     this.#known = identities.map(([name, identity]) => ({
-      ...{ name, identity },
+      name,
+      identity,
       secret: readOrMakeToken(stateDir, name, () => powers.secret()),
     }));
   }

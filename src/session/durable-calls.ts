@@ -68,7 +68,9 @@ export class DurableCalls {
   /** Detached calls that still run, whether or not their session does. */
   get underWay(): { record: CallRecord; effects: readonly Effect[]; workspace: string; principal: string }[] {
     return [...this.#live].map(({ call, record }) => ({
-      ...{ record, workspace: call.workspace, principal: call.principal },
+      record,
+      workspace: call.workspace,
+      principal: call.principal,
       effects: call.decided?.effects ?? call.checked?.effects ?? [],
     }));
   }

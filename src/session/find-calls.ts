@@ -91,7 +91,8 @@ interface Running {
 function toRunning({ record, effects, workspace, principal, client = '' }: Running): RunningCall {
   const { result: _, ...known } = record;
   const shown = effects.slice(0, EFFECTS_SHOWN).map(({ kind, target }) => ({
-    ...{ kind, target: redactText(target).slice(0, TARGET_CHARS) },
+    kind,
+    target: redactText(target).slice(0, TARGET_CHARS),
   }));
   return { ...known, workspace, principal, client, effects: shown };
 }

@@ -24,7 +24,7 @@ import { type LocalOpening, type LocalSession, partOfToolset, toLocalSession } f
 import { createMethods, type Methods, type StatusParts } from './methods.ts';
 import { Outbox } from './outbox.ts';
 import type { Oversight } from './oversight.ts';
-import { parseParams } from './parse-params.ts';
+import { assertVersion, PROTOCOL, parseParams } from './parse-params.ts';
 import type { Policies } from './policies.ts';
 import { RecentCalls } from './recent-calls.ts';
 import type { Results } from './results.ts';
@@ -33,8 +33,6 @@ import { SessionRecords } from './session-records.ts';
 import { type Claim, type Found, Sessions } from './sessions.ts';
 import { toolNames } from './tool-list.ts';
 import type { UndoParts } from './undo.ts';
-
-const PROTOCOL = 1;
 
 export interface GatewayOptions extends StatusParts, UndoParts {
   readonly pipeline: Pipeline;
@@ -105,7 +103,9 @@ export class Gateway {
       if (!connection.link) connection.channel.destroy();
     });
     const connection: PeerConnection = {
-      ...{ channel, isHeard: false, destroy: () => channel.destroy() },
+      channel,
+      isHeard: false,
+      destroy: () => channel.destroy(),
       get isUnheard() {
         return !connection.isHeard && peer.isUnheard;
       },
@@ -116,7 +116,8 @@ export class Gateway {
     const peer = new Peer(channel, {
       limits,
       powers,
-      ...{ budget: this.#budget, turns: this.#options.turns },
+      budget: this.#budget,
+      turns: this.#options.turns,
       onRequest: (method, params) => this.#serve(connection, method, params),
       onDrain: () => {
         connection.link?.outbox.release();
@@ -225,8 +226,11 @@ export class Gateway {
     const resumeMs = Math.min(asked.resumeMs, limits.resumeMaxMs);
     const link = this.#newLink({
       ...asked,
-      ...{ resumeMs, id: powers.uuid(), secret: powers.secret() },
-      ...{ client: redactText(`${asked.client.name} ${asked.client.version}`), restored: false },
+      resumeMs,
+      id: powers.uuid(),
+      secret: powers.secret(),
+      client: redactText(`${asked.client.name} ${asked.client.version}`),
+      restored: false,
     });
     this.#sessions.add(link, connection);
     this.#options.recordSession(link.session);
@@ -258,19 +262,17 @@ export class Gateway {
     }
     const { id, client, uid, resumeMs, asked: policy, role } = found.stored;
     const link = this.#newLink({
-      ...{
-        id,
-        secret: claim.resume.secret,
-        client,
-        uid,
-        resumeMs,
-        policy,
-        role,
-        workspace,
-        root,
-        identity,
-        restored: true,
-      },
+      id,
+      secret: claim.resume.secret,
+      client,
+      uid,
+      resumeMs,
+      policy,
+      role,
+      workspace,
+      root,
+      identity,
+      restored: true,
     });
     this.#sessions.add(link, connection);
     this.#records.resumed(link.session);
@@ -285,7 +287,13 @@ export class Gateway {
       protocol: PROTOCOL,
       server: { name: 'ringfence', version },
       session: {
-        ...{ id, secret, role, workspace, policy, toolset: toolNames(session), resumeMs },
+        id,
+        secret,
+        role,
+        workspace,
+        policy,
+        toolset: toolNames(session),
+        resumeMs,
         ...(resumed && { resumed }),
       },
       confinement,
@@ -311,8 +319,16 @@ export class Gateway {
     // Read on each access, since plugins and providers come and go.
     const toolset = partOfToolset(() => catalogue.toolset, asked.has);
     const session: Session = new Session({
-      ...{ id, secret, role, client, workspace, root, limits, powers },
-      ...{ name: asked.sessionName, principal: identity.principal },
+      id,
+      secret,
+      role,
+      client,
+      workspace,
+      root,
+      limits,
+      powers,
+      name: asked.sessionName,
+      principal: identity.principal,
       get toolset() {
         return toolset();
       },
@@ -353,13 +369,6 @@ interface OpenedWorkspace {
 
 /** Further options of a front end in this process. */
 type Part = Partial<Pick<LocalOpening, 'has' | 'onUpdate'>>;
-
-/** Checks the version before the other params, which depend on it. Throws RpcError VERSION_UNSUPPORTED. */
-function assertVersion(raw: unknown): void {
-  const { protocol } = (typeof raw === 'object' && raw !== null ? raw : {}) as { protocol?: unknown };
-  if (Number.isSafeInteger(protocol) && protocol !== PROTOCOL)
-    throw new RpcError('VERSION_UNSUPPORTED', `protocol ${Number(protocol)} is not served`, { supported: [PROTOCOL] });
-}
 
 interface Opening extends OpenedWorkspace, Part, Pick<Params<'hello'>, 'client' | 'role' | 'resumeMs'> {
   readonly sessionName?: string | undefined;

@@ -57,7 +57,10 @@ export class Oversight {
     const { callId, sessionId, tool, requestedAt } = approval;
     // A call from before a restart is gone; the answer waits for the same call to be made again.
     const call = recordOf(sessionId, callId) ?? {
-      ...{ callId, tool, sessionId, createdAt: requestedAt },
+      callId,
+      tool,
+      sessionId,
+      createdAt: requestedAt,
       state: { status: 'blocked-on-user', approvalId },
     };
     return { call, alsoSettled, ...(grant && { grant }), ...(proposedRule !== undefined && { proposedRule }) };

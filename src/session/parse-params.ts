@@ -2,6 +2,9 @@
 import { RpcError } from '../errors.ts';
 import { type Method, params as schemas } from '../protocol/messages.ts';
 
+/** Version of the protocol that this daemon speaks. */
+export const PROTOCOL = 1;
+
 /** Most problems reported for one request. */
 const ISSUES_TOLD_MAX = 16;
 
@@ -14,4 +17,11 @@ export function parseParams(method: Method, raw: unknown): unknown {
     .map(({ path, message }) => ({ path: path.join('.'), message }));
   const told = issues.map(({ path, message }) => `${path || 'params'}: ${message}`).join('; ');
   throw new RpcError('INVALID_PARAMS', `params of ${method} are not valid: ${told}`, { issues });
+}
+
+/** Checks the version before the other params, which depend on it. Throws RpcError VERSION_UNSUPPORTED. */
+export function assertVersion(raw: unknown): void {
+  const { protocol } = (typeof raw === 'object' && raw !== null ? raw : {}) as { protocol?: unknown };
+  if (Number.isSafeInteger(protocol) && protocol !== PROTOCOL)
+    throw new RpcError('VERSION_UNSUPPORTED', `protocol ${Number(protocol)} is not served`, { supported: [PROTOCOL] });
 }

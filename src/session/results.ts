@@ -22,7 +22,8 @@ type AtOffset = Extract<Params<'results.read'>, { ref: string }>;
 const PIECE_BYTES = 64 * 1024;
 
 const ownerOf = ({ sessionId, id: callId, principal, options }: Call): LogOwner => ({
-  ...{ sessionId, callId },
+  sessionId,
+  callId,
   ...(options.detached && { principal }),
 });
 const keyOf = ({ sessionId, callId }: LogOwner): string => `${sessionId}\0${callId}`;

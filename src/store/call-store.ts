@@ -278,9 +278,15 @@ function toCall(row: Row | undefined): StoredCall | undefined {
   const text = (key: string) => row[key] as string;
   const { result, status, ended_ms: endedMs } = row;
   return {
-    ...{ sessionId: text('session_id'), callId: text('call_id'), principal: text('principal') },
-    ...{ tool: text('tool'), digest: text('digest'), detached: row.detached === 1, intended: row.intended === 1 },
-    ...{ createdMs: row.created_ms as number, isCut: row.cut === 1 },
+    sessionId: text('session_id'),
+    callId: text('call_id'),
+    principal: text('principal'),
+    tool: text('tool'),
+    digest: text('digest'),
+    detached: row.detached === 1,
+    intended: row.intended === 1,
+    createdMs: row.created_ms as number,
+    isCut: row.cut === 1,
     ...(endedMs !== null && { endedMs: endedMs as number }),
     ...(status !== null && { status: status as CallStatus }),
     ...(result instanceof Uint8Array && { result: deserialize(result) as ToolResult }),

@@ -50,7 +50,9 @@ export class ProviderPins implements Disposable {
   of(provider: string): Pin[] {
     return attempt(() =>
       this.#all.all(provider).map(({ tool, name, digest, definition }) => ({
-        ...{ tool: tool as string, name: name as string, digest: digest as string },
+        tool: tool as string,
+        name: name as string,
+        digest: digest as string,
         definition: parseJson(definition as string) as unknown,
       })),
     );

@@ -55,7 +55,9 @@ export class ResultCache<Entry extends object> {
       strategy: this.#options.strategy,
       entries: this.#kept.size,
       bytes: this.#kept.calculatedSize,
-      ...{ hits: this.#hits, misses: this.#misses, stale: this.#stale },
+      hits: this.#hits,
+      misses: this.#misses,
+      stale: this.#stale,
     };
   }
 

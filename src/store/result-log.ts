@@ -112,7 +112,10 @@ export class ResultLog implements AsyncDisposable {
   #optionsOf(ref: string): Omit<CallLogOptions, 'owner'> {
     const { folder, limits, powers } = this.#options;
     return {
-      ...{ ref, powers, path: join(folder, `${ref}.log`), bytesMax: limits.resultLogBytesMax },
+      ref,
+      powers,
+      path: join(folder, `${ref}.log`),
+      bytesMax: limits.resultLogBytesMax,
       refusal: (bytes) => this.#refusal(bytes),
       onWritten: (bytes, lost) => {
         this.#waiting -= bytes;

@@ -207,7 +207,9 @@ export class UndoJournal implements Disposable {
   named(part: string, limit: number): { callId: string; sessionId: string; begunMs: number }[] {
     const rows = attempt(() => this.#statements.named.all({ part, limit })) as Record<string, string | number>[];
     return rows.map((it) => ({
-      ...{ callId: it.call_id as string, sessionId: it.session_id as string, begunMs: it.begun_ms as number },
+      callId: it.call_id as string,
+      sessionId: it.session_id as string,
+      begunMs: it.begun_ms as number,
     }));
   }
 

@@ -156,21 +156,32 @@ function outputSchemaOf(tool: Tool): { outputSchema?: object } {
   return { outputSchema: schema };
 }
 
+/** The hints of MCP about what a tool does. */
+function annotationsOf({ tier, destructive, idempotent }: Tool): ToolInfo['annotations'] {
+  const readOnlyHint = tier === 'read_only';
+  return {
+    readOnlyHint,
+    destructiveHint: !readOnlyHint && destructive === true,
+    idempotentHint: idempotent === true,
+    openWorldHint: tier === 'execute' || tier === 'external_api',
+  };
+}
+
 export function toToolInfo(tool: Tool, decision: Decision): ToolInfo {
   const { name, title, summary, category, tier, version, aliases, capabilities, dependencies = [] } = tool;
-  const readOnly = tier === 'read_only';
   return {
-    ...{ name, title, description: summary, category, tier, version },
+    name,
+    title,
+    description: summary,
+    category,
+    tier,
+    version,
     inputSchema: inputSchemaOf(tool),
     ...outputSchemaOf(tool),
-    annotations: {
-      readOnlyHint: readOnly,
-      destructiveHint: !readOnly && tool.destructive === true,
-      idempotentHint: tool.idempotent === true,
-      openWorldHint: tier === 'execute' || tier === 'external_api',
-    },
+    annotations: annotationsOf(tool),
     aliases: aliases.map((it) => it.name),
-    ...{ capabilities, dependencies },
+    capabilities,
+    dependencies,
     ...(Object.hasOwn(builtinTools, name) && { documentation: docsUrl(`tools.md#${name}`) }),
     decision,
   };

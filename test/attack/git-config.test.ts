@@ -230,7 +230,9 @@ const APART: Readonly<Record<string, string>> = {
 };
 
 const REPOSITORIES = [...Map.groupBy(TRAPS, ({ name }) => APART[name] ?? 'a repository')].map(([name, traps], i) => ({
-  ...{ name, traps, path: `trap-${i}` },
+  name,
+  traps,
+  path: `trap-${i}`,
 }));
 
 const COMMANDS = [

@@ -31,7 +31,11 @@ const SECRET = 'hunter2-of-this-test';
 const FORMS = [SECRET, Buffer.from(SECRET).toString('base64').slice(0, 12), Buffer.from(SECRET).toString('hex')];
 
 const rule = (id: string, match: Rule['match'], decision: Rule['decision'] = 'deny'): Rule => ({
-  ...{ id, match, decision, reason: 'it is a test', source: 'test.yaml:1' },
+  id,
+  match,
+  decision,
+  reason: 'it is a test',
+  source: 'test.yaml:1',
 });
 const viewOf = (key: string, ...rules: Rule[]): PathView => ({ key, rules, home: '/nonexistent' });
 const view = viewOf(

@@ -21,7 +21,9 @@ afterAll(() => {
 
 /** A tool that evaluates code with all that a plugin has. */
 const EVALUATE = {
-  ...{ name: 'run', tier: 'write', capabilities: ['fs.read'] },
+  name: 'run',
+  tier: 'write',
+  capabilities: ['fs.read'],
   input: { type: 'object', properties: { code: { type: 'string', description: 'Code.' } }, required: ['code'] },
   limits: { memoryMb: 32 },
 };

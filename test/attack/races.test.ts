@@ -31,7 +31,9 @@ async function startRace(): Promise<Race> {
   const racing = spawn('perl', [racer, workspace, outside, '10000000'], { stdio: ['ignore', 'pipe', 'inherit'] });
   await new Promise((resolve) => racing.stdout?.once('data', resolve));
   return {
-    ...{ workspace, outside, racing },
+    workspace,
+    outside,
+    racing,
     async [Symbol.asyncDispose]() {
       const ended = new Promise((resolve) => racing.once('exit', resolve));
       if (racing.exitCode === null && racing.kill('SIGKILL')) await ended;

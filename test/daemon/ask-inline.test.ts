@@ -96,7 +96,10 @@ describe('a call without a terminal, with nobody there to ask,', () => {
     expect([status, stderr]).toEqual([4, '']);
     const { error } = JSON.parse(stdout) as { error: { code: string; suggestion: string; details: object } };
     expect(error).toMatchObject({
-      ...{ code: 'APPROVAL_REQUIRED', category: 'PERMISSION', layer: 'approval', recoverable: true },
+      code: 'APPROVAL_REQUIRED',
+      category: 'PERMISSION',
+      layer: 'approval',
+      recoverable: true,
       details: { approvalId: expect.stringMatching(/^a_/) },
     });
     const [, ...words] = /`ringfence ([^`]+)`/.exec(error.suggestion)?.[1]?.split(' ') ?? [];

@@ -25,11 +25,15 @@ afterAll(async () => {
 
 const codes = (results: ToolResult[]) => results.map((it) => (it.success ? 'ok' : it.error.code));
 const read = (id: string, path: string, rest: Partial<BatchCall> = {}): BatchCall => ({
-  ...{ id, tool: 'file_read', input: { path } },
+  id,
+  tool: 'file_read',
+  input: { path },
   ...rest,
 });
 const run = (id: string, command: string, rest: Partial<BatchCall> = {}): BatchCall => ({
-  ...{ id, tool: 'terminal_execute', input: { command } },
+  id,
+  tool: 'terminal_execute',
+  input: { command },
   ...rest,
 });
 

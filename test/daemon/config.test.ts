@@ -23,7 +23,9 @@ function config(text: string | undefined, ...args: string[]) {
 
 test('path prints the file, and says where there is none', () => {
   expect(config(undefined, 'path')).toMatchObject({
-    ...{ status: 0, stdout: `${file}\n`, stderr: expect.stringContaining('no such file') },
+    status: 0,
+    stdout: `${file}\n`,
+    stderr: expect.stringContaining('no such file'),
   });
 });
 

@@ -138,7 +138,11 @@ test('a daemon says what it proved, in its status and its log, and takes it agai
 
 describe('of another machine it says', () => {
   const good: MachineFacts = {
-    ...{ node: { version: '26.0.0', path: '/n' }, platform: 'linux', arch: 'x64', kernel: '6.1', isRoot: false },
+    node: { version: '26.0.0', path: '/n' },
+    platform: 'linux',
+    arch: 'x64',
+    kernel: '6.1',
+    isRoot: false,
     bwrap: { path: '/usr/bin/bwrap', version: '0.11.0' },
     userns: { max: '1000' },
     cgroup: { v2: true, v1: [], delegated: ['cpu', 'memory', 'pids'] },

@@ -98,7 +98,9 @@ describe('the list of tools', () => {
   test('under a policy for thinking has what only reads, and nothing else runs by its name or an alias', async () => {
     await using daemon = await startDaemon({ policy: ALLOW_ALL });
     await using client = await createClient({
-      ...{ socket: daemon.socket, workspace: daemon.workspace, policy: 'read-only' },
+      socket: daemon.socket,
+      workspace: daemon.workspace,
+      policy: 'read-only',
     });
     const reading = toolsOf(builtinToolset()).filter((it) => it.tier === 'read_only' || it.name === 'git_branch');
     const names = (await listed(client, { format: 'ringfence' })).map((it) => it.name);
@@ -135,7 +137,8 @@ test('a workspace of 100 000 files is listed, searched, edited and commanded, wi
   expect(await data('file_read_many', { pattern: '**/f0.txt', maxFiles: 10 })).toMatchObject({ truncated: true });
   expect(await data('workspace_structure', { maxDepth: 1 })).toMatchObject({ files: 100_000, directories: 100 });
   expect(await data('file_multi_edit', { pattern: '**/*.txt', find: 'needle', replace: 'pin' })).toMatchObject({
-    ...{ totalReplacements: 100, filesSearched: 100_000 },
+    totalReplacements: 100,
+    filesSearched: 100_000,
   });
   expect(await data('file_rename', { oldPath: 'd1', newPath: 'e1' })).toEqual({ newPath: 'e1' });
   expect(await data('file_delete', { path: 'd2', recursive: true })).toEqual({ deletedItems: 1001 });

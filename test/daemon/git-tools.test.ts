@@ -184,7 +184,9 @@ test('nothing to commit, conflicts, a detached head and no repository are told a
   expect(await call('git_commit', { message: 'x', files })).toMatchObject(refusal('merge-in-progress', 'CONFLICT'));
   expect(await call('git_commit', { message: 'merged', files: [path] })).toMatchObject({ success: true });
   expect(await dataOf(call('git_show', { path }))).toMatchObject({
-    ...{ subject: 'merged', additions: 1, deletions: 1 },
+    subject: 'merged',
+    additions: 1,
+    deletions: 1,
     parents: [expect.any(String), expect.any(String)],
   });
   repository.git('checkout', '-q', '--detach');

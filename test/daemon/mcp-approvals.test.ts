@@ -47,7 +47,8 @@ const pending = async () =>
     }
   ).approvals;
 const allow = (decision: string, note?: string): Reply => ({
-  ...{ action: 'accept', content: { decision, ...(note !== undefined && { note }) } },
+  action: 'accept',
+  content: { decision, ...(note !== undefined && { note }) },
 });
 
 describe.each(ERAS)('a client of the %s era that can ask its person', (era: Era) => {

@@ -14,7 +14,9 @@ let daemon: TestDaemon;
 let url: string;
 beforeAll(async () => {
   daemon = await startDaemon({
-    ...{ policy: ASKS, args: ['--listen-http', '0'], limits: { mcpApprovalWaitMs: 300 } },
+    policy: ASKS,
+    args: ['--listen-http', '0'],
+    limits: { mcpApprovalWaitMs: 300 },
     config: { principals: { ci: { policy: 'read-only' } } },
   });
   url = daemon.listeners.find((it) => it.startsWith('http:')) as string;
@@ -35,7 +37,9 @@ async function connect(era: Era, { token = tokenIn('agent.token'), query = '', c
 }
 
 const initialize = JSON.stringify({
-  ...{ jsonrpc: '2.0', id: 1, method: 'initialize' },
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
   params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
 });
 

@@ -25,10 +25,16 @@ describe.each(ERAS)('a client of the %s era', (era: Era) => {
     expect(bytes).toBeLessThanOrEqual(16_000);
     const hints = (name: string) => tools.find((it) => it.name === name)?.annotations;
     expect(hints('file_read')).toEqual({
-      ...{ readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+      readOnlyHint: true,
+      destructiveHint: false,
+      idempotentHint: true,
+      openWorldHint: false,
     });
     expect(hints('terminal_execute')).toEqual({
-      ...{ readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+      readOnlyHint: false,
+      destructiveHint: true,
+      idempotentHint: false,
+      openWorldHint: true,
     });
     for (const { name, annotations, inputSchema, title, description } of tools) {
       expect(name).toMatch(/^[a-z][a-z0-9_]{1,39}$/);
@@ -83,7 +89,8 @@ describe.each(ERAS)('a client of the %s era', (era: Era) => {
   test('a tool that there is not is a fault of the conversation', async () => {
     await using client = await connect();
     await expect(client.callTool({ name: 'file_raed', arguments: {} })).rejects.toMatchObject({
-      ...{ code: -32602, message: expect.stringContaining('file_read') },
+      code: -32602,
+      message: expect.stringContaining('file_read'),
     });
   });
 
@@ -249,7 +256,9 @@ describe('the folder to work in', () => {
 
   test('is a root that the client has open, where that is in a workspace of the daemon', async () => {
     await using client = await connectMcp(two, {
-      ...{ args: [], cwd: '/', client: { capabilities: { roots: {} } } },
+      args: [],
+      cwd: '/',
+      client: { capabilities: { roots: {} } },
       prepare: (it) =>
         it.setRequestHandler('roots/list', () => ({ roots: [{ uri: 'file:///etc' }, { uri: `file://${other}` }] })),
     });
@@ -278,7 +287,9 @@ describe('the bridge', () => {
     return { child, told, ended };
   };
   const initialize = `${JSON.stringify({
-    ...{ jsonrpc: '2.0', id: 1, method: 'initialize' },
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'initialize',
     params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
   })}\n`;
 
@@ -326,7 +337,8 @@ describe('the bridge', () => {
 
   test('finds the daemon of a state directory without a word in the environment', async () => {
     expect(JSON.parse(readFileSync(join(daemon.stateDir, 'endpoint.json'), 'utf8'))).toMatchObject({
-      ...{ pid: daemon.pid, mcpSocket: mcpSocketOf(daemon) },
+      pid: daemon.pid,
+      mcpSocket: mcpSocketOf(daemon),
     });
     const { child, told, ended } = run(['--state', daemon.stateDir, '--no-autostart'], initialize);
     child.stdin.end();

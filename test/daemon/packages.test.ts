@@ -79,7 +79,9 @@ test('an old Node is told in one sentence what is needed, before npm compiles an
     const old = (...args: string[]) => run(process.execPath, ['--import', OLD, ...args], { cwd: folder });
     await expect(old(words[0])).rejects.toMatchObject({ code: 1, stdout: '', stderr: `ringfence ${sentence}\n` });
     await expect(old('bin/ringfence.js', 'status')).rejects.toMatchObject({
-      ...{ code: 78, stdout: '', stderr: `ringfence ${sentence}\n` },
+      code: 78,
+      stdout: '',
+      stderr: `ringfence ${sentence}\n`,
     });
     for (const code of [`import('ringfence/client')`, `require('ringfence/client')`])
       await expect(old('-e', `${code}`)).rejects.toMatchObject({
@@ -116,7 +118,8 @@ test('`ringfence/client` has the same names by import, by require and in the sou
 
 test('what the README and the documents of the package point to is in the package', async () => {
   const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
-    ...{ cwd: repository, maxBuffer: 64 * 1024 * 1024 },
+    cwd: repository,
+    maxBuffer: 64 * 1024 * 1024,
   });
   const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
   const packed = files.map((it) => it.path);

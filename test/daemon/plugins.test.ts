@@ -31,7 +31,8 @@ const TOOLS = [
   { name: 'denied' },
   { name: 'slow' },
   {
-    ...{ name: 'shaped', output: value },
+    name: 'shaped',
+    output: value,
     input: {
       type: 'object',
       properties: {
@@ -56,7 +57,8 @@ export const slow = () => new Promise(() => {});
 export const shaped = ({ word, n }) => ({ value: twice(word) + n });
 `;
 const probe = (isolation: 'isolate' | 'compartment'): PluginText => ({
-  ...{ isolation, tools: TOOLS },
+  isolation,
+  tools: TOOLS,
   files: { 'main.js': MAIN, 'lib/twice.js': 'export const twice = (text) => text + text;\n' },
 });
 

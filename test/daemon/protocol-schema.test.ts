@@ -149,7 +149,8 @@ test('the exchange of docs/protocol.md goes over the wire byte by byte as it is 
     socket.write(bytesOf('hello'));
     await until(() => frame() !== undefined);
     expect(decode(Buffer.concat(came.splice(0)).subarray(4), defaultLimits)).toMatchObject({
-      ...{ id: 1, result: { protocol: 1, session: { role: 'agent' } } },
+      id: 1,
+      result: { protocol: 1, session: { role: 'agent' } },
     });
     socket.write(bytesOf('request'));
     await until(() => frame() !== undefined);

@@ -68,7 +68,10 @@ test('output is read while it comes, waited for, and ends with its call', async 
   const first = (await entries.next()).value as OutputEntry;
   expect([first.seq, first.stream, Buffer.from(first.data).toString()]).toEqual([1, 'stdout', 'one\n']);
   expect(await read(client, { callId: 'live', afterSeq: 1 })).toMatchObject({
-    ...{ entries: [], seq: 1, eof: false, state: { status: 'in-progress' } },
+    entries: [],
+    seq: 1,
+    eof: false,
+    state: { status: 'in-progress' },
   });
   const waiting = read(client, { callId: 'live', afterSeq: 1, waitMs: 30_000 });
   await dataOf(client.call('file_write', { path: 'go', content: '' }));
@@ -130,7 +133,8 @@ describe('whose output it is', () => {
     const { ref } = (await running).metadata.truncated as { ref: string };
     for (const params of [{ callId: 'mine', afterSeq: 0 }, { ref }])
       await expect(read(client, params)).rejects.toMatchObject({
-        ...{ code: -32602, message: expect.stringMatching(/no output .* of this session, or it is forgotten/) },
+        code: -32602,
+        message: expect.stringMatching(/no output .* of this session, or it is forgotten/),
       });
     expect((await read(other, { ref, limit: 4 })).data).toEqual(Buffer.from('1\n2\n'));
     await other[Symbol.asyncDispose]();

@@ -60,8 +60,11 @@ describe('file_read_many', () => {
     const errors = result.success ? result.data.errors : [];
     const codes = errors.map(({ path, code }) => [path, code]);
     expect(Object.fromEntries(codes)).toEqual({
-      ...{ missing: 'NOT_FOUND', '../out': 'ACCESS_DENIED' },
-      ...{ '.env': 'SENSITIVE_FILE', './vault/../vault/gold': 'POLICY_DENIED', 'single/a': 'POLICY_DENIED' },
+      missing: 'NOT_FOUND',
+      '../out': 'ACCESS_DENIED',
+      '.env': 'SENSITIVE_FILE',
+      './vault/../vault/gold': 'POLICY_DENIED',
+      'single/a': 'POLICY_DENIED',
     });
     expect(codes).toHaveLength(5);
     expect(JSON.stringify(result)).not.toContain('HIDDEN');

@@ -83,8 +83,13 @@ function gitServer(folder: string) {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://x');
     const child = spawn(backend, {
       env: {
-        ...{ PATH: process.env.PATH, GIT_PROJECT_ROOT: folder, GIT_HTTP_EXPORT_ALL: '1', REMOTE_USER: 'agent' },
-        ...{ REQUEST_METHOD: request.method, PATH_INFO: pathname, QUERY_STRING: searchParams.toString() },
+        PATH: process.env.PATH,
+        GIT_PROJECT_ROOT: folder,
+        GIT_HTTP_EXPORT_ALL: '1',
+        REMOTE_USER: 'agent',
+        REQUEST_METHOD: request.method,
+        PATH_INFO: pathname,
+        QUERY_STRING: searchParams.toString(),
         CONTENT_TYPE: request.headers['content-type'] ?? '',
         HTTP_CONTENT_ENCODING: request.headers['content-encoding'] ?? '',
       },

@@ -76,7 +76,9 @@ export class Machine implements Disposable {
   #start(): Approvals {
     const { path, powers } = this;
     const approvals = new Approvals({
-      ...{ path, powers, limits: this.#limits },
+      path,
+      powers,
+      limits: this.#limits,
       record: ({ kind }) => {
         if (!this.onRecord) throw new ToolError('STORE_FAILED', `no record of ${kind}`);
       },
@@ -89,12 +91,24 @@ export class Machine implements Disposable {
 
 export function draft(part: Partial<Draft> = {}): Draft {
   return {
-    ...{ callId: 'c1', sessionId: 's1', principal: 'uid:1', workspace: '/ws', tool: 'file_write' },
-    ...{ input: { path: 'a' }, effects: [{ kind: 'write', target: 'a' }], rule: 'r1', reason: 'Because.' },
+    callId: 'c1',
+    sessionId: 's1',
+    principal: 'uid:1',
+    workspace: '/ws',
+    tool: 'file_write',
+    input: { path: 'a' },
+    effects: [{ kind: 'write', target: 'a' }],
+    rule: 'r1',
+    reason: 'Because.',
     impact: { level: 'medium', description: 'This operation will modify files', warnings: [] },
     remember: { exact: 'this very call', tool: 'calls of this tool with at most this impact' },
-    ...{ bindingHash: 'b1', subjectHash: 'j1', askingRules: ['r1'], unknown: false, policyVersion: 'p1' },
-    ...{ timeoutMs: 300_000, rememberMaxMs: 28_800_000 },
+    bindingHash: 'b1',
+    subjectHash: 'j1',
+    askingRules: ['r1'],
+    unknown: false,
+    policyVersion: 'p1',
+    timeoutMs: 300_000,
+    rememberMaxMs: 28_800_000,
     ...part,
   };
 }

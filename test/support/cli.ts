@@ -23,7 +23,10 @@ export function beginCli({ stateDir, socket, workspace }: Place, args: readonly 
   const child = spawn(process.execPath, [ringfence, ...args], {
     cwd: options.cwd ?? workspace,
     env: {
-      ...{ PATH: process.env.PATH ?? '', HOME: '/nonexistent', RINGFENCE_STATE: stateDir, RINGFENCE_SOCKET: socket },
+      PATH: process.env.PATH ?? '',
+      HOME: '/nonexistent',
+      RINGFENCE_STATE: stateDir,
+      RINGFENCE_SOCKET: socket,
       ...options.env,
     },
     stdio: ['pipe', 'pipe', 'pipe'],

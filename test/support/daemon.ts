@@ -97,8 +97,13 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<TestDaem
   return {
     pid: child.pid as number,
     process: child,
-    ...{ stateDir, socket, workspace, ended, token },
-    ...{ listeners: parsed.listeners, confinement: parsed.confinement },
+    stateDir,
+    socket,
+    workspace,
+    ended,
+    token,
+    listeners: parsed.listeners,
+    confinement: parsed.confinement,
     log: () => log,
     connect: ({ role, workspace: other } = {}) =>
       createClient({ socket, workspace: other ?? workspace, ...(role && { role, token: token(role) }) }),

@@ -31,7 +31,9 @@ export async function connectMcp(
   const words = [ringfence, 'mcp', '--socket', daemon.socket, ...(args ?? ['--workspace', daemon.workspace])];
   await client.connect(
     new StdioClientTransport({
-      ...{ command: process.execPath, args: words, stderr: 'pipe' },
+      command: process.execPath,
+      args: words,
+      stderr: 'pipe',
       ...(env && { env }),
       ...(cwd !== undefined && { cwd }),
     }),
@@ -70,7 +72,9 @@ export class RawMcp implements Disposable {
   /** Sends `initialize` and `notifications/initialized`. */
   async initialize(capabilities: object = {}, protocolVersion = '2025-11-25'): Promise<Answer> {
     const answer = await this.request('initialize', {
-      ...{ protocolVersion, capabilities, clientInfo: { name: 'raw', version: '1' } },
+      protocolVersion,
+      capabilities,
+      clientInfo: { name: 'raw', version: '1' },
     });
     this.send({ method: 'notifications/initialized' });
     return answer;

@@ -20,10 +20,18 @@ export interface PluginText {
 /** A manifest as JSON, which is also YAML. By default one tool `run` that accepts and returns anything. */
 export function manifestOf({ name = 'probe', isolation = 'isolate', tools = [{}] }: PluginText): object {
   return {
-    ...{ name, version: '1.0.0', title: 'A plugin of a test', isolation },
+    name,
+    version: '1.0.0',
+    title: 'A plugin of a test',
+    isolation,
     tools: tools.map((it) => ({
-      ...{ name: 'run', title: 'Runs', description: 'Runs.', tier: 'read_only', module: 'main.js' },
-      ...{ input: ANYTHING, output: { type: 'object', properties: { value: {} } } },
+      name: 'run',
+      title: 'Runs',
+      description: 'Runs.',
+      tier: 'read_only',
+      module: 'main.js',
+      input: ANYTHING,
+      output: { type: 'object', properties: { value: {} } },
       ...it,
     })),
   };

@@ -15,7 +15,12 @@ export function policyOf(
     return [tier, { id: `tiers.${tier}.decision`, decision, reason: 'of the tier', source: 'policy.yaml:2' }];
   });
   return {
-    ...{ name: 'test', version: 'sha256:0', rules, rateLimits: [], open: [], and },
+    name: 'test',
+    version: 'sha256:0',
+    rules,
+    rateLimits: [],
+    open: [],
+    and,
     tiers: Object.fromEntries(entries) as Policy['tiers'],
     approvals: { timeoutMs: 1000, headless: 'deny', rememberMaxMs: 0 },
   };
@@ -37,8 +42,15 @@ export function ruleOf(decision: Decision, match: MatchSpec, rest: Partial<Rule>
 
 export function questionOf(rest: Partial<Question> = {}): Question {
   return {
-    ...{ tool: 'file_read', aliases: ['read_file'], tier: 'read_only', category: 'filesystem', destructive: false },
-    ...{ effects: [], principal: 'local', session: 's1', home: '/home/me' },
+    tool: 'file_read',
+    aliases: ['read_file'],
+    tier: 'read_only',
+    category: 'filesystem',
+    destructive: false,
+    effects: [],
+    principal: 'local',
+    session: 's1',
+    home: '/home/me',
     ...rest,
   };
 }
@@ -58,7 +70,10 @@ export function simpleOf(text: string, rest: Partial<SimpleCommand> = {}): Simpl
 export function lineOf(commands: readonly (string | SimpleCommand)[], rest: Partial<ParsedCommand> = {}): Question {
   const simple = commands.map((it) => (typeof it === 'string' ? simpleOf(it) : it));
   return questionOf({
-    ...{ tool: 'terminal_execute', aliases: ['bash'], tier: 'execute', category: 'development' },
+    tool: 'terminal_execute',
+    aliases: ['bash'],
+    tier: 'execute',
+    category: 'development',
     effects: [{ kind: 'exec', target: simple.map((it) => it.text).join('; ') }],
     command: { commands: simple, redirects: [], mentions: [], unknown: [], ...rest },
   });

@@ -53,7 +53,10 @@ export async function startProvider(
     throw new Error(daemon.log(), { cause: error });
   }
   return {
-    ...{ daemon, client, info, ready },
+    daemon,
+    client,
+    info,
+    ready,
     tool: async (tool) => (await info()).tools.find((it) => it.tool === tool),
     async text(tool, input = {}) {
       const { content } = await dataOf<ProvidedData>(client.call(tool, input) as never);

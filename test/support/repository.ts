@@ -20,7 +20,8 @@ export function createRepository(folder: string): TestRepository {
   git('config', 'user.name', 'Ada');
   git('config', 'user.email', 'ada@example.org');
   return {
-    ...{ folder, git },
+    folder,
+    git,
     write(path, content) {
       mkdirSync(dirname(join(folder, path)), { recursive: true });
       writeFileSync(join(folder, path), content);

@@ -38,8 +38,14 @@ export function makeWorkspace({ limits = {}, rules = [], at }: WorkspaceOptions 
   const anchor = new Anchor(path, all);
   const context = (options: Partial<ContextOptions> = {}) =>
     new WorkerContext({
-      ...{ workspace: path, anchor, view: { key: 'test', rules, home: '/nonexistent' }, masks: NO_MASKS },
-      ...{ limits: all, powers: systemPowers(), signal: new AbortController().signal, ...options },
+      workspace: path,
+      anchor,
+      view: { key: 'test', rules, home: '/nonexistent' },
+      masks: NO_MASKS,
+      limits: all,
+      powers: systemPowers(),
+      signal: new AbortController().signal,
+      ...options,
     });
   return {
     path,

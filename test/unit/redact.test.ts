@@ -282,7 +282,10 @@ describe('redactText', () => {
   test('never lets a secret through, wherever it stands', () => {
     const any = fc.string({ unit: 'binary' });
     const place = fc.record({
-      ...{ before: any, after: any, sample: fc.constantFrom(...Object.values(SAMPLES)), seed: fc.nat() },
+      before: any,
+      after: any,
+      sample: fc.constantFrom(...Object.values(SAMPLES)),
+      seed: fc.nat(),
       left: fc.constantFrom('', ' ', '\n', '"', '(', ',', '\t', '>'),
       right: fc.constantFrom(' ', '\n', '"', '\r\n', '&'),
     });
@@ -455,7 +458,9 @@ describe('redactValue', () => {
     expect(redactValue(value, { byKey: true })).toEqual({
       env: { DB_PASSWORD: '[redacted]', 'api-key': '[redacted]', TZ: 'UTC' },
       headers: { Cookie: ['[redacted]', '[redacted]'] },
-      ...{ tokens: 3, token: null, password: '' },
+      tokens: 3,
+      token: null,
+      password: '',
     });
   });
 

@@ -95,7 +95,9 @@ export class Workloads implements AsyncDisposable {
     return {
       bare: plain(bare.value, bareAt as string),
       inside: plain({ exitCode, stdout, stderr }, insideAt as string),
-      ...{ bareMs: bare.ms, insideMs, warnings: result.metadata.warnings ?? [] },
+      bareMs: bare.ms,
+      insideMs,
+      warnings: result.metadata.warnings ?? [],
     };
   }
 
@@ -140,7 +142,11 @@ function shell(command: string, cwd: string, home: string) {
   return spawnSync('/bin/bash', ['--norc', '--noprofile', '-c', command], {
     timeout: TIMEOUT_MS,
     killSignal: 'SIGKILL',
-    ...{ cwd, env, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024, stdio: ['ignore', 'pipe', 'pipe'] },
+    cwd,
+    env,
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
 }
 

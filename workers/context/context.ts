@@ -111,10 +111,16 @@ export class WorkerContext implements ToolContext {
     this.#journal = options.journal && new Journal(options.journal, options.limits);
     this.#changes = new Changes(options.recorder ?? this.#journal ?? NO_RECORDER);
     this.#paths = new HeldPaths({
-      ...{ anchor: options.anchor, rules: this.#rules, changes: this.#changes, readOnly: options.readOnly === true },
+      anchor: options.anchor,
+      rules: this.#rules,
+      changes: this.#changes,
+      readOnly: options.readOnly === true,
     });
     this.#trees = new TreeChanges({
-      ...{ paths: this.#paths, changes: this.#changes, limits: options.limits, breathe: () => this.breathe() },
+      paths: this.#paths,
+      changes: this.#changes,
+      limits: options.limits,
+      breathe: () => this.breathe(),
       ...(options.preImages && { preImages: options.preImages }),
     });
     this.changes = this.#trees;

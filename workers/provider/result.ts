@@ -54,7 +54,9 @@ function toBlock(block: ContentBlock): ProvidedData['content'][number] {
     case 'resource_link': {
       const { uri, name, mimeType, description } = block;
       return {
-        ...{ type: 'resource_link', uri, name },
+        type: 'resource_link',
+        uri,
+        name,
         ...(mimeType !== undefined && { mimeType }),
         ...(description !== undefined && { description }),
       };

@@ -2,8 +2,14 @@
 
 /** Language ids of the language server. */
 const SERVED: Readonly<Record<string, string>> = {
-  ...{ ts: 'typescript', mts: 'typescript', cts: 'typescript', tsx: 'typescriptreact' },
-  ...{ js: 'javascript', mjs: 'javascript', cjs: 'javascript', jsx: 'javascriptreact' },
+  ts: 'typescript',
+  mts: 'typescript',
+  cts: 'typescript',
+  tsx: 'typescriptreact',
+  js: 'javascript',
+  mjs: 'javascript',
+  cjs: 'javascript',
+  jsx: 'javascriptreact',
 };
 
 /** Names in the parser registry. */
@@ -11,8 +17,14 @@ const PARSED: Readonly<Record<string, ParsedLanguage>> = { py: 'python', pyi: 'p
 
 /** Parsers for the language server's files, used if the server fails. */
 const INSTEAD: Readonly<Record<string, ParsedLanguage>> = {
-  ...{ ts: 'typescript', mts: 'typescript', cts: 'typescript', tsx: 'tsx' },
-  ...{ js: 'tsx', mjs: 'tsx', cjs: 'tsx', jsx: 'tsx' },
+  ts: 'typescript',
+  mts: 'typescript',
+  cts: 'typescript',
+  tsx: 'tsx',
+  js: 'tsx',
+  mjs: 'tsx',
+  cjs: 'tsx',
+  jsx: 'tsx',
 };
 
 export type ParsedLanguage = 'python' | 'rust' | 'go' | 'typescript' | 'tsx';

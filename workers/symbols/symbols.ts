@@ -320,7 +320,9 @@ export class WorkspaceSymbols implements Symbols {
     const precision = parsed === 0 ? none : parsed === names.length ? 'syntactic' : 'mixed';
     const skipped = [...this.#skipped].slice(0, SKIPPED_SHOWN);
     return {
-      ...{ precision, truncated: this.#truncated || isCut, skipped },
+      precision,
+      truncated: this.#truncated || isCut,
+      skipped,
       ...(this.#warning !== undefined && { warning: this.#warning }),
     };
   }
@@ -348,17 +350,16 @@ const CLASS_KIND = 5;
 
 /** Symbol kinds of the Language Server Protocol. */
 const TYPES: Readonly<Record<number, SymbolType>> = {
-  ...{
-    [CLASS_KIND]: 'class',
-    2: 'module',
-    3: 'module',
-    4: 'module',
-    6: 'function',
-    9: 'function',
-    10: 'type',
-    11: 'interface',
-  },
-  ...{ 12: 'function', 26: 'type' },
+  [CLASS_KIND]: 'class',
+  2: 'module',
+  3: 'module',
+  4: 'module',
+  6: 'function',
+  9: 'function',
+  10: 'type',
+  11: 'interface',
+  12: 'function',
+  26: 'type',
 };
 
 const plain = (path: string): string =>

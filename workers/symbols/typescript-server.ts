@@ -201,8 +201,13 @@ export class TypeScriptServer implements Disposable {
       GOMAXPROCS: `${this.#limits.searchThreadsMax}`,
     };
     const server = new LanguageProcess({
-      ...{ name: "TypeScript's language server", program: programOf(), args: ['--lsp', '--stdio'], env },
-      ...{ memoryBytes, answerBytesMax, powers: this.#powers },
+      name: "TypeScript's language server",
+      program: programOf(),
+      args: ['--lsp', '--stdio'],
+      env,
+      memoryBytes,
+      answerBytesMax,
+      powers: this.#powers,
     });
     const rootUri = pathToFileURL(workspace).href;
     // With registered watches the server leaves watching to us; it pushes nothing.

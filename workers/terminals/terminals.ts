@@ -106,7 +106,10 @@ export class TerminalSet {
     return [...this.#kept.values()]
       .filter((it) => it.session === session)
       .map(({ id, command, terminal }) => ({
-        ...{ sessionId: id, command, exited: terminal.ended !== undefined, ...terminal.size },
+        sessionId: id,
+        command,
+        exited: terminal.ended !== undefined,
+        ...terminal.size,
         ageMs: Math.round(this.#options.powers.monotonicMs() - terminal.startedAt),
         seq: terminal.log.end,
       }));
@@ -152,7 +155,15 @@ export class TerminalSet {
     const id = powers.uuid();
     const end = () => void this.#end(kept);
     const kept: Kept = {
-      ...{ id, session, command, terminal, screen, masks, prints, beganAt, workspace },
+      id,
+      session,
+      command,
+      terminal,
+      screen,
+      masks,
+      prints,
+      beganAt,
+      workspace,
       idle: powers.after(limits.terminalIdleMs, end),
       look: powers.after(limits.terminalLookMs, () => this.#look(kept)),
       life: powers.after(limits.terminalLifeMs, end),
@@ -193,7 +204,9 @@ export class TerminalSet {
     const { ended } = terminal;
     const waits = terminal.waiter() !== undefined;
     return {
-      ...{ output: text, seq, ...(missedBytes > 0 && { missedBytes }) },
+      output: text,
+      seq,
+      ...(missedBytes > 0 && { missedBytes }),
       exited: ended !== undefined,
       ...(ended !== undefined && ended !== 'exit' && { endedBy: ended }),
       ...terminal.exit,

@@ -114,7 +114,10 @@ export class Journal implements ChangeRecorder, Disposable {
       return isText ? this.#look(made, keeper) : image;
     };
     return {
-      ...{ kind, path: at.realPath, pre, post: post() },
+      kind,
+      path: at.realPath,
+      pre,
+      post: post(),
       ...(kind === 'rename' && from && { from: from.realPath }),
       ...(aside !== undefined && { passing: [aside] }),
     };

@@ -150,7 +150,9 @@ export class TreeChanges implements FileChanges {
     if (preImages) assertApproved(preImages, to.path, await this.#stateAt(to));
     try {
       return await mergeTree(from, to, {
-        ...{ ...this.#treeOptions(from.path), changes, visit: (entry) => this.#judgeCopy(from, to, entry) },
+        ...this.#treeOptions(from.path),
+        changes,
+        visit: (entry) => this.#judgeCopy(from, to, entry),
       });
     } catch (error) {
       throw toAccessError(error, to.path);

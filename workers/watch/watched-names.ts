@@ -200,7 +200,12 @@ export class WatchedNames implements Disposable {
     try {
       const watcher = watch(at, { persistent: false });
       const folder: Folder = {
-        ...{ path, watcher, ownName: basename(at), identity: identityOf(stat), names: new Map(), gone: false },
+        path,
+        watcher,
+        ownName: basename(at),
+        identity: identityOf(stat),
+        names: new Map(),
+        gone: false,
       };
       watcher.on('change', (_, name) => this.#take(folder, name as string | null));
       watcher.on('error', () => {}); // Its directory is gone, which its parent reports.

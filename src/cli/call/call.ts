@@ -52,7 +52,8 @@ interface Detaching {
 async function detach(client: Client, { tool, input, timeoutMs }: Detaching, flags: CallFlags): Promise<number> {
   const running = client.call(tool, input, {
     ...(timeoutMs !== undefined && { timeoutMs }),
-    ...{ detached: true, progress: true },
+    detached: true,
+    progress: true,
   });
   const { callId } = running;
   running.catch(() => {}); // This process exits before the call is over.

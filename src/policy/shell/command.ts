@@ -39,7 +39,9 @@ export function parseCommand(text: string, context: CommandContext): ParsedComma
     where,
   );
   return {
-    ...{ commands: reading.commands, redirects, mentions },
+    commands: reading.commands,
+    redirects,
+    mentions,
     ...(destinations.length > 0 && { destinations }),
     ...(globs.length > 0 && { mentionGlobs: globs }),
     unknown: [...reading.reasons],

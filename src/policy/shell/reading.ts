@@ -125,7 +125,9 @@ export class Reading implements Listener {
     );
     const assigns = node.prefix.some((it) => it.type === 'Assignment');
     this.#simple({
-      ...{ fields, nesting, external: false },
+      fields,
+      nesting,
+      external: false,
       text: text.length > TEXT_SHOWN_MAX ? `${text.slice(0, TEXT_SHOWN_MAX)}…` : text,
       why: assigns ? 'an assignment stands before it' : undefined,
       input: this.#input(node.redirects),
@@ -138,8 +140,11 @@ export class Reading implements Listener {
     if (first === undefined) return;
     this.#assertRoom();
     const draft: Draft = {
-      ...{ text, words: fields.map((it) => it.text), unknown: why },
-      ...{ program: undefined, programPath: undefined },
+      text,
+      words: fields.map((it) => it.text),
+      unknown: why,
+      program: undefined,
+      programPath: undefined,
     };
     this.commands.push(draft);
     if (first.text === undefined) {

@@ -25,7 +25,9 @@ export function notAnswerable(approvalId: string, row: Row | undefined): RpcErro
 export function toAnswer({ approvalId, settled }: Row): Answer {
   const { decision = 'deny', by = SYSTEM, feedback } = settled ?? {};
   return {
-    ...{ approvalId, by, decision: decision === 'approve' ? 'approve' : 'deny' },
+    approvalId,
+    by,
+    decision: decision === 'approve' ? 'approve' : 'deny',
     ...(feedback !== undefined && { feedback }),
   };
 }

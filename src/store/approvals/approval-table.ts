@@ -87,14 +87,12 @@ export class ApprovalTable implements Disposable {
   /** Moves an approval from one state to another; false if it was not in the first state. Throws STORE_FAILED. */
   move(approvalId: string, { from, to, settled, aliveAtMs, expiresMs, bindingHash }: Move): boolean {
     const values = {
-      ...{
-        id: approvalId,
-        from,
-        to,
-        alive: aliveAtMs ?? null,
-        expires: expiresMs ?? null,
-        binding: bindingHash ?? null,
-      },
+      id: approvalId,
+      from,
+      to,
+      alive: aliveAtMs ?? null,
+      expires: expiresMs ?? null,
+      binding: bindingHash ?? null,
       settled: settled ? JSON.stringify(settled) : null,
     };
     return this.#guard(() => this.#move.run(values).changes === 1);
@@ -182,9 +180,12 @@ function toRow(row: Record<string, unknown>): Row {
   const text = (column: string) => row[column] as string;
   const draft: Draft = {
     ...(parseJson(text('body')) as Body),
-    ...{ callId: text('call_id'), sessionId: text('session_id') },
-    ...{ principal: text('principal'), workspace: text('workspace') },
-    ...{ bindingHash: text('binding_hash'), subjectHash: text('subject_hash') },
+    callId: text('call_id'),
+    sessionId: text('session_id'),
+    principal: text('principal'),
+    workspace: text('workspace'),
+    bindingHash: text('binding_hash'),
+    subjectHash: text('subject_hash'),
   };
   return {
     approvalId: text('approval_id'),
@@ -202,10 +203,20 @@ export function toApproval({ approvalId, draft, requestedMs, expiresMs }: Row): 
   // Rows written by older versions have no `remember`.
   const { remember = {} } = draft as Partial<Draft>;
   return {
-    ...{ approvalId, callId, sessionId, principal, workspace, tool, input, effects, impact, remember },
+    approvalId,
+    callId,
+    sessionId,
+    principal,
+    workspace,
+    tool,
+    input,
+    effects,
+    impact,
+    remember,
     ...(costUsd !== undefined && { costUsd }),
     ...(diff !== undefined && { diff }),
-    ...{ rule, reason },
+    rule,
+    reason,
     requestedAt: new Date(requestedMs).toISOString(),
     expiresAt: new Date(expiresMs).toISOString(),
   };
@@ -216,7 +227,15 @@ export function toFacts({ draft }: Pick<Row, 'draft'>): Facts {
   const { sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion } = draft;
   const { reach, programs, hasInlineCode, sessionName } = draft;
   return {
-    ...{ sessionId, principal, workspace, tool, subjectHash, rule, askingRules, unknown, policyVersion },
+    sessionId,
+    principal,
+    workspace,
+    tool,
+    subjectHash,
+    rule,
+    askingRules,
+    unknown,
+    policyVersion,
     level: draft.impact.level,
     ...(reach !== undefined && { reach }),
     ...(programs !== undefined && { programs }),

@@ -273,7 +273,11 @@ export class Approvals implements Disposable {
     return {
       ...toFacts(row),
       grantId: `g_${this.#options.powers.secret().slice(0, 12)}`,
-      ...{ decision, scope, match, by, approvalId: row.approvalId },
+      decision,
+      scope,
+      match,
+      by,
+      approvalId: row.approvalId,
       ...(feedback !== undefined && { feedback }),
       grantedAtMs: now,
       expiresAtMs: now + expiresMs,
@@ -312,12 +316,10 @@ export class Approvals implements Disposable {
     const approves = resolution.decision === 'approve';
     const now = this.#options.powers.now();
     return this.#table.move(approvalId, {
-      ...{
-        from: 'pending',
-        to: approves ? 'approved' : 'denied',
-        settled: this.#settledNow(resolution),
-        aliveAtMs: now,
-      },
+      from: 'pending',
+      to: approves ? 'approved' : 'denied',
+      settled: this.#settledNow(resolution),
+      aliveAtMs: now,
       ...(approves && { expiresMs: now + (expiresMs - requestedMs) }),
     });
   }

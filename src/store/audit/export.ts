@@ -50,7 +50,11 @@ export function toOcsf(record: AuditRecord): object {
     metadata: {
       version: OCSF_VERSION,
       product: { name: 'Ringfence', vendor_name: 'Ringfence' },
-      ...{ uid: hash, sequence: record.seq, event_code: kind, log_name: 'audit', original_time: record.at },
+      uid: hash,
+      sequence: record.seq,
+      event_code: kind,
+      log_name: 'audit',
+      original_time: record.at,
       ...(callId !== undefined && { correlation_uid: callId }),
       profiles: ['security_control'],
     },

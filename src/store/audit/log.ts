@@ -224,7 +224,10 @@ export class AuditLog implements Disposable {
   dropOldest(): Promise<number> {
     return this.#alone(async () => {
       const dropped = await dropOldest({
-        ...{ database: this.#database, checkpoints: this.#checkpoints, limits: this.#limits, powers: this.#powers },
+        database: this.#database,
+        checkpoints: this.#checkpoints,
+        limits: this.#limits,
+        powers: this.#powers,
         extent: () => this.#extent,
         record: (cut) => this.#recordCut(cut),
       });

@@ -20,7 +20,10 @@ const { pattern, path, include, caseSensitive, contextLines, maxResults } = inpu
 
 /** The parameters of the alias `search_code`, whose context is on or off. */
 const searchCode = z.strictObject({
-  ...{ pattern, path, caseSensitive, maxResults },
+  pattern,
+  path,
+  caseSensitive,
+  maxResults,
   filePattern: include,
   includeContext: z.boolean().default(false).describe('Whether lines around matches are shown.'),
   contextLines: contextLines.unwrap().default(2).describe('Lines shown before and after, with includeContext.'),

@@ -118,7 +118,11 @@ function readOne(path: string, bytesMax: number, ctx: ToolContext): z.output<typ
   const text = toText(opened, bytes, 'utf-8');
   const content = headOf(text, bytesMax);
   return {
-    ...{ path, content, size: bytes.length, hash: ctx.hashOf(bytes), modifiedAt: opened.modifiedAt },
+    path,
+    content,
+    size: bytes.length,
+    hash: ctx.hashOf(bytes),
+    modifiedAt: opened.modifiedAt,
     truncated: content.length < text.length,
   };
 }

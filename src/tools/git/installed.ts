@@ -11,7 +11,11 @@ const STDERR_CHARS_SHOWN = 200;
 /** Throws UNSUPPORTED if git is missing, does not run or is too old. */
 export async function assertGit(ctx: ToolContext): Promise<void> {
   const { stdout, stderr, exitCode } = await ctx.program({
-    ...{ program: 'git', args: ['--version'], cwd: '.', env: { LC_ALL: 'C.UTF-8' }, bytesMax: OUTPUT_BYTES_MAX },
+    program: 'git',
+    args: ['--version'],
+    cwd: '.',
+    env: { LC_ALL: 'C.UTF-8' },
+    bytesMax: OUTPUT_BYTES_MAX,
   });
   const said = stdout.toString('utf8').trim();
   const [, version = '', major, minor] = /^git version ((\d+)\.(\d+)\S*)/.exec(said) ?? [];

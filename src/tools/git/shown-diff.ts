@@ -86,7 +86,10 @@ export async function shownDiff(
   const withheld = refused.map((it) => pathOf(repository, it)).slice(0, gitEntriesMax);
   return {
     shown: {
-      ...{ diff, withheld, files: files.length, truncated: truncated || cut },
+      diff,
+      withheld,
+      files: files.length,
+      truncated: truncated || cut,
       additions: files.reduce((sum, it) => sum + it.additions, 0),
       deletions: files.reduce((sum, it) => sum + it.deletions, 0),
     },

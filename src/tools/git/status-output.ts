@@ -55,7 +55,11 @@ export function parseStatus(output: Buffer): ParsedStatus {
     head: unless('branch.oid', '(initial)'),
     branch: unless('branch.head', '(detached)'),
     upstream: headers.get('branch.upstream'),
-    ...{ ahead: Number(ahead), behind: Number(behind), changed, untracked, conflicted },
+    ahead: Number(ahead),
+    behind: Number(behind),
+    changed,
+    untracked,
+    conflicted,
   };
 }
 

@@ -93,7 +93,11 @@ export default defineTool({
     const lists = { staged, unstaged: seen, untracked: found.untracked, conflicted: found.conflicted };
     const renamed = found.changed.filter((it) => it.from !== undefined).slice(0, gitEntriesMax);
     return {
-      ...{ branch: branch ?? null, head: head ?? null, upstream: upstream ?? null, ahead, behind },
+      branch: branch ?? null,
+      head: head ?? null,
+      upstream: upstream ?? null,
+      ahead,
+      behind,
       staged: shown(staged.map((it) => it.path)),
       unstaged: shown(seen.map((it) => it.path)),
       untracked: shown(found.untracked),

@@ -42,7 +42,9 @@ export default defineTool({
   destructive: true,
   effects: ({ command }) => [{ kind: 'exec', target: command }],
   commandOf: ({ command, cwd, env, shell }) => ({
-    ...{ command, cwd, env },
+    command,
+    cwd,
+    env,
     ...(shell === 'zsh' && { unknown: 'zsh reads it otherwise than bash, by whose grammar it is judged' }),
   }),
   timeoutMs: ({ timeout }) => timeout,

@@ -43,7 +43,9 @@ export default defineTool({
   destructive: true,
   effects: ({ script }) => [{ kind: 'exec', target: script }],
   commandOf: ({ script, shell, cwd }) => ({
-    ...{ command: script, cwd, env: {} },
+    command: script,
+    cwd,
+    env: {},
     ...(shell === 'zsh' && { unknown: 'zsh reads it otherwise than bash, by whose grammar it is judged' }),
   }),
   input,

@@ -51,8 +51,11 @@ export default defineTool({
     definitions: z
       .array(
         z.strictObject({
-          ...{ name: z.string(), type: z.enum(SYMBOL_TYPES), file: z.string() },
-          ...{ line: z.int().positive(), preview: z.string() },
+          name: z.string(),
+          type: z.enum(SYMBOL_TYPES),
+          file: z.string(),
+          line: z.int().positive(),
+          preview: z.string(),
         }),
       )
       .describe('What was followed, where no file was said; more than one where several symbols are called so.'),
@@ -72,7 +75,9 @@ export default defineTool({
           { file: 'lib/main.ts', line: 1, column: 10, context: "import { greet } from './hello.ts';" },
           { file: 'lib/main.ts', line: 2, column: 1, context: 'greet();' },
         ],
-        ...{ totalReferences: 3, precision: 'semantic', truncated: false },
+        totalReferences: 3,
+        precision: 'semantic',
+        truncated: false,
       },
     },
     { input: { symbol: 'nobody' }, error: 'NOT_FOUND' },

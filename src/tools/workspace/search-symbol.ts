@@ -56,11 +56,16 @@ export default defineTool({
       output: {
         symbols: [
           {
-            ...{ name: 'greet', type: 'function', file: 'lib/hello.ts', line: 1 },
+            name: 'greet',
+            type: 'function',
+            file: 'lib/hello.ts',
+            line: 1,
             preview: "export function greet() { return 'hello'; }",
           },
         ],
-        ...{ totalResults: 1, precision: 'semantic', truncated: false },
+        totalResults: 1,
+        precision: 'semantic',
+        truncated: false,
       },
     },
     { input: { query: 'no such' }, error: 'INPUT_INVALID' },

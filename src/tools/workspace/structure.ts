@@ -44,7 +44,10 @@ export default defineTool({
       input: {},
       output: {
         tree: './ (2 files)\n├── docs/ (1 file)\n│   └── guide.md\n└── notes.txt\n',
-        ...{ files: 2, directories: 1, totalSize: 42, truncated: false },
+        files: 2,
+        directories: 1,
+        totalSize: 42,
+        truncated: false,
       },
     },
     { input: { path: '../' }, error: 'ACCESS_DENIED' },

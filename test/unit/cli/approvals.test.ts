@@ -7,11 +7,20 @@ import type { Approval } from '../../../src/store/approvals/approval.ts';
 
 function approval(part: Partial<Approval> = {}): Approval {
   return {
-    ...{ approvalId: 'a_1', callId: 'c1', sessionId: 's1', principal: 'uid:1', workspace: '/ws', tool: 'file_write' },
-    ...{ input: { path: 'a.txt' }, effects: [{ kind: 'write', target: 'a.txt' }], rule: 'r1', reason: 'Writes.' },
+    approvalId: 'a_1',
+    callId: 'c1',
+    sessionId: 's1',
+    principal: 'uid:1',
+    workspace: '/ws',
+    tool: 'file_write',
+    input: { path: 'a.txt' },
+    effects: [{ kind: 'write', target: 'a.txt' }],
+    rule: 'r1',
+    reason: 'Writes.',
     impact: { level: 'medium', description: 'This operation will modify files', warnings: ['Will modify: a.txt'] },
     remember: { exact: 'this very call', tool: 'calls of this tool with at most this impact' },
-    ...{ requestedAt: '2030-01-01T00:00:00.000Z', expiresAt: '2030-01-01T00:05:00.000Z' },
+    requestedAt: '2030-01-01T00:00:00.000Z',
+    expiresAt: '2030-01-01T00:05:00.000Z',
     ...part,
   };
 }
@@ -367,15 +376,13 @@ describe('what is shown', () => {
   test('has no control, direction or invisible characters of others, nor lines that look like ours', () => {
     const evil = '\x1b[2J\r\n\nImpact: LOW\u202e\u200b\u2028\x9b31m\x07';
     const text = plain({
-      ...{
-        tool: evil,
-        reason: evil,
-        rule: evil,
-        principal: evil,
-        workspace: evil,
-        diff: evil,
-        input: { [evil]: evil },
-      },
+      tool: evil,
+      reason: evil,
+      rule: evil,
+      principal: evil,
+      workspace: evil,
+      diff: evil,
+      input: { [evil]: evil },
       effects: [{ kind: 'write', target: evil }],
       impact: { level: 'high', description: evil, warnings: [evil] },
     });

@@ -14,11 +14,17 @@ const metadata: ToolResult['metadata'] = {
   resources: { cpuMs: 1, outputBytes: 1, verdict: 'ok', enforcedBy: 'rlimit' },
 };
 const succeeded = (data: unknown, more: object = {}): ToolResult => ({
-  ...{ callId: 'c', tool: 'file_read', success: true, data },
+  callId: 'c',
+  tool: 'file_read',
+  success: true,
+  data,
   metadata: { ...metadata, ...more },
 });
 const failed: ToolResult = {
-  ...{ callId: 'c', tool: 'file_read', success: false, metadata },
+  callId: 'c',
+  tool: 'file_read',
+  success: false,
+  metadata,
   error: new ToolError('NOT_FOUND', 'there is no file a', { suggestion: 'List the folder.' }).toWire(),
 };
 
@@ -28,17 +34,23 @@ describe('a success', () => {
 
   test('is an item of the Responses API', () => {
     expect(toToolMessage('openai', 'call_1', result)).toEqual({
-      ...{ type: 'function_call_output', call_id: 'call_1', output: text },
+      type: 'function_call_output',
+      call_id: 'call_1',
+      output: text,
     });
   });
   test('is a message of Chat Completions', () => {
     expect(toToolMessage('openai-chat', 'call_1', result)).toEqual({
-      ...{ role: 'tool', tool_call_id: 'call_1', content: text },
+      role: 'tool',
+      tool_call_id: 'call_1',
+      content: text,
     });
   });
   test('is a block of the Messages API, which says nothing of an error', () => {
     expect(toToolMessage('anthropic', 'toolu_1', result)).toEqual({
-      ...{ type: 'tool_result', tool_use_id: 'toolu_1', content: text },
+      type: 'tool_result',
+      tool_use_id: 'toolu_1',
+      content: text,
     });
   });
 });

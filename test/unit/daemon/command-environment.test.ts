@@ -17,12 +17,26 @@ afterAll(() => rmSync(folder, { recursive: true }));
 describe('what commands get of the environment of the person', () => {
   test('the language and the time zone, and nothing that is not on the list, or says more than a name', () => {
     const env = {
-      ...{ LANG: 'de_DE.UTF-8', LC_TIME: 'C', TZ: 'Europe/Berlin', LC_ALL: '/tmp/evil', LANGUAGE: 'de:en' },
-      ...{ AWS_SECRET_ACCESS_KEY: 'x', GITHUB_TOKEN: 'y', LD_PRELOAD: '/x.so', SSH_AUTH_SOCK: '/s', HOME: '/root' },
-      ...{ TERM: 'evil', LC_evil: 'x', NODE_OPTIONS: '--x' },
+      LANG: 'de_DE.UTF-8',
+      LC_TIME: 'C',
+      TZ: 'Europe/Berlin',
+      LC_ALL: '/tmp/evil',
+      LANGUAGE: 'de:en',
+      AWS_SECRET_ACCESS_KEY: 'x',
+      GITHUB_TOKEN: 'y',
+      LD_PRELOAD: '/x.so',
+      SSH_AUTH_SOCK: '/s',
+      HOME: '/root',
+      TERM: 'evil',
+      LC_evil: 'x',
+      NODE_OPTIONS: '--x',
     };
     expect(toCommandEnvironment(env, [])).toEqual({
-      ...{ LANG: 'de_DE.UTF-8', LC_TIME: 'C', TZ: 'Europe/Berlin', LANGUAGE: 'de:en', PATH: REST },
+      LANG: 'de_DE.UTF-8',
+      LC_TIME: 'C',
+      TZ: 'Europe/Berlin',
+      LANGUAGE: 'de:en',
+      PATH: REST,
     });
     expect(toCommandEnvironment({ TZ: '../../etc/passwd', LANG: '..' }, [])).toEqual({ PATH: REST });
     expect(toCommandEnvironment({ TZ: ':/etc/passwd' }, [])).toEqual({ PATH: REST });

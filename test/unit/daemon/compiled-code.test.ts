@@ -53,7 +53,8 @@ test('not where a workspace that holds the state is named by the config file, wh
     '/nonexistent/s',
   ];
   const { status, stderr } = spawnSync(process.execPath, args, {
-    ...{ encoding: 'utf8', cwd: repository },
+    encoding: 'utf8',
+    cwd: repository,
     env: { HOME: '/nonexistent', RINGFENCE_CONFIG: config },
   });
   expect(stderr).toMatch(/lies in workspace/);

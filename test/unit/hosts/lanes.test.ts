@@ -12,8 +12,13 @@ beforeEach(() => {
   nowMs = 0;
   [asked, lost, sockets] = [[], [], [new Socket(), new Socket()]];
   lanes = new Lanes({
-    ...{ sockets, frameBytesMax: 1000, pollMs: 0, powers: { monotonicMs: () => nowMs } },
-    ...{ open: (lane) => asked.push(lane), onBytes() {}, onLost: (lane) => lost.push(lane.number) },
+    sockets,
+    frameBytesMax: 1000,
+    pollMs: 0,
+    powers: { monotonicMs: () => nowMs },
+    open: (lane) => asked.push(lane),
+    onBytes() {},
+    onLost: (lane) => lost.push(lane.number),
   });
 });
 

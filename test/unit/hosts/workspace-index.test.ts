@@ -28,7 +28,11 @@ const open = (limits: Partial<Limits> = EAGER): WorkspaceIndex =>
   stack.use(new WorkspaceIndex(workspace, { ...defaultLimits, ...limits }, systemPowers()));
 
 const rule = (match: Rule['match'], decision: Rule['decision'] = 'deny', id = 'r'): Rule => ({
-  ...{ id, match, decision, reason: 'it is a test', source: 'test.yaml:1' },
+  id,
+  match,
+  decision,
+  reason: 'it is a test',
+  source: 'test.yaml:1',
 });
 let views = 0;
 const viewOf = (...rules: Rule[]): PathView => ({ key: `${views++}`, rules, home: '/nonexistent' });

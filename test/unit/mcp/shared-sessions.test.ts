@@ -25,7 +25,8 @@ function shared(limits: Partial<typeof defaultLimits> = {}) {
   const opened: string[] = [];
   const ended: string[] = [];
   const sessions = new SharedSessions({
-    ...{ powers, limits: { ...defaultLimits, ...limits } },
+    powers,
+    limits: { ...defaultLimits, ...limits },
     resolveWorkspace: (workspace) => ({ workspace }),
     openSession: ({ identity, client }) => {
       const id = `${identity.principal} ${client.name}`;

@@ -51,12 +51,19 @@ test('a result over the bound is OUTPUT_LIMIT, also one that grew over it by wha
 test('an error loses its secrets and nothing else', async () => {
   const cause = new Error('inside');
   const error = new ToolError('TIMEOUT', `\`curl ${token}\` ran too long`, {
-    ...{ suggestion: `not ${token}`, details: { stdout: token, limit: 5 }, layer: 'limit', cause },
+    suggestion: `not ${token}`,
+    details: { stdout: token, limit: 5 },
+    layer: 'limit',
+    cause,
   });
   const { result, call } = await run(() => Promise.reject(error));
   expect((result as ToolError).toWire()).toMatchObject({
-    ...{ code: 'TIMEOUT', layer: 'limit', recoverable: true, message: `\`curl ${HIDDEN}\` ran too long` },
-    ...{ suggestion: `not ${HIDDEN}`, details: { stdout: HIDDEN, limit: 5 } },
+    code: 'TIMEOUT',
+    layer: 'limit',
+    recoverable: true,
+    message: `\`curl ${HIDDEN}\` ran too long`,
+    suggestion: `not ${HIDDEN}`,
+    details: { stdout: HIDDEN, limit: 5 },
   });
   expect((result as ToolError).cause).toBe(cause);
   expect(call.outcome.redactions).toBe(3);

@@ -5,8 +5,15 @@ import type { Question } from '../../../src/policy/question.ts';
 import { policyFile, type WrittenMatch } from '../../../src/policy/schema.ts';
 
 const question: Question = {
-  ...{ tool: 't', aliases: [], tier: 'read_only', category: '', destructive: false, effects: [] },
-  ...{ principal: '', session: '', home: '/home/me' },
+  tool: 't',
+  aliases: [],
+  tier: 'read_only',
+  category: '',
+  destructive: false,
+  effects: [],
+  principal: '',
+  session: '',
+  home: '/home/me',
 };
 const matches = (match: WrittenMatch, path: string) =>
   compileMatch(withoutIgnoreCase(match)).test(toPart(question, 'read', path)) === YES;

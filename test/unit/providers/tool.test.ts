@@ -53,7 +53,8 @@ test('what a host that was taken over tells is shown as any other, and no tool t
       { name: 'large', description: '', inputSchema: schema('z'.repeat(100_000)) },
       { name: 'odd', description: '', inputSchema: { type: 'object', properties: { a: null } } },
     ],
-    ...{ refused: [], server: { name: 'x', version: '1' } },
+    refused: [],
+    server: { name: 'x', version: '1' },
   };
   const { tools, refused } = takeListed(told, { settings: settings as never, limits: defaultLimits });
   expect(tools).toEqual([{ name: 'do', description: 'Does it[8m.', inputSchema: schema('xy') }]);

@@ -3,7 +3,11 @@ import { areInPlace, isBoundFrom } from '../../../src/sandbox/binds-in-place.ts'
 import type { Mounted } from '../../../src/sandbox/proc.ts';
 
 const mount = (point: string, root: string, device = '0:9', [id, parent] = ['', '']): Mounted => ({
-  ...{ id, parent, point, root, device },
+  id,
+  parent,
+  point,
+  root,
+  device,
 });
 const workspace = [mount('/', '/', '0:5'), mount('/ws', '/home/person/ws')];
 const isInPlace = (...more: Mounted[]) => areInPlace(['/ws/conf'], [...workspace, ...more]);

@@ -10,7 +10,13 @@ function sessionOf(limits: Partial<Limits> = {}, forgets = false): { session: Se
   const ran: string[] = [];
   const policy = policyOf([]);
   const session = new Session({
-    ...{ id: 's', secret: '', role: 'agent', principal: 'p', client: 'c 1', root: '/ws', workspace: '/w' },
+    id: 's',
+    secret: '',
+    role: 'agent',
+    principal: 'p',
+    client: 'c 1',
+    root: '/ws',
+    workspace: '/w',
     policy: () => policy,
     toolset: builtinToolset(),
     run: async (call) => void ran.push(`${call.id} ${call.options.preview === true ? 'preview' : 'run'}`),

@@ -19,7 +19,13 @@ const powers: Powers = { ...systemPowers(), now: () => nowMs };
 const open = (limits: Partial<Limits> = {}) =>
   new CallStore(join(folder, 'calls.db'), { ...defaultLimits, ...limits }, powers);
 const call = (callId: string, more: Partial<NewCall> = {}): NewCall => ({
-  ...{ callId, sessionId: 's', principal: 'p', tool: 't', digest: 'd', detached: true, intended: false },
+  callId,
+  sessionId: 's',
+  principal: 'p',
+  tool: 't',
+  digest: 'd',
+  detached: true,
+  intended: false,
   ...more,
 });
 const resultOf = (callId: string, bytes = 10) =>

@@ -46,7 +46,8 @@ test('where nothing is left to be dropped, what to delete is told, the largest f
     writeFileSync(join(stateDir, name), Buffer.alloc(bytes));
   expect(room.makeRoom()).toBe(false);
   expect(room.status).toEqual({
-    ...{ freeBytes: MiB, reserveBytes: 12 * MiB },
+    freeBytes: MiB,
+    reserveBytes: 12 * MiB,
     advice: `delete ${join(stateDir, 'audit-2026.db')} (7 KiB), ${join(stateDir, 'daemon.log')} (5 KiB), or make room on the disk of ${stateDir}, or name another one with --state`,
   });
 });

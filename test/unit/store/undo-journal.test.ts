@@ -21,7 +21,10 @@ const open = (limits = {}, now = Date.now()) =>
   new UndoJournal({ stateDir, limits: { ...defaultLimits, ...limits }, powers: { ...systemPowers(), now: () => now } });
 const caller = (callId: string, sessionId = 's', principal = 'p') => ({ callId, sessionId, principal, workspace });
 const undoer = (id: string, principal = 'p', role: 'agent' | 'operator' = 'agent') => ({
-  ...{ id, principal, role, workspace },
+  id,
+  principal,
+  role,
+  workspace,
 });
 
 function keep(journal: UndoJournal, of: ReturnType<typeof caller>, bytes = 10): string {

@@ -131,7 +131,11 @@ describe('files', () => {
 });
 
 const rule = (decision: 'ask' | 'deny', path: string): Rule => ({
-  ...{ id: `${decision} ${path}`, match: { read: path }, decision, reason: 'a test', source: 'x:1' },
+  id: `${decision} ${path}`,
+  match: { read: path },
+  decision,
+  reason: 'a test',
+  source: 'x:1',
 });
 test.each(['ask', 'deny'] as const)(
   'what a rule would %s is neither found nor named, by its own name or through a link',

@@ -50,7 +50,9 @@ describe('a range', () => {
         const wanted = all.slice(first - 1, Math.min(last, all.length));
         expect(await reading).toMatchObject({
           content: wanted.slice(0, maxLines).join(''),
-          ...{ lines: all.length, size: Buffer.byteLength(text), hash: hashOf(Buffer.from(text)) },
+          lines: all.length,
+          size: Buffer.byteLength(text),
+          hash: hashOf(Buffer.from(text)),
           truncated: maxLines !== undefined && maxLines < wanted.length,
         });
         const each = await Promise.all(all.map((_, line) => read({ startLine: line + 1, endLine: line + 1 })));

@@ -25,14 +25,16 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 test('a program on the PATH is called by its name, with the folders that were given', () => {
   const PATH = `/nowhere:${linkIn(join(folder, 'bin'), program)}`;
   expect(launchOf({ flags: { state: '/s' }, env: { PATH } }, program)).toEqual({
-    ...{ command: 'ringfence', args: ['mcp', '--state', '/s'] },
+    command: 'ringfence',
+    args: ['mcp', '--state', '/s'],
   });
 });
 
 test('a folder of packages that npm put on the PATH is not what a client has: Node and the file are named', () => {
   const PATH = linkIn(join(folder, 'app/node_modules/.bin'), program);
   expect(launchOf({ flags: {}, env: { PATH } }, program)).toEqual({
-    ...{ command: process.execPath, args: [program, 'mcp'] },
+    command: process.execPath,
+    args: [program, 'mcp'],
   });
 });
 
@@ -46,6 +48,7 @@ test.each([
   const PATH = linkIn(join(cache, 'node_modules/.bin'), cached);
   writeFileSync(join(cache, 'package.json'), JSON.stringify({ _npx: { packages: [asked] } }));
   expect(launchOf({ flags: {}, env: { PATH } }, cached)).toEqual({
-    ...{ command: 'npx', args: ['--yes', `--package=${spec}`, '--', 'ringfence', 'mcp'] },
+    command: 'npx',
+    args: ['--yes', `--package=${spec}`, '--', 'ringfence', 'mcp'],
   });
 });

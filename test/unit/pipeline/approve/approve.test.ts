@@ -12,8 +12,16 @@ import { Machine } from '../../../support/approvals.ts';
 
 const tool = defineTool({
   capabilities: [{ action: 'act', description: 'Acts.' }],
-  ...{ name: 'terminal_execute', title: 't', summary: 's', version: '1', category: 'development', tier: 'execute' },
-  ...{ input: z.object({ command: z.string() }), output: z.object({}), examples: [], aliases: [] },
+  name: 'terminal_execute',
+  title: 't',
+  summary: 's',
+  version: '1',
+  category: 'development',
+  tier: 'execute',
+  input: z.object({ command: z.string() }),
+  output: z.object({}),
+  examples: [],
+  aliases: [],
   effects: () => [],
   commandOf: ({ command }) => ({ command, cwd: '.', env: {} }),
   run: async () => ({}),
@@ -23,7 +31,9 @@ const git: ParsedCommand = {
   commands: [
     { text: 'git push', words: ['git', 'push'], program: 'git', programPath: '/usr/bin/git', unknown: undefined },
   ],
-  ...{ redirects: [], mentions: [], unknown: [] },
+  redirects: [],
+  mentions: [],
+  unknown: [],
 };
 
 /** The state that an approval is bound to, which tests change secretly. */
@@ -63,8 +73,16 @@ const deps: ApproveDeps = {
 
 function question(command: Partial<ParsedCommand> = {}): Question {
   return {
-    ...{ tool: tool.name, aliases: [], tier: 'execute', category: 'development', destructive: false, effects: [] },
-    ...{ command: { ...git, ...command }, principal: 'uid:1', session: 's1', home: '/home/x' },
+    tool: tool.name,
+    aliases: [],
+    tier: 'execute',
+    category: 'development',
+    destructive: false,
+    effects: [],
+    command: { ...git, ...command },
+    principal: 'uid:1',
+    session: 's1',
+    home: '/home/x',
   };
 }
 
@@ -93,9 +111,15 @@ function callOf({
   } as unknown as Policy;
   const by = { id: 'tiers.execute.decision', decision, reason: 'Commands are asked about.', source: 'x:1' };
   const call = {
-    ...{ id, sessionId: 's1', principal: 'uid:1', workspace: '/ws', policy, decision },
+    id,
+    sessionId: 's1',
+    principal: 'uid:1',
+    workspace: '/ws',
+    policy,
+    decision,
     policyNow: () => ({ ...policy, version: world.policyVersion }),
-    ...{ controller: new AbortController(), announce: (state: CallState) => states.push(state) },
+    controller: new AbortController(),
+    announce: (state: CallState) => states.push(state),
     checked: { tool, input, effects, tier: 'execute' },
     question: { ...question(), effects },
     decided: { decision, by, rules: [by], effects: [], unknown: [] },
@@ -157,7 +181,9 @@ test('the person sees impact, rule, reason and diff, and no secret', async () =>
   await asked();
   const [approval] = machine.approvals.list();
   expect(approval).toMatchObject({
-    ...{ rule: 'tiers.execute.decision', reason: 'Commands are asked about.', diff: '+[secret]' },
+    rule: 'tiers.execute.decision',
+    reason: 'Commands are asked about.',
+    diff: '+[secret]',
     impact: { level: 'high', description: 'This operation will affect remote systems' },
     input: { command: 'git push https://u:[secret]@x' },
   });
@@ -204,7 +230,9 @@ test('nobody answers in time: APPROVAL_TIMEOUT', async () => {
   await asked();
   machine.advance(5000);
   expect(await error()).toMatchObject({
-    ...{ code: 'APPROVAL_TIMEOUT', recoverable: true, layer: 'approval' },
+    code: 'APPROVAL_TIMEOUT',
+    recoverable: true,
+    layer: 'approval',
     message: expect.stringMatching(/about which rule `[\w.-]+` asks: \S/),
   });
 });
@@ -221,7 +249,9 @@ describe('with nobody there', () => {
   test('a call is denied at once where the policy says so, with what to do', async () => {
     world.approvers = 0;
     expect(await start().error()).toMatchObject({
-      ...{ code: 'APPROVAL_DENIED', rule: 'tiers.execute.decision', details: { headless: true } },
+      code: 'APPROVAL_DENIED',
+      rule: 'tiers.execute.decision',
+      details: { headless: true },
       message: expect.stringContaining('nobody is there to ask'),
       suggestion: expect.stringContaining('ringfence approvals watch'),
     });

@@ -7,7 +7,11 @@ import { cutText, shown } from '../../../../src/pipeline/approve/shown.ts';
 import type { ParsedCommand, SimpleCommand } from '../../../../src/policy/question.ts';
 
 const facts = (part: Partial<ImpactFacts>): ImpactFacts => ({
-  ...{ tool: 'file_write', tier: 'write', effects: [], destructive: false, unknown: [] },
+  tool: 'file_write',
+  tier: 'write',
+  effects: [],
+  destructive: false,
+  unknown: [],
   ...part,
 });
 
@@ -18,7 +22,10 @@ function simple(line: string, unknown?: string): SimpleCommand {
 
 /** A line of commands separated by `;`, in the parser's form. */
 const command = (line: string, part: Partial<ParsedCommand> = {}): ParsedCommand => ({
-  ...{ commands: line.split('; ').map((it) => simple(it)), redirects: [], mentions: [], unknown: [] },
+  commands: line.split('; ').map((it) => simple(it)),
+  redirects: [],
+  mentions: [],
+  unknown: [],
   ...part,
 });
 const ofCommand = (line: string, part?: Partial<ParsedCommand>) =>

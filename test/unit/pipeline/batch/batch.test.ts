@@ -18,7 +18,10 @@ const codeOf = (calls: BatchCall[]) => {
   return undefined;
 };
 const call = (id: string, dependsOn: string[] = [], input: unknown = {}): BatchCall => ({
-  ...{ id, tool: 'file_read', input, dependsOn },
+  id,
+  tool: 'file_read',
+  input,
+  dependsOn,
 });
 
 describe('a plan', () => {
@@ -268,7 +271,10 @@ test('calls that take long to begin leave others their turn between them', async
     { options: {}, signal: new AbortController().signal },
     {
       ...plain,
-      ...{ limits: defaultLimits, powers, onResult() {}, refuse: () => ({}) as ToolResult },
+      limits: defaultLimits,
+      powers,
+      onResult() {},
+      refuse: () => ({}) as ToolResult,
       run() {
         begun += 1;
         for (const until = performance.now() + 20; performance.now() < until; );

@@ -10,7 +10,11 @@ const policy = (text: string): Policy => parsePolicy(`tiers: { execute: { ${text
 
 test('a command may use what the daemon gives where no policy says less', () => {
   expect(commandBoundsOf(base, defaultLimits)).toEqual({
-    ...{ cpuMs: 120_000, memoryMb: 1024, processes: 128, fileMb: 1024, outputBytes: 65_536 },
+    cpuMs: 120_000,
+    memoryMb: 1024,
+    processes: 128,
+    fileMb: 1024,
+    outputBytes: 65_536,
   });
 });
 

@@ -13,7 +13,11 @@ setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
 const rule = (more: Partial<RateLimit> = {}): RateLimit => ({
-  ...{ tool: ['web_fetch'], calls: 2, perMs: 60_000, per: 'session', source: 'policies/x.yaml:12' },
+  tool: ['web_fetch'],
+  calls: 2,
+  perMs: 60_000,
+  per: 'session',
+  source: 'policies/x.yaml:12',
   ...more,
 });
 

@@ -2,7 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { parseCommand } from '../../../../src/policy/shell/command.ts';
 
 const place = {
-  ...{ workspace: '/ws', cwd: '/ws', home: '/home/person' },
+  workspace: '/ws',
+  cwd: '/ws',
+  home: '/home/person',
   resolve: (name: string) =>
     name.startsWith('/usr/bin/') || !name.includes('/') ? `/usr/bin/${name.split('/').at(-1)}` : undefined,
 };
@@ -473,7 +475,9 @@ describe('programs', () => {
   });
   test('have the name that they were called by', () => {
     expect(parse('awk 1', { resolve: () => '/usr/bin/mawk' }).commands[0]).toMatchObject({
-      ...{ program: 'awk', programPath: '/usr/bin/mawk', unknown: undefined },
+      program: 'awk',
+      programPath: '/usr/bin/mawk',
+      unknown: undefined,
     });
   });
   test('of a line are listed outer first, with their text', () => {

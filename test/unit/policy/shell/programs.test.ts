@@ -30,7 +30,9 @@ const where = { workspace, cwd: workspace };
 const withBin = { ...where, path: `${at('bin')}:/usr/bin:/bin` };
 const programOf = (text: string, path?: string) =>
   parseCommand(text, {
-    ...{ workspace, cwd: workspace, home: '/home/person' },
+    workspace,
+    cwd: workspace,
+    home: '/home/person',
     resolve: (name) => resolve(name, { ...where, path }),
   }).commands[0]?.program;
 

@@ -4,7 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { parseCommand } from '../../../../src/policy/shell/command.ts';
 
 const place = {
-  ...{ workspace: '/ws', cwd: '/ws', home: '/home/person' },
+  workspace: '/ws',
+  cwd: '/ws',
+  home: '/home/person',
   resolve: (name: string) =>
     name.startsWith('/usr/bin/') || !name.includes('/') ? `/usr/bin/${name.split('/').at(-1)}` : undefined,
 };

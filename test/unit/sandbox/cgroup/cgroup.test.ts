@@ -52,8 +52,10 @@ describe('the group of this process is found', () => {
   test('in version 1, each controller by itself, and beside it that of version 2', () => {
     const own = parseOwnGroups('8:pids:/\n4:memory:/a/b\n3:cpu,cpuacct:/c\n0::/d\n', V1);
     expect(own.v1).toEqual({
-      ...{ version: 'v1', memory: '/sys/fs/cgroup/memory/a/b' },
-      ...{ pids: '/sys/fs/cgroup/pids', cpu: '/sys/fs/cgroup/cpu,cpuacct/c' },
+      version: 'v1',
+      memory: '/sys/fs/cgroup/memory/a/b',
+      pids: '/sys/fs/cgroup/pids',
+      cpu: '/sys/fs/cgroup/cpu,cpuacct/c',
     });
     expect(own.v2?.memory).toBe('/sys/fs/cgroup/unified/d');
   });
@@ -134,11 +136,9 @@ describe('a command', () => {
   test('of version 2 gets its limits before it is there', () => {
     open(v2());
     expect(filesIn(root)).toEqual({
-      ...{
-        '1/pids.max': `${4 * limits.commandThreadsMax + 2}`,
-        '1/memory.max': `${64 * 2 ** 20}`,
-        '1/memory.oom.group': '1',
-      },
+      '1/pids.max': `${4 * limits.commandThreadsMax + 2}`,
+      '1/memory.max': `${64 * 2 ** 20}`,
+      '1/memory.oom.group': '1',
     });
   });
   test('of version 1 the same', () => {
@@ -205,7 +205,11 @@ describe('a command', () => {
     ] as const)
       writeFileSync(join(root, path), text);
     expect(useOf(group, { memoryBytes: 64, tasks: 3 })).toEqual({
-      ...{ cpuMs: 3, peakBytes: 64, tasks: 3, outOfMemory: true, outOfTasks: true },
+      cpuMs: 3,
+      peakBytes: 64,
+      tasks: 3,
+      outOfMemory: true,
+      outOfTasks: true,
     });
   });
 
@@ -226,16 +230,16 @@ describe('a command', () => {
         },
       } as unknown as CommandGroups;
       const setup = {
-        ...{
-          bwrap: '/usr/bin/bwrap',
-          guarded: [],
-          filterFile: join(root, 'filter'),
-          ownSocketsFilterFile: join(root, 'filter'),
-          environment: {},
-          limits,
-        },
+        bwrap: '/usr/bin/bwrap',
+        guarded: [],
+        filterFile: join(root, 'filter'),
+        ownSocketsFilterFile: join(root, 'filter'),
+        environment: {},
+        limits,
         args: toBwrapArgs(commandProfile({ runtime, workspace, tmpBytes: 2 ** 20, ...shownId })),
-        ...{ rlimits: {}, watchdog: new Watchdog(limits, powers), groups: spoilt },
+        rlimits: {},
+        watchdog: new Watchdog(limits, powers),
+        groups: spoilt,
       };
       const request = {
         command: 'echo begun | tee begun',

@@ -66,7 +66,13 @@ beforeEach(() => {
 afterEach(() => waiting[Symbol.dispose]());
 
 const requestOf = (command: string, rest: Partial<CommandRequest> = {}): CommandRequest => ({
-  ...{ command, cwd: workspace, env: {}, workspace, masks: NO_MASKS, bounds, signal: new AbortController().signal },
+  command,
+  cwd: workspace,
+  env: {},
+  workspace,
+  masks: NO_MASKS,
+  bounds,
+  signal: new AbortController().signal,
   ...rest,
 });
 

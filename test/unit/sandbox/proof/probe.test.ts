@@ -72,7 +72,10 @@ async function probe(weak: Weakened = {}): Promise<ProbeResult> {
   const { profile = (it) => it, args = (it) => it, env = {}, prefix = devices, filter = filterOf() } = weak;
   const { port } = server.address() as { port: number };
   const aims = {
-    ...{ canary: join(stateDir, 'canary'), daemonPid: process.pid, pidNamespace: ownPidNamespace(), port },
+    canary: join(stateDir, 'canary'),
+    daemonPid: process.pid,
+    pidNamespace: ownPidNamespace(),
+    port,
     variables: ['PATH', 'PWD'],
   };
   writeFileSync(join(stateDir, 'filter'), filter);
@@ -215,7 +218,13 @@ test('a sandbox that can not be built proves nothing, and its complaint is told'
 });
 
 const optionsOf = (platform: string, arch: string) => ({
-  ...{ runtime, stateDir, workspaces: [workspace], limits: defaultLimits, platform, arch, version },
+  runtime,
+  stateDir,
+  workspaces: [workspace],
+  limits: defaultLimits,
+  platform,
+  arch,
+  version,
 });
 
 test.each([

@@ -5,16 +5,21 @@ import type { AuditLog, AuditRecord } from '../../../../src/store/audit/log.ts';
 import { callsOf, LogFolder } from '../../../support/audit.ts';
 
 const record: AuditRecord = {
-  ...{ seq: 7, at: '2026-01-01T00:00:00.000Z', previousHash: 'p', hash: 'h', kind: 'refusal', sessionId: 's' },
-  ...{
-    principal: 'agent',
-    callId: 'c',
-    tool: 'terminal_execute',
-    decision: 'deny',
-    rule: 'no-rm',
-    code: 'POLICY_DENIED',
-  },
-  ...{ durationMs: 1.6, input: { command: 'rm -rf /' }, effects: [{ kind: 'exec', target: 'rm -rf /' }] },
+  seq: 7,
+  at: '2026-01-01T00:00:00.000Z',
+  previousHash: 'p',
+  hash: 'h',
+  kind: 'refusal',
+  sessionId: 's',
+  principal: 'agent',
+  callId: 'c',
+  tool: 'terminal_execute',
+  decision: 'deny',
+  rule: 'no-rm',
+  code: 'POLICY_DENIED',
+  durationMs: 1.6,
+  input: { command: 'rm -rf /' },
+  effects: [{ kind: 'exec', target: 'rm -rf /' }],
 } as const;
 
 /** A daemon that serves the two methods that the verbs need. */
@@ -42,15 +47,16 @@ async function printed(run: () => Promise<number>): Promise<{ code: number; out:
 describe('OCSF', () => {
   test('a refusal is an API Activity that was denied', () => {
     expect(toOcsf(record)).toMatchObject({
-      ...{
-        class_uid: 6003,
-        category_uid: 6,
-        activity_id: 99,
-        type_uid: 600_399,
-        time: Date.UTC(2026, 0, 1),
-        duration: 2,
-      },
-      ...{ severity_id: 3, status_id: 2, status_code: 'POLICY_DENIED', action_id: 2 },
+      class_uid: 6003,
+      category_uid: 6,
+      activity_id: 99,
+      type_uid: 600_399,
+      time: Date.UTC(2026, 0, 1),
+      duration: 2,
+      severity_id: 3,
+      status_id: 2,
+      status_code: 'POLICY_DENIED',
+      action_id: 2,
       metadata: {
         version: '1.3.0',
         product: { vendor_name: 'Ringfence' },

@@ -15,7 +15,10 @@ test('a flood of refusals becomes one entry that says how many there were', asyn
   expect(entries).toHaveLength(6);
   for (const it of entries.slice(0, 5)) expect(JSON.stringify(it.input).length).toBeLessThan(1200);
   expect(entries[5]).toMatchObject({
-    ...{ kind: 'refusal', sessionId: 's', principal: 'p', code: 'POLICY_DENIED' },
+    kind: 'refusal',
+    sessionId: 's',
+    principal: 'p',
+    code: 'POLICY_DENIED',
     detail: { merged: 96, codes: { POLICY_DENIED: 95, RATE_LIMITED: 1 } },
   });
 });

@@ -19,8 +19,13 @@ afterEach(() => rmSync(workspace, { recursive: true }));
 
 function write(path: string, preImages?: Job['preImages']) {
   const context = new WorkerContext({
-    ...{ workspace, anchor: new Anchor(workspace, limits), view: { key: '', rules: [], home: '' }, masks: NO_MASKS },
-    ...{ limits, powers: systemPowers(), signal: new AbortController().signal },
+    workspace,
+    anchor: new Anchor(workspace, limits),
+    view: { key: '', rules: [], home: '' },
+    masks: NO_MASKS,
+    limits,
+    powers: systemPowers(),
+    signal: new AbortController().signal,
     ...(preImages && { preImages }),
   });
   using target = context.target(path, { createDirs: true });

@@ -25,7 +25,8 @@ async function firstOf(jobs: number): Promise<{ told: Told; thread: number }> {
   const places = new JobPlaces(4);
   const { promise, resolve } = Promise.withResolvers<Told>();
   const watch = new ThreadWatch({
-    ...{ places, everyMs: 10 },
+    places,
+    everyMs: 10,
     onOver: (job, over) => resolve({ job, over }),
     onSharedOver: (thread) => resolve({ thread }),
   });

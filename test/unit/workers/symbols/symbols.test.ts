@@ -64,11 +64,16 @@ describe('of TypeScript', () => {
     expect(await find({ query: 'circle' })).toEqual({
       symbols: [
         {
-          ...{ name: 'Circle', type: 'class', file: 'src/shape.ts', line: 4 },
+          name: 'Circle',
+          type: 'class',
+          file: 'src/shape.ts',
+          line: 4,
           preview: 'export class Circle implements Shape {',
         },
       ],
-      ...{ totalResults: 1, precision: 'semantic', truncated: false },
+      totalResults: 1,
+      precision: 'semantic',
+      truncated: false,
     });
     expect(namesOf(await find({ query: 'Shape' }))).toContain('interface Shape src/shape.ts:1');
     expect(namesOf(await find({ query: 'Alias' }))).toEqual(['type Alias src/shape.ts:2']);
@@ -89,7 +94,9 @@ describe('of TypeScript', () => {
         { file: 'src/use.ts', line: 2, column: 10, context: '/* é😀 */ total([new Circle(1)]);' },
       ],
       definitions: [{ name: 'total', type: 'function', file: 'src/shape.ts', line: 8 }],
-      ...{ totalReferences: 3, precision: 'semantic', truncated: false },
+      totalReferences: 3,
+      precision: 'semantic',
+      truncated: false,
     });
     const area = placesOf(await refer({ symbol: 'area', file: 'src/shape.ts', line: 6 }));
     expect(area).toContain('src/shape.ts:10:46');
@@ -153,7 +160,9 @@ describe('of TypeScript', () => {
       'src/private.ts': "import { total } from './shape.ts';\ntotal([]);\nexport const privately = 1;\n",
     });
     const rule = {
-      ...{ id: 'private', reason: 'No.', decision: 'deny' },
+      id: 'private',
+      reason: 'No.',
+      decision: 'deny',
       match: { path: '**/private*' },
     };
     tools.servers[Symbol.dispose]();

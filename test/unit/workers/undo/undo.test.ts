@@ -361,8 +361,11 @@ describe('bounds', () => {
 
 describe('a journal that was planted or changed', () => {
   const entry = (rest: object) => ({
-    ...{ kind: 'modify', tail: 4, pre: { type: 'file', mode: 0o755, bytes: 4, hash: '', blob: { at: 0, bytes: 4 } } },
-    ...{ post: { type: 'none' }, ...rest },
+    kind: 'modify',
+    tail: 4,
+    pre: { type: 'file', mode: 0o755, bytes: 4, hash: '', blob: { at: 0, bytes: 4 } },
+    post: { type: 'none' },
+    ...rest,
   });
 
   function plant(bench: Bench, rest: object): string {

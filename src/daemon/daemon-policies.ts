@@ -1,0 +1,84 @@
+/** The policies of the daemon: where each is loaded from, and who is told when one changes. */
+import { realpathSync } from 'node:fs';
+import { relative } from 'node:path';
+import type { Limits } from '../limits.ts';
+import { isInside } from '../paths.ts';
+import { rebase } from '../policy/compose.ts';
+import { BUILT_IN, type LoadedPolicy, PolicyError, projectPolicy, readPolicy } from '../policy/load.ts';
+import type { Policy } from '../policy/schema.ts';
+import type { PolicySource, PolicySourceOptions, Reloaded } from '../policy/watch.ts';
+import type { Powers } from '../powers.ts';
+import type { Events } from '../session/events.ts';
+import { Policies } from '../session/policies.ts';
+import { effectsOfBuiltin } from '../tools/registry.ts';
+import type { Config } from './config.ts';
+import type { Records } from './records.ts';
+import type { Workspaces } from './workspaces.ts';
+
+export interface PolicySourceParts {
+  readonly powers: Powers;
+  readonly events: Events;
+  readonly records: Records;
+  readonly workspaces: Workspaces;
+  /** Called after each change of the policy. */
+  onChange(): void;
+}
+
+/** The policy of the config, loaded again whenever one of its files changes; each change is recorded and announced. */
+export function policySource(
+  { policy, limits }: Config,
+  { powers, events, records, workspaces, onChange }: PolicySourceParts,
+): PolicySourceOptions {
+  return {
+    load: () => loadOutside(policy, workspaces, limits),
+    powers,
+    log: powers.log,
+    onChange: ({ name, version }, before) => {
+      const detail = { policy: name, version, before: before.version };
+      records.auditLog.append({ kind: 'policy', sessionId: '', principal: 'daemon', detail });
+      onChange();
+      events.publish({ topic: 'policy', sessionId: '', method: 'policy.changed', params: { policy: name, version } });
+    },
+  };
+}
+
+export function createPolicies(
+  { limits, dirs, policyOrigin }: Config,
+  { base, workspaces, powers }: { base: () => Policy; workspaces: Workspaces; powers: Powers },
+): Policies {
+  return new Policies({
+    base,
+    builtIn: BUILT_IN,
+    origin: policyOrigin,
+    ofPrincipal: (nameOrPath) => loadOutside(nameOrPath, workspaces, limits).policy,
+    ofProject: (workspace) => projectPolicies(workspace, workspaces, limits),
+    onRefused: (reason) => powers.log.warn({ reason }, 'what a session was given stays in force'),
+    home: dirs.home,
+  });
+}
+
+/** Reloads the daemon's own policy and the policies that narrow it for sessions. */
+export const reloadOf = (source: PolicySource, policies: Policies) => (): Reloaded => {
+  policies.reread();
+  return source.reload();
+};
+
+/** Loads a policy, none of whose files may lie where an agent could change it. Throws PolicyError. */
+function loadOutside(nameOrPath: string, workspaces: Workspaces, limits: Limits): LoadedPolicy {
+  const loaded = readPolicy(nameOrPath, { limits, effectsOf: effectsOfBuiltin });
+  const inside = loaded.files.find((file) => workspaces.all.some((it) => isInside(it, realpathSync(file))));
+  if (inside === undefined) return loaded;
+  throw new PolicyError(
+    [`${inside} lies in a workspace, where agents could change it; put it elsewhere`],
+    loaded.files,
+  );
+}
+
+/** The policy files of the folders from the configured workspace down to the session's; each may only narrow. Throws PolicyError. */
+function projectPolicies(workspace: string, workspaces: Workspaces, limits: Limits): Policy[] {
+  const way = workspaces.wayTo(workspace);
+  return way.flatMap((folder) => {
+    const policy = projectPolicy(folder, { limits, effectsOf: effectsOfBuiltin });
+    return policy ? rebase(policy, relative(way[0] as string, folder)) : [];
+  });
+}
