@@ -13,12 +13,14 @@ import { BUILT_IN } from '../src/policy/load.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** The entries that are started, or imported by others, by path; files that only our code imports become part of these. */
-const ENTRIES = [
-  ...['main', 'cli', 'client', 'mcp-bridge'].map((it) => `src/${it}`),
-  ...['host', 'worker', 'egress', 'isolate', 'provider', 'compartment'].map((it) => `workers/${it}`),
-  ...['compartment-thread', 'screen-thread', 'syntax-process', 'watch-thread'].map((it) => `workers/${it}`),
-];
+/** The entries that are started, or imported by others, by folder; files that only our code imports become part of these. */
+const ENTRIES = {
+  src: ['main', 'cli', 'client', 'mcp-bridge'],
+  workers: [
+    ...['host', 'worker', 'egress', 'isolate', 'provider', 'compartment'],
+    ...['compartment-thread', 'screen-thread', 'syntax-process', 'watch-thread'],
+  ],
+};
 
 /** Packages of plain JavaScript that nearly every start loads. Others are native, look for files of their own, or are rarely used. */
 const INLINED = ['zod', 'yaml', 'unbash', 'dot-prop', 'lru-cache', 'pidusage'];
@@ -34,20 +36,24 @@ function toAscii(code: string): string {
   return code.replaceAll(/[\u0080-\uffff]/g, (it) => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-const bundle = await rolldown({
-  cwd: root,
-  input: Object.fromEntries(ENTRIES.map((it) => [it, `${it}.ts`])),
-  platform: 'node',
-  external: (id) => !isOurs(id) && !isInlined(id),
-});
-const { output } = await bundle.generate({
-  // V8 keeps the source text in memory.
-  comments: false,
-  entryFileNames: '[name].js',
-  // Worker code looks for other worker files beside itself.
-  chunkFileNames: ({ moduleIds }) =>
-    `${moduleIds.some((it) => it.startsWith(join(root, 'workers'))) ? 'workers' : 'src'}/[name]-[hash].js`,
-});
+/**
+ * Bundles the entries of one folder. The two folders share no files: hosts load each tool on demand and the daemon all
+ * at once, so a common bundle would be cut into a file for each tool.
+ */
+async function bundle(folder: keyof typeof ENTRIES) {
+  const made = await rolldown({
+    cwd: root,
+    input: Object.fromEntries(ENTRIES[folder].map((it) => [it, `${folder}/${it}.ts`])),
+    platform: 'node',
+    external: (id) => !isOurs(id) && !isInlined(id),
+  });
+  // V8 keeps the source text in memory. Worker code looks for other worker files beside itself.
+  const names = { entryFileNames: `${folder}/[name].js`, chunkFileNames: `${folder}/[name]-[hash].js` };
+  const { output } = await made.generate({ comments: false, ...names });
+  return output;
+}
+
+const output = [...(await bundle('src')), ...(await bundle('workers'))];
 for (const it of output) {
   if (it.type !== 'chunk') throw new Error(`${it.fileName} is no code`);
   const path = join(root, 'dist', it.fileName);

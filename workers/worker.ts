@@ -19,9 +19,7 @@ import { countsTasksByNamespace } from '../src/sandbox/kernel.ts';
 import { LiveSockets } from '../src/sandbox/live-sockets.ts';
 import { NO_MASKS } from '../src/sandbox/masks.ts';
 import { Watchdog } from '../src/sandbox/watchdog.ts';
-import { builtinTools } from '../src/tools/builtin.ts';
 import type { Preview, Tool } from '../src/tools/tool.ts';
-import { undoTool } from '../src/tools/undo.ts';
 import { Anchor } from './context/anchor.ts';
 import { WorkerContext } from './context/context.ts';
 import { withRefusal } from './context/denials.ts';
@@ -29,6 +27,7 @@ import { ToolLifecycle } from './context/lifecycle.ts';
 import { OutputWindow } from './context/output-window.ts';
 import { type Heard, HOST_CHANNEL, type Kept, type Loaded, type ToThreads } from './host/channel.ts';
 import { type LaneTask, serveLane } from './host/lane.ts';
+import { LoadedTools } from './host/loaded-tools.ts';
 import { JobClock } from './host/thread-clock.ts';
 import { JobPlaces, ownTaskId, type PlacedJob, type ThreadSetup } from './host/thread-slots.ts';
 import { Ripgrep } from './search/ripgrep.ts';
@@ -132,7 +131,7 @@ async function toResult(job: Job, signal: AbortSignal, onOutput: CommandRequest[
       throw new ToolError('SANDBOX_UNAVAILABLE', 'without /proc nothing can hold a call to its CPU time');
     if (job.rollBack) return { ok: true, data: await rollBack(job.rollBack, context), usage: await usage() };
     if (job.health) return { ok: true, data: await lifecycle.health(job.health, context), usage: await usage() };
-    const tool = job.tool === undoTool.name ? (undoTool as unknown as Tool) : builtins[job.tool];
+    const tool = await tools.named(job.tool);
     if (!tool) throw new ToolError('INTERNAL', `this host has no tool ${job.tool}`);
     if (!job.preview) await lifecycle.initialize(tool, context);
     const data = await (job.preview ? preview(tool, job, context) : tool.run(job.input as never, context));
@@ -156,8 +155,8 @@ async function preview(tool: Tool, job: Job, context: WorkerContext): Promise<Pr
   return tool.preview(job.input as never, context);
 }
 
-const builtins = builtinTools as Record<string, Tool>;
-const lifecycle = new ToolLifecycle(builtins);
+const tools = new LoadedTools();
+const lifecycle = new ToolLifecycle(tools);
 
 const endSession = (session: string): Promise<void> =>
   lifecycle.cleanup({ closeTerminals: async () => terminals?.endSession(session) });

@@ -3,12 +3,20 @@ import { ToolError } from '../../src/errors.ts';
 import type { Health, SessionEnd } from '../../src/tools/lifecycle.ts';
 import type { Tool, ToolContext } from '../../src/tools/tool.ts';
 
+/** The tools of a worker thread. */
+export interface Tools {
+  /** Resolves with undefined if there is no such tool. */
+  named(name: string): Promise<Tool | undefined>;
+  /** The tools that calls have needed so far; no other has anything to clean up. */
+  readonly loaded: readonly Tool[];
+}
+
 export class ToolLifecycle {
-  readonly #tools: Readonly<Record<string, Tool>>;
+  readonly #tools: Tools;
   /** The functions that succeeded in this thread. */
   readonly #initialized = new Set<NonNullable<Tool['initialize']>>();
 
-  constructor(tools: Readonly<Record<string, Tool>>) {
+  constructor(tools: Tools) {
     this.#tools = tools;
   }
 
@@ -35,16 +43,16 @@ export class ToolLifecycle {
       answers.set(check, known);
       return known;
     };
-    const checked = names.flatMap((name) => {
-      const check = this.#tools[name]?.healthCheck;
-      return check ? [answerOf(check).then((it) => [name, it] as const)] : [];
+    const checked = names.map(async (name) => {
+      const check = (await this.#tools.named(name))?.healthCheck;
+      return check ? [[name, await answerOf(check)] as const] : [];
     });
-    return Object.fromEntries(await Promise.all(checked));
+    return Object.fromEntries((await Promise.all(checked)).flat());
   }
 
   /** Runs all cleanups, even if one throws. */
   async cleanup(session: SessionEnd): Promise<void> {
-    const all = Object.values(this.#tools).map(async (it) => it.cleanup?.(session));
+    const all = this.#tools.loaded.map(async (it) => it.cleanup?.(session));
     for (const it of await Promise.allSettled(all)) if (it.status === 'rejected') console.error(it.reason);
   }
 }
