@@ -187,6 +187,7 @@ interface Around {
 
 function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerContext {
   if (!anchor || setup.workspace === undefined) throw new ToolError('INTERNAL', `tier ${setup.tier} has no workspace`);
+  const { keeper } = job;
   return new WorkerContext({
     workspace: setup.workspace,
     anchor,
@@ -206,7 +207,10 @@ function contextOf(job: Job, { signal, onOutput, sockets }: Around): WorkerConte
     ...{ signal, ripgrep },
     ...(servers && { servers }),
     ...(command && { command }),
-    ...(job.keeper && terminals && { terminals: terminals.of(job.keeper, { masks: job.masks ?? NO_MASKS, signal }) }),
+    ...(keeper &&
+      terminals && {
+        terminals: (onGitConfigs) => terminals.of(keeper, { masks: job.masks ?? NO_MASKS, signal, onGitConfigs }),
+      }),
     ...(onOutput && { onOutput }),
   });
 }

@@ -1,4 +1,4 @@
-/** Reads the author of the person's commits from their git, once, since no sandbox sees their settings. */
+/** Reads from the person's git what commands' git has of it, once, since no sandbox sees their settings. */
 import type { Identity } from '../hosts/job.ts';
 import type { Limits } from '../limits.ts';
 import type { Powers } from '../powers.ts';
@@ -7,6 +7,14 @@ import { findProgram } from '../sandbox/find-program.ts';
 const PROGRAM_PATH = '/usr/local/bin:/usr/bin:/bin';
 const NAME_CHARS_MAX = 256;
 const OUTPUT_CHARS_MAX = 16 * 1024;
+
+/** What `git lfs install` sets, with and without `--skip-smudge`. Other values could name any program. */
+const LFS: Readonly<Record<string, readonly string[]>> = {
+  clean: ['git-lfs clean -- %f'],
+  smudge: ['git-lfs smudge -- %f', 'git-lfs smudge --skip -- %f'],
+  process: ['git-lfs filter-process', 'git-lfs filter-process --skip'],
+  required: ['true'],
+};
 
 /** Empty if git is missing, has no identity, or takes too long. `home` and `configHome` are absolute. */
 export async function readIdentity(
@@ -18,7 +26,12 @@ export async function readIdentity(
   if (git === undefined) return {};
   // GIT_DIR prevents the search for a repository: the daemon's directory may be anybody's.
   const env = { PATH: PROGRAM_PATH, HOME: home, XDG_CONFIG_HOME: configHome, GIT_DIR: '/dev/null', LC_ALL: 'C.UTF-8' };
-  const args = ['config', '-z', '--get-regexp', '^user\\.(name|email)$'];
+  const args = [
+    'config',
+    '-z',
+    '--get-regexp',
+    '^(user\\.(name|email)|filter\\.lfs\\.(clean|smudge|process|required))$',
+  ];
   const child = powers.spawn(git, args, { stdio: ['ignore', 'pipe', 'ignore'], env, cwd: '/' });
   const timer = powers.after(gitIdentityMs, () => child.kill('SIGKILL'));
   let text = '';
@@ -29,7 +42,16 @@ export async function readIdentity(
   timer.cancel();
   const said = new Map(text.split('\0').map((it) => it.split('\n', 2) as [string, string | undefined]));
   const [name, email] = [said.get('user.name'), said.get('user.email')].map(toWord);
-  return { ...(name !== undefined && { name }), ...(email !== undefined && { email }) };
+  const lfs = Object.entries(LFS).flatMap(([key, known]): [string, string][] => {
+    const value = said.get(`filter.lfs.${key}`);
+    return value !== undefined && known.includes(value) ? [[key, value]] : [];
+  });
+  const isWhole = lfs.length === Object.keys(LFS).length;
+  return {
+    ...(name !== undefined && { name }),
+    ...(email !== undefined && { email }),
+    ...(isWhole && { lfs: Object.fromEntries(lfs) }),
+  };
 }
 
 /** Removes characters that git would also drop, since they would break a commit's header. */

@@ -190,10 +190,12 @@ export interface CommandSandbox {
   readonly environment: Record<string, string>;
 }
 
-/** The author of commits, unless the repository's config names one. */
+/** The person's settings that commands' git has: the author of commits, unless the repository's config names one, and git-lfs. */
 export interface Identity {
   readonly name?: string;
   readonly email?: string;
+  /** What `git lfs install` set for the person. */
+  readonly lfs?: Readonly<Record<string, string>>;
 }
 
 /** The first frame that a host gets: everything that it may know. */

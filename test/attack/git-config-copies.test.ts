@@ -3,7 +3,7 @@
  * connect to something else never reach the repository, at no moment; permitted settings do.
  */
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, existsSync, linkSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, linkSync, lstatSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
@@ -95,7 +95,17 @@ describe('the person is never given', () => {
     ['hooks', 'git config core.hooksPath own', 'core.hookspath'],
     [
       'a config of a worktree',
-      'git config extensions.worktreeConfig true; echo "[alias]" >.git/config.worktree',
+      'git config extensions.worktreeConfig true; git config --worktree core.fsmonitor ./trip.sh',
+      'core.fsmonitor',
+    ],
+    [
+      'a config of a worktree that is a link',
+      'git config extensions.worktreeConfig true; ln -s /etc/passwd .git/config.worktree',
+      'extensions.worktreeconfig',
+    ],
+    [
+      'a config of a linked worktree',
+      'git worktree add -q linked; cd linked; git sparse-checkout set x',
       'extensions.worktreeconfig',
     ],
     ['a filter', 'git config filter.x.clean ./trip.sh', 'filter.x.clean'],
@@ -157,6 +167,84 @@ describe('the person is never given', () => {
     expect(existsSync(join(folder, '.git/config.lock'))).toBe(false);
   });
 });
+
+describe('what git reads once it is told to', () => {
+  const trap = (folder: string) => writeFileSync(join(folder, 'trip.sh'), '#!/bin/sh\ntouch ran\n', { mode: 0o755 });
+
+  test('is not left by a command, so that the person may tell it to', async () => {
+    const { name, folder, git } = repositoryOf();
+    trap(folder);
+    const file = '.git/config.worktree';
+    for (const made of [
+      `printf '[core]\\n\\tfsmonitor = ./trip.sh\\n' >${file}`,
+      `ln -s ../trap ${file}; echo "[core] fsmonitor = ./trip.sh" >trap`,
+    ]) {
+      await run(made, name);
+      expect(() => lstatSync(join(folder, file))).toThrow('ENOENT');
+    }
+    git('sparse-checkout', 'set', 'x');
+    git('status');
+    expect(existsSync(join(folder, 'ran'))).toBe(false);
+  });
+
+  test('is changed by a command in nothing but what a sparse checkout needs', async () => {
+    const { name, folder, git } = repositoryOf();
+    trap(folder);
+    git('remote', 'add', 'origin', 'https://example.org/x');
+    git('sparse-checkout', 'set', 'x');
+    const { warnings } = await run(
+      'git sparse-checkout disable; git config --worktree core.fsmonitor ./trip.sh; git config --worktree --add remote.origin.url https://evil.example/x',
+      name,
+    );
+    for (const it of ['core.fsmonitor', 'remote.origin.url']) expect(warnings).toContain(it);
+    expect([git('config', '--worktree', 'core.sparseCheckout'), git('remote', '-v').includes('evil')]).toEqual([
+      'false\n',
+      false,
+    ]);
+    git('status');
+    expect(existsSync(join(folder, 'ran'))).toBe(false);
+  });
+
+  test('is left alone where the person has git read it while the command runs', async () => {
+    const { name, folder, git } = repositoryOf();
+    const running = run('touch begun; while [ ! -e over ]; do sleep 0.05; done; git config user.name x', name);
+    await expect.poll(() => existsSync(join(folder, 'begun')), { timeout: 10_000 }).toBe(true);
+    git('sparse-checkout', 'set', 'x');
+    writeFileSync(join(folder, 'over'), '');
+    await running;
+    expect(git('sparse-checkout', 'list')).toBe('x\n');
+  });
+});
+
+test.each([
+  ['sets', 'git config core.fsmonitor ./trip.sh; git remote set-url origin https://evil.example/x'],
+  [
+    'makes for one work tree',
+    'git config extensions.worktreeConfig true; git config --worktree core.fsmonitor ./trip.sh',
+  ],
+  ['writes in its copy', 'echo "[core] fsmonitor = ./trip.sh" >/run/git-config/0'],
+])(
+  'what a terminal %s does not make the person run or send anything, while it runs nor afterwards',
+  async (_, line) => {
+    const { name, folder, git } = repositoryOf();
+    writeFileSync(join(folder, 'trip.sh'), '#!/bin/sh\ntouch ran\n', { mode: 0o755 });
+    git('remote', 'add', 'origin', 'https://example.org/x');
+    const ask = (input: object) => client.call('terminal_interactive', input);
+    const opened = await ask({ action: 'open', cwd: name, command: `${line}; echo done; cat`, waitMs: 10_000 });
+    const { sessionId = '' } = opened.success ? (opened.data as { sessionId?: string }) : {};
+    const read = () => ask({ action: 'read', sessionId }).then((it) => JSON.stringify(it));
+    await expect.poll(read, { timeout: 10_000 }).toContain('done');
+    for (const action of ['read', 'close']) {
+      await ask({ action, sessionId });
+      git('status');
+      expect([git('remote', 'get-url', 'origin'), existsSync(join(folder, 'ran'))]).toEqual([
+        'https://example.org/x\n',
+        false,
+      ]);
+    }
+    expect(existsSync(join(folder, '.git/config.worktree'))).toBe(false);
+  },
+);
 
 describe('the config itself', () => {
   test('can be neither written, removed, moved nor uncovered by a command', async () => {

@@ -1,6 +1,6 @@
-/** git in commands: the author of commits, and the warning for commands that can't write a repository's config. */
+/** git in commands: the author of commits, and what they set in a repository's config. */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '../../src/client.ts';
@@ -102,11 +102,127 @@ test('a command has a config of its own, of which the repository gets what names
   expect(config()).toContain('name = Zed');
 });
 
-test("a terminal sees a repository's config read-only, and git in it says so", async () => {
-  const repository = repositoryAt('typed');
-  const command = 'git -C typed config user.name Typed; echo over';
-  const { sessionId = '' } = await dataOf(client.call('terminal_interactive', { action: 'open', command }));
-  const read = () => dataOf(client.call('terminal_interactive', { action: 'read', sessionId }));
-  await expect.poll(async () => JSON.stringify(await read()), { timeout: 10_000 }).toContain('over');
-  expect(repository.git('config', 'user.name')).toBe('Ada\n');
+/** A repository with the folders `x` and `y`. */
+function withFolders(name: string): TestRepository {
+  const repository = repositoryAt(name);
+  for (const it of ['x/a.txt', 'y/b.txt']) repository.write(it, 'text\n');
+  repository.commit('first');
+  return repository;
+}
+
+const isThere = ({ folder }: TestRepository, path: string) => existsSync(join(folder, path));
+
+describe('a sparse checkout', () => {
+  test('that a command makes holds for later commands and for the person, and can be ended', async () => {
+    const repository = withFolders('sparse');
+    const states = () => [isThere(repository, 'x'), isThere(repository, 'y')];
+    expect(await run('git sparse-checkout set x', 'sparse')).toMatchObject({ exitCode: 0, stderr: '', warnings: [] });
+    expect([states(), repository.git('sparse-checkout', 'list')]).toEqual([[true, false], 'x\n']);
+    const added = await run('git sparse-checkout add y && git sparse-checkout list', 'sparse');
+    expect([added.stdout, added.warnings, states()]).toEqual(['x\ny\n', [], [true, true]]);
+    await run('git sparse-checkout set y', 'sparse');
+    expect(await run('git sparse-checkout disable', 'sparse')).toMatchObject({ exitCode: 0, warnings: [] });
+    expect([states(), repository.git('status', '--short')]).toEqual([[true, true], '']);
+    expect(isThere(repository, '.git/config.worktree')).toBe(false);
+  });
+
+  test('that the person made is changed by a command', async () => {
+    const repository = withFolders('sparser');
+    repository.git('sparse-checkout', 'set', 'x');
+    expect(await run('git sparse-checkout add y', 'sparser')).toMatchObject({ exitCode: 0, stderr: '', warnings: [] });
+    expect(repository.git('sparse-checkout', 'list')).toBe('x\ny\n');
+    await run('git sparse-checkout disable', 'sparser');
+    expect(repository.git('config', '--worktree', 'core.sparseCheckout')).toBe('false\n');
+  });
+});
+
+test('a remote is given its ssh address, and another name beside its own', async () => {
+  const repository = repositoryAt('remotes');
+  repository.commit('first');
+  repository.git('remote', 'add', 'origin', 'https://example.org/a/b.git');
+  for (const [key = '', value = ''] of [
+    ['remote', 'origin'],
+    ['merge', 'refs/heads/main'],
+  ])
+    repository.git('config', `branch.main.${key}`, value);
+  const { exitCode, warnings } = await run('git remote set-url origin git@example.org:a/b.git', 'remotes');
+  expect([exitCode, warnings, repository.git('remote', 'get-url', 'origin')]).toEqual([
+    0,
+    [],
+    'git@example.org:a/b.git\n',
+  ]);
+  const renamed = await run('git remote rename origin upstream && git remote', 'remotes');
+  expect([renamed.stdout, renamed.warnings.join()]).toEqual([
+    'upstream\n',
+    expect.stringContaining('remote.origin.url'),
+  ]);
+  expect(repository.git('config', 'branch.main.remote')).toBe('upstream\n');
+  expect(repository.git('remote')).toBe('origin\nupstream\n');
+});
+
+test('the submodules that a repository names are set up by a command', async () => {
+  const repository = repositoryAt('modules');
+  const inner = repositoryAt('modules-inner').commit('first');
+  repository.write('.gitmodules', '[submodule "s"]\n\tpath = s\n\turl = https://example.org/s.git\n');
+  repository.git('update-index', '--add', '--cacheinfo', `160000,${inner},s`);
+  expect(await run('git submodule init', 'modules')).toMatchObject({ exitCode: 0, warnings: [] });
+  expect(repository.git('config', '--get-regexp', 'submodule')).toBe(
+    'submodule.s.active true\nsubmodule.s.url https://example.org/s.git\n',
+  );
+});
+
+test("commands' git has git-lfs as the person set it up, and a repository gets it from no command", async () => {
+  const values = { clean: 'git-lfs clean -- %f', smudge: 'git-lfs smudge -- %f', process: 'git-lfs filter-process' };
+  const repository = repositoryAt('lfs');
+  const set = Object.entries(values).map(([key, value]) => `git config --local filter.lfs.${key} "${value}"`);
+  const { warnings } = await run(set.join(' && '), 'lfs');
+  expect(warnings.join()).toContain('filter.lfs.clean (it names a program, git-lfs');
+  expect(repository.git('config', '--list')).not.toContain('lfs');
+  writeFileSync(
+    join(home, '.gitconfig'),
+    `[filter "lfs"]\n${Object.entries(values)
+      .map(([key, value]) => `\t${key} = ${value}\n`)
+      .join('')}\trequired = true\n[filter "x"]\n\tclean = id\n`,
+  );
+  await using other = await startDaemon({ policy: ALLOW_ALL, env: { HOME: home } });
+  await using agent = await other.connect();
+  const told = await dataOf(agent.call('terminal_execute', { command: 'git config --get-regexp filter' }));
+  expect(told).toMatchObject({
+    stdout: `${Object.entries(values)
+      .map(([key, value]) => `filter.lfs.${key} ${value}\n`)
+      .join('')}filter.lfs.required true\n`,
+  });
+});
+
+describe('a terminal', () => {
+  const ask = (input: object) => client.call('terminal_interactive', input);
+
+  test('has a config of its own, of which the repository gets at each call what names no program', async () => {
+    const repository = repositoryAt('typed');
+    const command =
+      'git config user.name Typed; git config core.editor id; read -r; git config user.name Again; echo over; cat';
+    const opened = await ask({ action: 'open', cwd: 'typed', command, waitMs: 10_000 });
+    expect(opened.metadata.warnings?.join()).toContain('typed/.git/config was not given: core.editor');
+    expect(repository.git('config', 'user.name')).toBe('Typed\n');
+    expect(repository.git('config', '--list')).not.toContain('editor');
+    const { sessionId } = (await dataOf(Promise.resolve(opened))) as { sessionId: string };
+    const written = await ask({ action: 'write', sessionId, data: '\r', waitMs: 10_000 });
+    expect([written.metadata.warnings ?? [], repository.git('config', 'user.name')]).toEqual([[], 'Again\n']);
+  });
+
+  test('gives the repository what it set when it is closed, and keeps what the person changed meanwhile', async () => {
+    const repository = repositoryAt('closed');
+    const command = 'read -r; git config user.name Last; sleep 100';
+    const { sessionId } = (await dataOf(ask({ action: 'open', cwd: 'closed', command }))) as { sessionId: string };
+    writeFileSync(
+      join(repository.folder, '.git/config'),
+      `${readFileSync(join(repository.folder, '.git/config'), 'utf8')}[alias]\n\tst = status\n`,
+    );
+    await ask({ action: 'write', sessionId, data: '\r', waitMs: 0 });
+    await expect
+      .poll(() => ask({ action: 'read', sessionId }).then(() => repository.git('config', 'user.name')))
+      .toBe('Last\n');
+    await ask({ action: 'close', sessionId });
+    expect(repository.git('config', 'alias.st')).toBe('status\n');
+  });
 });

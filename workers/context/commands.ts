@@ -12,6 +12,7 @@ import {
   runCommand,
 } from '../../src/sandbox/command/command.ts';
 import { NEAR } from '../../src/sandbox/command/group.ts';
+import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import type { Masks } from '../../src/sandbox/masks.ts';
 import { type Exceeded, verdictOf } from '../../src/sandbox/watchdog.ts';
 import type { CommandResult, ProgramResult } from '../../src/tools/tool.ts';
@@ -103,9 +104,14 @@ export class Commands {
     if (isNear) all.memoryNear = true;
     if (scratchFull) all.scratchFull = true;
     if (homeRemoved.length > 0) all.homeRemoved = [...(all.homeRemoved ?? []), ...homeRemoved];
-    if (gitConfigs.length > 0) all.gitConfigs = [...(all.gitConfigs ?? []), ...gitConfigs];
+    this.tookOver(gitConfigs);
     if (denied.length > 0) all.denied = [...(all.denied ?? []), ...denied];
     if (used.processes !== undefined) all.processes = Math.max(all.processes ?? 0, used.processes);
+  }
+
+  /** Counts what was taken over of changes to configs of repositories. */
+  tookOver(outcomes: readonly TakenOver[]): void {
+    if (outcomes.length > 0) this.used.gitConfigs = [...(this.used.gitConfigs ?? []), ...outcomes];
   }
 
   #killed({ ended, used, outputBytes, stdout, stderr }: CommandOutcome): ToolError {

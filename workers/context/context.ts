@@ -76,7 +76,7 @@ export interface ContextOptions {
   /** Absent in hosts that run no commands. */
   readonly command?: CommandSetup;
   /** Absent if the job has no session, or terminals are not allowed. */
-  readonly terminals?: Terminals;
+  readonly terminals?: (onGitConfigs: Commands['tookOver']) => Terminals;
   readonly signal: AbortSignal;
   /** The thread's ripgrep; a new one if absent. */
   readonly ripgrep?: Ripgrep;
@@ -101,6 +101,7 @@ export class WorkerContext implements ToolContext {
   readonly #paths: HeldPaths;
   readonly #commands: Commands;
   readonly #witnesses: Witnesses;
+  readonly #terminals: Terminals | undefined;
   #truncatedBytes = 0;
 
   constructor(options: ContextOptions) {
@@ -133,6 +134,7 @@ export class WorkerContext implements ToolContext {
       toWithheld: (masks) => toWithheld(masks, this.#rules),
       truncated: (bytesTotal) => this.truncated(bytesTotal),
     });
+    this.#terminals = options.terminals?.((outcomes) => this.#commands.tookOver(outcomes));
   }
 
   /** What the job used and changed, for its result; `threadCpuMs` is its share of the thread's CPU time. */
@@ -312,9 +314,8 @@ export class WorkerContext implements ToolContext {
   }
 
   get terminals(): Terminals {
-    const { terminals } = this.#options;
-    if (!terminals) throw new ToolError('SANDBOX_DENIED', 'this tier has no terminals');
-    return terminals;
+    if (!this.#terminals) throw new ToolError('SANDBOX_DENIED', 'this tier has no terminals');
+    return this.#terminals;
   }
 
   truncated(bytesTotal: number): void {

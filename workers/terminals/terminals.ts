@@ -6,6 +6,7 @@ import type { Job } from '../../src/hosts/job.ts';
 import type { Powers, Timer } from '../../src/powers.ts';
 import { inPlace } from '../../src/sandbox/binds-in-place.ts';
 import type { CommandRequest, CommandSetup } from '../../src/sandbox/command/command.ts';
+import type { TakenOver } from '../../src/sandbox/git/config/take-over.ts';
 import { ancestorsOf, type Masks, onDisk } from '../../src/sandbox/masks.ts';
 import type { Size } from '../../src/sandbox/terminal/pty.ts';
 import { Terminal } from '../../src/sandbox/terminal/terminal.ts';
@@ -41,6 +42,8 @@ interface Asking {
   /** The masks of a command that starts now. */
   readonly masks: Masks;
   readonly signal: AbortSignal;
+  /** Called with what was taken over of changes to configs of repositories. */
+  onGitConfigs(outcomes: readonly TakenOver[]): void;
 }
 
 export class TerminalSet {
@@ -70,6 +73,7 @@ export class TerminalSet {
         const { signal } = asking;
         try {
           await it.terminal.settle({ waitMs, signal, ...(until === 'output' && { afterSeq }) });
+          asking.onGitConfigs(await it.terminal.takeOver());
           // Checked again for newly hidden paths: output may show them.
           return await this.#stateOf(await find(it.id), afterSeq);
         } finally {
@@ -90,7 +94,7 @@ export class TerminalSet {
         terminal.signal(name as NodeJS.Signals);
         return end;
       },
-      close: async (id) => this.#end(await find(id)),
+      close: async (id) => asking.onGitConfigs(await this.#end(await find(id), 'ended')),
       list: () => this.#listOf(session),
     };
   }
@@ -127,7 +131,7 @@ export class TerminalSet {
 
   async #open(
     request: CommandRequest & { size: Size },
-    { session, command, masks, signal }: Asking & Pick<Kept, 'session' | 'command'>,
+    { session, command, masks, signal }: Omit<Asking, 'onGitConfigs'> & Pick<Kept, 'session' | 'command'>,
   ): Promise<string> {
     const { setup, powers } = this.#options;
     const { limits } = setup;
@@ -146,7 +150,7 @@ export class TerminalSet {
       signal.throwIfAborted();
       if (opening.over) throw new ToolError('CANCELLED', 'the session of this terminal is over, or its policy changed');
     } catch (error) {
-      await terminal?.close();
+      await terminal?.close('never');
       screen.close();
       throw error;
     } finally {
@@ -174,7 +178,7 @@ export class TerminalSet {
   }
 
   /** The terminal, unless it can see what is hidden now. Throws NOT_FOUND, POLICY_DENIED. */
-  async #find(id: string, session: string, { masks }: Asking): Promise<Kept> {
+  async #find(id: string, session: string, { masks }: Pick<Asking, 'masks'>): Promise<Kept> {
     const kept = this.#kept.get(id);
     // The same error for another session's terminal: nobody learns which exist.
     if (kept?.session !== session)
@@ -222,12 +226,14 @@ export class TerminalSet {
     kept.look = powers.after(setup.limits.terminalLookMs, () => this.#look(kept));
   }
 
-  async #end(kept: Kept): Promise<void> {
-    if (!this.#kept.delete(kept.id)) return;
+  /** Ends a terminal; by default without a call that could tell what was taken over. */
+  async #end(kept: Kept, time: 'ended' | 'never' = 'never'): Promise<readonly TakenOver[]> {
+    if (!this.#kept.delete(kept.id)) return [];
     for (const timer of [kept.idle, kept.look, kept.life]) timer.cancel();
-    await kept.terminal.close();
+    const outcomes = await kept.terminal.close(time);
     kept.screen.close();
     this.#options.onCount(this.#kept.size);
+    return outcomes;
   }
 }
 
@@ -236,7 +242,7 @@ async function startedOf(terminal: Terminal, signal: AbortSignal): Promise<Termi
     await terminal.started(signal);
     return terminal;
   } catch (error) {
-    await terminal.close();
+    await terminal.close('never');
     throw error;
   }
 }

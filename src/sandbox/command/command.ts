@@ -146,7 +146,8 @@ export async function runCommand(
     // A process that bwrap has not killed yet may hold the pipes.
     await settlesWithin(closed, setup.limits.commandDrainMs, powers);
     output.flush();
-    const { exitCode, signal, used, gitConfigs } = await run.settle(() => output.stderr.text());
+    const { exitCode, signal, used } = await run.settle(() => output.stderr.text());
+    const gitConfigs = await run.copies.takeOver('ended');
     const overflowed = output.overflowed ? 'output' : undefined;
     const killed = request.signal.aborted ? 'aborted' : used.exceeded ? 'exceeded' : overflowed;
     return {

@@ -9,7 +9,7 @@ import { constants } from 'node:os';
 import { ToolError } from '../../errors.ts';
 import type { CommandBounds } from '../../limits.ts';
 import { type Powers, settlesWithin, type Timer } from '../../powers.ts';
-import type { TakenOver } from '../git/config/take-over.ts';
+import type { GitCopies } from '../git/config/copies.ts';
 import type { Exceeded, Seen, Watch } from '../watchdog.ts';
 import type { CommandRequest, CommandSetup } from './command.ts';
 import type { HomeStay } from './homes.ts';
@@ -22,8 +22,6 @@ export interface Settled {
   readonly signal?: string;
   /** What its processes used, as far as observed; at least what its waited-for processes used. */
   readonly used: Seen;
-  /** Which of its changes of repository configs were taken over. */
-  readonly gitConfigs: readonly TakenOver[];
 }
 
 const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
@@ -90,6 +88,11 @@ export class ConfinedRun implements Disposable {
     return this.#started.status.main;
   }
 
+  /** Copies of repository configs in the sandbox. */
+  get copies(): GitCopies {
+    return this.#started.copies;
+  }
+
   /** Calls `listener` once: now, or once the sandbox's init is known. */
   onInit(listener: (init: number) => void): void {
     this.#started.status.onInit(listener);
@@ -108,18 +111,17 @@ export class ConfinedRun implements Disposable {
    * `complaint` gives what bwrap printed.
    */
   async settle(complaint: () => string): Promise<Settled> {
-    const { status, group, copies } = this.#started;
+    const { status, group } = this.#started;
     if (this.#failure)
       throw new ToolError('SANDBOX_UNAVAILABLE', `bubblewrap could not be started: ${this.#failure.message}`);
     // bwrap's own report may take 100 ms on a slow machine; no other process can hold that pipe.
     await settlesWithin(status.ended, STATUS_WAIT_MS, this.#powers);
     const { exitCode } = status;
     const signal = exitCode === undefined ? undefined : SIGNALS.get((exitCode - 128) as never);
-    const gitConfigs = await copies.takeOver();
     const used = this.#usedOf((group ?? this.#watch)?.seen, signal);
     if (this.#refusal) throw this.#refusal;
     if (exitCode === undefined && !this.#isStopped && !used.exceeded) throw notBuilt(complaint());
-    return { exitCode, ...(signal !== undefined && { signal }), used, gitConfigs };
+    return { exitCode, ...(signal !== undefined && { signal }), used };
   }
 
   [Symbol.dispose](): void {

@@ -1,6 +1,7 @@
 /**
  * Sets the author of commands' commits: the person, unless a repository or the command says otherwise. Variables
  * (`GIT_AUTHOR_NAME` …) would override each repository's `user.name`, so this writes git's system config, which all others override.
+ * It holds the person's git-lfs filter as well: without it, commands would commit large files whole.
  */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,6 +13,7 @@ const FILE = 'config';
 interface Identity {
   readonly name?: string;
   readonly email?: string;
+  readonly lfs?: Readonly<Record<string, string>>;
 }
 
 /** What commands need to use the identity. */
@@ -21,7 +23,7 @@ export interface GitIdentity {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Writes the config, once for all commands of a host. Undefined if neither name nor email is known. */
+/** Writes the config, once for all commands of a host. Undefined if there is nothing to write. */
 export function createGitIdentity(identity: Identity): GitIdentity | undefined {
   const text = toGitConfig(identity);
   if (text === undefined) return undefined;
@@ -31,11 +33,16 @@ export function createGitIdentity(identity: Identity): GitIdentity | undefined {
 }
 
 /** Writes the identity in git's format. Quotes and line ends in a name are escaped, so that they start no other key. */
-export function toGitConfig({ name, email }: Identity): string | undefined {
-  const lines = Object.entries({ name, email }).flatMap(([key, value]) =>
+export function toGitConfig({ name, email, lfs = {} }: Identity): string | undefined {
+  const text = `${sectionOf('user', { name, email })}${sectionOf('filter "lfs"', lfs)}`;
+  return text === '' ? undefined : text;
+}
+
+function sectionOf(name: string, settings: Readonly<Record<string, string | undefined>>): string {
+  const lines = Object.entries(settings).flatMap(([key, value]) =>
     value === undefined ? [] : [`\t${key} = ${quoted(value)}\n`],
   );
-  return lines.length === 0 ? undefined : `[user]\n${lines.join('')}`;
+  return lines.length === 0 ? '' : `[${name}]\n${lines.join('')}`;
 }
 
 const quoted = (text: string): string =>

@@ -10,6 +10,8 @@ import type { CommandRequest, CommandSetup } from '../command/command.ts';
 import { ConfinedRun, type Settled } from '../command/confined-run.ts';
 import { type Attachment, beginAt, shapeOf } from '../command/start.ts';
 import { findProgram } from '../find-program.ts';
+import type { TakeOverTime } from '../git/config/copies.ts';
+import type { TakenOver } from '../git/config/take-over.ts';
 import { verdictOf } from '../watchdog.ts';
 import { type Excerpt, TerminalLog } from './log.ts';
 import { openPty, type Pty, type Size } from './pty.ts';
@@ -75,8 +77,7 @@ export class Terminal {
     const pty = openPty(request.size);
     try {
       const { dev, ino } = statSync(pty.path);
-      // What a command changes in git's configs is taken over when it ends, which may be hours later here.
-      const shape = { ...shapeOf(request, setup), gitConfigs: [] };
+      const shape = shapeOf(request, setup);
       const started = beginAt(attachmentOf(pty), { shape, request, setup, powers: of.powers });
       const run = new ConfinedRun(started, request, setup, of.powers);
       return new Terminal(
@@ -223,10 +224,16 @@ export class Terminal {
     }
   }
 
-  /** Kills all that runs in the terminal; settles when that has ended. */
-  async close(): Promise<void> {
+  /** Takes over what its programs set in configs of repositories since the last time. */
+  takeOver(): Promise<TakenOver[]> {
+    return this.#run.copies.takeOver(this.#ended === undefined ? 'running' : 'ended');
+  }
+
+  /** Kills all that runs in the terminal; settles when that has ended. Takes over what it set only if a call can tell of it. */
+  async close(time: Exclude<TakeOverTime, 'running'>): Promise<TakenOver[]> {
     this.#close('closed');
     await this.gone;
+    return this.#run.copies.takeOver(time);
   }
 
   #close(why: 'output' | 'closed'): void {
@@ -250,6 +257,7 @@ export class Terminal {
     } catch (error) {
       this.#refusal = error;
     }
+    run.copies.keepLeft();
     const exceeded = this.#settled?.used.exceeded?.kind;
     this.#ended = (exceeded && verdictOf(exceeded)) ?? this.#closedFor ?? 'exit';
     stream.destroy();

@@ -16,7 +16,8 @@ import type { Status } from '../../command/status.ts';
 import { findProgram } from '../../find-program.ts';
 import { ancestorsOf, type Masks } from '../../masks.ts';
 import { type Mounted, mountsOf } from '../../proc.ts';
-import { readBelow, readIn, type TakenOver, takeOver } from './take-over.ts';
+import { isWhole } from './changes.ts';
+import { isThere, readBelow, readIn, type TakenOver, takeOver, WORKTREE_CONFIG } from './take-over.ts';
 import { parseGitConfig } from './text.ts';
 
 /** A config as a command gets it. */
@@ -25,6 +26,9 @@ export interface GivenConfig {
   readonly path: string;
   readonly text: string;
 }
+
+/** When a command's changes are taken over: while it runs, at its end, or never. */
+export type TakeOverTime = 'running' | 'ended' | 'never';
 
 /** Repositories whose configs a command may change; other configs stay read-only. */
 const REPOSITORIES_MAX = 4;
@@ -51,6 +55,10 @@ export function givenConfigs(
     .sort((a, b) => farFrom(cwd, join(workspace, a)) - farFrom(cwd, join(workspace, b)))
     .slice(0, REPOSITORIES_MAX)
     .flatMap((path) => {
+      const ofWorktree = join(dirname(path), WORKTREE_CONFIG);
+      return held.has(ofWorktree) ? [path, ofWorktree] : [path];
+    })
+    .flatMap((path) => {
       const text = readBelow(workspace, path, GIVEN_BYTES_MAX);
       return text === undefined || !parseGitConfig(text) ? [] : [{ path, text }];
     });
@@ -72,6 +80,15 @@ function toProgram(): { readonly nsenter: string; readonly mount: string } | und
 }
 let programs: { readonly nsenter: string | undefined; readonly mount: string | undefined } | undefined;
 
+/** A copy that a command has. */
+interface Laid {
+  readonly path: string;
+  /** Text that the next changes are compared with. */
+  given: string;
+  /** Whether its settings went to the config beside it. */
+  isFolded: boolean;
+}
+
 /** The copies of one sandbox. */
 export class GitCopies implements Disposable {
   readonly #given: readonly GivenConfig[];
@@ -82,7 +99,9 @@ export class GitCopies implements Disposable {
   /** The user namespace that owns the sandbox's mounts: its processes leave it once the sandbox is built. */
   #user: number | undefined;
   #folder: number | undefined;
-  #laid: readonly GivenConfig[] = [];
+  #laid: readonly Laid[] = [];
+  /** What an ended command left in its copies. */
+  #left: readonly (string | undefined)[] | undefined;
 
   /** `firstFd` is the first of consecutive pipe descriptors, one for each config. */
   constructor(
@@ -136,23 +155,55 @@ export class GitCopies implements Disposable {
       this.#given.map((it, i) => this.#mount(init, { ...program, user, i, path: it.path })),
     );
     const mounts = mountsOf(init) ?? [];
-    this.#laid = this.#given.filter((it, i) => codes[i] === 0 && isLaid(mounts, join(this.#workspace, it.path), i));
+    this.#laid = this.#given
+      .filter((it, i) => codes[i] === 0 && isLaid(mounts, join(this.#workspace, it.path), i))
+      .map(({ path, text }) => ({ path, given: text, isFolded: false }));
     failures = codes.includes(0) ? 0 : failures + 1;
   }
 
-  /** Takes permitted changes from the command's copies over into the repositories. */
-  async takeOver(): Promise<TakenOver[]> {
-    const folder = this.#folder;
-    if (folder === undefined) return [];
+  /** Takes permitted changes from the command's copies over into the repositories; of a running command, those since the last time. */
+  async takeOver(time: TakeOverTime): Promise<TakenOver[]> {
     const all: TakenOver[] = [];
-    for (const { path, text: given } of this.#laid) {
-      const left = readIn(folder, `${this.#given.findIndex((it) => it.path === path)}`, LEFT_BYTES_MAX);
-      if (left !== given) all.push(await takeOver({ workspace: this.#workspace, path, given, left }, this.#powers));
+    for (const it of this.#laid) {
+      const outcome = await this.#takeOne(it, time);
+      if (outcome && outcome.taken.length + outcome.refused.length > 0) all.push(outcome);
     }
     return all;
   }
 
+  async #takeOne(laid: Laid, time: TakeOverTime): Promise<TakenOver | undefined> {
+    // Checked each time: the copies may be disposed of while others are taken over.
+    if ((this.#folder === undefined && !this.#left) || laid.isFolded) return undefined;
+    const [workspace, { path, given }] = [this.#workspace, laid];
+    const left = time === 'never' ? given : this.#leftOf(path);
+    const ofWorktree = join(dirname(path), WORKTREE_CONFIG);
+    const besides = this.#laid.find((it) => it.path === ofWorktree && it !== laid);
+    const mayHaveMade = time !== 'running' && !besides && isThere(workspace, ofWorktree) && ofWorktree !== path;
+    if (left === given && !mayHaveMade) return undefined;
+    const worktree = besides && { worktree: { left: this.#leftOf(ofWorktree) } };
+    const change = { workspace, path, given, left, ...worktree, isRunning: time === 'running' };
+    const outcome = await takeOver(change, this.#powers);
+    if (outcome.isFolded && besides) besides.isFolded = true;
+    if (left !== undefined && isWhole(outcome)) laid.given = left;
+    return outcome;
+  }
+
+  #leftOf(path: string): string | undefined {
+    const at = this.#given.findIndex((it) => it.path === path);
+    return this.#left ? this.#left[at] : this.#read(at);
+  }
+
+  #read(at: number): string | undefined {
+    return this.#folder === undefined ? undefined : readIn(this.#folder, `${at}`, LEFT_BYTES_MAX);
+  }
+
+  /** Reads the copies of a command that has ended, which can then be taken over even when this has been disposed of. */
+  keepLeft(): void {
+    this.#left = this.#given.map((_, at) => this.#read(at));
+  }
+
   [Symbol.dispose](): void {
+    this.#folder = undefined;
     this.#open.dispose();
   }
 

@@ -63,21 +63,96 @@ const KEYS: readonly (readonly [RegExp, Check])[] = [
   [/^lfs\.repositoryformatversion$/, oneOf('0')],
 ];
 
+type Values = ReadonlyMap<string, readonly string[]>;
+const NONE: Values = new Map();
+
 /**
- * Why a command may not set a key to these values, or remove it (no values); undefined if it may. `had`: the present values. The
+ * Why a command may not set a key to these values, or remove it (no values); undefined if it may. `has`: the present config. The
  * targets of the person's pushes can't be changed, or a command without a network could have the person send data out.
  */
-export function whyRefused(key: string, values: readonly string[], had: readonly string[] = []): string | undefined {
-  if (had.length > 0 && /^remote\..+\.url$/s.test(key)) return LEADS;
-  if (had.length > 0 && values.length === 0 && key.startsWith('remote.')) return LEADS;
-  if (had.length > 0 && values.length > 0 && /^branch\..+\.remote$/s.test(key)) return FOLLOWS;
+export function whyRefused(key: string, values: readonly string[], has: Values = NONE): string | undefined {
+  const had = has.get(key) ?? [];
+  if (had.length > 0 && values.length === 0 && key.startsWith('remote.')) return STAYS;
+  if (had.length > 0 && URL_KEY.test(key) && !leadsToTheSame(had, values)) return LEADS;
+  if (key === 'remote.origin.url' && had.length === 0 && !isOnlyRemoteAgain(values, has)) return ORIGIN;
+  const why = SPECIAL.find(([pattern]) => pattern.test(key))?.[1];
+  if (why !== undefined) return why;
   const check = isText(key) && KEYS.find(([pattern]) => pattern.test(key))?.[1];
   if (!check) return 'it is not among the keys that commands may set';
   return values.every(check) ? undefined : 'commands may not give it this value';
 }
 
-const LEADS = 'commands may add a remote, and neither change where one leads nor remove it';
-const FOLLOWS = 'commands may not change which remote a branch follows';
+const WORKTREE_KEY = /^(?:core\.sparsecheckout(?:cone)?|index\.sparse)$/;
+
+/** The same for a `config.worktree`, which git reads after the config: a second URL there would be pushed to as well. */
+export const whyRefusedInWorktree = (key: string, values: readonly string[]): string | undefined =>
+  WORKTREE_KEY.test(key) ? whyRefused(key, values) : 'commands may only set a sparse checkout for one work tree';
+
+const URL_KEY = /^remote\..+\.url$/s;
+const LEADS =
+  'commands may give a remote the https or ssh address of the same repository, and no other; a new remote may have any address';
+const STAYS = 'commands may not remove a remote: its name could then be given to another address';
+const FOLLOWS = 'commands may not change which remote a branch follows, except to one with the same address';
+const ORIGIN = '`origin` is where git pushes to unless told otherwise, and there is a remote of another name already';
+
+/** Keys with a reason of their own. */
+const SPECIAL: readonly (readonly [RegExp, string])[] = [
+  [/^filter\.lfs\./, "it names a program, git-lfs: commands have the person's settings of it from `git lfs install`"],
+  [
+    /^extensions\.worktreeconfig$/,
+    'git would read each `config.worktree`, which commands can make: in the main work tree, a sparse checkout works without it',
+  ],
+];
+
+/** A repository on a server, as https and ssh name it; undefined for any other address. */
+function repositoryOf(url: string): string | undefined {
+  const [, host, path] =
+    /^https:\/\/(?:[^\s@/]+@)?([\w.-]+)\/(.+)$/.exec(url) ??
+    /^ssh:\/\/git@([\w.-]+)\/(.+)$/.exec(url) ??
+    /^git@([\w.-]+):(?!\/)(.+)$/.exec(url) ??
+    [];
+  if (host === undefined || path === undefined || /[%?#~\\\s]|\.\.|\/\//.test(path)) return undefined;
+  return `${host.toLowerCase()}/${path.replace(/\/$/, '').replace(/\.git$/, '')}`;
+}
+
+function leadsToTheSame(had: readonly string[], values: readonly string[]): boolean {
+  const [before, after] = [had, values].map(([url = '', ...more]) => (more.length > 0 ? undefined : repositoryOf(url)));
+  return before !== undefined && before === after;
+}
+
+const urlsOf = (values: Values): [string, readonly string[]][] => [...values].filter(([key]) => URL_KEY.test(key));
+
+/** Whether there is no remote, or only one with the same addresses, as while git renames it. */
+function isOnlyRemoteAgain(values: readonly string[], has: Values): boolean {
+  const urls = urlsOf(has);
+  return urls.length === 0 || (urls.length === 1 && isEqual(urls[0]?.[1], values));
+}
+
+const isEqual = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+const FOLLOWED = /^branch\..+\.remote$/s;
+
+/** Why a branch may not follow another remote: `before` and `after` are the whole config. */
+export function followsElsewhere(key: string, before: Values, after: Values): string | undefined {
+  const [had, values] = [before.get(key) ?? [], after.get(key) ?? []];
+  if (!FOLLOWED.test(key) || had.length === 0 || values.length === 0) return undefined;
+  const addresses = (config: Values, [name = '', ...more]: readonly string[]) =>
+    more.length > 0 ? undefined : ['url', 'pushurl'].map((it) => config.get(`remote.${name}.${it}`) ?? []);
+  const [old, now] = [addresses(before, had), addresses(after, values)];
+  return old !== undefined && old[0]?.length !== 0 && isEqual(old, now) ? undefined : FOLLOWS;
+}
+
+/** Why a branch goes on following a remote: the command removed both, and the remote stays. */
+export function wasRemoved(
+  key: string,
+  changes: Values,
+  { has, refused }: { readonly has: Values; readonly refused: readonly { readonly key: string }[] },
+): string | undefined {
+  const branch = /^(branch\..+)\.(?:remote|merge)$/s.exec(key)?.[1];
+  if (branch === undefined || changes.get(key)?.length !== 0) return undefined;
+  const stays = (name: string) => refused.some((it) => it.key === `remote.${name}.url`);
+  return has.get(`${branch}.remote`)?.some(stays) ? 'the remote that the branch follows stays' : undefined;
+}
 
 /** Finds remotes that are used or configured but have no URL: git would read such a name as a path. */
 export function danglingRemotes(values: ReadonlyMap<string, readonly string[]>): Set<string> {

@@ -17,10 +17,10 @@ import {
 } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Powers } from '../../../powers.ts';
-import { type Merged, merge, refuseAll } from './changes.ts';
+import { type Merged, merge, readsWorktreeConfig, refuseAll } from './changes.ts';
 
 /** Outcome of the changes of one config. */
-export interface TakenOver extends Pick<Merged, 'taken' | 'refused'> {
+export interface TakenOver extends Pick<Merged, 'taken' | 'refused' | 'isFolded'> {
   /** The config's path, relative to the workspace. */
   readonly path: string;
 }
@@ -31,7 +31,13 @@ interface Change {
   readonly given: string;
   /** Text of the copy; undefined if it can't be read. */
   readonly left: string | undefined;
+  /** The copy of the `config.worktree` beside it; absent if there was none, so that one on the disk is the command's. */
+  readonly worktree?: { readonly left: string | undefined };
+  readonly isRunning: boolean;
 }
+
+/** Settings of one work tree, which lie beside the config, and which git reads if the config says so. */
+export const WORKTREE_CONFIG = 'config.worktree';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, O_CREAT, O_EXCL } = constants;
 /** Largest size of a repository's config. */
@@ -40,23 +46,23 @@ const CONFIG_BYTES_MAX = 128 * 1024;
 const LOCK_TRIES = 10;
 const LOCK_WAIT_MS = 20;
 
-export async function takeOver({ workspace, path, given, left }: Change, powers: Powers): Promise<TakenOver> {
+export async function takeOver(change: Change, powers: Powers): Promise<TakenOver> {
+  const { path, left } = change;
   if (left === undefined) return { path, ...refuseAll('what it left is no file, or is too large') };
   for (let tries = 0; ; tries++) {
-    const merged = mergeLocked({ workspace, path, given, left });
-    if (merged) return { path, taken: merged.taken, refused: merged.refused };
+    const merged = mergeLocked({ ...change, left });
+    if (merged) {
+      const { taken, refused, isFolded } = merged;
+      return { path, taken, refused, ...(isFolded && { isFolded }) };
+    }
     if (tries >= LOCK_TRIES) return { path, ...refuseAll('`config.lock` beside it is held by another program') };
     await new Promise<void>((resolve) => void powers.after(LOCK_WAIT_MS, resolve));
   }
 }
 
 /** Merges under the config's lock; undefined if another program holds it. */
-function mergeLocked({
-  workspace,
-  path,
-  given,
-  left,
-}: Required<Change> & { readonly left: string }): Merged | undefined {
+function mergeLocked(change: Readable): Merged | undefined {
+  const { workspace, path } = change;
   using open = new DisposableStack();
   const folder = openFolder(workspace, dirname(path));
   if (folder === undefined) return refuseAll('its folder is gone');
@@ -71,17 +77,17 @@ function mergeLocked({
   }
   open.defer(() => {
     closeSync(lock);
-    unlock(lockPath);
+    remove(lockPath);
   });
   try {
-    return mergeIn(folder, basename(path), { given, left, lock });
+    return mergeIn(folder, change, lock);
   } catch (error) {
     return refuseAll(`it could not be written (${(error as NodeJS.ErrnoException).code})`);
   }
 }
 
-/** Removes the lock. A command that runs at the same time may have removed or replaced it. */
-function unlock(path: string): void {
+/** Removes a file. A command that runs at the same time may have removed or replaced it. */
+function remove(path: string): void {
   try {
     unlinkSync(path);
   } catch {
@@ -89,16 +95,22 @@ function unlock(path: string): void {
   }
 }
 
-function mergeIn(
-  folder: number,
-  name: string,
-  { given, left, lock }: { given: string; left: string; lock: number },
-): Merged {
+type Readable = Change & { readonly left: string };
+
+function mergeIn(folder: number, { path, given, left, worktree, isRunning }: Readable, lock: number): Merged {
+  const name = basename(path);
   const fd = openRegular(folder, name, O_RDWR, CONFIG_BYTES_MAX);
   if (fd === undefined) return refuseAll('it is gone, or is no file of its own');
   try {
     const before = readFileSync(fd);
-    const merged = merge(given, left, before.toString());
+    const isOfWorktree = name === WORKTREE_CONFIG;
+    // Under the config's lock nobody else can have git begin to read a `config.worktree`.
+    const isUnread = !isOfWorktree && !isRunning && !readsWorktreeConfig(before.toString());
+    const unread = worktree ? worktree.left : isUnread ? readIn(folder, WORKTREE_CONFIG, CONFIG_BYTES_MAX) : undefined;
+    const options = { isOfWorktree, isRunning, ...(isUnread && { worktree: unread }) };
+    const merged = merge(given, left, before.toString(), options);
+    // Left behind, its settings would count as soon as the person has git read such files.
+    if (isUnread && (!worktree || merged.isFolded)) remove(`/proc/self/fd/${folder}/${WORKTREE_CONFIG}`);
     if (merged.text === undefined) return merged;
     const after = Buffer.from(merged.text);
     if (after.length > CONFIG_BYTES_MAX) return refuseAll('it would become too large');
@@ -166,6 +178,17 @@ function linesOf(text: Buffer, from: number): number[] {
 }
 
 const NEWLINE = 0x0a;
+
+/** Whether there is anything at a path below a folder, without following any link. */
+export function isThere(root: string, path: string): boolean {
+  const folder = openFolder(root, dirname(path));
+  if (folder === undefined) return false;
+  try {
+    return lstatSync(`/proc/self/fd/${folder}/${basename(path)}`, { throwIfNoEntry: false }) !== undefined;
+  } finally {
+    closeSync(folder);
+  }
+}
 
 /** Reads a file below a folder without following any link; undefined if it is missing, not regular, too large or not UTF-8. */
 export function readBelow(root: string, path: string, bytesMax: number): string | undefined {

@@ -51,6 +51,103 @@ test('a copy that git does not read, or with too many changes, is refused as a w
   expect(merge(GIVEN, GIVEN + many, GIVEN)).toMatchObject({ taken: [], refused: [{ key: 'all keys' }] });
 });
 
+test('a remote may be given the other address of its repository, and no other one', () => {
+  const at = (url: string) => GIVEN.replace('https://example.org/x', url);
+  const before = at('https://github.com/a/b.git');
+  for (const url of [
+    'git@github.com:a/b.git',
+    'ssh://git@github.com/a/b',
+    'https://GitHub.com/a/b',
+    'https://ada@github.com/a/b/',
+  ])
+    expect([url, merge(before, at(url), before)]).toEqual([
+      url,
+      { text: at(url), taken: ['remote.o.url'], refused: [] },
+    ]);
+  for (const url of [
+    'http://github.com/a/b.git',
+    'git://github.com/a/b.git',
+    'https://github.com/evil/b.git',
+    'https://github.com.evil.example/a/b.git',
+    'https://github.com:8443/a/b.git',
+    'https://github.com@evil.example/a/b.git',
+    'https://github.com/a/b/../../evil/b',
+    'https://github.com/a/b?x',
+    'evil@github.com:a/b.git',
+    'git@evil.example:github.com/a/b.git',
+    'git@github.com:/a/b.git',
+    'ssh://github.com/a/b',
+    'ssh://git@github.com:22/a/b',
+  ])
+    expect([url, merge(before, at(url), before)]).toEqual([
+      url,
+      { taken: [], refused: [{ key: 'remote.o.url', why: expect.stringContaining('no other') }] },
+    ]);
+});
+
+test('a remote that is given another name keeps its old one too, and its branches follow the new one', () => {
+  const renamed = GIVEN.replace('"o"', '"p"').replace('remote = o', 'remote = p');
+  const { taken, refused, text } = merge(GIVEN, renamed, GIVEN);
+  expect([taken.toSorted(), refused.map((it) => it.key)]).toEqual([
+    ['branch.main.remote', 'remote.p.url'],
+    ['remote.o.url'],
+  ]);
+  expect(text).toContain('[remote "o"]\n\turl = https://example.org/x\n');
+  const pushed = GIVEN.replace('\turl', '\tpushurl = https://mine.example/x\n\turl');
+  const moved = merge(pushed, pushed.replace('"o"', '"p"').replace('remote = o', 'remote = p'), pushed);
+  expect(moved.refused.map((it) => it.key)).toContain('branch.main.remote');
+});
+
+test('a remote that a command removes stays whole, with the branches that follow it', () => {
+  const merged = merge(GIVEN, '[core]\n\tbare = false\n', GIVEN);
+  expect([merged.text, merged.taken]).toEqual([undefined, []]);
+  expect(merged.refused.map((it) => it.key)).toEqual(['remote.o.url', 'branch.main.remote']);
+});
+
+test('beside another remote, none becomes `origin`, to which git pushes by itself', () => {
+  const origin = (url: string) => `${GIVEN}[remote "origin"]\n\turl = ${url}\n`;
+  expect(merge(GIVEN, origin('https://evil.example/x'), GIVEN)).toMatchObject({
+    taken: [],
+    refused: [{ key: 'remote.origin.url' }],
+  });
+  expect(merge(GIVEN, origin('https://example.org/x'), GIVEN).refused).toEqual([]);
+  expect(merge('', '[remote "origin"]\n\turl = https://example.org/y\n', '').refused).toEqual([]);
+  const two = `${GIVEN}[remote "z"]\n\turl = https://evil.example/x\n`;
+  const third = `${two}[remote "origin"]\n\turl = https://evil.example/x\n`;
+  expect(merge(two, third, two).taken).toEqual([]);
+});
+
+describe('settings of one work tree', () => {
+  const ON = '[extensions]\n\tworktreeConfig = true\n';
+  const SPARSE = '[core]\n\tsparseCheckout = true\n';
+
+  test('that the command made are set for the repository, and git is not told to read them', () => {
+    const { text, taken, refused } = merge(GIVEN, GIVEN + ON, GIVEN, { worktree: SPARSE });
+    expect([taken, refused]).toEqual([['core.sparsecheckout'], []]);
+    expect(text).toBe(GIVEN.replace('bare = false\n', 'bare = false\n\tsparsecheckout = true\n'));
+    for (const worktree of [
+      '[core]\n\tfsmonitor = id\n',
+      '[remote "o"]\n\turl = https://evil.example/\n',
+      '[remote "o"]\n\tpushurl = https://evil.example/\n',
+    ])
+      expect(merge(GIVEN, GIVEN + ON, GIVEN, { worktree })).toMatchObject({ taken: [], refused: [{}] });
+    expect(merge(GIVEN, GIVEN + ON, GIVEN).refused.map((it) => it.key)).toEqual(['extensions.worktreeconfig']);
+    expect(merge(GIVEN, GIVEN, GIVEN, { worktree: '[user]\n\tname = x\n' })).toEqual({ taken: [], refused: [] });
+  });
+
+  test('are a sparse checkout and nothing else: what git reads last adds to what is there', () => {
+    const of = (text: string) => merge('', text, '', { isOfWorktree: true });
+    expect(of(SPARSE)).toMatchObject({ taken: ['core.sparsecheckout'], refused: [] });
+    expect(of('[index]\n\tsparse = id\n').taken).toEqual([]);
+    for (const it of [
+      '[remote "o"]\n\turl = https://evil.example/x\n',
+      '[core]\n\tworktree = /etc\n',
+      '[user]\n\tname = x\n',
+    ])
+      expect(of(it)).toMatchObject({ taken: [], refused: [{}] });
+  });
+});
+
 describe('a value', () => {
   test.each([
     ['remote.o.url', 'ext::sh -c id'],
