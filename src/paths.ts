@@ -16,6 +16,10 @@ export function wayBelow(folder: string, path: string): string | undefined {
   return way === '..' || way.startsWith('../') || isAbsolute(way) ? undefined : way;
 }
 
+/** Whether `path` is `folder` or lies below it; both relative to the workspace and normal, which '' and '.' stand for. */
+export const isBelow = (folder: string, path: string): boolean =>
+  folder === '' || folder === '.' || path === folder || path.startsWith(`${folder}/`);
+
 /** Whether a path is absolute and has no empty, `.` or `..` segments; false for the root. */
 const isNormal = (path: string): boolean => path.startsWith('/') && !NOT_NORMAL.test(path);
 const NOT_NORMAL = /\/\.{0,2}(?:\/|$)/;

@@ -58,6 +58,10 @@ export function afterMicrotasks(fn: () => void): void {
   queueMicrotask(() => process.nextTick(fn));
 }
 
+/** Resolves after `ms`. */
+export const pause = (ms: number, { after }: Pick<Powers, 'after'>): Promise<void> =>
+  new Promise((resolve) => void after(ms, resolve));
+
 /** Whether `promise` settles within `ms`; it never rejects. */
 export function settlesWithin(
   promise: Promise<unknown>,

@@ -41,7 +41,7 @@ const MAY_IMPORT: Record<string, string> = {
   'daemon/command-environment': 'paths',
   transport: 'errors limits native powers',
   protocol: 'call errors limits text/json powers transport',
-  policy: 'call errors text/glob limits text/json paths powers tools/tool',
+  policy: 'call errors text/glob limits text/json paths powers tools/tool text/values',
   store: 'call daemon/disk errors limits text/json paths redact powers text/shown-text',
   sandbox: 'call errors limits native native-programs paths powers',
   egress: 'limits policy powers',
@@ -68,7 +68,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/edit': 'limits errors',
   'tools/builtin': 'tools',
   'tools/catalogue': 'pipeline',
-  'tools/portable': 'tools/rare-parameters',
+  'tools/portable': 'tools/rare-parameters text/values',
   'tools/rare-parameters': '',
   'tools/details': '',
   'tools/declarations': 'tools/registry',
@@ -87,7 +87,7 @@ const MAY_IMPORT: Record<string, string> = {
   'tools/workspace': 'tools/search-program tools/tool tools/symbols tools/glob-parameter tools/rare-parameters errors',
   'tools/data': 'tools/tool tools/data-text tools/file-text errors',
   'tools/terminal': 'tools/lifecycle tools/rare-parameters tools/tool errors limits',
-  'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors',
+  'tools/git': 'tools/lifecycle tools/rare-parameters tools/tool errors paths',
   'tools/todo': 'tools/tool errors',
   'tools/code': 'tools/tool tools/rare-parameters errors limits',
   'tools/http': 'tools/tool errors limits',
@@ -112,7 +112,7 @@ const MAY_IMPORT: Record<string, string> = {
     'cli client daemon/config daemon/user-dirs limits policy powers runtime sandbox sandbox/git sandbox/proof text/shown-text tools/registry',
   'cli/init':
     'cli daemon/command-environment daemon/config daemon/user-dirs daemon/workspaces paths policy text/json tools/registry',
-  'cli/install': 'cli daemon/user-dirs runtime text/json',
+  'cli/install': 'cli daemon/user-dirs runtime text/json text/values',
   'cli/verbs':
     'cli cli/audit cli/call cli/doctor cli/init cli/install client daemon/user-dirs powers store/audit transport',
   'pipeline/approve':

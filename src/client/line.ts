@@ -2,7 +2,7 @@
 import type { CallOptions } from '../call.ts';
 import { RPC_CODES } from '../errors.ts';
 import { defaultLimits } from '../limits.ts';
-import type { Powers } from '../powers.ts';
+import { type Powers, pause } from '../powers.ts';
 import { Peer, RemoteError } from '../protocol/peer.ts';
 import type { Channel } from '../transport/transport.ts';
 import { connectUnix } from '../transport/unix-socket.ts';
@@ -156,7 +156,7 @@ export class Line implements AsyncDisposable {
         // The daemon may be shutting down or not started yet.
         const mayCome = !(error instanceof RemoteError) || error.code === RPC_CODES.OVERLOADED;
         if (!mayCome || this.#closed || this.#powers.monotonicMs() > until) throw error;
-        await new Promise<void>((resolve) => this.#powers.after(pauseMs, resolve));
+        await pause(pauseMs, this.#powers);
       }
     }
   }
@@ -182,7 +182,7 @@ export class Line implements AsyncDisposable {
         return await connectUnix(socket);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || this.#powers.monotonicMs() > until) throw error;
-        await new Promise<void>((resolve) => this.#powers.after(RETRY_MS, resolve));
+        await pause(RETRY_MS, this.#powers);
       }
     }
   }

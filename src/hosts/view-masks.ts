@@ -1,6 +1,6 @@
 /** Applies one policy's path rules to the names of a workspace. Each name is judged once, and again only if it changed. */
 import { ToolError } from '../errors.ts';
-import { fromRoot, isTrusted } from '../paths.ts';
+import { fromRoot, isBelow, isTrusted } from '../paths.ts';
 import { pathDecision } from '../policy/paths.ts';
 import type { MatchSpec, Rule } from '../policy/schema.ts';
 import type { CoarseReason } from '../sandbox/coarse-masks.ts';
@@ -255,15 +255,15 @@ class Pass {
 
   /** Whether approvals change how a path is judged: it is a lifted target, lies in one, or holds one. */
   lifts(path: string): boolean {
-    return this.#lifted.some(({ target }) => isBelow(path, target) || isBelow(target, path));
+    return this.#lifted.some(({ target }) => isBelow(target, path) || isBelow(path, target));
   }
 
   liftsBelow(path: string): boolean {
-    return this.#lifted.some(({ target }) => target !== path && isBelow(target, path));
+    return this.#lifted.some(({ target }) => target !== path && isBelow(path, target));
   }
 
   rulesFor(path: string, rules: readonly Rule[]): readonly Rule[] {
-    const lifted = this.#lifted.filter(({ target }) => isBelow(path === '.' ? '' : path, target));
+    const lifted = this.#lifted.filter(({ target }) => isBelow(target, path === '.' ? '' : path));
     if (lifted.length === 0) return rules;
     // Rule lists are compiled once per object, so the same list must be the same object.
     const left = rules.filter((rule) => !lifted.some((it) => it.rules.has(rule)));
@@ -303,9 +303,6 @@ function bytesOfFolder({ at, path, parent }: Directory): Buffer | undefined {
   while (root?.parent) root = root.parent;
   return path === '' || !root ? undefined : at.subarray(Buffer.byteLength(root.at) + 1);
 }
-
-const isBelow = (path: string, folder: string): boolean =>
-  folder === '' || path === folder || path.startsWith(`${folder}/`);
 
 /** Normalizes a target: relative to the workspace, '' for the workspace; undefined if it lies outside. */
 function relativeTo(workspace: string, target: string): string | undefined {

@@ -1,6 +1,7 @@
 /** Combines policies: a file with the policy that it extends, and several policies that must all agree. Pure. */
 import { createHash, hash } from 'node:crypto';
 import { type Decision, TIERS, type Tier } from '../call.ts';
+import { canonical } from '../text/values.ts';
 import { covers, parseNetworkEntry, showNetworkRule } from './network.ts';
 import { escapeGlob } from './paths.ts';
 import type { PlacedRule } from './placed-rules.ts';
@@ -295,14 +296,7 @@ function versionOf({ tiers, rules, rateLimits, approvals, toolBounds, environmen
 const sortedById = <T extends { id: string }>(items: readonly T[]): T[] =>
   items.toSorted((a, b) => (a.id < b.id ? -1 : Number(a.id > b.id)));
 
-const hashOf = (value: unknown): string =>
-  `sha256:${createHash('sha256').update(JSON.stringify(value, sortKeys)).digest('hex')}`;
-
-/** Sorts keys, so that equal objects serialise to equal texts. */
-const sortKeys = (_: string, value: unknown): unknown =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-    : value;
+const hashOf = (value: unknown): string => `sha256:${createHash('sha256').update(canonical(value)).digest('hex')}`;
 
 /** Allows everything. A file that is only a further layer extends it, so that the layer restricts nothing but what the file says. */
 export const NEUTRAL: Policy = rootPolicy('the policy in force', 'allow', {

@@ -3,7 +3,7 @@ import type { CallState } from '../call.ts';
 import { RpcError, ToolError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Call, Pipeline } from '../pipeline/pipeline.ts';
-import type { Powers } from '../powers.ts';
+import { type Powers, pause } from '../powers.ts';
 import { type Method, OPERATOR_METHODS, type Params, params as schemas } from '../protocol/messages.ts';
 import { Peer, type RequestBudget } from '../protocol/peer.ts';
 import type { ServingTurns } from '../protocol/serving-turns.ts';
@@ -167,8 +167,7 @@ export class Gateway {
     const error = new ToolError('SHUTTING_DOWN', `the daemon is shutting down: ${reason}`);
     this.#sessions.refuse(error, reason);
     const until = powers.monotonicMs() + graceMs;
-    while (pipeline.queue.running > 0 && powers.monotonicMs() < until)
-      await new Promise<void>((resolve) => powers.after(10, resolve));
+    while (pipeline.queue.running > 0 && powers.monotonicMs() < until) await pause(10, powers);
     this.#records.shutdown(reason);
     await Promise.all([this.#sessions.close(error, reason), durable.end(error)]);
     for (const { peer } of this.#connections.all) peer.close();

@@ -3,6 +3,7 @@
  * mode (every property required, optional ones nullable, no maps).
  */
 
+import { isRecord } from '../text/values.ts';
 import { RARE } from './rare-parameters.ts';
 
 export interface JsonSchema {
@@ -19,7 +20,7 @@ const DROPPED = new Set([
 /** Reduces a schema to the subset that every provider accepts. */
 export function toPortable(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(toPortable);
-  if (!isSchema(schema)) return schema;
+  if (!isRecord(schema)) return schema;
   const entries = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
     if (DROPPED.has(keyword)) return [];
     if (keyword === 'properties') return [[keyword, mapValues(value as JsonSchema, toPortable)]];
@@ -39,11 +40,11 @@ export function toPortable(schema: unknown): unknown {
  */
 export function toShort(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(toShort);
-  if (!isSchema(schema)) return schema;
+  if (!isRecord(schema)) return schema;
   const entries = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
     if (CHECKED.has(keyword) || (keyword === 'default' && isNothing(value))) return [];
     if (keyword !== 'properties') return [[keyword, LITERALS.has(keyword) ? value : toShort(value)]];
-    const shown = Object.entries(value as JsonSchema).filter(([, it]) => !isSchema(it) || it[RARE] !== true);
+    const shown = Object.entries(value as JsonSchema).filter(([, it]) => !isRecord(it) || it[RARE] !== true);
     return [[keyword, mapValues(Object.fromEntries(shown), toShort)]];
   });
   return Object.fromEntries(entries);
@@ -67,13 +68,13 @@ const NOT_STRICT = new Error('this schema can not be strict');
 
 function strict(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(strict);
-  if (!isSchema(schema)) return schema;
+  if (!isRecord(schema)) return schema;
   const { default: byDefault, properties, ...rest } = schema;
   if (Object.keys(rest).length === 0 && properties === undefined) throw NOT_STRICT;
   const description = [rest.description, byDefault !== undefined && `Default: ${JSON.stringify(byDefault)}.`];
   const told = { ...rest, ...(byDefault !== undefined && { description: description.filter(Boolean).join(' ') }) };
   if (rest.type !== 'object')
-    return mapValues(told, (value) => (isSchema(value) || Array.isArray(value) ? strict(value) : value), LITERALS);
+    return mapValues(told, (value) => (isRecord(value) || Array.isArray(value) ? strict(value) : value), LITERALS);
   if (rest.additionalProperties !== false) throw NOT_STRICT;
   const required = new Set((rest.required ?? []) as string[]);
   const all = Object.entries((properties ?? {}) as JsonSchema).map(([name, value]) => [
@@ -90,8 +91,6 @@ function nullable(schema: JsonSchema): JsonSchema {
   if (typeof type !== 'string') return { anyOf: [schema, { type: 'null' }] };
   return { ...schema, type: [type, 'null'], ...(Array.isArray(values) && { enum: [...(values as unknown[]), null] }) };
 }
-
-const isSchema = (it: unknown): it is JsonSchema => typeof it === 'object' && it !== null && !Array.isArray(it);
 
 const mapValues = (it: JsonSchema, map: (value: unknown) => unknown, except = new Set<string>()): JsonSchema =>
   Object.fromEntries(Object.entries(it).map(([key, value]) => [key, except.has(key) ? value : map(value)]));

@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { ToolError } from '../../src/errors.ts';
 import type { Job } from '../../src/hosts/job.ts';
 import type { Limits } from '../../src/limits.ts';
+import { isBelow } from '../../src/paths.ts';
 import type { FileChanges, FileUpdate } from '../../src/tools/file-changes.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, toAccessError } from '../context/anchor.ts';
@@ -249,7 +250,7 @@ function assertMayStand(
   { type, overwrite }: { type: EntryType; overwrite: boolean },
 ): fs.Stats | undefined {
   if (from.realPath === to.realPath) throw itself(to);
-  if (type === 'directory' && isIn(to, from)) throw liesIn(to, from);
+  if (type === 'directory' && isBelow(from.realPath, to.realPath)) throw liesIn(to, from);
   const there = typeAt(to);
   if (there === 'directory' || (there && type === 'directory')) {
     throw new ToolError('ALREADY_EXISTS', `\`${to.path}\` exists, and a directory is not replaced`, {
@@ -263,12 +264,9 @@ function assertMayStand(
 /** Requires that neither of two directories to merge contains the other. Throws INPUT_INVALID. */
 function assertApart(from: DirEntry, to: DirEntry): void {
   if (from.realPath === to.realPath) throw itself(to);
-  if (isIn(to, from)) throw liesIn(to, from);
-  if (isIn(from, to)) throw liesIn(from, to);
+  if (isBelow(from.realPath, to.realPath)) throw liesIn(to, from);
+  if (isBelow(to.realPath, from.realPath)) throw liesIn(from, to);
 }
-
-const isIn = (inner: DirEntry, outer: DirEntry): boolean =>
-  outer.realPath === '' || `${inner.realPath}/`.startsWith(`${outer.realPath}/`);
 
 const itself = (to: DirEntry): ToolError => new ToolError('INPUT_INVALID', `\`${to.path}\` is what it would replace`);
 

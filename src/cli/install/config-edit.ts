@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { applyEdits, modify, type ParseError, parse as parseJsonc, printParseErrorCode } from 'jsonc-parser';
 import { parse as parseToml, stringify as toToml } from 'smol-toml';
+import { isRecord } from '../../text/values.ts';
 import { CliError, EXIT } from '../output.ts';
 
 export interface ConfigEntry {
@@ -24,15 +25,15 @@ function inJson(text: string, path: ConfigEntry['path'], entry: object | undefin
   const [error] = errors;
   if (error && text.trim() !== '')
     throw new CliError(EXIT.FAILED, `it is not JSON: ${printParseErrorCode(error.error)} at character ${error.offset}`);
-  if (root !== undefined && !isTable(root)) throw new CliError(EXIT.FAILED, 'it does not hold a JSON object');
+  if (root !== undefined && !isRecord(root)) throw new CliError(EXIT.FAILED, 'it does not hold a JSON object');
   const list = root?.[path[0]];
-  if (list !== undefined && !isTable(list))
+  if (list !== undefined && !isRecord(list))
     throw new CliError(EXIT.FAILED, `its ${path[0]} is not an object of servers`);
   if (entry === undefined && list?.[path[1]] === undefined) return text;
   const indent = /^([ \t]+)\S/m.exec(text)?.[1] ?? '  ';
   const formattingOptions = { insertSpaces: !indent.startsWith('\t'), tabSize: indent.length, eol: '\n' };
   const known = list?.[path[1]];
-  const merged = entry && { ...(isTable(known) && known), ...entry };
+  const merged = entry && { ...(isRecord(known) && known), ...entry };
   const edited = applyEdits(text, modify(text, [...path], merged, { formattingOptions }));
   return edited.endsWith('\n') ? edited : `${edited}\n`;
 }
@@ -48,12 +49,12 @@ function inToml(text: string, [list, name]: ConfigEntry['path'], entry: object |
   const header = `[${list}.${name}]`;
   const lines = text.split('\n');
   const at = lines.findIndex((it) => it.trim().split('#')[0]?.trim() === header);
-  const known = isTable(root[list]) ? root[list][name] : undefined;
+  const known = isRecord(root[list]) ? root[list][name] : undefined;
   if (known !== undefined && at < 0)
     throw new CliError(EXIT.FAILED, `it has ${list}.${name} in another form than ${header}; change it by hand`);
   if (entry === undefined && at < 0) return text;
   // Subtables (env, settings of tools) belong to the person and stay.
-  const own = Object.entries(isTable(known) ? known : {}).filter(([, value]) => !isTable(value));
+  const own = Object.entries(isRecord(known) ? known : {}).filter(([, value]) => !isRecord(value));
   const table = entry
     ? [
         header,
@@ -80,7 +81,7 @@ function endOfTable(lines: readonly string[], at: number): number {
 function checked(text: string, [list, name]: ConfigEntry['path'], entry: object | undefined): string {
   try {
     const known = parseToml(text)[list];
-    const found = isTable(known) && isTable(known[name]) ? known[name] : {};
+    const found = isRecord(known) && isRecord(known[name]) ? known[name] : {};
     const isWanted = Object.entries(entry ?? { command: undefined }).every(([key, value]) =>
       isDeepStrictEqual(found[key], value),
     );
@@ -88,6 +89,3 @@ function checked(text: string, [list, name]: ConfigEntry['path'], entry: object 
   } catch {} // The result is not valid TOML.
   throw new CliError(EXIT.FAILED, `[${list}.${name}] has a form that is not supported; change it by hand`);
 }
-
-const isTable = (it: unknown): it is Record<string, unknown> =>
-  typeof it === 'object' && it !== null && !Array.isArray(it);

@@ -22,7 +22,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Limits } from '../../limits.ts';
-import type { Powers } from '../../powers.ts';
+import { type Powers, pause } from '../../powers.ts';
 import { statOf } from '../proc.ts';
 import {
   type CgroupVersion,
@@ -285,7 +285,7 @@ function leaveDaemonGroup(base: Group): void {
 async function clear(group: Group, powers: Powers): Promise<void> {
   for (let turn = 0; turn < CLEAR.times; turn++) {
     if (clearGroup(group)) return;
-    await new Promise<void>((resolve) => powers.after(CLEAR.everyMs, resolve));
+    await pause(CLEAR.everyMs, powers);
   }
   powers.log.warn({ group }, 'a control group could not be removed: something in it does not end');
 }

@@ -1,6 +1,7 @@
 import { normalize } from 'node:path/posix';
 import * as z from 'zod';
 import { ToolError } from '../../errors.ts';
+import { isBelow } from '../../paths.ts';
 import { defineTool, type ToolContext, workspacePath } from '../tool.ts';
 import { parseDiff } from './diff-output.ts';
 import { failure, Git } from './git.ts';
@@ -109,8 +110,7 @@ const namedIn = (files: readonly string[] | undefined): readonly string[] | unde
 /** Throws INPUT_INVALID for a file outside `path`, such as one named relative to `path`: it could be in another repository. */
 function assertBelow(path: string, files: readonly string[]): void {
   const folder = normalize(path).replace(/\/$/, '');
-  const isBelow = (it: string) => folder === '.' || it === folder || it.startsWith(`${folder}/`);
-  const astray = files.find((it) => !isBelow(normalize(it).replace(/\/$/, '')));
+  const astray = files.find((it) => !isBelow(folder, normalize(it).replace(/\/$/, '')));
   if (astray === undefined) return;
   throw new ToolError(
     'INPUT_INVALID',
@@ -153,9 +153,8 @@ function isNewAndGone(path: string, status: ParsedStatus): boolean {
 }
 
 function isAll(path: string, { changed, untracked }: ParsedStatus, isSo: (entry: StatusEntry) => boolean): boolean {
-  const isBelow = (it: string) => path === '' || it === path || it.startsWith(`${path}/`);
-  const own = changed.filter((it) => isBelow(it.path));
-  return own.length > 0 && !untracked.some(isBelow) && own.every(isSo);
+  const own = changed.filter((it) => isBelow(path, it.path));
+  return own.length > 0 && !untracked.some((it) => isBelow(path, it)) && own.every(isSo);
 }
 
 /** The files to leave out of the commit. Throws CONFLICT and POLICY_DENIED if nothing can be committed. */
@@ -205,8 +204,7 @@ async function committable(
 /** Tests for refused paths. A person who approved a named path approved what is below it, too. */
 function refusedIn(files: readonly string[], ctx: ToolContext): (path: string) => boolean {
   const roots = files.map((it) => ({ root: normalize(it).replace(/\/$/, ''), isRefused: ctx.refusedBelow(it) }));
-  const holds = (root: string, path: string) => root === '.' || path === root || path.startsWith(`${root}/`);
-  return (path) => !roots.some(({ root, isRefused }) => holds(root, path) && !isRefused(path));
+  return (path) => !roots.some(({ root, isRefused }) => isBelow(root, path) && !isRefused(path));
 }
 
 const conflict = (reason: string, message: string, suggestion: string): ToolError =>
