@@ -1,7 +1,7 @@
 /**
  * Everything that is not deterministic: clock, timers, random ids, processes, log. The entries create it once and
- * pass it on; tests pass their own. Architecture invariant: no other file of src/ reads a clock, sets a timer or
- * makes a random value.
+ * pass it on; tests pass their own. Architecture invariant: no other file of src/ and workers/ reads a clock,
+ * sets a timer or makes a random value.
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
@@ -25,6 +25,8 @@ export interface Powers {
   monotonicMs(): number;
   /** Calls `fn` once after `delayMs`; never keeps the process alive. */
   after(delayMs: number, fn: () => void): Timer;
+  /** Calls `fn` every `everyMs`; never keeps the process alive. */
+  every(everyMs: number, fn: () => void): Timer;
   /** A fresh UUIDv7: unique, and in order of time. */
   uuid(): string;
   /** 32 random bytes as hex, for credentials. */
@@ -42,6 +44,10 @@ export function systemPowers(log: Log = silentLog): Powers {
     after(delayMs, fn) {
       const timer = setTimeout(fn, delayMs).unref();
       return { cancel: () => clearTimeout(timer) };
+    },
+    every(everyMs, fn) {
+      const timer = setInterval(fn, everyMs).unref();
+      return { cancel: () => clearInterval(timer) };
     },
     uuid: () => uuidV7(Date.now()),
     secret: () => randomBytes(32).toString('hex'),

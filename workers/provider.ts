@@ -4,7 +4,6 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { setTimeout } from 'node:timers/promises';
 import {
   Client,
   type Progress,
@@ -26,6 +25,7 @@ import {
   UP_FRAME_BYTES,
 } from '../src/hosts/job.ts';
 import type { Limits } from '../src/limits.ts';
+import { systemPowers } from '../src/powers.ts';
 import { decode } from '../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../src/protocol/frame.ts';
 import type { Definition, ProvidedData, ProviderSetup, ToldByProvider } from '../src/providers/messages.ts';
@@ -42,6 +42,7 @@ establishPerimeter(GATEWAY_FD);
 // The server inherits the priority.
 yieldToOthers();
 
+const powers = systemPowers();
 const gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
 const running = new Map<number, AbortController>();
 let limits: Limits | undefined;
@@ -108,10 +109,11 @@ async function begin(given: HostSetup): Promise<void> {
     'command' in server
       ? new ServerProcess(server, {
           limits,
+          powers,
           onStderr: (text) => void process.stderr.write(`${toShown(text).trimEnd()}\n`),
           onFailure: fail,
         })
-      : connectHttp(server, { limits, onFailure: fail });
+      : connectHttp(server, { limits, powers, onFailure: fail });
   await client.connect(transport, { timeout: limits.providerStartMs });
   listed = list();
   await listed;
@@ -133,7 +135,7 @@ async function listAgain(): Promise<void> {
   if (willList) return;
   willList = true;
   await listed;
-  await setTimeout((limits as Limits).providerListMs * 2);
+  await new Promise<void>((resolve) => powers.after((limits as Limits).providerListMs * 2, resolve));
   willList = false;
   listed = list();
   await listed;
@@ -224,7 +226,7 @@ const LOST: ReadonlySet<SdkErrorCode> = new Set([
 function progressOf(id: number) {
   let lastAt = -Infinity;
   return ({ progress, total, message }: Progress): void => {
-    const now = performance.now();
+    const now = powers.monotonicMs();
     if (now - lastAt < (limits as Limits).providerProgressMs || !running.has(id)) return;
     lastAt = now;
     const told: JobProgress = {
@@ -239,12 +241,12 @@ function progressOf(id: number) {
 
 /** Ends this sandbox if its processes use too much; processes that kill this one end with it. */
 function watchMemory(memoryMb: number, { providerLookMs, providerTasksMax }: Limits): void {
-  setInterval(() => {
+  powers.every(providerLookMs, () => {
     const pids = readdirSync('/proc').filter((it) => /^\d+$/.test(it));
     const pages = pids.reduce((sum, pid) => sum + residentPagesOf(pid), 0);
     if (pages * PAGE_BYTES > memoryMb * MIB) fail(`its processes took more than ${memoryMb} MiB of memory`);
     if (pids.length > providerTasksMax) fail(`it had more than ${providerTasksMax} processes`);
-  }, providerLookMs).unref();
+  });
 }
 
 function residentPagesOf(pid: string): number {

@@ -1,4 +1,5 @@
 /** Names that change between check and use: by a command in the sandbox, and by a faster process outside. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { defaultLimits } from '../../src/limits.ts';
 import { isInside } from '../../src/paths.ts';
+import { systemPowers } from '../../src/powers.ts';
 import { Anchor } from '../../workers/context/anchor.ts';
 import { replaceAt } from '../../workers/context/targets.ts';
 import { Changes, NO_RECORDER } from '../../workers/undo/changes.ts';
@@ -65,7 +67,12 @@ test(`${TRIES} tries to read and write under somebody who swaps links never leav
       const place = anchor.place('race/victim');
       try {
         const spot = { ...place, path: 'race/victim' };
-        replaceAt(spot, Buffer.from('inside'), { overwrite: true, assertSame() {} }, new Changes(NO_RECORDER));
+        replaceAt(
+          spot,
+          Buffer.from('inside'),
+          { overwrite: true, assertSame() {} },
+          new Changes(NO_RECORDER, systemPowers()),
+        );
       } finally {
         closeSync(place.fd);
       }

@@ -19,6 +19,7 @@ export class ManualPowers implements Powers {
   readonly secret = this.#system.secret;
   readonly spawn = this.#system.spawn;
   readonly monotonicMs = this.#system.monotonicMs;
+  readonly every = this.#system.every;
   nowMs = Date.UTC(2026, 0, 1);
   #timers: Waiting[] = [];
   now = () => this.nowMs;

@@ -110,7 +110,7 @@ export class WorkerContext implements ToolContext {
     this.signal = options.signal;
     this.limits = options.limits;
     this.#journal = options.journal && new Journal(options.journal, options.limits);
-    this.#changes = new Changes(options.recorder ?? this.#journal ?? NO_RECORDER);
+    this.#changes = new Changes(options.recorder ?? this.#journal ?? NO_RECORDER, options.powers);
     this.#paths = new HeldPaths({
       anchor: options.anchor,
       rules: this.#rules,

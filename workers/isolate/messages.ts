@@ -2,6 +2,7 @@
 import { ToolError, type WireError } from '../../src/errors.ts';
 import { type ChildAnswer, isLogLevel, type LogLine } from '../../src/hosts/job.ts';
 import type { Limits } from '../../src/limits.ts';
+import type { Powers, Timer } from '../../src/powers.ts';
 import { parseJson } from '../../src/text/json.ts';
 
 export interface Asking {
@@ -30,8 +31,9 @@ interface Waiting {
 export class IsolateMessages {
   readonly #limits: Limits;
   readonly #asking: Asking;
+  readonly #powers: Pick<Powers, 'after'>;
   #end = Promise.withResolvers<string>();
-  readonly #timers = new Map<string, NodeJS.Timeout>();
+  readonly #timers = new Map<string, Timer>();
   readonly #waiting: Waiting[] = [];
   /** Maps the number of a call in progress to the guest's id. */
   readonly #active = new Map<number, string>();
@@ -43,8 +45,9 @@ export class IsolateMessages {
   #inputChars = 0;
   #isClosed = false;
 
-  constructor(limits: Limits, asking: Asking) {
+  constructor(limits: Limits, asking: Asking, powers: Pick<Powers, 'after'>) {
     this.#limits = limits;
+    this.#powers = powers;
     this.#asking = asking;
   }
 
@@ -92,7 +95,7 @@ export class IsolateMessages {
   close(): void {
     this.#isClosed = true;
     this.#deliver = () => {};
-    for (const timer of this.#timers.values()) clearTimeout(timer);
+    for (const timer of this.#timers.values()) timer.cancel();
     this.#timers.clear();
     this.#waiting.length = 0;
     this.#active.clear();
@@ -113,11 +116,11 @@ export class IsolateMessages {
       this.#timers.delete(timer);
       this.#deliver(id, '');
     };
-    this.#timers.set(timer, setTimeout(wake, Math.min(Math.max(delayMs || 0, 0), TIMER_MS_MAX)));
+    this.#timers.set(timer, this.#powers.after(Math.min(Math.max(delayMs || 0, 0), TIMER_MS_MAX), wake));
   }
 
   #wake(timer: string): void {
-    clearTimeout(this.#timers.get(timer));
+    this.#timers.get(timer)?.cancel();
     this.#timers.delete(timer);
   }
 

@@ -15,6 +15,7 @@ import {
   UP_FRAME_BYTES,
 } from '../../src/hosts/job.ts';
 import type { Limits } from '../../src/limits.ts';
+import { systemPowers } from '../../src/powers.ts';
 import { decode } from '../../src/protocol/codec.ts';
 import { FrameReader, toFrame } from '../../src/protocol/frame.ts';
 import { establishPerimeter } from '../perimeter.ts';
@@ -58,6 +59,7 @@ export function serveProgramHost(engine: Engine): void {
 
 class ProgramHost {
   readonly #engine: Engine;
+  readonly #powers = systemPowers();
   readonly #gateway = new Socket({ fd: GATEWAY_FD, readable: true, writable: true });
   #limits: Limits | undefined;
   #running: { readonly id: number; readonly messages: IsolateMessages; abort(): void } | undefined;
@@ -93,28 +95,32 @@ class ProgramHost {
     const bounds = job.isolate as IsolateBounds;
     const ended = Promise.withResolvers<never>();
     ended.promise.catch(() => {}); // The race below reports it.
-    const messages = new IsolateMessages(limits, {
-      tools: bounds.tools,
-      ask: (call, tool, input) => this.#send({ ask: { id: job.id, call, tool, input } }),
-      log: (line) => this.#send({ log: { id: job.id, ...line } }),
-      abused: (error) => end(error),
-    });
+    const messages = new IsolateMessages(
+      limits,
+      {
+        tools: bounds.tools,
+        ask: (call, tool, input) => this.#send({ ask: { id: job.id, call, tool, input } }),
+        log: (line) => this.#send({ log: { id: job.id, ...line } }),
+        abused: (error) => end(error),
+      },
+      this.#powers,
+    );
     const guest = this.#engine.start(job, bounds, messages);
     const end = (error: ToolError) => {
       ended.reject(error);
       guest.end();
     };
     this.#running = { id: job.id, messages, abort: () => end(new ToolError('CANCELLED', 'the program was ended')) };
-    const clock = setInterval(() => {
+    const clock = this.#powers.every(CPU_LOOK_MS, () => {
       if (guest.cpuMs() > bounds.cpuMs) end(cpuLimit(bounds.cpuMs));
-    }, CPU_LOOK_MS);
+    });
     let result: JobResult;
     try {
       result = await Promise.race([guest.result, ended.promise]);
     } catch (thrown) {
       result = failure(thrown, bounds, { cpuMs: guest.cpuMs(), enforcedBy: job.plugin?.isolation ?? 'isolate' });
     } finally {
-      clearInterval(clock);
+      clock.cancel();
       messages.close();
     }
     this.#running = undefined;

@@ -3,6 +3,7 @@ import { setGlobalProxyFromEnv } from 'node:http';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { createParser } from 'eventsource-parser';
 import type { Limits } from '../../src/limits.ts';
+import type { Powers } from '../../src/powers.ts';
 import { EGRESS_PROXY_URL } from '../../src/sandbox/listener-program.ts';
 import { Answers } from './answers.ts';
 
@@ -13,6 +14,7 @@ export interface ServerAddress {
 
 export interface HttpOptions {
   readonly limits: Limits;
+  readonly powers: Pick<Powers, 'monotonicMs'>;
   /** Called when the server has sent more than it may. */
   onFailure(reason: string): void;
 }
@@ -122,7 +124,7 @@ class Bounds {
 
   #tooMany(chunk: Uint8Array): string | undefined {
     const { providerMessagesPerSecond: max } = this.#options.limits;
-    const now = performance.now();
+    const now = this.#options.powers.monotonicMs();
     if (now - this.#second.since > SECOND_MS) Object.assign(this.#second, { since: now, lines: 0 });
     this.#second.lines += chunk.reduce((lines, it) => (it === NEWLINE || it === RETURN ? lines + 1 : lines), 0);
     return this.#second.lines > LINES_PER_MESSAGE * max ? `more than ${max} messages in a second` : undefined;

@@ -2,6 +2,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import type { Limits } from '../../src/limits.ts';
+import type { Powers } from '../../src/powers.ts';
 import { Answers } from './answers.ts';
 
 export interface ServerCommand {
@@ -12,6 +13,7 @@ export interface ServerCommand {
 
 export interface ServerProcessOptions {
   readonly limits: Limits;
+  readonly powers: Pick<Powers, 'monotonicMs'>;
   /** Receives the server's error output, as much as may be logged. */
   onStderr(text: string): void;
   /** Called once, when the server can't go on. */
@@ -107,7 +109,7 @@ export class ServerProcess implements Transport {
   }
 
   #thisSecond() {
-    const now = performance.now();
+    const now = this.#options.powers.monotonicMs();
     if (now - this.#second.since > SECOND_MS) this.#second = { since: now, messages: 0, stderrBytes: 0 };
     return this.#second;
   }

@@ -2,10 +2,10 @@
  * The only way in which a call changes the file system: the recorder is told of each visible change, the change is
  * made, then noted for the result. A ChangeRecorder may keep pre-images; without one nothing is kept.
  */
-import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import type { FileChange } from '../../src/call.ts';
 import { ToolError } from '../../src/errors.ts';
+import type { Powers } from '../../src/powers.ts';
 import type { EntryType } from '../../src/tools/tool.ts';
 import { below, codeOf, type OpenedName, toAccessError } from '../context/anchor.ts';
 
@@ -46,9 +46,6 @@ export interface ChangeRecorder {
 /** A recorder that keeps nothing. */
 export const NO_RECORDER: ChangeRecorder = { before: () => undefined };
 
-/** A temporary name, in the directory of the final one. */
-const temporaryName = (): string => `.ringfence-${randomBytes(8).toString('hex')}.tmp`;
-
 export interface Putting {
   readonly type: EntryType;
   /** Whether an existing entry may be replaced. */
@@ -64,10 +61,12 @@ export interface Putting {
 
 export class Changes {
   readonly #recorder: ChangeRecorder;
+  readonly #powers: Pick<Powers, 'secret'>;
   readonly #noted: FileChange[] = [];
 
-  constructor(recorder: ChangeRecorder) {
+  constructor(recorder: ChangeRecorder, powers: Pick<Powers, 'secret'>) {
     this.#recorder = recorder;
+    this.#powers = powers;
   }
 
   /** The changes so far, for the result of the call. */
@@ -77,7 +76,7 @@ export class Changes {
 
   /** A temporary name beside `to` for preparing its new entry. */
   temporaryFor(to: DirEntry): string {
-    const name = temporaryName();
+    const name = this.#temporaryName();
     this.#recorder.preparing?.(to, name);
     return name;
   }
@@ -91,7 +90,7 @@ export class Changes {
   put(temporary: string, to: DirEntry, putting: Putting): { aside?: string } {
     const { type, overwrite, created, copyOf, keepsOld = false, assertSame } = putting;
     const kind = created ? 'create' : 'modify';
-    const kept = keepsOld && !created ? { aside: temporaryName() } : {};
+    const kept = keepsOld && !created ? { aside: this.#temporaryName() } : {};
     this.#recorder.before({
       type,
       at: to,
@@ -115,7 +114,7 @@ export class Changes {
 
   /** Replaces several prepared files: all of them or none. Hard links keep the old ones meanwhile. */
   putAll(files: readonly { temporary: string; to: DirEntry; assertSame: () => void }[]): void {
-    const asides = files.map(temporaryName);
+    const asides = files.map(() => this.#temporaryName());
     for (const [index, { to, temporary }] of files.entries())
       this.#recorder.before({ kind: 'modify', type: 'file', at: to, temporary, aside: asides[index] as string });
     const backups: { at: string; to: DirEntry }[] = [];
@@ -165,7 +164,7 @@ export class Changes {
 
   /** Removes a directory in one step by renaming it to a temporary name, which the caller then deletes. */
   setAside(at: DirEntry): string {
-    const name = temporaryName();
+    const name = this.#temporaryName();
     this.#recorder.before({ kind: 'delete', type: 'directory', at, aside: name });
     attempt(at.path, () => fs.renameSync(below(at.fd, at.name), below(at.fd, name)));
     this.#note(at, 'directory', 'delete');
@@ -185,6 +184,11 @@ export class Changes {
 
   keepDirectory(path: string): void {
     this.#noted.push({ path: `${path}/`, kind: 'create' });
+  }
+
+  /** A temporary name, in the directory of the final one. */
+  #temporaryName(): string {
+    return `.ringfence-${this.#powers.secret().slice(0, 16)}.tmp`;
   }
 
   #note({ path }: DirEntry, type: EntryType, kind: FileChange['kind'], from?: DirEntry): void {

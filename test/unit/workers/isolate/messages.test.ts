@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { LogLine } from '../../../../src/hosts/job.ts';
 import { defaultLimits } from '../../../../src/limits.ts';
+import { systemPowers } from '../../../../src/powers.ts';
 import { IsolateMessages } from '../../../../workers/isolate/messages.ts';
 
 /** Sends a guest's messages; collects the requests, the log lines and the answers. */
@@ -17,6 +18,7 @@ function guest(limits: object = {}) {
       log: (line) => logs.push(line),
       abused: (error) => abuses.push(error.code),
     },
+    systemPowers(),
   );
   messages.connect((id, answer) => answers.push([id, answer]));
   const send = (...words: unknown[]) => messages.receive(words[0], words[1], words[2], words[3]);
